@@ -1,0 +1,37 @@
+"""Write a stateful stream pipeline once, as plain Python; Pellucid proves it, crashes it, and runs it on Spark."""
+
+from pellucid.errors import (
+    CycleError,
+    DataError,
+    IntOverflow,
+    NotTraceable,
+    PellucidError,
+    PipelineError,
+    StateError,
+    StepError,
+    TypeMismatch,
+    UsageError,
+)
+from pellucid.graph.stream import Stream, apply, merge
+from pellucid.pipeline import Pipeline, pipeline, silent
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CycleError",
+    "DataError",
+    "IntOverflow",
+    "NotTraceable",
+    "PellucidError",
+    "Pipeline",
+    "PipelineError",
+    "StateError",
+    "StepError",
+    "Stream",
+    "TypeMismatch",
+    "UsageError",
+    "apply",
+    "merge",
+    "pipeline",
+    "silent",
+]

@@ -1,0 +1,318 @@
+"""Windows in a kernel.
+
+The definition (seed 001, section 2): the i-th output is the last event that the sub-pipeline puts out over
+the k events i … i+k-1, run from its initial state.  In general that is k pushes per event, and this is
+what `_recompute` writes; the sub-pipeline's state lives in local variables.
+
+Where the sub-pipeline is a chain of maps and filters into a cumulate whose function is a sum, a minimum, a
+maximum, a conjunction or a disjunction of something that does not look at the accumulated value, one
+operation per event is enough, whatever k is: events are taken in blocks of k, each block keeps the
+aggregates of its suffixes, and a window is the suffix of one block and the prefix of the next.
+Integers only, where these are associative exactly; and an event that fails, or is so large that some
+partial sum might overflow, sends the windows that contain it back to the definition, so that failures stay
+where they belong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pellucid.engine.layout import capacities
+from pellucid.expr import node as n
+from pellucid.expr.node import Expr, walk
+from pellucid.expr.types import BOOL, INT, INT_MAX, INT_MIN
+from pellucid.graph.model import Graph, Node
+
+if TYPE_CHECKING:
+    from pellucid.engine.emit import Storage, _Emitter, _Flow
+
+__all__ = ["associative", "needs_interpreter", "write_window"]
+
+
+def needs_interpreter(sub: Graph) -> bool:
+    """Whether a sub-pipeline has keys inside: such a window is run by the interpreter."""
+    return any(node.kind == "key_by" or (node.sub is not None and needs_interpreter(node.sub)) for node in sub.nodes)
+
+
+def write_window(e: _Emitter, node: Node, flow: _Flow, cap: int | None, store: Storage) -> _Flow:
+    """Write one window step; returns its output stream."""
+    assert node.sub is not None and node.k is not None
+    w, k = e.w, node.k
+    kinds = [t for _, t in e.current.nodes[node.inputs[0]].type.leaves()]
+    rings = [store.ring(f"ring{j}", t, k) for j, t in enumerate(kinds)]
+    at, seen = store.word("at", INT, 0), store.word("seen", INT, 0)
+    out = e.fresh_flow(node, cap, flow.key is not None)
+    fast = associative(node.sub)
+    sums = _Sums(e, node, fast, store) if fast is not None else None
+    with e.each(flow) as (values, key):
+        values = e.named(values)
+        key = e.named([key])[0] if key else None
+        pos, count = w.fresh("c"), w.fresh("c")
+        w.line(f"{pos} = {at.load(key)}")
+        for ring, value in zip(rings, values, strict=True):
+            ring.store(e, key, pos, value)
+        if sums is not None:
+            sums.add(values, key, pos)
+        w.line(f"{pos} += 1")
+        if sums is not None:
+            with w.block(f"if {pos} == {k}:"):
+                sums.turn(key)
+                w.line(f"{pos} = 0")
+        else:
+            with w.block(f"if {pos} == {k}:"):
+                w.line(f"{pos} = 0")
+        at.store(key, pos)
+        w.line(f"{count} = {seen.load(key)}")
+        with w.block(f"if {count} < {k}:"):
+            w.line(f"{count} += 1")
+            seen.store(key, count)
+        with w.block(f"if {count} == {k}:"):
+
+            def recompute() -> None:
+                _recompute(e, node, [lambda i, r=r: r.load(e, key, i) for r in rings], pos, out, key)
+
+            if sums is None:
+                recompute()
+            else:
+                sums.result(key, pos, out, recompute)
+    return out
+
+
+def _recompute(
+    e: _Emitter, node: Node, load: Sequence[Callable[[str], str]], pos: str, out: _Flow, key: str | None
+) -> None:
+    """The definition: push the window's events through a fresh sub-pipeline; the last output counts."""
+    assert node.sub is not None and node.k is not None
+    w, sub, k = e.w, node.sub, node.k
+    if needs_interpreter(sub):
+        site = e.layout.site(node, None)
+        e.opaque = True
+        found, row = w.fresh("t"), w.fresh("t")
+        ring = ", ".join("(" + ", ".join(f(f"({pos} + j) % {k}") for f in load) + ",)" for _ in (0,))
+        w.line(f"{found}, {row} = opaque[{site}]([{ring} for j in range({k})])")
+        with w.block(f"if {found}:"):
+            e.push(out, [f"{row}[{j}]" for j in range(node.type.width)], key)
+        return
+    outer, e.resets = e.resets, []
+    lines, w.lines = w.lines, []
+    e.inner.append(sub)
+    e.windows.append(k)
+    has = w.fresh("h")
+    last = [w.fresh("u") for _ in range(node.type.width)]
+    j, index = w.fresh("j"), w.fresh("i")
+    with w.loop(f"for {j} in range({k}):"):
+        w.line(f"{index} = {pos} + {j}")
+        with w.block(f"if {index} >= {k}:"):
+            w.line(f"{index} -= {k}")
+        event = e.copied([f(index) for f in load])
+        flows = {sub.sources[0]: e.flow(None, event, None)}
+        e.nodes(sub, capacities(sub), flows, root_of=None)
+        result = flows[sub.outputs[0][1]]
+        with e.each(result) as (values, _):
+            for name, value in zip(last, values, strict=True):
+                w.line(f"{name} = {value}")
+            w.line(f"{has} = True")
+    body, w.lines = w.lines, lines
+    w.line(f"{has} = False")
+    for name, start in e.resets:
+        w.line(f"{name} = {start}")
+    w.lines += body
+    e.resets = outer
+    e.inner.pop()
+    e.windows.pop()
+    with w.block(f"if {has}:"):
+        e.push(out, last, key)
+
+
+# ---------------------------------------------------------------- associative sub-pipelines
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One leaf of the accumulated value: ``leaf' = op(leaf, value)``."""
+
+    op: str  # add, min, max, and, or
+    value: Expr
+    start: int
+
+    @property
+    def identity(self) -> str:
+        return {"add": "0", "min": str(INT_MAX), "max": "_MIN", "and": "True", "or": "False"}[self.op]
+
+    def join(self, a: str, b: str) -> str:
+        if self.op in ("min", "max"):
+            sign = "<" if self.op == "min" else ">"
+            return f"({b} if {b} {sign} {a} else {a})"
+        return f"({a} {'+' if self.op == 'add' else self.op} {b})"
+
+
+@dataclass(frozen=True)
+class Associative:
+    """A sub-pipeline that needs one operation per event: stateless steps, then a cumulate."""
+
+    chain: tuple[Node, ...]
+    cumulate: Node
+    parts: tuple[_Part, ...]
+
+
+def associative(sub: Graph) -> Associative | None:
+    """The shape that the fast way takes, or None.
+
+    >>> from pellucid import pipeline
+    >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v * v, start=0), x=int)
+    >>> associative(total.graph).parts[0].op
+    'add'
+    >>> last = pipeline(lambda x: x.cumulate(lambda t, v: t * 2 + v, start=0), x=int)
+    >>> associative(last.graph) is None
+    True
+    """
+    at = sub.outputs[0][1]
+    last = sub.nodes[at]
+    if last.kind != "cumulate" or last.fn is None or last.fn.traced is None or last.state is None:
+        return None
+    chain: list[Node] = []
+    node = sub.nodes[last.inputs[0]]
+    while node.kind in ("map", "filter"):
+        if node.fn is None or node.fn.traced is None:
+            return None
+        chain.insert(0, node)
+        node = sub.nodes[node.inputs[0]]
+    if node.kind != "source" or len(chain) + 2 != len(sub.nodes):
+        return None
+    starts = last.state.flatten(last.start)
+    parts = []
+    for i, e in enumerate(last.fn.traced.outputs):
+        part = _part(e, i, len(starts))
+        if part is None or not isinstance(starts[i], int):
+            return None
+        parts.append(_Part(part[0], part[1], int(starts[i])))
+    return Associative(tuple(chain), last, tuple(parts))
+
+
+_IDENTITY = {"add": 0, "min": INT_MAX, "max": INT_MIN, "and": True, "or": False}
+
+
+def _part(e: Expr, i: int, states: int) -> tuple[str, Expr] | None:
+    """Split ``op(leaf i, value)``, where value does not look at the accumulated leaves."""
+
+    def is_state(x: Expr) -> bool:
+        return x.op == "var" and x.value == i
+
+    def free(x: Expr) -> bool:
+        return not any(p.op == "var" and p.value < states for p in walk(x))
+
+    if (e.op == "add" and e.type == INT) or e.op in ("and", "or"):
+        for a, b in (e.args, e.args[::-1]):
+            if is_state(a) and free(b):
+                return e.op, b
+    if e.op == "ite":
+        c, yes, no = e.args
+        if c.op in ("lt", "le") and {yes, no} == set(c.args) and e.type == INT:
+            for a, b in ((yes, no), (no, yes)):
+                if is_state(a) and free(b):
+                    return ("min" if yes is c.args[0] else "max"), b
+        if free(c):
+            sides = [_part(x, i, states) if not is_state(x) else ("", x) for x in (yes, no)]
+            if sides[0] is None or sides[1] is None:
+                return None
+            ops = {op for op, _ in sides if op}  # type: ignore[misc]
+            if len(ops) != 1:
+                return None
+            op = ops.pop()
+            values = [v if o else n.const(_IDENTITY[op]) for o, v in sides]  # type: ignore[misc]
+            return op, n.ite(c, values[0], values[1])
+    if e.op == "mul" or e.type not in (INT, BOOL):
+        return None
+    return None
+
+
+class _Sums:
+    """Writes the fast way for one window."""
+
+    def __init__(self, e: _Emitter, node: Node, shape: Associative, store: Storage) -> None:
+        assert node.k is not None
+        self.e, self.node, self.shape, self.k = e, node, shape, node.k
+        kinds = [BOOL if p.op in ("and", "or") else INT for p in shape.parts]
+        self.blocks = [store.ring(f"block{j}", t, node.k) for j, t in enumerate(kinds)]
+        self.backs = [
+            store.word(f"prefix{j}", t, _IDENTITY[p.op]) for j, (t, p) in enumerate(zip(kinds, shape.parts, strict=True))
+        ]
+        self.clean = store.word("clean", INT, 0)  # events since the last one that needs the definition
+        self.filtered = any(s.kind == "filter" for s in shape.chain)
+        self.since = store.word("since", INT, node.k) if self.filtered else None  # … since one passed
+
+    def add(self, values: list[str], key: str | None, pos: str) -> None:
+        """Take in one event, at its place in the block."""
+        e, w = self.e, self.e.w
+        bad, passed = w.fresh("b"), w.fresh("b")
+        terms = [w.fresh("e") for _ in self.shape.parts]
+        w.line(f"{bad} = True; {passed} = False")
+        for term, part in zip(terms, self.shape.parts, strict=True):
+            w.line(f"{term} = {part.identity}")
+        once = w.fresh("j")
+        with w.block(f"for {once} in range(1):"):
+            outer, w.on_fail = w.on_fail, ["break"]
+            leaves = values
+            for step in self.shape.chain:
+                assert step.fn is not None and step.fn.traced is not None
+                results = w.function(step.fn.traced.roots(), leaves, 0)
+                if step.kind == "map":
+                    leaves = e.named(results)
+                else:
+                    with w.block(f"if not {results[0]}:"):
+                        w.line(f"{bad} = False")
+                        w.line("break")
+            states = len(self.shape.parts)
+            found = e.named(w.function([p.value for p in self.shape.parts], ["0"] * states + leaves, 0))
+            for value, part in zip(found, self.shape.parts, strict=True):
+                if part.op == "add":
+                    most = (INT_MAX - abs(part.start)) // self.k
+                    with w.block(f"if not -{most} <= {value} <= {most}:"):
+                        w.line("break")
+            for term, value in zip(terms, found, strict=True):
+                w.line(f"{term} = {value}")
+            w.line(f"{bad} = False; {passed} = True")
+            w.on_fail = outer
+        for term, part, block, back in zip(terms, self.shape.parts, self.blocks, self.backs, strict=True):
+            block.store(e, key, pos, term)
+            back.store(key, part.join(back.load(key), term))
+        clean = self.clean.load(key)
+        self.clean.store(key, f"0 if {bad} else min({clean} + 1, {self.k})")
+        if self.since is not None:
+            self.since.store(key, f"0 if {passed} else min({self.since.load(key)} + 1, {self.k})")
+
+    def turn(self, key: str | None) -> None:
+        """A block is full: replace it by the aggregates of its suffixes."""
+        e, w = self.e, self.e.w
+        for part, block, back in zip(self.shape.parts, self.blocks, self.backs, strict=True):
+            total, j = w.fresh("a"), w.fresh("j")
+            w.line(f"{total} = {part.identity}")
+            with w.block(f"for {j} in range({self.k - 1}, -1, -1):"):
+                w.line(f"{total} = {part.join(block.load(e, key, j), total)}")
+                block.store(e, key, j, total)
+            back.store(key, part.identity)
+
+    def result(self, key: str | None, pos: str, out: _Flow, recompute: Callable[[], None]) -> None:
+        """Put out the window's value."""
+        e, w = self.e, self.e.w
+        with w.block(f"if {self.clean.load(key)} == {self.k}:"):
+            values = []
+            for part, block, back in zip(self.shape.parts, self.blocks, self.backs, strict=True):
+                name = w.fresh("a")
+                # At the start of a block the prefix is empty: its identity changes nothing.
+                w.line(f"{name} = {part.join(block.load(e, key, pos), back.load(key))}")
+                if part.op in ("and", "or"):
+                    start = str(bool(part.start))
+                else:
+                    start = "_MIN" if part.start == INT_MIN else f"({part.start})"
+                w.line(f"{name} = {part.join(start, name)}")
+                values.append(name)
+            if self.since is None:
+                e.push(out, values, key)
+            else:
+                with w.block(f"if {self.since.load(key)} < {self.k}:"):
+                    e.push(out, values, key)
+        with w.block("else:"):
+            recompute()

@@ -1,0 +1,173 @@
+"""The literal interpreter: the meaning of a pipeline, word by word.
+
+One push gives each source one event or silence.  The steps are then visited in the order of the graph;
+each takes the events that its inputs carry in this push and puts out its own, as the definitions of
+seed 001 (section 2) say: one function per processor below.  It calls the user's plain functions, keeps
+queues where everybody can see them, and is slow.  It is the oracle for every other engine.
+
+Choices where the paper is silent: a push may bring an event to several sources at once; a step may
+put out several events; a step with several inputs takes them input by input, and fires as soon as it can;
+after ``key_by`` every processor has one state per key.
+
+>>> from pellucid import pipeline, apply
+>>> p = pipeline(lambda x: apply(lambda a, b: a + b, x.decimate(3), x), x=int)  # Figure 2a
+>>> run = Interpreter(p.graph)
+>>> [run.push(x=v)["out"] for v in range(4)]
+[[0], [], [], [4]]
+>>> [len(queue) for queue in run.queues.values()]
+[0, 2]
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pellucid.engine.failure import call
+from pellucid.errors import StepError, UsageError
+from pellucid.graph.model import Graph, Node
+
+__all__ = ["Interpreter"]
+
+Event = tuple[Any, Any]  # (key, value); the key is None where there is none
+
+
+class Interpreter:
+    """Runs a graph push by push.
+
+    ``state[step][key]`` and ``queues[id]`` can be looked at after every push.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.pushed = 0
+        self.state: dict[str, dict[Any, Any]] = {node.id: {} for node in graph.nodes}
+        self._waiting: dict[str, dict[Any, list[deque[Any]]]] = {n.id: {} for n in graph.nodes if n.queued}
+
+    @property
+    def queues(self) -> dict[str, list[Any]]:
+        """The events that wait, for each queue by its id (of all keys together)."""
+        return {
+            id: [event for queues in self._waiting[self.graph.nodes[i].id].values() for event in queues[at]]
+            for id, i, at in self.graph.queues()
+        }
+
+    def push(self, events: Mapping[str, Any] | None = None, **more: Any) -> dict[str, list[Any]]:
+        """One push: an event for each source named, silence for the others.  Returns the outputs' events."""
+        return {name: [value for _, value in events] for name, events in self.push_keyed({**(events or {}), **more}).items()}
+
+    def push_keyed(self, events: Mapping[str, Any]) -> dict[str, list[Event]]:
+        """Like ``push``, with each event's key beside it."""
+        names = {self.graph.nodes[i].id for i in self.graph.sources}
+        for name in events:
+            if name not in names:
+                raise UsageError(f"{self.graph.name} has no source {name!r}: it has {', '.join(sorted(names))}")
+        streams: list[list[Event]] = []
+        for node in self.graph.nodes:
+            if node.kind == "source":
+                streams.append([(None, events[node.id])] if node.id in events else [])
+            else:
+                inputs = [streams[i] for i in node.inputs]
+                streams.append(getattr(self, node.kind)(node, *inputs))
+        self.pushed += 1
+        return {name: streams[i] for name, i in self.graph.outputs}
+
+    def run(self, steps: Iterable[Mapping[str, Any]]) -> list[dict[str, list[Any]]]:
+        """Push step after step; the outputs of each."""
+        return [self.push(step) for step in steps]
+
+    def _call(self, node: Node, *args: Any) -> Any:
+        assert node.fn is not None
+        return call(node, node.fn, args, self.pushed)
+
+    # ------------------------------------------------------------ the processors
+
+    def map(self, node: Node, events: list[Event]) -> list[Event]:
+        """ApplyFunction with one input: π(v·σ) = π(v)·f(σ)."""
+        return [(key, self._call(node, value)) for key, value in events]
+
+    def filter(self, node: Node, events: list[Event]) -> list[Event]:
+        """Filter by a predicate: the events for which it holds."""
+        return [(key, value) for key, value in events if self._call(node, value)]
+
+    def apply(self, node: Node, *inputs: list[Event]) -> list[Event]:
+        """ApplyFunction: a computation step is done iff an event can be consumed from each input."""
+        return [(key, self._call(node, *front)) for key, front in self._fronts(node, *inputs)]
+
+    def filter_by(self, node: Node, *inputs: list[Event]) -> list[Event]:
+        """Filter: π(v·(σ, b)) = π(v)·σ if b, and π(v) otherwise."""
+        return [(key, front[0]) for key, front in self._fronts(node, *inputs) if front[1]]
+
+    def _fronts(self, node: Node, *inputs: list[Event]) -> list[tuple[Any, list[Any]]]:
+        """Queue what came; consume one event from each input wherever all have one."""
+        if len(inputs) == 1:
+            return [(key, [value]) for key, value in inputs[0]]
+        fronts = []
+        for at, events in enumerate(inputs):
+            for key, value in events:
+                queues = self._waiting[node.id].setdefault(key, [deque() for _ in inputs])
+                queues[at].append(value)
+                while all(queues):
+                    fronts.append((key, [queue.popleft() for queue in queues]))
+        return fronts
+
+    def cumulate(self, node: Node, events: list[Event]) -> list[Event]:
+        """Cumulate: π(σ̄·σ) = π(σ̄)·f(π(σ̄)[-1], σ), beginning with the start value."""
+        out = []
+        for key, value in events:
+            last = self.state[node.id].get(key, node.start)
+            last = self.state[node.id][key] = self._call(node, last, value)
+            out.append((key, last))
+        return out
+
+    def decimate(self, node: Node, events: list[Event]) -> list[Event]:
+        """CountDecimate: π(v) = ⟨v[0], v[k], v[2k], …⟩."""
+        return [(key, value) for key, value, i in self._numbered(node, events) if i % node.k == 0]
+
+    def trim(self, node: Node, events: list[Event]) -> list[Event]:
+        """Trim: π(v) = ⟨v[k], v[k+1], …⟩."""
+        return [(key, value) for key, value, i in self._numbered(node, events) if i >= node.k]
+
+    def _numbered(self, node: Node, events: list[Event]) -> list[tuple[Any, Any, Any]]:
+        out = []
+        for key, value in events:
+            i = self.state[node.id].get(key, 0)
+            self.state[node.id][key] = i + 1
+            out.append((key, value, i))
+        return out
+
+    def window(self, node: Node, events: list[Event]) -> list[Event]:
+        """Window: the i-th output is π'(⟨σ_i … σ_{i+k-1}⟩)[-1], if π' puts out anything there."""
+        assert node.sub is not None and node.k is not None
+        out = []
+        for key, value in events:
+            recent = (*self.state[node.id].get(key, ()), value)[-node.k :]
+            self.state[node.id][key] = recent
+            if len(recent) == node.k:
+                inner = Interpreter(node.sub)
+                try:
+                    produced = [e for v in recent for e in inner.push({"in": v})["out"]]
+                except StepError as error:  # the push that failed is this one, not one of the window's
+                    text = str(error).replace(f"push {error.position:,} ", f"push {self.pushed:,} ", 1)
+                    raise type(error)(text, step=error.step, position=self.pushed) from error.__cause__
+                if produced:
+                    out.append((key, produced[-1]))
+        return out
+
+    def task(self, node: Node, events: list[Event]) -> list[Event]:
+        """The stateful task of seed 000, section 3.1: f(state, event) gives the new state and the outputs."""
+        out = []
+        for key, value in events:
+            state = self.state[node.id].get(key, node.start)
+            self.state[node.id][key], produced = self._call(node, state, value)
+            out += [(key, event) for event in produced]
+        return out
+
+    def merge(self, node: Node, *inputs: list[Event]) -> list[Event]:
+        """Asynchronous union: what comes, in the order of the inputs."""
+        return [event for events in inputs for event in events]
+
+    def key_by(self, node: Node, events: list[Event]) -> list[Event]:
+        """The same events under the key that the function gives them."""
+        return [(self._call(node, value), value) for _, value in events]

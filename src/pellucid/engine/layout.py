@@ -1,0 +1,135 @@
+"""Where a kernel keeps things: regions of state, queues, inputs, outputs.
+
+A **region** is a set of state rows, one row for each key (one row in all where there is no key).  A row is
+a list of 64-bit **words**; each word belongs to a step, so a saved state can be matched by step id.
+A **queue** is a pool of linked cells shared by all keys: memory follows what is really waiting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pellucid.expr.function import Function
+from pellucid.expr.types import BOOL, FLOAT, EnumType, Type
+from pellucid.graph.model import Graph, Node
+
+__all__ = ["Layout", "Queue", "Region", "Word", "capacities", "encode"]
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of a row: whose it is, what it is, and how it starts."""
+
+    step: str
+    label: str
+    type: Type
+    start: Any  # a number; for a state that is any Python object, the object
+    count: int = 1  # rings take several words
+
+
+@dataclass(eq=False)
+class Region:
+    """The rows of state of all steps that are kept apart by the same keys."""
+
+    keys: tuple[Type, ...]  # leaves of the key; empty: one row
+    words: list[Word] = field(default_factory=list)
+    width: int = 0
+    new_keys: int = 0  # how many keys one push may add
+
+    def add(self, word: Word) -> int:
+        """Reserve room; return the word's offset in a row."""
+        at = self.width
+        self.words.append(word)
+        self.width += word.count
+        return at
+
+    def template(self) -> list[Any]:
+        """A row as it starts."""
+        return [start for w in self.words for start in [w.start] * w.count]
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The queue before one input of a step."""
+
+    id: str
+    leaves: tuple[Type, ...]
+    burst: int | None  # how many events one push may add
+
+
+@dataclass
+class Layout:
+    """All of the above for one kernel."""
+
+    graph: Graph
+    external: Type | None  # the type of a key that comes with the data
+    regions: list[Region] = field(default_factory=list)
+    region_of: dict[Type | None, int] = field(default_factory=dict)
+    queues: list[Queue] = field(default_factory=list)
+    sites: list[tuple[Node, Function | None]] = field(default_factory=list)
+    strings: list[str] = field(default_factory=list)
+
+    def region(self, key: Type | None) -> int:
+        """The number of the region for steps with this key."""
+        if key not in self.region_of:
+            leaves: tuple[Type, ...] = ()
+            if self.external is not None:
+                # A key inside one that comes with the data: the outer row's number stands in front.
+                leaves = leaf_types(self.external) if key is None else (OUTER,)
+            if key is not None:
+                leaves += leaf_types(key)
+            self.region_of[key] = len(self.regions)
+            self.regions.append(Region(leaves))
+        return self.region_of[key]
+
+    def site(self, node: Node, fn: Function | None) -> int:
+        """The number under which failures of this function are reported."""
+        self.sites.append((node, fn))
+        return len(self.sites) - 1
+
+
+from pellucid.expr.types import INT as OUTER  # noqa: E402 - a row number is an int
+
+
+def leaf_types(t: Type) -> tuple[Type, ...]:
+    """The types of an event's leaves."""
+    return tuple(kind for _, kind in t.leaves())
+
+
+def is_float(t: Type) -> bool:
+    """Whether a leaf is stored as a float; all others are stored as integers."""
+    return t == FLOAT
+
+
+def capacities(graph: Graph) -> list[int | None]:
+    """How many events each stream can carry in one push; None where a function cannot be read."""
+    caps: list[int | None] = []
+    for node in graph.nodes:
+        ins = [caps[i] for i in node.inputs]
+        cap: int | None
+        if node.kind == "source":
+            cap = 1
+        elif node.kind == "merge":
+            cap = None if None in ins else sum(c for c in ins if c is not None)
+        elif node.kind == "task":
+            assert node.fn is not None
+            room = len(node.fn.traced.slots) if node.fn.traced else None
+            cap = None if room is None or ins[0] is None else room * ins[0]
+        else:
+            # A step that waits for its inputs had an empty queue before the push, so it fires at most
+            # as often as that input brought events.
+            cap = None if None in ins else max(c for c in ins if c is not None)
+        caps.append(cap)
+    return caps
+
+
+def encode(t: Type, value: Any, strings: dict[str, int]) -> Any:
+    """A leaf as a kernel stores it: enums by number, strings by their code in the table."""
+    if isinstance(t, EnumType):
+        return t.members.index(value)
+    if isinstance(value, str):
+        return strings.setdefault(value, len(strings))
+    if t == BOOL:
+        return int(value)
+    return value

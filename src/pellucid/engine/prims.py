@@ -1,0 +1,188 @@
+"""The few operations that compiled kernels need beyond Python's own, for Numba.
+
+Loaded only when a kernel is compiled or read from the cache.  Each is exact: the same result as CPython
+for every 64-bit argument, or a flag (1: overflow, 2: Python raises).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+_MIN = np.int64(-(2**63))
+_INF = np.inf
+_NAN = np.nan
+
+
+def _with_overflow(name: str) -> Any:
+    @intrinsic
+    def op(typingctx: Any, a: Any, b: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            x = context.cast(builder, args[0], signature.args[0], types.int64)
+            y = context.cast(builder, args[1], signature.args[1], types.int64)
+            pair = getattr(builder, name)(x, y)
+            value, flag = builder.extract_value(pair, 0), builder.extract_value(pair, 1)
+            return context.make_tuple(builder, signature.return_type, [value, flag])
+
+        if isinstance(a, types.Integer) and isinstance(b, types.Integer):
+            return types.Tuple((types.int64, types.boolean))(a, b), codegen
+        return None
+
+    return op
+
+
+_add = _with_overflow("sadd_with_overflow")
+_sub = _with_overflow("ssub_with_overflow")
+_mul = _with_overflow("smul_with_overflow")
+
+
+@njit
+def _shl(a, b):  # type: ignore[no-untyped-def]
+    if b < 0:
+        return np.int64(0), 2
+    if a == 0:
+        return np.int64(0), 0
+    if b > 63:
+        return np.int64(0), 1
+    value = np.int64(a) << np.int64(b)
+    if value >> np.int64(b) != a:
+        return np.int64(0), 1
+    return value, 0
+
+
+@njit
+def _to_int(x):  # type: ignore[no-untyped-def]
+    if not (-9223372036854775808.0 <= x < 9223372036854775808.0):
+        # NaN and the infinities raise in Python; the rest does not fit.
+        return np.int64(0), 2 if (x != x or x == np.inf or x == -np.inf) else 1
+    return np.int64(x), 0
+
+
+@njit
+def _trunc(x):  # type: ignore[no-untyped-def]
+    return _to_int(np.trunc(x))
+
+
+@njit
+def _floor(x):  # type: ignore[no-untyped-def]
+    return _to_int(np.floor(x))
+
+
+@njit
+def _ceil(x):  # type: ignore[no-untyped-def]
+    return _to_int(np.ceil(x))
+
+
+@njit
+def _sqrt(x):  # type: ignore[no-untyped-def]
+    return math.sqrt(x)
+
+
+@njit
+def _ffloordiv(a, b):  # type: ignore[no-untyped-def]
+    """CPython's float ``//``, step by step."""
+    mod = math.fmod(a, b)
+    div = (a - mod) / b
+    if mod != 0.0:
+        if (b < 0.0) != (mod < 0.0):
+            div -= 1.0
+    if div != 0.0:
+        floored = math.floor(div) if abs(div) < 4503599627370496.0 else div
+        result = np.float64(floored)
+        if div - result > 0.5:
+            result += 1.0
+        if result == 0.0:
+            result = math.copysign(0.0, a / b)
+        return result
+    return math.copysign(0.0, a / b)
+
+
+@njit
+def _fmod(a, b):  # type: ignore[no-untyped-def]
+    """CPython's float ``%``."""
+    mod = math.fmod(a, b)
+    if mod != 0.0:
+        if (b < 0.0) != (mod < 0.0):
+            mod += b
+        return mod
+    return math.copysign(0.0, b)
+
+
+@njit
+def _idiv(a, b):  # type: ignore[no-untyped-def]
+    """``a / b`` of two 64-bit integers, correctly rounded like CPython's."""
+    limit = 9007199254740992  # 2**53: up to here both convert exactly
+    if -limit <= a <= limit and -limit <= b <= limit:
+        return np.float64(a) / np.float64(b)
+    negative = (a < 0) != (b < 0)
+    ua = np.uint64(a) if a >= 0 else np.uint64(0) - np.uint64(a)
+    ub = np.uint64(b) if b >= 0 else np.uint64(0) - np.uint64(b)
+    if ua == np.uint64(0):
+        return -0.0 if negative else 0.0
+    one = np.uint64(1)
+    q = ua // ub
+    r = ua - q * ub
+    shift = 0
+    # Long division until 55 bits are there: 53 to keep, one to round, the last one sticky.
+    while q < (one << np.uint64(55)):
+        q <<= one
+        carry = r >> np.uint64(63)
+        r <<= one
+        if carry != np.uint64(0) or r >= ub:
+            r -= ub
+            q |= one
+        shift += 1
+    if r != np.uint64(0):
+        q |= one
+    value = math.ldexp(np.float64(q), -shift)
+    return -value if negative else value
+
+
+@njit
+def _cmp_if(i, f):  # type: ignore[no-untyped-def]
+    """-1, 0, 1 as the int is below, at or above the float (not NaN), exactly."""
+    if f >= 9223372036854775808.0:
+        return -1
+    if f < -9223372036854775808.0:
+        return 1
+    whole = np.int64(f)  # towards zero
+    if i < whole:
+        return -1
+    if i > whole:
+        return 1
+    rest = f - np.float64(whole)
+    return -1 if rest > 0.0 else (1 if rest < 0.0 else 0)
+
+
+@njit
+def _eq_if(i, f):  # type: ignore[no-untyped-def]
+    return f == f and _cmp_if(i, f) == 0
+
+
+@njit
+def _lt_if(i, f):  # type: ignore[no-untyped-def]
+    return f == f and _cmp_if(i, f) < 0
+
+
+@njit
+def _le_if(i, f):  # type: ignore[no-untyped-def]
+    return f == f and _cmp_if(i, f) <= 0
+
+
+@njit
+def _eq_fi(f, i):  # type: ignore[no-untyped-def]
+    return f == f and _cmp_if(i, f) == 0
+
+
+@njit
+def _lt_fi(f, i):  # type: ignore[no-untyped-def]
+    return f == f and _cmp_if(i, f) > 0
+
+
+@njit
+def _le_fi(f, i):  # type: ignore[no-untyped-def]
+    return f == f and _cmp_if(i, f) >= 0

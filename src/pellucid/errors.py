@@ -1,0 +1,88 @@
+"""The exception tree, drawn in one place.
+
+::
+
+    PellucidError              anything Pellucid says no to; the message is for the user
+    ├── PipelineError          the pipeline itself is wrong (found when it is built)
+    │   ├── TypeMismatch       two types do not fit; names the step and both types
+    │   └── CycleError         a pipeline depends on itself; names the path
+    ├── NotTraceable           a part needs a function as data, but the function is opaque
+    ├── DataError              the input or output data is wrong (file, column, row, value)
+    ├── StepError              a step failed on an event (the user's function raised)
+    │   └── IntOverflow        an integer left the signed 64-bit range
+    ├── StateError             a saved state does not fit this pipeline or is damaged
+    └── UsageError             a call or a command line is wrong
+
+Every message says what was found, what was expected and what to do.  The command line prints it
+alone and exits with 2: a user's mistake never shows a traceback.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CycleError",
+    "DataError",
+    "IntOverflow",
+    "NotTraceable",
+    "PellucidError",
+    "PipelineError",
+    "StateError",
+    "StepError",
+    "TypeMismatch",
+    "UsageError",
+]
+
+
+class PellucidError(Exception):
+    """The root of all errors that Pellucid raises on purpose.
+
+    >>> try:
+    ...     raise DataError("events.csv: row 3: column 'x' is empty")
+    ... except PellucidError as error:
+    ...     print(error)
+    events.csv: row 3: column 'x' is empty
+    """
+
+
+class PipelineError(PellucidError):
+    """The pipeline is wrong; found when it is built, before any event."""
+
+
+class TypeMismatch(PipelineError):  # noqa: N818 - reads as what it is
+    """Two types do not fit: the message names the step and both types."""
+
+
+class CycleError(PipelineError):
+    """A pipeline depends on its own output; the message gives the path."""
+
+
+class NotTraceable(PellucidError):  # noqa: N818
+    """A function is opaque where a function as data is needed."""
+
+
+class DataError(PellucidError):
+    """The data is wrong: the message names the file, the row and the column."""
+
+
+class StepError(PellucidError):
+    """A step failed on an event.
+
+    ``position`` is the 0-based position of the push at which it failed and ``step`` the step's id.
+    """
+
+    def __init__(self, message: str, *, step: str = "", position: int = -1) -> None:
+        super().__init__(message)
+        self.step = step
+        self.position = position
+
+
+class IntOverflow(StepError):  # noqa: N818
+    """An integer left the signed 64-bit range: never a silent wrap."""
+
+
+class StateError(PellucidError):
+    """A saved state is damaged, of another version, or of another pipeline."""
+
+
+class UsageError(PellucidError):
+    """A call or a command line is wrong."""

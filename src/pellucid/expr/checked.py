@@ -1,0 +1,85 @@
+"""``Int64``: a Python int that fails where 64 bits are not enough.
+
+A user's plain function, called with these, computes exactly what a traced one does in a kernel: the
+same numbers, and an overflow at the same place, also in the middle of an expression.  This is how
+the literal interpreter gets its meaning from the user's own code and not from the trace.
+
+>>> Int64(2**62) + 1
+4611686018427387905
+>>> Int64(2**62) * 2
+Traceback (most recent call last):
+...
+pellucid.expr.evaluate.Overflow64: 9223372036854775808 does not fit in 64 bits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pellucid.expr.evaluate import Overflow64
+from pellucid.expr.types import INT, RecordType, TupleType, Type, fits_int
+
+__all__ = ["Int64", "wrap"]
+
+
+class Int64(int):
+    """A signed 64-bit integer; its arithmetic overflows with an error."""
+
+    __slots__ = ()
+
+
+def _checked(name: str) -> Callable[..., Any]:
+    plain = getattr(int, name)
+
+    def method(self: int, *args: Any) -> Any:
+        value = plain(self, *args)
+        if type(value) is int:
+            if not fits_int(value):
+                raise Overflow64(f"{value} does not fit in 64 bits")
+            return Int64(value)
+        return value
+
+    method.__name__ = name
+    return method
+
+
+def _divmod(self: int, other: Any) -> Any:
+    return self // other, self % other
+
+
+def _pow(self: int, exponent: Any, modulus: Any = None) -> Any:
+    """By squaring, as the trace does: the same products, so the same overflows."""
+    if modulus is not None or not isinstance(exponent, int) or not 0 <= exponent <= 64:
+        return int.__pow__(self, exponent, modulus) if modulus is not None else int.__pow__(self, exponent)
+    result: Any = 1
+    base: Any = Int64(self)
+    while exponent:
+        if exponent & 1:
+            result = result * base
+        exponent >>= 1
+        if exponent:
+            base = base * base
+    return result
+
+
+for _name in (
+    "add", "sub", "mul", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift",
+):  # fmt: skip
+    setattr(Int64, f"__{_name}__", _checked(f"__{_name}__"))
+    setattr(Int64, f"__r{_name}__", _checked(f"__r{_name}__"))
+for _name in ("neg", "pos", "abs", "invert"):
+    setattr(Int64, f"__{_name}__", _checked(f"__{_name}__"))
+Int64.__divmod__ = _divmod  # type: ignore[method-assign, assignment]
+Int64.__pow__ = _pow  # type: ignore[method-assign, assignment]
+
+
+def wrap(t: Type, value: Any) -> Any:
+    """The event with every int in it as an ``Int64``."""
+    if t == INT:
+        return Int64(value)
+    if isinstance(t, (RecordType, TupleType)):
+        kinds = [k for _, k in t.leaves()]
+        if INT in kinds:
+            return t.unflatten([Int64(v) if k == INT else v for k, v in zip(kinds, t.flatten(value), strict=True)])
+    return value

@@ -1,0 +1,291 @@
+"""Statements for an expression: the code generator of the fused loops.
+
+The text is Python.  In the **numba** dialect it is compiled, and integer operations use the overflow
+flags of the processor; in the **plain** dialect CPython runs it, and results are range-checked.  Both keep
+the meaning of the DAG: a part that may fail is evaluated only where the function would have done so,
+shared parts once.
+
+A failure sets ``code`` (what went wrong) and ``site`` (in which function), keeps the function's arguments
+in ``ei`` / ``ef``, and leaves the loop: the host then calls the user's own function on them for the message.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pellucid.expr.node import Expr, fails, fails_here, walk
+from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, EnumType
+
+__all__ = ["OVERFLOW", "RAISED", "TooDeep", "Writer"]
+
+OVERFLOW = 1  # an integer left 64 bits
+RAISED = 2  # Python would raise here: the user's own raise, a division by zero, …
+
+_MAX_INDENT = 80  # CPython reads at most 100 levels
+
+
+class TooDeep(Exception):  # noqa: N818
+    """The function nests too deeply for one block of code."""
+
+
+class Writer:
+    """Collects lines; knows the dialect, the indentation and how to leave on a failure."""
+
+    def __init__(self, numba: bool) -> None:
+        self.numba = numba
+        self.lines: list[str] = []
+        self.depth = 1
+        self.names = 0
+        self.strings: dict[str, int] = {}
+        self.on_fail: list[str] | None = None  # instead of leaving the loop
+
+    # -- text
+    def line(self, text: str) -> None:
+        """Add one line at the present indentation."""
+        if self.depth > _MAX_INDENT:
+            raise TooDeep
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """An indented block; an empty one gets ``pass``."""
+        self.line(head)
+        self.depth += 1
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.line("pass")
+        self.depth -= 1
+
+    @contextmanager
+    def loop(self, head: str) -> Iterator[None]:
+        """A block that is a loop: a failure inside leaves the outer loop as well."""
+        before = len(self.lines)
+        with self.block(head):
+            yield
+        if self.on_fail is None and any(text.endswith("break") for text in self.lines[before:]):
+            self.line("if code != 0: break")
+
+    def fresh(self, stem: str = "t") -> str:
+        """A name that is not used yet."""
+        self.names += 1
+        return f"{stem}{self.names}"
+
+    def string(self, text: str) -> int:
+        """The code of a constant string: constants come first in every table of strings."""
+        return self.strings.setdefault(text, len(self.strings))
+
+    # -- expressions
+    def function(self, roots: Sequence[Expr], leaves: Sequence[str], site: int) -> list[str]:
+        """Emit the expressions of one function over the named leaves; return where the results are."""
+        return _Function(self, roots, leaves, site).run()
+
+    def constant(self, e: Expr) -> str:
+        """A constant as text."""
+        value = e.value
+        if isinstance(value, enum.Enum):
+            assert isinstance(e.type, EnumType)
+            return str(e.type.members.index(value))
+        if isinstance(value, str):
+            return str(self.string(value))
+        if isinstance(value, bool):
+            return str(value)
+        if isinstance(value, int):
+            return "_MIN" if value == INT_MIN else f"({value})" if value < 0 else str(value)
+        if math.isinf(value) or math.isnan(value):
+            return "_NAN" if math.isnan(value) else "_INF" if value > 0 else "(-_INF)"
+        return f"({value!r})" if value < 0 or str(value).startswith("-") else repr(value)
+
+
+class _Function:
+    def __init__(self, w: Writer, roots: Sequence[Expr], leaves: Sequence[str], site: int) -> None:
+        self.w, self.roots, self.leaves, self.site = w, roots, leaves, site
+        self.types: dict[int, Expr] = {}
+        uses: dict[int, int] = {}
+        for e in walk(*roots):
+            if e.op == "var":
+                self.types[e.value] = e
+            for a in e.args:
+                uses[id(a)] = uses.get(id(a), 0) + 1
+        for r in roots:
+            uses[id(r)] = uses.get(id(r), 0) + 1
+        self.shared = {i for i, count in uses.items() if count > 1}
+        self.must: dict[int, frozenset[Expr]] = {}
+        for e in walk(*roots):
+            self.must[id(e)] = self._must(e)
+
+    def _must(self, e: Expr) -> frozenset[Expr]:
+        """The shared parts that are evaluated whenever ``e`` is."""
+        kids = [self.must[id(a)] for a in e.args]
+        if e.op == "ite":
+            out = kids[0] | (kids[1] & kids[2])
+        elif e.op in ("and", "or"):
+            out = kids[0]
+        else:
+            out = frozenset().union(*kids) if kids else frozenset()
+        return out | {e} if e.args and id(e) in self.shared else out
+
+    def run(self) -> list[str]:
+        env: dict[int, str] = {}
+        return [self.gen(r, env) for r in self.roots]
+
+    def fail(self, code: int) -> None:
+        w = self.w
+        if w.on_fail is not None:
+            for text in w.on_fail:
+                w.line(text)
+            return
+        w.line(f"code = {code}; site = {self.site}")
+        for i, e in sorted(self.types.items()):
+            w.line(f"{'ef' if e.type == FLOAT else 'ei'}[{i}] = {self.leaves[i]}")
+        w.line("break")
+
+    def fail_if(self, condition: str, code: int) -> None:
+        with self.w.block(f"if {condition}:"):
+            self.fail(code)
+
+    def gen(self, e: Expr, env: dict[int, str]) -> str:
+        if e.op == "const":
+            return self.w.constant(e)
+        if e.op == "var":
+            return self.leaves[e.value]
+        known = env.get(id(e))
+        if known is None:
+            known = env[id(e)] = self._emit(e, env)
+        return known
+
+    def _emit(self, e: Expr, env: dict[int, str]) -> str:
+        w = self.w
+        if e.op == "raise":
+            name = w.fresh()
+            w.line(f"{name} = {_ZERO[str(e.type)] if str(e.type) in _ZERO else '0'}")
+            self.fail(RAISED)
+            return name
+        if e.op == "ite":
+            return self._branch(e, env)
+        if e.op in ("and", "or"):
+            return self._short(e, env)
+        if e.op == "after":
+            for part in e.args[:-1]:
+                self.gen(part, env)
+            return self.gen(e.args[-1], env)
+        args = [self.gen(a, env) for a in e.args]
+        return self._operation(e, args)
+
+    def _cheap(self, e: Expr) -> bool:
+        """Small and never failing: better computed than jumped over."""
+        return not fails(e) and sum(1 for _ in walk(e)) <= 8
+
+    def _branch(self, e: Expr, env: dict[int, str]) -> str:
+        w = self.w
+        c, yes, no = e.args
+        test = self.gen(c, env)
+        name = w.fresh()
+        if self._cheap(yes) and self._cheap(no):
+            a, b = self.gen(yes, env), self.gen(no, env)
+            w.line(f"{name} = {a} if {test} else {b}")
+            return name
+        for part in sorted(self.must[id(yes)] & self.must[id(no)], key=lambda p: len(self.must[id(p)])):
+            self.gen(part, env)
+        with w.block(f"if {test}:"):
+            w.line(f"{name} = {self.gen(yes, dict(env))}")
+        with w.block("else:"):
+            w.line(f"{name} = {self.gen(no, dict(env))}")
+        return name
+
+    def _short(self, e: Expr, env: dict[int, str]) -> str:
+        w = self.w
+        a, b = e.args
+        first = self.gen(a, env)
+        name = w.fresh()
+        if self._cheap(b):
+            w.line(f"{name} = {first} {e.op} {self.gen(b, env)}")
+            return name
+        w.line(f"{name} = {first}")
+        with w.block(f"if {name}:" if e.op == "and" else f"if not {name}:"):
+            w.line(f"{name} = {self.gen(b, dict(env))}")
+        return name
+
+    def _operation(self, e: Expr, args: list[str]) -> str:
+        w, op = self.w, e.op
+        name = w.fresh()
+        a = args[0]
+        b = args[1] if len(args) > 1 else ""
+        kinds = [x.type for x in e.args]
+        if op in ("add", "sub", "mul") and e.type == INT:
+            sign = {"add": "+", "sub": "-", "mul": "*"}[op]
+            if w.numba:
+                flag = w.fresh("f")
+                w.line(f"{name}, {flag} = _{op}({a}, {b})")
+                self.fail_if(flag, OVERFLOW)
+            else:
+                w.line(f"{name} = {a} {sign} {b}")
+                self.fail_if(f"not {INT_MIN} <= {name} <= {INT_MAX}", OVERFLOW)
+        elif op in ("floordiv", "mod"):
+            self._divide(e, name, a, b)
+        elif op == "truediv":
+            if fails_here(e):
+                self.fail_if(f"{b} == 0", RAISED)
+            w.line(f"{name} = _idiv({a}, {b})" if kinds[0] == INT and w.numba else f"{name} = {a} / {b}")
+        elif op in ("neg", "abs"):
+            if e.type == INT:
+                self.fail_if(f"{a} == _MIN", OVERFLOW)
+            w.line(f"{name} = -{a}" if op == "neg" else f"{name} = abs({a})")
+        elif op in ("shl", "trunc", "floor", "ceil"):
+            flag = w.fresh("f")
+            w.line(f"{name}, {flag} = _{op}({', '.join(args)})")
+            self.fail_if(f"{flag} == 1", OVERFLOW)
+            self.fail_if(f"{flag} == 2", RAISED)
+        elif op == "shr":
+            if fails_here(e):
+                self.fail_if(f"{b} < 0", RAISED)
+            w.line(f"{name} = {a} >> min({b}, 63)")
+        elif op == "sqrt":
+            self.fail_if(f"{a} < 0", RAISED)
+            w.line(f"{name} = _sqrt({a})")
+        elif op in ("eq", "lt", "le") and w.numba and {INT, FLOAT} == set(kinds):
+            mixed = "if" if kinds[0] == INT else "fi"
+            w.line(f"{name} = _{op}_{mixed}({a}, {b})")
+        else:
+            w.line(f"{name} = " + _TEXT[op].format(a=a, b=b))
+        return name
+
+    def _divide(self, e: Expr, name: str, a: str, b: str) -> None:
+        w = self.w
+        sign = "//" if e.op == "floordiv" else "%"
+        divisor = e.args[1]
+        if divisor.op != "const" or divisor.value == 0:
+            self.fail_if(f"{b} == 0", RAISED)
+        if e.type == FLOAT:
+            w.line(f"{name} = _f{e.op}({a}, {b})" if w.numba else f"{name} = {a} {sign} {b}")
+        elif divisor.op == "const" and divisor.value != -1:
+            w.line(f"{name} = {a} {sign} {b}")
+        elif e.op == "floordiv":
+            self.fail_if(f"{b} == -1 and {a} == _MIN", OVERFLOW)
+            w.line(f"{name} = {a} // {b}")
+        else:  # INT_MIN % -1 traps in hardware; it is 0
+            w.line(f"{name} = 0")
+            with w.block(f"if {b} != -1:"):
+                w.line(f"{name} = {a} % {b}")
+
+
+_ZERO = {"bool": "False", "int": "0", "float": "0.0", "str": "0"}
+_TEXT = {
+    "add": "{a} + {b}",
+    "sub": "{a} - {b}",
+    "mul": "{a} * {b}",
+    "invert": "~{a}",
+    "band": "{a} & {b}",
+    "bor": "{a} | {b}",
+    "bxor": "{a} ^ {b}",
+    "eq": "{a} == {b}",
+    "lt": "{a} < {b}",
+    "le": "{a} <= {b}",
+    "not": "not {a}",
+    "int_of_bool": "int({a})",
+    "float_of_int": "float({a})",
+}
+assert BOOL

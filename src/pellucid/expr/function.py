@@ -1,0 +1,293 @@
+"""A user's function: plain Python, and, where it can be traced, data as well.
+
+>>> from pellucid.expr.types import INT
+>>> f = Function.make(lambda total, v: total + v, (INT, INT))
+>>> f.traced is not None, str(f), f.call(40, 2)
+(True, 'total + v', 42)
+>>> import time
+>>> g = Function.make(lambda v: v + int(time.time()), (INT,), to=INT)
+>>> g.traced, g.reason
+(None, 'calls time.time(), which may read or change the outside world')
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import os
+import random
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pellucid.errors import NotTraceable, PipelineError
+from pellucid.expr.checked import wrap
+from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate_call
+from pellucid.expr.node import digest
+from pellucid.expr.printing import show
+from pellucid.expr.symbolic import Untraceable
+from pellucid.expr.trace import Traced, trace
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform, type_of, type_of_value
+
+__all__ = ["Function"]
+
+_SAMPLES = 12
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Function:
+    """A function from events to an event; for a task, to ``(state, [events])``.
+
+    ``traced`` is the function as data, or None: then ``reason`` says why it is opaque.
+    """
+
+    plain: Callable[..., Any]
+    params: tuple[Type, ...]
+    result: Type | None  # of a task: the state; None: any Python object
+    event: Type | None  # of a task: its events (None: it never puts one out)
+    task: bool
+    traced: Traced | None
+    reason: str | None
+
+    @staticmethod
+    def make(
+        f: Callable[..., Any],
+        params: Sequence[Type | None],
+        *,
+        task: bool = False,
+        to: Type | None = None,
+        truth: bool = False,
+    ) -> Function:
+        """Trace ``f`` on parameters of these types (None: a state that is any Python object).
+
+        ``to`` is the type of its result (of a task's events) where it cannot be found out;
+        ``truth`` asks only whether the result is true, as a filter does.
+        """
+        if not callable(f):
+            raise PipelineError(f"expected a function, found {type(f).__name__} {f!r}")
+        _check_arity(f, len(params))
+        known = tuple(p for p in params if p is not None)
+        try:
+            if len(known) != len(params):
+                raise Untraceable("keeps a state that is not made of scalars")
+            traced = trace(f, known, task=task, truth=truth)
+            _spot_check(f, traced, truth)
+            return Function(f, known, traced.result, traced.event, task, traced, None)
+        except Untraceable as error:
+            result, event = _declared(f, params, error, task, to, truth)
+            return Function(f, tuple(params), result, event, task, None, error.reason)  # type: ignore[arg-type]
+
+    def call(self, *args: Any) -> Any:
+        """What the plain function returns on these events, with 64-bit integers."""
+        if self.traced is not None:
+            args = tuple(wrap(t, a) for t, a in zip(self.params, args, strict=True))
+        value = self.plain(*args)
+        if not self.task:
+            if self.result == BOOL and not isinstance(value, (bool, int, float, str)):
+                value = bool(value)
+            return conform(self.result, bool(value) if self.result == BOOL else value) if self.result else value
+        if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], (list, tuple)):
+            raise ValueError(f"a task must return (state, [events]), found {value!r}")
+        state = conform(self.result, value[0]) if self.result else value[0]
+        if self.event is None:
+            if value[1]:
+                raise ValueError(f"put out {value[1]!r}, although it seemed never to put out anything")
+            return state, []
+        return state, [conform(self.event, e) for e in value[1]]
+
+    def need(self, who: str) -> Traced:
+        """The trace, or an error in which ``who`` says that it cannot take this function, and why."""
+        if self.traced is None:
+            raise NotTraceable(f"{who} needs {self.name} as data, but {self.name} {self.reason} ({self.where})")
+        return self.traced
+
+    @property
+    def name(self) -> str:
+        """The function's own name, for messages."""
+        name = getattr(self.plain, "__name__", None) or type(self.plain).__name__
+        return "a lambda" if name == "<lambda>" else f"{name}()"
+
+    @property
+    def where(self) -> str:
+        """The file and line of its definition."""
+        code = _code(self.plain)
+        return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else "built in"
+
+    @property
+    def digest(self) -> str:
+        """Equal for functions of equal meaning (traced) or equal code (opaque), in any process."""
+        if self.traced is not None:
+            kinds = repr((self.traced.params, self.traced.result, self.traced.event))
+            return hashlib.sha256((kinds + digest(*self.traced.roots())).encode()).hexdigest()
+        h = hashlib.sha256(repr((getattr(self.plain, "__qualname__", type(self.plain).__name__), self.params)).encode())
+        code = _code(self.plain)
+        if code is not None:
+            h.update(_code_bytes(code))
+        return h.hexdigest()
+
+    def __str__(self) -> str:
+        name = getattr(self.plain, "__name__", None) or type(self.plain).__name__
+        if name != "<lambda>":
+            return str(name)
+        if self.traced is None or self.task:
+            return "λ"
+        text = ", ".join(show(e, self._leaf_names(), 24) for e in self.traced.outputs)
+        if len(self.traced.outputs) == 1 and text.startswith("(") and _closes(text) == len(text) - 1:
+            text = text[1:-1]
+        return text if len(text) <= 48 else text[:47] + "…"
+
+    def _leaf_names(self) -> list[str]:
+        code = _code(self.plain)
+        names = list(code.co_varnames[: code.co_argcount]) if code else []
+        if isinstance(self.plain, types.MethodType):
+            names = names[1:]
+        names += [f"v{i}" for i in range(len(names), len(self.params))]
+        return [
+            path if name is None else (f"{name}.{path}" if path else name)
+            for name, t in zip(names, self.params, strict=False)
+            for path, _ in t.leaves()
+        ]
+
+
+def _closes(text: str) -> int:
+    depth = 0
+    for i, ch in enumerate(text):
+        depth += (ch == "(") - (ch == ")")
+        if depth == 0:
+            return i
+    return -1
+
+
+def _code(f: Any) -> types.CodeType | None:
+    f = getattr(f, "__func__", getattr(f, "func", f))
+    if not hasattr(f, "__code__") and not isinstance(f, type):
+        f = getattr(type(f), "__call__", f)
+    return getattr(f, "__code__", None)
+
+
+def _code_bytes(code: types.CodeType) -> bytes:
+    out = code.co_code + repr(code.co_names).encode()
+    for c in code.co_consts:
+        out += _code_bytes(c) if isinstance(c, types.CodeType) else repr(c).encode()
+    return out
+
+
+def _check_arity(f: Callable[..., Any], count: int) -> None:
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):
+        return  # a builtin without a signature
+    try:
+        signature.bind(*[None] * count)
+    except TypeError as error:
+        name = getattr(f, "__name__", type(f).__name__)
+        events = "argument" if count == 1 else "arguments"
+        raise PipelineError(f"the function {name} gets {count} {events} here, but: {error}") from None
+
+
+def _declared(
+    f: Callable[..., Any], params: Sequence[Type | None], error: Untraceable, task: bool, to: Type | None, truth: bool
+) -> tuple[Type | None, Type | None]:
+    """The result type of an opaque function: declared, or found by trying it on sample events."""
+    state = params[0] if task else None
+    if truth:
+        return BOOL, None
+    if to is not None:
+        return (state, to) if task else (to, None)
+    name = getattr(f, "__name__", type(f).__name__)
+    name = "this lambda" if name == "<lambda>" else f"{name}()"
+    try:
+        annotation = typing.get_type_hints(f).get("return") if hasattr(f, "__annotations__") else None
+    except Exception:
+        annotation = None
+    if annotation is not None and not task:
+        return type_of(annotation), None
+    found = None
+    if not error.effect and None not in params:
+        found = _probe(f, [p for p in params if p is not None], task)
+    if found is None:
+        what = "the type of its events" if task else "the type of its result"
+        raise PipelineError(
+            f"{name} cannot be traced: it {error.reason}. It can still run, but then {what} must be given: "
+            + ("pass to=…" if task else "annotate it (-> float) or pass to=…")
+        )
+    return (state, found) if task else (found, None)
+
+
+def _probe(f: Callable[..., Any], params: list[Type], task: bool) -> Type | None:
+    for args in _samples(params, 4):
+        try:
+            value = f(*args)
+            if task:
+                value = value[1][0]
+        except Exception:
+            continue
+        found = type_of_value(value)
+        if found is not None:
+            return found
+    return None
+
+
+# ---------------------------------------------------------------- spot check
+
+_INTERESTING: dict[Type, list[Any]] = {
+    BOOL: [False, True],
+    INT: [1, 0, 2, -1, 3, 7, -5, 10, 100, -64, 12345, 2**31, -(2**40), 2**63 - 1, -(2**63)],
+    FLOAT: [1.0, 0.0, -1.0, 2.5, -0.5, 100.25, 1e9, -1e-9],
+    STR: ["a", "", "b", "buy", "x y"],
+}
+
+
+def _samples(params: Sequence[Type], count: int) -> list[list[Any]]:
+    """The same few events every time: simple ones first, then mixed."""
+    rng = random.Random(20211)
+    out = []
+    for i in range(count):
+        args = []
+        for t in params:
+            leaves = []
+            for _, kind in t.leaves():
+                pool = list(kind.members) if isinstance(kind, EnumType) else _INTERESTING[kind]
+                leaves.append(pool[0] if i == 0 else rng.choice(pool))
+            args.append(t.unflatten(leaves))
+        out.append(args)
+    return out
+
+
+def _spot_check(f: Callable[..., Any], traced: Traced, truth: bool) -> None:
+    """Compare the trace with the function itself on sample events; they must agree, errors included.
+
+    The watch over impure calls sees what a trace runs; this sees what it could not.
+    """
+    for args in _samples(traced.params, _SAMPLES):
+        want, got = _outcome(f, traced, args, truth), _traced_outcome(traced, args)
+        if repr(want) != repr(got):
+            raise Untraceable(f"gives {want} when called with {args} where its trace gives {got}", effect=True)
+
+
+def _outcome(f: Callable[..., Any], traced: Traced, args: list[Any], truth: bool) -> Any:
+    try:
+        value = f(*[wrap(t, a) for t, a in zip(traced.params, args, strict=True)])
+        if truth:
+            return bool(value)
+        if traced.count is None:
+            return conform(traced.result, value)
+        events = [conform(traced.event, e) for e in value[1]] if traced.event else []
+        return conform(traced.result, value[0]), events
+    except Overflow64:
+        return "overflow"
+    except ValueError as error:
+        return "overflow" if "64 bits" in str(error) else "an error"
+    except Exception:
+        return "an error"
+
+
+def _traced_outcome(traced: Traced, args: list[Any]) -> Any:
+    try:
+        return evaluate_call(traced, args)
+    except Overflow64:
+        return "overflow"
+    except (UserRaise, Exception):
+        return "an error"

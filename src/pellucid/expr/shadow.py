@@ -1,0 +1,179 @@
+"""Builtins that understand symbolic values, put in place of Python's while a function is traced.
+
+``min(a, b)`` would ask for a truth value and split the trace; ``int(x)`` and ``math.sqrt(x)`` would need
+the number itself.  So a function is traced as a copy whose globals, closure and helper functions
+name these instead.  The user's own function object is never changed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+import types
+from collections.abc import Callable
+from typing import Any
+
+from pellucid.expr import node as n
+from pellucid.expr.symbolic import Sym, lift_scalar, promote
+from pellucid.expr.types import BOOL, FLOAT, INT, STR
+
+__all__ = ["shadowed", "truth_of"]
+
+
+def _is_sym(value: Any) -> bool:
+    return type(value) is Sym
+
+
+def _extreme(name: str, pick_second: Callable[[n.Expr, n.Expr], n.Expr]) -> Callable[..., Any]:
+    plain = getattr(builtins, name)
+
+    def extreme(*args: Any, **kw: Any) -> Any:
+        items = list(args[0]) if len(args) == 1 and not _is_sym(args[0]) else list(args)
+        exprs = [] if kw or len(items) < 2 else [lift_scalar(i) for i in items]
+        if not any(map(_is_sym, items)) or not exprs or any(e is None for e in exprs):
+            return plain(*args, **kw)
+        kinds = {e.type for e in exprs if e is not None}
+        if kinds == {INT} or kinds == {FLOAT}:
+            best = exprs[0]
+            assert best is not None
+            for e in exprs[1:]:
+                assert e is not None
+                best = n.ite(pick_second(e, best), e, best)
+            return Sym(best)
+        return plain(*args, **kw)  # mixed types: let the trace fork
+
+    return extreme
+
+
+def _int(*args: Any, **kw: Any) -> Any:
+    if len(args) == 1 and _is_sym(args[0]) and not kw:
+        e = args[0]._expr
+        if e.type in (INT, BOOL):
+            return +args[0]
+        if e.type == FLOAT:
+            return args[0].__trunc__()
+    return int(*args, **kw)
+
+
+def _float(*args: Any) -> Any:
+    if len(args) == 1 and _is_sym(args[0]) and args[0]._expr.type != STR:
+        return Sym(promote(args[0]._expr, FLOAT) or args[0]._expr)
+    return float(*args)
+
+
+def truth_of(*args: Any) -> Any:
+    """``bool(x)`` without a fork."""
+    if len(args) == 1 and _is_sym(args[0]):
+        e = args[0]._expr
+        zero = {INT: 0, FLOAT: 0.0, STR: ""}
+        return args[0] if e.type == BOOL else Sym(n.not_(n.eq(e, n.const(zero[e.type]))))
+    return bool(*args)
+
+
+class _Stand(type):
+    """Lets a stand-in for ``int`` be called, and still work in ``isinstance`` and ``is``-free checks."""
+
+    plain: Any
+    make: Any
+
+    def __call__(cls, *args: Any, **kw: Any) -> Any:
+        return cls.make(*args, **kw)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.plain)
+
+    def __subclasscheck__(cls, sub: type) -> bool:
+        return issubclass(sub, cls.plain)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.plain, name)
+
+
+def _stand(plain: type, make: Callable[..., Any]) -> Any:
+    return _Stand(plain.__name__, (), {"plain": plain, "make": staticmethod(make)})
+
+
+def _math(name: str) -> Callable[..., Any]:
+    plain = getattr(math, name)
+
+    @functools.wraps(plain)
+    def call(x: Any) -> Any:
+        if not _is_sym(x):
+            return plain(x)
+        if name == "sqrt":
+            e = promote(x._expr, FLOAT)
+            return plain(x) if e is None else Sym.checked(n.sqrt(e))
+        if name == "fabs":
+            return abs(_float(x))
+        return getattr(x, f"__{name}__")()
+
+    return call
+
+
+_MATH = {name: _math(name) for name in ("sqrt", "floor", "ceil", "trunc", "fabs")}
+
+
+class _MathModule:
+    def __getattr__(self, name: str) -> Any:
+        return _MATH.get(name) or getattr(math, name)
+
+
+_BUILTINS: dict[str, Any] = {
+    "min": _extreme("min", lambda e, best: n.lt(e, best)),
+    "max": _extreme("max", lambda e, best: n.lt(best, e)),
+    "int": _stand(int, _int),
+    "float": _stand(float, _float),
+    "bool": _stand(bool, truth_of),
+}
+_BY_OBJECT: dict[int, Any] = {id(getattr(builtins, k)): v for k, v in _BUILTINS.items()}
+_BY_OBJECT |= {id(getattr(math, k)): v for k, v in _MATH.items()}
+_BY_OBJECT[id(math)] = _MathModule()
+
+
+def shadowed(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A copy of ``f`` that sees the stand-ins (also through its helpers), or ``f`` if it needs none."""
+    result = _shadow(f, {})
+    return result if callable(result) else f
+
+
+def _shadow(value: Any, done: dict[int, Any]) -> Any:
+    known = _BY_OBJECT.get(id(value))
+    if known is not None:
+        return known
+    if isinstance(value, types.MethodType) and isinstance(value.__func__, types.FunctionType):
+        return types.MethodType(_shadow(value.__func__, done), value.__self__)
+    if isinstance(value, functools.partial):
+        return functools.partial(_shadow(value.func, done), *value.args, **value.keywords)
+    if not isinstance(value, types.FunctionType):
+        return value
+    if id(value) in done:
+        return done[id(value)]
+    if (value.__module__ or "").startswith("pellucid."):
+        return value
+    names = _names(value.__code__)
+    space = dict(value.__globals__)
+    copy = types.FunctionType(value.__code__, space, value.__name__, value.__defaults__, None if not value.__closure__ else tuple(types.CellType() for _ in value.__closure__))
+    copy.__kwdefaults__ = value.__kwdefaults__
+    copy.__qualname__, copy.__module__ = value.__qualname__, value.__module__
+    done[id(value)] = copy
+    for name in names:
+        if name in space:
+            space[name] = _shadow(space[name], done)
+        elif name in _BUILTINS:
+            space[name] = _BUILTINS[name]
+    for old, new in zip(value.__closure__ or (), copy.__closure__ or (), strict=True):
+        try:
+            content = old.cell_contents
+        except ValueError:
+            continue  # an empty cell stays empty
+        new.cell_contents = _shadow(content, done)
+    return copy
+
+
+def _names(code: types.CodeType) -> set[str]:
+    names = set(code.co_names)
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            names |= _names(inner)
+    return names

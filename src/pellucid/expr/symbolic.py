@@ -1,0 +1,369 @@
+"""Symbolic values: what a user's function sees while it is traced.
+
+A ``Sym`` stands for a scalar that is not known yet.  Arithmetic on it makes expressions; asking for
+its truth value asks the running trace to choose a side (`pellucid.expr.trace` then comes back
+for the other one).  What would need the value itself raises ``Untraceable`` with the reason.
+
+A ``Sym`` passes ``isinstance`` checks as the type it stands for.  Enums are never symbolic: the trace
+tries their members one by one, so ``is``, ``match`` and dictionary look-ups work on them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from pellucid.expr import node as n
+from pellucid.expr.node import Expr
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, fits_int
+
+__all__ = ["Sym", "Untraceable", "lift_scalar", "promote"]
+
+
+class Untraceable(BaseException):
+    """The function cannot be turned into data.  Not an ``Exception``: users' ``except`` lets it pass.
+
+    ``effect`` says that the function may read or change the outside world.
+    """
+
+    def __init__(self, reason: str, *, effect: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.effect = effect
+
+
+_CLASSES: dict[Type, type] = {BOOL: bool, INT: int, FLOAT: float, STR: str}
+
+
+def lift_scalar(value: Any) -> Expr | None:
+    """The expression of a symbolic or plain scalar; None if it is neither."""
+    if type(value) is Sym:
+        return value._expr
+    if isinstance(value, (bool, int, float, str)):
+        try:
+            return n.const(value)
+        except OverflowError as error:
+            raise Untraceable(str(error)) from None
+    return None
+
+
+def promote(e: Expr, to: Type) -> Expr | None:
+    """The expression converted up the ladder bool → int → float; None if it does not fit."""
+    if e.type == to:
+        return e
+    if e.type == BOOL and to in (INT, FLOAT):
+        e = n.int_of_bool(e)
+    if e.type == INT and to == FLOAT:
+        return n.float_of_int(e)
+    return e if e.type == to else None
+
+
+def _arith(op: str, a: Sym, b: Any, swapped: bool) -> Any:
+    other = lift_scalar(b)
+    if other is None:
+        return NotImplemented
+    x, y = a._expr, other
+    if STR in (x.type, y.type) or not {x.type, y.type} <= {BOOL, INT, FLOAT}:
+        raise Untraceable(f"uses '{_SIGNS[op]}' on {x.type} and {y.type}, which is not arithmetic")
+    if swapped:
+        x, y = y, x
+    if op in _BITS:
+        if x.type == y.type == BOOL and op in ("band", "bor", "bxor"):
+            return Sym(
+                {"band": n.and_, "bor": n.or_, "bxor": lambda p, q: n.not_(n.eq(p, q))}[op](x, y)
+            )
+        if FLOAT in (x.type, y.type):
+            raise TypeError(f"unsupported operand type(s) for {_SIGNS[op]}: {x.type} and {y.type}")
+        common: Type = INT
+    else:
+        common = FLOAT if FLOAT in (x.type, y.type) else INT
+    left, right = promote(x, common), promote(y, common)
+    assert left is not None and right is not None
+    return Sym.checked(n.binary(op, left, right))
+
+
+_BITS = ("band", "bor", "bxor", "shl", "shr")
+_SIGNS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "floordiv": "//",
+    "mod": "%",
+    "truediv": "/",
+    "band": "&",
+    "bor": "|",
+    "bxor": "^",
+    "shl": "<<",
+    "shr": ">>",
+}
+
+
+def _compare(op: str, a: Sym, b: Any, swapped: bool = False) -> Any:
+    x = a._expr
+    if isinstance(b, int) and not isinstance(b, bool) and type(b) is not Sym and not fits_int(b):
+        # No 64-bit integer is that large: the answer is known.
+        above = b > 0
+        if x.type in (INT, BOOL):
+            return {"eq": False, "lt": above ^ swapped, "le": above ^ swapped}[op]
+        b = float(b)
+    y = lift_scalar(b)
+    if y is None:
+        return NotImplemented
+    numbers = {BOOL, INT, FLOAT}
+    if {x.type, y.type} <= numbers:
+        if x.type != y.type:  # bool against a number; int against float stays exact
+            if x.type == BOOL:
+                x = n.int_of_bool(x)
+            if y.type == BOOL:
+                y = n.int_of_bool(y)
+    elif x.type != y.type:
+        if op == "eq":
+            return False
+        raise TypeError(f"cannot order {x.type} and {y.type}")
+    elif x.type == STR and op != "eq":
+        raise Untraceable("orders strings; a trace can only compare them for equality")
+    if x.type == y.type == BOOL and op != "eq":
+        x, y = n.int_of_bool(x), n.int_of_bool(y)
+    if swapped:
+        x, y = y, x
+    return Sym({"eq": n.eq, "lt": n.lt, "le": n.le}[op](x, y))
+
+
+class Sym:
+    """A scalar that is not known yet."""
+
+    __slots__ = ("_expr",)
+    _expr: Expr
+
+    def __init__(self, expr: Expr) -> None:
+        object.__setattr__(self, "_expr", expr)
+
+    @staticmethod
+    def checked(expr: Expr) -> Sym:
+        """A value whose computation may fail: the trace must remember the failure."""
+        if n.fails_here(expr):
+            from pellucid.expr.trace import current_path
+
+            current_path().note_check(expr)
+        return Sym(expr)
+
+    @property
+    def __class__(self) -> Any:  # isinstance(x, int) holds for a symbolic int
+        return _CLASSES[self._expr.type]
+
+    # -- truth: the trace forks
+    def __bool__(self) -> bool:
+        from pellucid.expr.trace import current_path
+
+        e = self._expr
+        if e.type == INT:
+            e = n.not_(n.eq(e, n.const(0)))
+        elif e.type == FLOAT:
+            e = n.not_(n.eq(e, n.const(0.0)))
+        elif e.type == STR:
+            e = n.not_(n.eq(e, n.const("")))
+        return current_path().decide(e)
+
+    # -- comparison
+    def __eq__(self, other: object) -> Any:
+        return _compare("eq", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        same = _compare("eq", self, other)
+        if same is NotImplemented or isinstance(same, bool) and type(same) is not Sym:
+            return same if same is NotImplemented else not same
+        return Sym(n.not_(same._expr))
+
+    def __lt__(self, other: Any) -> Any:
+        return _compare("lt", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _compare("le", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compare("lt", self, other, swapped=True)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compare("le", self, other, swapped=True)
+
+    # -- arithmetic
+    def __add__(self, o: Any) -> Any:
+        return _arith("add", self, o, False)
+
+    def __radd__(self, o: Any) -> Any:
+        return _arith("add", self, o, True)
+
+    def __sub__(self, o: Any) -> Any:
+        return _arith("sub", self, o, False)
+
+    def __rsub__(self, o: Any) -> Any:
+        return _arith("sub", self, o, True)
+
+    def __mul__(self, o: Any) -> Any:
+        return _arith("mul", self, o, False)
+
+    def __rmul__(self, o: Any) -> Any:
+        return _arith("mul", self, o, True)
+
+    def __floordiv__(self, o: Any) -> Any:
+        return _arith("floordiv", self, o, False)
+
+    def __rfloordiv__(self, o: Any) -> Any:
+        return _arith("floordiv", self, o, True)
+
+    def __mod__(self, o: Any) -> Any:
+        return _arith("mod", self, o, False)
+
+    def __rmod__(self, o: Any) -> Any:
+        return _arith("mod", self, o, True)
+
+    def __truediv__(self, o: Any) -> Any:
+        return _arith("truediv", self, o, False)
+
+    def __rtruediv__(self, o: Any) -> Any:
+        return _arith("truediv", self, o, True)
+
+    def __divmod__(self, o: Any) -> Any:
+        return self // o, self % o
+
+    def __rdivmod__(self, o: Any) -> Any:
+        return o // self, o % self
+
+    def __and__(self, o: Any) -> Any:
+        return _arith("band", self, o, False)
+
+    def __rand__(self, o: Any) -> Any:
+        return _arith("band", self, o, True)
+
+    def __or__(self, o: Any) -> Any:
+        return _arith("bor", self, o, False)
+
+    def __ror__(self, o: Any) -> Any:
+        return _arith("bor", self, o, True)
+
+    def __xor__(self, o: Any) -> Any:
+        return _arith("bxor", self, o, False)
+
+    def __rxor__(self, o: Any) -> Any:
+        return _arith("bxor", self, o, True)
+
+    def __lshift__(self, o: Any) -> Any:
+        return _arith("shl", self, o, False)
+
+    def __rlshift__(self, o: Any) -> Any:
+        return _arith("shl", self, o, True)
+
+    def __rshift__(self, o: Any) -> Any:
+        return _arith("shr", self, o, False)
+
+    def __rrshift__(self, o: Any) -> Any:
+        return _arith("shr", self, o, True)
+
+    def __pow__(self, o: Any) -> Any:
+        if type(o) is Sym or not isinstance(o, int) or isinstance(o, bool) or not 0 <= o <= 64:
+            raise Untraceable("uses '**' with an exponent that is not a small whole constant")
+        if self._expr.type == FLOAT:
+            raise Untraceable("uses '**' on a float, whose last digit differs between engines; write x * x")
+        result: Any = 1
+        base: Any = +self
+        while o:
+            if o & 1:
+                result = result * base
+            o >>= 1
+            if o:
+                base = base * base
+        return result
+
+    def __rpow__(self, o: Any) -> NoReturn:
+        raise Untraceable("uses '**' with an exponent that is not a constant")
+
+    def _number(self, what: str) -> Expr:
+        e = promote(self._expr, INT) or self._expr
+        if e.type not in (INT, FLOAT):
+            raise TypeError(f"bad operand type for {what}: {e.type}")
+        return e
+
+    def __neg__(self) -> Sym:
+        return Sym.checked(n.neg(self._number("unary -")))
+
+    def __pos__(self) -> Sym:
+        return Sym(self._number("unary +"))
+
+    def __abs__(self) -> Sym:
+        return Sym.checked(n.abs_(self._number("abs()")))
+
+    def __invert__(self) -> Sym:
+        e = self._number("unary ~")
+        if e.type != INT:
+            raise TypeError("bad operand type for unary ~: float")
+        return Sym(n.unary("invert", e))
+
+    def _rounded(self, op: str) -> Sym:
+        e = self._number(op)
+        return Sym(e) if e.type == INT else Sym.checked(n.round_to_int(op, e))
+
+    def __trunc__(self) -> Sym:
+        return self._rounded("trunc")
+
+    def __floor__(self) -> Sym:
+        return self._rounded("floor")
+
+    def __ceil__(self) -> Sym:
+        return self._rounded("ceil")
+
+    def __round__(self, digits: Any = None) -> Sym:
+        if digits is None and self._expr.type in (INT, BOOL):
+            return Sym(self._number("round"))
+        raise Untraceable("calls round() on a float")
+
+    # -- what needs the value itself
+    def __hash__(self) -> NoReturn:
+        raise Untraceable("uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)")
+
+    def __index__(self) -> NoReturn:
+        raise Untraceable("uses an event's value as an index or as the bound of a loop")
+
+    def __int__(self) -> NoReturn:
+        raise Untraceable("hands an event's value to code that is not plain Python (it asked for an int)")
+
+    def __float__(self) -> NoReturn:
+        raise Untraceable("hands an event's value to code that is not plain Python (it asked for a float)")
+
+    def __complex__(self) -> NoReturn:
+        raise Untraceable("makes a complex number")
+
+    def __iter__(self) -> NoReturn:
+        raise Untraceable("loops over an event's value")
+
+    def __len__(self) -> NoReturn:
+        raise Untraceable("asks for the length of an event's value")
+
+    def __contains__(self, item: Any) -> NoReturn:
+        raise Untraceable("searches inside an event's value")
+
+    def __getitem__(self, item: Any) -> NoReturn:
+        raise Untraceable("takes a part of an event's value")
+
+    def __str__(self) -> NoReturn:
+        raise Untraceable("turns an event's value into text")
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> NoReturn:
+        raise Untraceable("turns an event's value into text")
+
+    def __array__(self, *args: Any, **kw: Any) -> NoReturn:
+        raise Untraceable("calls NumPy or another library that works on arrays")
+
+    __array_ufunc__ = __array_function__ = __array__
+
+    def __getattr__(self, name: str) -> Any:
+        cls = _CLASSES[self._expr.type]
+        if hasattr(cls, name):
+            raise Untraceable(f"uses the method {cls.__name__}.{name}")
+        raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"{self._expr.type} object has no attribute {name!r}")
+
+    def __reduce__(self) -> NoReturn:
+        raise Untraceable("copies or pickles an event's value")

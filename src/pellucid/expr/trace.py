@@ -1,0 +1,379 @@
+"""Tracing: a plain Python function run on symbolic values becomes an expression DAG.
+
+The function runs once for every path through it.  Where it asks for a truth value that the path so
+far does not decide, the trace takes *true* and comes back later for *false*; the paths form a tree,
+which is folded into ``ite`` nodes.  Hash-consing shares what the paths have in common.
+
+Failures keep their place.  An operation that may fail (overflow, division by zero) is noted on
+the path where it was computed; if its result turns out to be unused there, it is kept as a check
+(``after``), since plain Python would have failed as well.
+
+>>> from pellucid.expr.types import INT
+>>> def grade(points, bonus):
+...     total = points + bonus
+...     if total > 100:
+...         return 100
+...     return max(total, 0)
+>>> traced = trace(grade, (INT, INT))
+>>> traced.outputs[0]
+(100 if (100 < (v0 + v1)) else (0 if ((v0 + v1) < 0) else (v0 + v1)))
+"""
+
+from __future__ import annotations
+
+import contextvars
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pellucid.expr import node as n
+from pellucid.expr.node import Expr
+from pellucid.expr.purity import asks_identity, watched
+from pellucid.expr.shadow import shadowed, truth_of
+from pellucid.expr.symbolic import Sym, Untraceable, lift_scalar, promote
+from pellucid.expr.types import BOOL, EnumType, RecordType, TupleType, Type, join, type_of_value
+
+__all__ = ["MAX_DECISIONS", "MAX_OUTPUTS", "MAX_PATHS", "Traced", "current_path", "trace"]
+
+MAX_PATHS = 2048  # how many paths a function may have
+MAX_DECISIONS = 400  # how many truth tests one path may make
+MAX_OUTPUTS = 64  # how many events a task may put out at once
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A function as data.
+
+    ``outputs`` are the leaves of the result, one expression each over the leaves of the parameters.
+    A task has ``emits``: for each number of events it may put out, nothing is assumed; ``count`` is an
+    expression and ``slots[i]`` the leaves of the i-th event, meaningful only where ``i < count``.
+    ``raises`` describes the places where the user's function raises, by number.
+    """
+
+    params: tuple[Type, ...]
+    result: Type
+    outputs: tuple[Expr, ...]
+    count: Expr | None = None
+    slots: tuple[tuple[Expr, ...], ...] = ()
+    event: Type | None = None
+    raises: tuple[str, ...] = ()
+
+    def roots(self) -> tuple[Expr, ...]:
+        """Every expression of the trace, in a fixed order."""
+        flat = [e for slot in self.slots for e in slot]
+        return (*self.outputs, *((self.count,) if self.count is not None else ()), *flat)
+
+
+# ---------------------------------------------------------------- one path
+
+
+@dataclass
+class _Path:
+    prefix: list[bool]
+    decisions: list[tuple[Expr, bool]] = field(default_factory=list)
+    checks: list[list[Expr]] = field(default_factory=lambda: [[]])
+    facts: dict[Expr, bool] = field(default_factory=dict)
+
+    def note_check(self, e: Expr) -> None:
+        self.checks[-1].append(e)
+
+    def decide(self, condition: Expr) -> bool:
+        if condition.op == "const":
+            return bool(condition.value)
+        known = self.facts.get(condition)
+        if known is not None:
+            return known
+        at = len(self.decisions)
+        if at >= MAX_DECISIONS:
+            raise Untraceable(
+                f"asks for more than {MAX_DECISIONS} truth values on one path (a loop whose end depends on an event?)"
+            )
+        answer = self.prefix[at] if at < len(self.prefix) else True
+        self.decisions.append((condition, answer))
+        self.checks.append([])
+        self.learn(condition, answer)
+        return answer
+
+    def learn(self, condition: Expr, answer: bool) -> None:
+        self.facts[condition] = answer
+        self.facts[n.not_(condition)] = not answer
+        if condition.op == ("and" if answer else "or"):
+            for part in condition.args:
+                self.learn(part, answer)
+        if condition.op in ("lt", "le") and condition.args[0].type == condition.args[1].type:
+            a, b = condition.args
+            if condition.op == "lt" and answer:  # a < b: not b < a, a <= b, not b <= a, not a == b
+                self.facts[n.lt(b, a)] = False
+                self.facts[n.le(a, b)] = True
+                self.facts[n.le(b, a)] = False
+                self.facts[n.eq(a, b)] = self.facts[n.eq(b, a)] = False
+            elif condition.op == "le" and answer:
+                self.facts[n.lt(b, a)] = False
+
+
+_current: contextvars.ContextVar[_Path] = contextvars.ContextVar("pellucid_trace")
+
+
+def current_path() -> _Path:
+    """The path being traced."""
+    try:
+        return _current.get()
+    except LookupError:
+        raise Untraceable("uses a symbolic value after its trace has ended") from None
+
+
+# ---------------------------------------------------------------- the tree of paths
+
+
+@dataclass
+class _Leaf:
+    checks: list[Expr]
+    value: Any = None
+    raised: int | None = None
+
+
+@dataclass
+class _Fork:
+    checks: list[Expr]
+    condition: Expr
+    yes: _Leaf | _Fork
+    no: _Leaf | _Fork
+
+
+class _Explorer:
+    def __init__(self, f: Callable[..., Any], params: Sequence[Type], truth: bool) -> None:
+        self.f = shadowed(f)
+        self.original = f
+        self.params = params
+        self.truth = truth
+        self.split_bools = asks_identity(f)
+        self.paths = 0
+        self.raises: list[str] = []
+
+    def explore(self, prefix: list[bool]) -> _Leaf | _Fork:
+        path, leaf = self.run(prefix)
+        tree: _Leaf | _Fork = leaf
+        answers = [answer for _, answer in path.decisions]
+        for at in range(len(path.decisions) - 1, len(prefix) - 1, -1):
+            other = self.explore([*answers[:at], False])
+            # Below a fork, the other run repeated this one up to the fork: its tree starts after it.
+            tree = _Fork(path.checks[at], path.decisions[at][0], tree, other)
+        return tree
+
+    def run(self, prefix: list[bool]) -> tuple[_Path, _Leaf]:
+        self.paths += 1
+        if self.paths > MAX_PATHS:
+            raise Untraceable(
+                f"has more than {MAX_PATHS:,} paths; split it into steps, or use min, max, & and | instead of branches"
+            )
+        path = _Path(prefix)
+        token = _current.set(path)
+        raised: int | None = None
+        value: Any = None
+        try:
+            args, index = [], 0
+            for t in self.params:
+                arg, index = self.symbolic(t, index)
+                args.append(arg)
+            try:
+                with watched(self.original):
+                    value = self.f(*args)
+                if self.truth:
+                    value = truth_of(value)
+            except (Untraceable, RecursionError):
+                raise
+            except Exception as error:
+                raised = self.number_of(error)
+        except RecursionError:
+            raise Untraceable("calls itself too deeply (a recursion whose end depends on an event?)") from None
+        finally:
+            _current.reset(token)
+        return path, _Leaf(path.checks[-1], value, raised)
+
+    def number_of(self, error: Exception) -> int:
+        if isinstance(error, (TypeError, AttributeError, NameError)):
+            # Most likely code that takes no symbolic value, not a decision of the user's.
+            raise Untraceable(f"fails on a symbolic value: {type(error).__name__}: {error}")
+        self.raises.append(f"{type(error).__name__}: {error}")
+        return len(self.raises) - 1
+
+    def symbolic(self, t: Type, index: int) -> tuple[Any, int]:
+        if isinstance(t, EnumType):
+            e = n.var(index, t)
+            for member in t.members[:-1]:
+                if current_path().decide(n.eq(e, n.const(member))):
+                    return member, index + 1
+            return t.members[-1], index + 1
+        if isinstance(t, RecordType):
+            leaves = []
+            for _, sub in t.fields:
+                value, index = self.symbolic(sub, index)
+                leaves.append(value)
+            return _assemble(t, leaves), index
+        if isinstance(t, TupleType):
+            items = []
+            for sub in t.items:
+                value, index = self.symbolic(sub, index)
+                items.append(value)
+            return tuple(items), index
+        if t == BOOL and self.split_bools:
+            return current_path().decide(n.var(index, t)), index + 1
+        return Sym(n.var(index, t)), index + 1
+
+
+def _assemble(t: RecordType, values: list[Any]) -> Any:
+    if issubclass(t.cls, tuple):
+        return t.cls(*values)
+    record = object.__new__(t.cls)
+    for (name, _), value in zip(t.fields, values, strict=True):
+        object.__setattr__(record, name, value)
+    return record
+
+
+# ---------------------------------------------------------------- results
+
+
+def _result_type(value: Any) -> Type:
+    if type(value) is Sym:
+        return value._expr.type
+    if type(value) is tuple:
+        return TupleType(tuple(_result_type(v) for v in value))
+    if isinstance(value, (list, dict, set)) or value is None:
+        raise Untraceable(f"returns {'None' if value is None else 'a ' + type(value).__name__}, which is no event")
+    t = type_of_value(value)
+    if t is None:
+        raise Untraceable(f"returns a {type(value).__name__}, which is no event")
+    return t
+
+
+def _leaves(value: Any, t: Type) -> list[Expr]:
+    """The expressions of a returned value, converted to the type the result has on all paths."""
+    if isinstance(t, RecordType):
+        if not isinstance(value, t.cls):
+            raise Untraceable(f"returns {_result_type(value)} on one path and {t} on another")
+        out = []
+        for name, sub in t.fields:
+            field_value = getattr(value, name)
+            try:
+                out += _leaves(field_value, sub)
+            except Untraceable:
+                raise Untraceable(
+                    f"puts {_result_type(field_value)} into the field {name!r} of {t.cls.__name__}, which is {sub}"
+                ) from None
+        return out
+    if isinstance(t, TupleType):
+        return [e for item, sub in zip(value, t.items, strict=True) for e in _leaves(item, sub)]
+    if isinstance(value, enum.Enum) and isinstance(t, EnumType):
+        return [n.const(value)]
+    e = lift_scalar(value)
+    converted = promote(e, t) if e is not None else None
+    if converted is None:
+        raise Untraceable(f"returns {_result_type(value)} on one path and {t} on another")
+    return [converted]
+
+
+def _values(tree: _Leaf | _Fork) -> list[Any]:
+    out, stack = [], [tree]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, _Leaf):
+            if item.raised is None:
+                out.append(item.value)
+        else:
+            stack += [item.no, item.yes]
+    return out
+
+
+def _join_all(values: list[Any]) -> Type:
+    result: Type | None = None
+    for value in values:
+        t = _result_type(value)
+        joined = t if result is None else join(result, t)
+        if joined is None:
+            raise Untraceable(f"returns {result} on one path and {t} on another")
+        result = joined
+    if result is None:
+        raise Untraceable("raises on every path")
+    return result
+
+
+def _zero(t: Type) -> Expr:
+    if isinstance(t, EnumType):
+        return n.const(t.members[0])
+    return n.const({"bool": False, "int": 0, "float": 0.0, "str": ""}[str(t)])
+
+
+def _fold(tree: _Leaf | _Fork, types: list[Type], pick: Callable[[Any], list[Expr]]) -> list[Expr]:
+    """The tree as one expression per leaf of the result; checks go before the first of them."""
+    if isinstance(tree, _Leaf):
+        out = [n.raise_(tree.raised, t) for t in types] if tree.raised is not None else pick(tree.value)
+    else:
+        yes = _fold(tree.yes, types, pick)
+        no = _fold(tree.no, types, pick)
+        out = [_merge(tree.condition, a, b) for a, b in zip(yes, no, strict=True)]
+    if tree.checks and out:
+        needed: frozenset[Expr] = frozenset().union(*(n.strict_parts(o) for o in out))
+        missing = tuple(c for c in tree.checks if c not in needed)
+        if missing:
+            out[0] = n.after(missing, out[0])
+    return out
+
+
+def _merge(condition: Expr, yes: Expr, no: Expr) -> Expr:
+    # An enum handed through unchanged comes back as a chain of tests, in the order of its members: where
+    # only the last two are left, `A if e == A else B` is `e` itself, and `ite` then folds the rest.
+    if condition.op == "eq" and isinstance(yes.type, EnumType) and yes is condition.args[1]:
+        last_two = [n.const(m) for m in yes.type.members[-2:]]
+        if len(last_two) == 2 and yes is last_two[0] and no is last_two[1]:
+            return condition.args[0]
+    return n.ite(condition, yes, no)
+
+
+def trace(f: Callable[..., Any], params: Sequence[Type], *, task: bool = False, truth: bool = False) -> Traced:
+    """Trace ``f`` on parameters of these types; raises ``Untraceable`` with the reason if it cannot.
+
+    With ``task`` the function must return ``(state, [events])``; with ``truth`` only its truth counts.
+    """
+    explorer = _Explorer(f, params, truth)
+    tree = explorer.explore([])
+    values = _values(tree)
+    if task:
+        return _task(explorer, tree, values)
+    result = _join_all(values)
+    types = [t for _, t in result.leaves()]
+    outputs = _fold(tree, types, lambda v: _leaves(v, result))
+    return Traced(tuple(params), result, tuple(outputs), raises=tuple(explorer.raises))
+
+
+def _task(explorer: _Explorer, tree: _Leaf | _Fork, values: list[Any]) -> Traced:
+    for value in values:
+        if type(value) is not tuple or len(value) != 2 or not isinstance(value[1], (list, tuple)) or hasattr(value[1], "_fields"):
+            raise Untraceable("does not return a pair (state, [events])")
+    state = _join_all([v[0] for v in values])
+    events = [e for v in values for e in v[1]]
+    event = _join_all(events) if events else None
+    room = max((len(v[1]) for v in values), default=0)
+    if room > MAX_OUTPUTS:
+        raise Untraceable(f"puts out {room} events at once; a trace takes at most {MAX_OUTPUTS}")
+    event_types = [t for _, t in event.leaves()] if event else []
+    state_types = [t for _, t in state.leaves()]
+    int_type = n.const(0).type
+
+    def pick(value: Any) -> list[Expr]:
+        out = _leaves(value[0], state) + [n.const(len(value[1]))]
+        for i in range(room):
+            if i < len(value[1]):
+                assert event is not None
+                out += _leaves(value[1][i], event)
+            else:
+                out += [_zero(t) for t in event_types]
+        return out
+
+    flat = _fold(tree, state_types + [int_type] + event_types * room, pick)
+    width, size = len(state_types), len(event_types)
+    rest = flat[width + 1 :]
+    slots = tuple(tuple(rest[i * size : (i + 1) * size]) for i in range(room))
+    return Traced(
+        tuple(explorer.params), state, tuple(flat[:width]), flat[width], slots, event, tuple(explorer.raises)
+    )

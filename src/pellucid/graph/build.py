@@ -1,0 +1,189 @@
+"""From a Python function over streams to a graph.
+
+Step ids: a given ``id`` is kept (inside a called pipeline it gets that pipeline's name in front).  Others
+are the kind and a digest of what the step does to which streams, such as ``cumulate-3fa2c1``: so a
+step keeps its id when unrelated parts are added, moved or renamed, and loses it when its own
+meaning or its inputs change, where a saved state would not fit any more.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pellucid.errors import CycleError, PipelineError, TypeMismatch
+from pellucid.expr.types import Type, type_of
+from pellucid.graph.model import Graph, Node, node_digest
+from pellucid.graph.stream import Step, Stream, caller, scope
+
+__all__ = ["assemble", "build", "call", "source", "stream_types", "sub_graph"]
+
+
+def source(name: str, t: Type) -> Stream[Any]:
+    """A stream whose events come from outside."""
+    return Stream(Step("source", (), t, id=name))
+
+
+def stream_types(fn: Callable[..., Any], name: str, given: Mapping[str, Any], local: Mapping[str, Any]) -> dict[str, Type]:
+    """The types of a pipeline's sources, by parameter name."""
+    parameters = inspect.signature(fn).parameters
+    try:
+        hints = typing.get_type_hints(fn, localns={**local, **_closure(fn)}) if fn.__annotations__ else {}
+    except NameError as error:
+        raise PipelineError(f"pipeline {name}: the type of a parameter is not known here: {error}") from None
+    types: dict[str, Type] = {}
+    for p in parameters.values():
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise PipelineError(f"pipeline {name}: *{p.name} is not possible: name each source")
+        if p.name in given:
+            types[p.name] = type_of(given[p.name])
+            continue
+        hint = hints.get(p.name)
+        if hint is None:
+            raise PipelineError(f"pipeline {name}: the source {p.name!r} has no type: write {p.name}: Stream[int]")
+        args = typing.get_args(hint)
+        if typing.get_origin(hint) is not Stream or len(args) != 1:
+            raise PipelineError(f"pipeline {name}: the source {p.name!r} must be a Stream[…], found {hint!r}")
+        try:
+            types[p.name] = type_of(args[0])
+        except TypeMismatch as error:
+            raise TypeMismatch(f"pipeline {name}: the source {p.name!r}: {error}") from None
+    if not types:
+        raise PipelineError(f"pipeline {name} has no source: give it a parameter such as x: Stream[int]")
+    return types
+
+
+def _closure(fn: Callable[..., Any]) -> dict[str, Any]:
+    cells = getattr(fn, "__closure__", None) or ()
+    names = fn.__code__.co_freevars
+    found = {}
+    for name, cell in zip(names, cells, strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return found
+
+
+def call(fn: Callable[..., Any], name: str, *streams: Stream[Any]) -> Any:
+    """Call a pipeline's function on streams, refusing one that calls itself."""
+    outer = scope.get()
+    if name in outer:
+        path = " → ".join([*outer[outer.index(name) :], name])
+        raise CycleError(f"pipeline {name} calls itself: {path}; a pipeline must not have a cycle")
+    token = scope.set((*outer, name))
+    try:
+        return fn(*streams)
+    except NameError as error:
+        missing = getattr(error, "name", None)
+        if missing == name:
+            raise CycleError(f"pipeline {name} calls itself: {name} → {name}; a pipeline must not have a cycle") from None
+        raise PipelineError(f"pipeline {name}: {error} (where the pipeline is built)") from error
+    finally:
+        scope.reset(token)
+
+
+def build(fn: Callable[..., Any], name: str, types: Mapping[str, Type]) -> Graph:
+    """The graph of a pipeline's function."""
+    sources = {p: source(p, t) for p, t in types.items()}
+    result = call(fn, name, *sources.values())
+    return assemble(name, list(sources.values()), _named_outputs(name, result))
+
+
+def _named_outputs(name: str, result: Any) -> dict[str, Stream[Any]]:
+    if isinstance(result, Stream):
+        return {"out": result}
+    if isinstance(result, dict) and result:
+        outputs = result
+    elif isinstance(result, tuple) and result:
+        names = getattr(result, "_fields", [f"out{i + 1}" for i in range(len(result))])
+        outputs = dict(zip(names, result, strict=True))
+    else:
+        raise PipelineError(f"pipeline {name} must return a stream (or a tuple or dict of streams), found {result!r}")
+    for key, value in outputs.items():
+        if not isinstance(value, Stream):
+            raise PipelineError(f"pipeline {name}: its output {key!r} is no stream but {type(value).__name__} {value!r}")
+    return outputs
+
+
+def sub_graph(sub: Any, t: Type, title: str) -> Graph:
+    """The graph of a window's sub-pipeline over events of this type."""
+    if not callable(sub):
+        raise PipelineError(f"{title}: the sub-pipeline must be a pipeline or a function of a stream, found {sub!r}")
+    name = getattr(sub, "name", None) or getattr(sub, "__name__", "sub")
+    name = "sub" if name == "<lambda>" else name
+    event = source("in", t)
+    token = scope.set(())  # ids inside stand on their own
+    try:
+        result = sub(event)
+    finally:
+        scope.reset(token)
+    if not isinstance(result, Stream):
+        raise PipelineError(f"{title}: the sub-pipeline must return one stream, found {result!r}")
+    return assemble(name, [event], {"out": result}, title)
+
+
+def assemble(name: str, sources: list[Stream[Any]], outputs: Mapping[str, Stream[Any]], inside: str = "") -> Graph:
+    """Number the steps, name them, and put them in order."""
+    order = _order([*sources, *outputs.values()])
+    position = {id(s): i for i, s in enumerate(order)}
+    own = set(map(id, sources))
+    nodes: list[Node] = []
+    used: set[str] = {s._step.id for s in order if s._step.id is not None and "/" not in s._step.id}
+    for s in order:
+        step = s._step
+        if step.kind == "source" and id(s) not in own:
+            where = inside or f"pipeline {name}"
+            raise PipelineError(
+                f"{where} uses the stream {step.id!r} of another pipeline; inside a sub-pipeline only its own input can be used"
+            )
+        inputs = tuple(position[id(i)] for i in step.inputs)
+        node = Node("", step.kind, inputs, step.type, step.fn, step.k, step.start, step.state, step.sub, step.key, step.where)
+        label = step.id
+        if label is None or "/" in label:
+            mark = node_digest(node, [nodes[i].id for i in inputs])[:6]
+            base = label or f"{step.kind}-{mark}"
+            label = base if base not in used else f"{base}-{mark}" if step.id else base
+            more = 2
+            while label in used:
+                label, more = f"{base}-{more}", more + 1
+            used.add(label)
+        nodes.append(Node(label, *[getattr(node, f) for f in _FIELDS]))
+    return Graph(
+        name,
+        tuple(nodes),
+        tuple(position[id(s)] for s in sources),
+        tuple((key, position[id(s)]) for key, s in outputs.items()),
+    )
+
+
+_FIELDS = ("kind", "inputs", "type", "fn", "k", "start", "state", "sub", "key", "where")
+
+
+def _order(roots: list[Stream[Any]]) -> list[Stream[Any]]:
+    """Inputs before the steps that read them; otherwise as the pipeline mentions them."""
+    out: list[Stream[Any]] = []
+    seen: set[int] = set()
+    stack: list[tuple[Stream[Any], bool]] = [(r, False) for r in reversed(roots)]
+    while stack:
+        s, done = stack.pop()
+        if done:
+            out.append(s)
+        elif id(s) not in seen:
+            seen.add(id(s))
+            stack.append((s, True))
+            stack.extend((i, False) for i in reversed(s._step.inputs) if id(i) not in seen)
+    return out
+
+
+def check_call(name: str, types: Mapping[str, Type], streams: tuple[Any, ...]) -> None:
+    """Whether these streams can be the arguments of a pipeline."""
+    if len(streams) != len(types):
+        raise PipelineError(f"{caller()}: pipeline {name} has {len(types)} source(s), but got {len(streams)}")
+    for (p, t), s in zip(types.items(), streams, strict=True):
+        if not isinstance(s, Stream):
+            raise PipelineError(f"{caller()}: pipeline {name}: mixes streams and data; {p!r} is {type(s).__name__}")
+        if s.type != t:
+            raise TypeMismatch(f"{caller()}: pipeline {name} wants {p}: Stream[{t}]: expected {t}, found {s.type}")

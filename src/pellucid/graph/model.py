@@ -1,0 +1,196 @@
+"""The graph: every engine, checker and picture is a function of it.
+
+A graph is a list of **nodes** in an order in which a push can visit them.  A node is a processor with
+one output stream, so a node's id names its step and its stream.  A fork is a stream that is used
+twice.  A window holds the graph of its sub-pipeline.
+
+>>> from pellucid import Stream, pipeline
+>>> @pipeline
+... def total(x: Stream[int]) -> Stream[int]:
+...     return x.cumulate(lambda t, v: t + v, start=0, id="sum")
+>>> print(total.graph)
+x: source → int
+sum: cumulate(x; t + v, start=0) → int
+out = sum
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pellucid.errors import CycleError, PipelineError
+from pellucid.expr.function import Function
+from pellucid.expr.types import Type
+
+__all__ = ["KINDS", "Graph", "Node"]
+
+KINDS = {
+    "source": "events come in",
+    "map": "a function of each event",
+    "filter": "the events for which a predicate holds",
+    "filter_by": "the events whose partner in a Boolean stream is true",
+    "apply": "a function of one event from each input, synchronously",
+    "cumulate": "the successive values of a binary function",
+    "decimate": "one event in k",
+    "trim": "all but the first k events",
+    "window": "the last event of a sub-pipeline over each k successive events",
+    "task": "the general stateful task: state and event to state and events",
+    "merge": "the events of all inputs, as they come",
+    "key_by": "the same events, with what follows kept apart by key",
+}
+
+
+@dataclass(frozen=True)
+class Node:
+    """One processor and its output stream.  ``inputs`` are positions in the graph's nodes."""
+
+    id: str
+    kind: str
+    inputs: tuple[int, ...]
+    type: Type
+    fn: Function | None = None
+    k: int | None = None
+    start: Any = None  # the start value of a cumulate, the initial state of a task
+    state: Type | None = None  # its type; None for a task whose state is any Python object
+    sub: Graph | None = None
+    key: Type | None = None  # the type of the keys that keep its state apart
+    where: str = ""  # the user's file and line
+
+    @property
+    def queued(self) -> bool:
+        """Whether the node waits for its inputs, so that it has a queue for each."""
+        return self.kind in ("apply", "filter_by") and len(self.inputs) > 1
+
+    def describe(self) -> str:
+        """The node for messages: its id, what it does and where it is written."""
+        label = f"{self.kind} {self.fn}" if self.fn else self.kind
+        return f"step {self.id!r} ({label}{', ' + self.where if self.where else ''})"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A pipeline as data: nodes in topological order, sources and named outputs by position."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    sources: tuple[int, ...]
+    outputs: tuple[tuple[str, int], ...]
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for i, node in enumerate(self.nodes):
+            if node.kind not in KINDS:
+                raise PipelineError(f"{self.name}: step {node.id!r}: no processor is called {node.kind!r}")
+            if node.id in seen:
+                raise PipelineError(
+                    f"{self.name}: two steps are called {node.id!r}: give each its own id"
+                    + (f" ({node.where})" if node.where else "")
+                )
+            seen.add(node.id)
+            if any(j >= i or j < 0 for j in node.inputs):
+                raise CycleError(f"{self.name}: {_cycle(self.nodes, i)}")
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Where each step stands."""
+        return {node.id: i for i, node in enumerate(self.nodes)}
+
+    def __getitem__(self, step: str) -> Node:
+        return self.nodes[self.position[step]]
+
+    def readers(self, position: int) -> list[tuple[int, int]]:
+        """Who reads a stream: pairs (node, which of its inputs)."""
+        return [
+            (i, at) for i, node in enumerate(self.nodes) for at, source in enumerate(node.inputs) if source == position
+        ]
+
+    def functions(self) -> Iterator[tuple[Node, Function]]:
+        """Every function, also those inside windows."""
+        for node in self.nodes:
+            if node.fn is not None:
+                yield node, node.fn
+            if node.sub is not None:
+                yield from node.sub.functions()
+
+    def opaque(self) -> list[tuple[Node, Function]]:
+        """The functions that could not be traced."""
+        return [(node, fn) for node, fn in self.functions() if fn.traced is None]
+
+    def queues(self) -> list[tuple[str, int, int]]:
+        """Every queue of this graph: (its id, the node, which input)."""
+        return [
+            (f"{node.id}.{at}", i, at)
+            for i, node in enumerate(self.nodes)
+            if node.queued
+            for at in range(len(node.inputs))
+        ]
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal for graphs of equal meaning and equal ids, in any process."""
+        h = hashlib.sha256()
+        for node in self.nodes:
+            h.update(f"{node.id}|{node_digest(node, [self.nodes[i].id for i in node.inputs])};".encode())
+        h.update(repr([(name, self.nodes[i].id) for name, i in self.outputs]).encode())
+        return h.hexdigest()
+
+    def __str__(self) -> str:
+        lines = []
+        for node in self.nodes:
+            what = [str(node.fn)] if node.fn else []
+            what += [f"k={node.k}"] if node.k is not None else []
+            what += [f"start={node.start!r}"] if node.kind in ("cumulate", "task") else []
+            what += [f"over {node.sub.name}"] if node.sub else []
+            parts = ", ".join(self.nodes[i].id for i in node.inputs)
+            inside = "; ".join(p for p in (parts, ", ".join(what)) if p)
+            lines.append(f"{node.id}: {node.kind}{f'({inside})' if inside else ''} → {node.type}")
+        lines += [f"{name} = {self.nodes[i].id}" for name, i in self.outputs]
+        return "\n".join(lines)
+
+
+def node_digest(node: Node, inputs: list[str]) -> str:
+    """What a node does, and to which streams, as a text that any process agrees on."""
+    what = (
+        node.kind,
+        inputs,
+        str(node.type),
+        node.fn.digest if node.fn else None,
+        node.k,
+        repr(node.start),
+        str(node.state),
+        node.sub.digest if node.sub else None,
+    )
+    return hashlib.sha256(repr(what).encode()).hexdigest()
+
+
+def _cycle(nodes: tuple[Node, ...], start: int) -> str:
+    """The path on which a step depends on itself, in words."""
+    for first in (start, *range(len(nodes))):
+        path, stack, seen = [first], [iter(nodes[first].inputs)], set()
+        while stack:
+            nxt = next((j for j in stack[-1] if 0 <= j < len(nodes) and j not in seen), None)
+            if nxt is None:
+                stack.pop()
+                path.pop()
+            elif nxt == first:
+                names = [nodes[i].id for i in reversed(path)]
+                return (
+                    "a step depends on its own output: "
+                    + " → ".join([names[-1], *names])
+                    + "; a pipeline must not have a cycle"
+                )
+            else:
+                seen.add(nxt)
+                path.append(nxt)
+                stack.append(iter(nodes[nxt].inputs))
+    return f"step {nodes[start].id!r} reads a step that comes after it; list steps in the order of the flow"
+
+
+def rename(graph: Graph, name: str) -> Graph:
+    """The same graph under another name."""
+    return dataclasses.replace(graph, name=name)

@@ -1,0 +1,437 @@
+"""Streams and processors: how a user writes a pipeline.
+
+A stream is only a description: a processor applied to other streams.  `pellucid.graph.build` turns
+descriptions into a graph.  Every processor takes an optional ``id``, the stable name of its step.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Generic, NoReturn, TypeVar
+
+from pellucid.errors import PipelineError, TypeMismatch
+from pellucid.expr.function import Function
+from pellucid.expr.types import (
+    BOOL,
+    FLOAT,
+    RecordType,
+    Type,
+    conform,
+    join,
+    type_of,
+    type_of_value,
+)
+
+__all__ = ["Stream", "apply", "merge", "scope"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+S = TypeVar("S")
+
+#: The names of the pipelines being called right now, outermost first.
+scope: ContextVar[tuple[str, ...]] = ContextVar("pellucid_scope", default=())
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def caller() -> str:
+    """The user's file and line that is being run now."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        if frame.f_back is None:
+            return ""
+        frame = frame.f_back
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a stream is made by."""
+
+    kind: str
+    inputs: tuple[Stream[Any], ...]
+    type: Type
+    fn: Function | None = None
+    k: int | None = None
+    start: Any = None
+    state: Type | None = None
+    sub: Any = None  # the Graph of a window's sub-pipeline
+    key: Type | None = None
+    id: str | None = None
+    where: str = ""
+
+
+class Stream(Generic[T]):
+    """A stream of events.  Write ``Stream[int]`` in the parameters of a pipeline.
+
+    >>> from pellucid import pipeline
+    >>> @pipeline
+    ... def doubled_odds(x: Stream[int]) -> Stream[int]:
+    ...     return x.filter(lambda v: v % 2 == 1).map(lambda v: 2 * v)
+    >>> doubled_odds([1, 2, 3])
+    [2, 6]
+    """
+
+    __slots__ = ("_step",)
+    _step: Step
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    @property
+    def type(self) -> Type:
+        """The type of its events."""
+        return self._step.type
+
+    # ------------------------------------------------------------ processors
+
+    def map(self, f: Callable[[T], U], *, to: Any = None, id: str | None = None) -> Stream[U]:
+        """A function of each event.  ``to`` gives the result's type if it cannot be found out.
+
+        >>> from pellucid import pipeline
+        >>> pipeline(lambda x: x.map(lambda v: v * v), x=int)([1, 2, 3])
+        [1, 4, 9]
+        """
+        fn = _function("map", id, f, (self.type,), to=to)
+        return _make("map", (self,), fn.result, fn=fn, id=id)
+
+    def filter(self, keep: Callable[[T], Any] | Stream[bool], *, id: str | None = None) -> Stream[T]:
+        """The events for which a predicate holds, or whose partner in a Boolean stream is true.
+
+        >>> from pellucid import pipeline
+        >>> pipeline(lambda x: x.filter(lambda v: v > 1), x=int)([1, 2, 3])
+        [2, 3]
+        >>> pipeline(lambda x: x.filter(x.trim(1) > 2), x=int)([1, 2, 3])  # is the next one above 2?
+        [2]
+        """
+        if isinstance(keep, Stream):
+            if keep.type != BOOL:
+                _mismatch("filter", id, "a stream of bool to filter by", BOOL, keep.type)
+            return _make("filter_by", (self, keep), self.type, id=id)
+        fn = _function("filter", id, keep, (self.type,), truth=True)
+        return _make("filter", (self,), self.type, fn=fn, id=id)
+
+    def cumulate(self, f: Callable[[U, T], U], start: U, *, to: Any = None, id: str | None = None) -> Stream[U]:
+        """The successive values of ``f(last, event)``, beginning with ``start``.
+
+        >>> from pellucid import pipeline
+        >>> pipeline(lambda x: x.cumulate(lambda total, v: total + v, start=0), x=int)([1, 2, 3])
+        [1, 3, 6]
+        """
+        state = type_of(to) if to is not None else _start_type("cumulate", id, start)
+        for _ in range(3):
+            fn = _function("cumulate", id, f, (state, self.type), to=state)
+            joined = join(state, fn.result) if fn.result is not None else None
+            if joined is None:
+                _mismatch("cumulate", id, "its function to return what it accumulates", state, fn.result)
+            if joined == state:
+                break
+            state = joined  # start=0 on a stream of floats: the total is a float
+        return _make("cumulate", (self,), state, fn=fn, start=conform(state, start), state=state, id=id)
+
+    def decimate(self, k: int, *, id: str | None = None) -> Stream[T]:
+        """One event in ``k``: the first, then every k-th after it.
+
+        >>> from pellucid import pipeline
+        >>> pipeline(lambda x: x.decimate(3), x=int)([0, 1, 2, 3, 4, 5, 6])
+        [0, 3, 6]
+        """
+        return _make("decimate", (self,), self.type, k=_count("decimate", id, k, 1), id=id)
+
+    def trim(self, k: int, *, id: str | None = None) -> Stream[T]:
+        """All but the first ``k`` events.
+
+        >>> from pellucid import pipeline
+        >>> pipeline(lambda x: x.trim(2), x=int)([1, 2, 3, 4])
+        [3, 4]
+        """
+        return _make("trim", (self,), self.type, k=_count("trim", id, k, 0), id=id)
+
+    def window(self, k: int, sub: Callable[[Stream[T]], Stream[U]], *, id: str | None = None) -> Stream[U]:
+        """The last event that ``sub``, a pipeline, puts out over each ``k`` successive events.
+
+        >>> from pellucid import pipeline
+        >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
+        >>> pipeline(lambda x: x.window(3, total), x=int)([1, 2, 3, 4])
+        [6, 9]
+        """
+        from pellucid.graph.build import sub_graph
+
+        _count("window", id, k, 1)
+        graph = sub_graph(sub, self.type, _title("window", id))
+        return _make("window", (self,), graph.nodes[graph.outputs[0][1]].type, k=k, sub=graph, id=id)
+
+    def task(
+        self, f: Callable[[S, T], tuple[S, list[U]]], initial: S, *, to: Any = None, id: str | None = None
+    ) -> Stream[U]:
+        """The general stateful task: ``f(state, event)`` returns ``(state, [events])``.
+
+        >>> from pellucid import pipeline
+        >>> def changes(last, v):
+        ...     return v, ([] if v == last else [v])
+        >>> pipeline(lambda x: x.task(changes, initial=0), x=int)([0, 1, 1, 2])
+        [1, 2]
+        """
+        state = type_of_value(initial)
+        event = type_of(to) if to is not None else None
+        for _ in range(3):
+            fn = _function("task", id, f, (state, self.type), task=True, to=to)
+            if state is None or fn.result is None:
+                break
+            joined = join(state, fn.result)
+            if joined is None:
+                _mismatch("task", id, "its function to return a state like the initial one", state, fn.result)
+            if joined == state:
+                break
+            state = joined
+        event = fn.event or event
+        if event is None:
+            raise PipelineError(f"{_title('task', id)}: its function never puts out an event, so the stream has no type: pass to=…")
+        start = conform(state, initial) if state is not None else initial
+        return _make("task", (self,), event, fn=fn, start=start, state=state, id=id)
+
+    def key_by(self, f: Callable[[T], Any], *, to: Any = None, id: str | None = None) -> Stream[T]:
+        """The same events; every stateful processor after it keeps one state for each key.
+
+        >>> from pellucid import pipeline
+        >>> def per_parity(x):
+        ...     return x.key_by(lambda v: v % 2).cumulate(lambda n, v: n + 1, start=0)
+        >>> pipeline(per_parity, x=int)([1, 3, 2, 5])
+        [1, 2, 1, 3]
+        """
+        fn = _function("key_by", id, f, (self.type,), to=to)
+        if fn.result is None or any(kind == FLOAT for _, kind in fn.result.leaves()):
+            raise PipelineError(f"{_title('key_by', id)}: a key must not contain a float, found {fn.result}")
+        return _make("key_by", (self,), self.type, fn=fn, key=fn.result, id=id)
+
+    # ------------------------------------------------------------ operators: sugar for map and apply
+
+    def _with(self, op: Callable[[Any, Any], Any], other: Any, name: str, swapped: bool = False) -> Stream[Any]:
+        if isinstance(other, Stream):
+            return apply(_named(lambda a, b: op(a, b), name), self, other)
+        if type_of_value(other) is None:
+            raise TypeMismatch(f"cannot use {name!r} between a stream of {self.type} and {other!r}")
+        if swapped:
+            return self.map(_named(lambda v: op(other, v), f"{other} {name}"))
+        return self.map(_named(lambda v: op(v, other), f"{name} {other}"))
+
+    def __add__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.add, other, "+")
+
+    def __radd__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.add, other, "+", True)
+
+    def __sub__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.sub, other, "-")
+
+    def __rsub__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.sub, other, "-", True)
+
+    def __mul__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.mul, other, "*")
+
+    def __rmul__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.mul, other, "*", True)
+
+    def __truediv__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.truediv, other, "/")
+
+    def __rtruediv__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.truediv, other, "/", True)
+
+    def __floordiv__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.floordiv, other, "//")
+
+    def __rfloordiv__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.floordiv, other, "//", True)
+
+    def __mod__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.mod, other, "%")
+
+    def __rmod__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.mod, other, "%", True)
+
+    def __and__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.and_, other, "&")
+
+    def __rand__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.and_, other, "&", True)
+
+    def __or__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.or_, other, "|")
+
+    def __ror__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.or_, other, "|", True)
+
+    def __xor__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.xor, other, "^")
+
+    def __rxor__(self, other: Any) -> Stream[Any]:
+        return self._with(operator.xor, other, "^", True)
+
+    def __lt__(self, other: Any) -> Stream[bool]:
+        return self._with(operator.lt, other, "<")
+
+    def __le__(self, other: Any) -> Stream[bool]:
+        return self._with(operator.le, other, "<=")
+
+    def __gt__(self, other: Any) -> Stream[bool]:
+        return self._with(operator.gt, other, ">")
+
+    def __ge__(self, other: Any) -> Stream[bool]:
+        return self._with(operator.ge, other, ">=")
+
+    def __eq__(self, other: Any) -> Stream[bool]:  # type: ignore[override]
+        return self._with(operator.eq, other, "==")
+
+    def __ne__(self, other: Any) -> Stream[bool]:  # type: ignore[override]
+        return self._with(operator.ne, other, "!=")
+
+    def __neg__(self) -> Stream[Any]:
+        return self.map(_named(lambda v: -v, "-"))  # type: ignore[operator]
+
+    def __abs__(self) -> Stream[Any]:
+        return self.map(_named(lambda v: abs(v), "abs"))  # type: ignore[arg-type]
+
+    def __invert__(self) -> Stream[Any]:
+        if self.type == BOOL:
+            return self.map(_named(lambda v: not v, "not"))
+        return self.map(_named(lambda v: ~v, "~"))  # type: ignore[operator]
+
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> Stream[Any]:
+        """``trades.price``: the stream of a field of a stream of records."""
+        t = self._step.type
+        if isinstance(t, RecordType) and name in dict(t.fields):
+            return self.map(_named(lambda v: getattr(v, name), f".{name}"))
+        if name.startswith("__"):
+            raise AttributeError(name)
+        fields = f"; its events have {', '.join(dict(t.fields))}" if isinstance(t, RecordType) else ""
+        raise AttributeError(f"a stream of {t} has no processor or field {name!r}{fields}")
+
+    def __bool__(self) -> NoReturn:
+        raise PipelineError(
+            f"{caller()}: a stream is not true or false: use x.filter(…) to choose events, and & | ~ on Boolean streams"
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise PipelineError(f"{caller()}: a stream cannot be looped over while the pipeline is built: use its processors")
+
+    def __repr__(self) -> str:
+        return f"<Stream[{self.type}] of {self._step.id or self._step.kind}>"
+
+
+# ---------------------------------------------------------------- functions of several streams
+
+
+def apply(f: Callable[..., U], *streams: Stream[Any], to: Any = None, id: str | None = None) -> Stream[U]:
+    """A function of one event from each stream, the i-th with the i-th: queues hold what waits.
+
+    >>> from pellucid import pipeline
+    >>> pipeline(lambda x, y: apply(lambda a, b: a - b, x, y), x=int, y=int)([5, 6], [1, 2])
+    [4, 4]
+    """
+    _need_streams("apply", id, streams)
+    fn = _function("apply", id, f, tuple(s.type for s in streams), to=to)
+    return _make("apply", streams, fn.result, fn=fn, id=id)
+
+
+def merge(*streams: Stream[T], id: str | None = None) -> Stream[T]:
+    """The events of all streams, as they come; of those of one push, in the order of the arguments.
+
+    >>> from pellucid import pipeline
+    >>> pipeline(lambda x, y: merge(x, y), x=int, y=int)([1, 2], [10, 20])
+    [1, 10, 2, 20]
+    """
+    _need_streams("merge", id, streams)
+    first = streams[0].type
+    for s in streams[1:]:
+        if s.type != first:
+            _mismatch("merge", id, "all its inputs to carry the same type", first, s.type)
+    return _make("merge", streams, first, id=id)
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def _named(f: Any, name: str) -> Any:
+    f.__name__ = name
+    return f
+
+
+def _title(kind: str, id: str | None) -> str:
+    where = caller()
+    return f"step {id!r} ({kind}, {where})" if id else f"{kind} ({where})"
+
+
+def _mismatch(kind: str, id: str | None, wanted: str, expected: Any, found: Any) -> NoReturn:
+    raise TypeMismatch(f"{_title(kind, id)} wants {wanted}: expected {expected}, found {found}")
+
+
+def _function(
+    kind: str,
+    id: str | None,
+    f: Any,
+    params: tuple[Type | None, ...],
+    *,
+    to: Any = None,
+    task: bool = False,
+    truth: bool = False,
+) -> Function:
+    try:
+        return Function.make(f, params, task=task, truth=truth, to=type_of(to) if to is not None else None)
+    except PipelineError as error:
+        raise type(error)(f"{_title(kind, id)}: {error}") from None
+
+
+def _start_type(kind: str, id: str | None, start: Any) -> Type:
+    t = type_of_value(start)
+    if t is None:
+        raise TypeMismatch(
+            f"{_title(kind, id)}: the start value {start!r} is a {type(start).__name__}, which cannot be an event; "
+            "use a scalar, an enum, a record or a tuple of those, or a task, whose state may be anything"
+        )
+    return t
+
+
+def _count(kind: str, id: str | None, k: Any, least: int) -> int:
+    if isinstance(k, bool) or not isinstance(k, int):
+        raise TypeMismatch(f"{_title(kind, id)}: k must be an int, found {type(k).__name__} {k!r}")
+    if k < least:
+        raise PipelineError(f"{_title(kind, id)}: k must be at least {least}, found {k}")
+    return k
+
+
+def _need_streams(kind: str, id: str | None, streams: tuple[Any, ...]) -> None:
+    if not streams:
+        raise PipelineError(f"{_title(kind, id)} needs at least one stream")
+    for s in streams:
+        if not isinstance(s, Stream):
+            raise TypeMismatch(f"{_title(kind, id)} wants streams, found {type(s).__name__} {s!r}")
+
+
+def _make(kind: str, inputs: tuple[Any, ...], t: Type | None, **more: Any) -> Stream[Any]:
+    id = more.pop("id", None)
+    if id is not None and (not isinstance(id, str) or not id or not _good_id(id)):
+        raise PipelineError(f"{kind} ({caller()}): an id is letters, digits, '-' and '_', found {id!r}")
+    assert t is not None
+    keys = {s._step.key for s in inputs}
+    if len(keys) > 1:
+        a, b = inputs[0]._step.key, next(s._step.key for s in inputs if s._step.key != inputs[0]._step.key)
+        raise PipelineError(
+            f"{_title(kind, id)} joins streams that are keyed differently: one by {a or 'no key'}, another by "
+            f"{b or 'no key'}; use key_by on all of them with keys of one type"
+        )
+    more.setdefault("key", next(iter(keys), None))
+    names = scope.get()[1:]
+    return Stream(Step(kind, inputs, t, id="/".join([*names, id]) if id else None, where=caller(), **more))
+
+
+def _good_id(id: str) -> bool:
+    return all(ch.isalnum() or ch in "-_" for ch in id) and not id[0].isdigit()

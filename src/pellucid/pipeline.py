@@ -1,0 +1,177 @@
+"""The pipeline object: one graph, and a door to everything that is a function of it."""
+
+from __future__ import annotations
+
+import sys
+import typing
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, overload
+
+from pellucid.errors import PipelineError, TypeMismatch
+from pellucid.expr.types import Type, type_of
+from pellucid.graph.build import build, call, check_call, stream_types
+from pellucid.graph.model import Graph
+from pellucid.graph.stream import Stream
+
+if TYPE_CHECKING:
+    from pellucid.engine.kernel import Engine
+
+__all__ = ["Pipeline", "pipeline", "silent"]
+
+
+class _Silent:
+    """The mark for *no event in this push*."""
+
+    def __repr__(self) -> str:
+        return "-"
+
+
+#: Put it in a list of events where a source stays silent in a push.
+silent = _Silent()
+
+
+class Pipeline:
+    """A function from streams to streams, made by ``@pipeline``.
+
+    Called on streams it is part of another pipeline; called on data it runs here and now.
+
+    >>> from pellucid import Stream, pipeline
+    >>> @pipeline
+    ... def sum_of_odds(x: Stream[int]) -> Stream[int]:
+    ...     return x.filter(lambda v: v % 2 == 1).cumulate(lambda total, v: total + v, start=0)
+    >>> sum_of_odds([1, 2, 3, 4, 5])
+    [1, 4, 9]
+    """
+
+    def __init__(self, fn: Callable[..., Any], types: dict[str, Type], returns: Any = None) -> None:
+        self.__wrapped__ = fn
+        self.__doc__ = fn.__doc__
+        self.__name__ = self.name = "pipeline" if fn.__name__ == "<lambda>" else fn.__name__
+        self.__module__ = fn.__module__
+        self._types = types
+        self.graph: Graph = build(fn, self.name, types)
+        _check_returns(self.name, self.graph, returns)
+
+    def __call__(self, *data: Any, **named: Any) -> Any:
+        """Run on data, or, given streams, become part of another pipeline.
+
+        Data is a list or other iterable, a NumPy array, a pandas Series or DataFrame, or an Arrow table; the
+        result is of the same kind.  For several sources give several, by position or by name: the i-th
+        push takes the i-th event of each, ``silent`` where there is none.
+        """
+        if any(isinstance(d, Stream) for d in (*data, *named.values())):
+            streams = (*data, *(named[p] for p in list(self._types)[len(data) :] if p in named))
+            check_call(self.name, self._types, streams)
+            return call(self.__wrapped__, self.name, *streams)
+        from pellucid.data.memory import run_in_memory
+
+        return run_in_memory(self.graph, data, named)
+
+    def trace(self, *data: Any, **named: Any) -> list[Any]:
+        """Push by push: the list of events that each push puts out (a dict of lists for several outputs).
+
+        >>> from pellucid import pipeline
+        >>> pipeline(lambda x: x.trim(1), x=int).trace([1, 2, 3])
+        [[], [2], [3]]
+        """
+        from pellucid.data.memory import trace_in_memory
+
+        return trace_in_memory(self.graph, data, named)
+
+    def engine(self, *, key: Any = None, mode: str = "auto") -> Engine:
+        """A running instance that is pushed chunk by chunk, saved and loaded.
+
+        >>> from pellucid import pipeline
+        >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
+        >>> first = total.engine()
+        >>> first.push([1, 2, 3])
+        [1, 3, 6]
+        >>> second = total.engine()
+        >>> second.load(first.save())
+        >>> second.push([4])
+        [10]
+        """
+        from pellucid.engine.kernel import Engine
+
+        return Engine(self.graph, key=type_of(key) if key is not None else None, mode=mode)
+
+    def show(self, style: str = "text") -> str:
+        """The graph as ``text``, ``mermaid`` or ``svg``.
+
+        >>> from pellucid import pipeline
+        >>> "trim" in pipeline(lambda x: x.trim(1), x=int).show()
+        True
+        """
+        from pellucid.report.draw import draw
+
+        return draw(self.graph, style)
+
+    def _repr_html_(self) -> str:
+        return self.show("svg")
+
+    def __repr__(self) -> str:
+        ins = ", ".join(f"{name}: {t}" for name, t in self._types.items())
+        outs = ", ".join(str(self.graph.nodes[i].type) for _, i in self.graph.outputs)
+        return f"<pipeline {self.name}({ins}) -> {outs}>"
+
+
+def _check_returns(name: str, graph: Graph, returns: Any) -> None:
+    """Whether the declared result is the one that was built."""
+    if returns is None:
+        return
+    args = typing.get_args(returns)
+    wanted = list(args) if typing.get_origin(returns) is tuple else [returns]
+    found = [graph.nodes[i] for _, i in graph.outputs]
+    if any(typing.get_origin(w) is not Stream for w in wanted):
+        return  # dicts and named tuples say their types elsewhere
+    if len(wanted) != len(found):
+        raise PipelineError(f"pipeline {name} declares {len(wanted)} output(s), but returns {len(found)}")
+    for want, node in zip(wanted, found, strict=True):
+        t = type_of(typing.get_args(want)[0])
+        if t != node.type:
+            raise TypeMismatch(
+                f"pipeline {name} declares -> Stream[{t}], but its {node.describe()} puts out {node.type}: "
+                f"expected {t}, found {node.type}"
+            )
+
+
+@overload
+def pipeline(fn: Callable[..., Any], /, **types: Any) -> Pipeline: ...
+
+
+@overload
+def pipeline(**types: Any) -> Callable[[Callable[..., Any]], Pipeline]: ...
+
+
+def pipeline(fn: Callable[..., Any] | None = None, /, **types: Any) -> Any:
+    """Make a pipeline from a function over streams; its sources are the function's parameters.
+
+    Their types come from the annotations (``x: Stream[int]``) or from the keywords.
+
+    >>> from pellucid import Stream, pipeline
+    >>> @pipeline
+    ... def doubled(x: Stream[int]) -> Stream[int]:
+    ...     return x.map(lambda v: 2 * v)
+    >>> doubled([1, 2])
+    [2, 4]
+    >>> pipeline(lambda x: x * 2, x=int)([1, 2])
+    [2, 4]
+    """
+    local = dict(sys._getframe(1).f_locals)
+
+    def make(f: Callable[..., Any]) -> Pipeline:
+        if isinstance(f, Pipeline):
+            return f
+        if not callable(f) or not hasattr(f, "__code__"):
+            raise PipelineError(f"@pipeline wants a function over streams, found {f!r}")
+        name = "pipeline" if f.__name__ == "<lambda>" else f.__name__
+        sources = stream_types(f, name, types, local)
+        unknown = set(types) - set(sources)
+        if unknown:
+            raise PipelineError(f"pipeline {name} has no source {sorted(unknown)[0]!r}: it has {', '.join(sources)}")
+        returns = f.__annotations__.get("return")
+        if isinstance(returns, str):
+            returns = typing.get_type_hints(f, localns=local).get("return")
+        return Pipeline(f, sources, returns)
+
+    return make if fn is None else make(fn)
