@@ -374,7 +374,8 @@ class _Emitter:
             roots = fn.traced.roots()
             mark = len(self.w.lines), self.w.depth
             try:
-                return self.w.function(roots, leaves, site)
+                kinds = [t for p in fn.params for t in leaf_types(p)]
+                return self.w.function(roots, leaves, kinds, site)
             except TooDeep:
                 if self.numba:
                     raise

@@ -223,8 +223,6 @@ def _part(e: Expr, i: int, states: int) -> tuple[str, Expr] | None:
             op = ops.pop()
             values = [v if o else n.const(_IDENTITY[op]) for o, v in sides]  # type: ignore[misc]
             return op, n.ite(c, values[0], values[1])
-    if e.op == "mul" or e.type not in (INT, BOOL):
-        return None
     return None
 
 
@@ -257,7 +255,7 @@ class _Sums:
             leaves = values
             for step in self.shape.chain:
                 assert step.fn is not None and step.fn.traced is not None
-                results = w.function(step.fn.traced.roots(), leaves, 0)
+                results = w.function(step.fn.traced.roots(), leaves, (), 0)
                 if step.kind == "map":
                     leaves = e.named(results)
                 else:
@@ -265,7 +263,7 @@ class _Sums:
                         w.line(f"{bad} = False")
                         w.line("break")
             states = len(self.shape.parts)
-            found = e.named(w.function([p.value for p in self.shape.parts], ["0"] * states + leaves, 0))
+            found = e.named(w.function([p.value for p in self.shape.parts], ["0"] * states + leaves, (), 0))
             for value, part in zip(found, self.shape.parts, strict=True):
                 if part.op == "add":
                     most = (INT_MAX - abs(part.start)) // self.k

@@ -186,3 +186,18 @@ def _lt_fi(f, i):  # type: ignore[no-untyped-def]
 @njit
 def _le_fi(f, i):  # type: ignore[no-untyped-def]
     return f == f and _cmp_if(i, f) >= 0
+
+
+@njit(cache=True)
+def rehash(table, keys, size, rows):  # type: ignore[no-untyped-def]
+    """Fill an empty hash table with the rows' keys; the mixing is that of the kernels' own ``find``."""
+    mask = np.uint64(table.size - 1)
+    for s in range(rows):
+        h = np.uint64(0)
+        for j in range(size):
+            h = (h ^ np.uint64(keys[s * size + j])) * np.uint64(0x9E3779B97F4A7C15)
+            h ^= h >> np.uint64(29)
+        h &= mask
+        while table[h] != 0:
+            h = (h + np.uint64(1)) & mask
+        table[h] = s + 1

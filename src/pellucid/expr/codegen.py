@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pellucid.expr.node import Expr, fails, fails_here, walk
-from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, EnumType
+from pellucid.expr.types import FLOAT, INT, INT_MAX, INT_MIN, EnumType, Type
 
 __all__ = ["OVERFLOW", "RAISED", "TooDeep", "Writer"]
 
@@ -79,9 +79,9 @@ class Writer:
         return self.strings.setdefault(text, len(self.strings))
 
     # -- expressions
-    def function(self, roots: Sequence[Expr], leaves: Sequence[str], site: int) -> list[str]:
+    def function(self, roots: Sequence[Expr], leaves: Sequence[str], kinds: Sequence[Type], site: int) -> list[str]:
         """Emit the expressions of one function over the named leaves; return where the results are."""
-        return _Function(self, roots, leaves, site).run()
+        return _Function(self, roots, leaves, kinds, site).run()
 
     def constant(self, e: Expr) -> str:
         """A constant as text."""
@@ -101,13 +101,12 @@ class Writer:
 
 
 class _Function:
-    def __init__(self, w: Writer, roots: Sequence[Expr], leaves: Sequence[str], site: int) -> None:
-        self.w, self.roots, self.leaves, self.site = w, roots, leaves, site
-        self.types: dict[int, Expr] = {}
+    def __init__(
+        self, w: Writer, roots: Sequence[Expr], leaves: Sequence[str], kinds: Sequence[Type], site: int
+    ) -> None:
+        self.w, self.roots, self.leaves, self.kinds, self.site = w, roots, leaves, kinds, site
         uses: dict[int, int] = {}
         for e in walk(*roots):
-            if e.op == "var":
-                self.types[e.value] = e
             for a in e.args:
                 uses[id(a)] = uses.get(id(a), 0) + 1
         for r in roots:
@@ -139,8 +138,8 @@ class _Function:
                 w.line(text)
             return
         w.line(f"code = {code}; site = {self.site}")
-        for i, e in sorted(self.types.items()):
-            w.line(f"{'ef' if e.type == FLOAT else 'ei'}[{i}] = {self.leaves[i]}")
+        for i, t in enumerate(self.kinds):
+            w.line(f"{'ef' if t == FLOAT else 'ei'}[{i}] = {self.leaves[i]}")
         w.line("break")
 
     def fail_if(self, condition: str, code: int) -> None:
@@ -288,4 +287,3 @@ _TEXT = {
     "int_of_bool": "int({a})",
     "float_of_int": "float({a})",
 }
-assert BOOL

@@ -1,0 +1,462 @@
+"""The kernel engine: runs a pipeline's fused loop over columns, whole or chunk by chunk.
+
+Small inputs run in CPython at once; from some ten thousand events on, the loop is compiled (or read from the
+cache on disk).  State carries over from one form to the other, so nobody notices.
+
+>>> from pellucid import pipeline
+>>> engine = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int).engine()
+>>> engine.push([1, 2, 3]), engine.push([4])
+([1, 3, 6], [10])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from pellucid.engine.columns import Batch, Column, Output, Strings, columns_of
+from pellucid.engine.compile import compile_numba, compile_plain
+from pellucid.engine.emit import GROW_QUEUE, GROW_REGION, Kernel, emit
+from pellucid.engine.emit_window import needs_interpreter
+from pellucid.engine.failure import call, step_error
+from pellucid.engine.layout import Layout, encode, is_float, leaf_types
+from pellucid.engine.state import State
+from pellucid.errors import DataError, StateError, StepError, UsageError
+from pellucid.expr.codegen import OVERFLOW, TooDeep
+from pellucid.expr.evaluate import Overflow64
+from pellucid.expr.types import BOOL, FLOAT, STR, EnumType, Type, conform
+from pellucid.graph.model import Graph, Node
+
+__all__ = ["COMPILE_FROM", "Engine"]
+
+COMPILE_FROM = 30_000  # events: below, compiling costs more than it saves
+_CHUNK = 1 << 20  # events per call where a push may put out several events
+_MANY_STRINGS = 1 << 20
+
+
+class Engine:
+    """A running pipeline.
+
+    ``key`` is the type of a key that comes with the data: then the whole pipeline runs once per key.
+    ``mode`` is ``auto``, ``numba`` (compile at once) or ``python`` (never compile).
+    """
+
+    def __init__(self, graph: Graph, *, key: Type | None = None, mode: str = "auto") -> None:
+        if mode not in ("auto", "numba", "python"):
+            raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
+        self.graph, self.key, self.mode = graph, key, mode
+        self._kernels: dict[tuple[bool, bool], Kernel] = {}
+        self._calls: dict[tuple[bool, bool], Callable[..., None]] = {}
+        if mode == "numba" and self.why_plain is not None:
+            raise UsageError(f"{graph.name} cannot be compiled: {self.why_plain}")
+        self.state = State(self._kernel(mode == "numba", False).layout)
+        self._failed: StepError | None = None
+
+    @cached_property
+    def why_plain(self) -> str | None:
+        """Why the pipeline cannot be compiled, or None if it can."""
+        for node, fn in self.graph.opaque():
+            return f"{node.describe()}: {fn.name} {fn.reason}"
+        for node in self.graph.nodes:
+            if node.sub is not None and needs_interpreter(node.sub):
+                return f"{node.describe()} has a key_by inside its window"
+        try:
+            self._kernel(True, False)
+        except TooDeep:
+            return "one of its functions nests too deeply"
+        return None
+
+    @property
+    def pushed(self) -> int:
+        """How many pushes there have been."""
+        return self.state.pushed
+
+    def _kernel(self, numba: bool, positions: bool) -> Kernel:
+        which = (numba, positions)
+        if which not in self._kernels:
+            self._kernels[which] = emit(self.graph, numba=numba, external=self.key, positions=positions)
+        return self._kernels[which]
+
+    # ------------------------------------------------------------ data in, data out
+
+    def push(self, *data: Any, **named: Any) -> Any:
+        """Push a chunk of events for each source; returns what the chunk puts out.
+
+        Lists give lists, NumPy arrays give arrays.  Several outputs come as a dict by name.
+        """
+        names = [self.graph.nodes[i].id for i in self.graph.sources]
+        given = dict(zip(names, data, strict=False)) | named
+        if len(data) > len(names) or set(given) != set(names):
+            raise UsageError(f"{self.graph.name} wants one chunk for each source: {', '.join(names)}")
+        arrays = all(type(d).__module__ == "numpy" for d in given.values())
+        columns, counts = [], []
+        for name in names:
+            t = self.graph[name].type
+            events = given[name]
+            if type(events).__module__ == "numpy" and t.width == 1:
+                columns.append([events])
+            else:
+                columns.append(columns_of(t, _conformed(name, t, list(events), self.pushed)))
+            counts.append(len(columns[-1][0]))
+        count = max(counts)
+        masks: list[Any] = [None] * len(names)
+        for s, have in enumerate(counts):
+            if have < count:
+                masks[s] = [True] * have + [False] * (count - have)
+                columns[s] = [_padded(c, count) for c in columns[s]]
+        outputs = self.push_batch(Batch(count, columns, masks))
+        results = {o.name: o.columns[0] if arrays and o.type.width == 1 else o.events() for o in outputs}
+        return next(iter(results.values())) if len(results) == 1 else results
+
+    def push_batch(self, batch: Batch, *, positions: bool = False) -> list[Output]:
+        """Push columns; the general entrance (see `pellucid.engine.columns`)."""
+        if self._failed is not None:
+            raise StateError(f"this engine stopped at push {self._failed.position:,}: load a saved state, or make a new one")
+        compiled = self._choose(batch.count)
+        kernel = self._kernel(compiled, positions)
+        several = any(c != 1 for c in kernel.capacity)
+        step = _CHUNK if compiled and several else max(batch.count, 1)
+        parts = []
+        try:
+            for start in range(0, max(batch.count, 1), step):
+                stop = min(start + step, batch.count)
+                parts.append(self._run(kernel, batch, start, stop))
+        except StepError as error:
+            self._failed = error
+            raise
+        if len(self.state.strings) > _MANY_STRINGS + len(self.state.layout.strings):
+            outputs = [_joined(p) for p in zip(*parts, strict=True)]
+            self.state.forget_strings()
+            return outputs
+        return [_joined(p) for p in zip(*parts, strict=True)]
+
+    def _choose(self, count: int) -> bool:
+        if self.mode == "python" or (self.mode == "auto" and self.why_plain is not None):
+            return False
+        return self.mode == "numba" or self.state.compiled or self.pushed + count >= COMPILE_FROM
+
+    # ------------------------------------------------------------ one call of the kernel
+
+    def _run(self, kernel: Kernel, batch: Batch, start: int, stop: int) -> list[Output]:
+        compiled = kernel.numba
+        state = self.state
+        if compiled:
+            state.to_compiled()
+        else:
+            state.to_plain()
+        which = (compiled, kernel.positions)
+        if which not in self._calls:
+            self._calls[which] = compile_numba(kernel) if compiled else compile_plain(kernel)
+        count = stop - start
+        fixed = self._inputs(kernel, batch, start, stop)
+        outs = self._room(kernel, count)
+        for o in range(len(self.graph.outputs)):
+            state.meta[state.output_at(o)] = 0
+        fixed |= {name: column for columns in outs for name, column in columns.items()}
+        size = max((sum(len(leaf_types(p)) for p in fn.params if p) for _, fn in kernel.layout.sites if fn), default=0)
+        fixed["n"] = count
+        fixed["ei"], fixed["ef"] = self._scratch(size, compiled)
+        fixed["opaque"] = self._opaque(kernel)
+        at = 0
+        while True:
+            arguments = fixed | state.arrays() | {"i": at}
+            self._calls[which](*[arguments[name] for name in kernel.params])
+            at, code, site = (int(v) for v in state.meta[:3])
+            if code == GROW_REGION:
+                state.grow_region(site)
+            elif code == GROW_QUEUE:
+                state.grow_queue(site)
+            elif code:
+                self._fail(kernel.layout, code, site, state.pushed + at, fixed["ei"], fixed["ef"])
+            else:
+                break
+        results = self._collect(kernel, outs, state.pushed)
+        state.pushed += count
+        return results
+
+    @staticmethod
+    def _scratch(size: int, compiled: bool) -> tuple[Any, Any]:
+        if not compiled:
+            return [0] * size, [0.0] * size
+        import numpy as np
+
+        return np.zeros(max(size, 1), np.int64), np.zeros(max(size, 1), np.float64)
+
+    def _inputs(self, kernel: Kernel, batch: Batch, start: int, stop: int) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        whole = start == 0 and stop == batch.count
+        for s, at in enumerate(self.graph.sources):
+            for j, (t, column) in enumerate(zip(leaf_types(self.graph.nodes[at].type), batch.columns[s], strict=True)):
+                out[f"in{s}_{j}"] = self._column(t, column if whole else _cut(column, start, stop), kernel.numba)
+            if kernel.masked:
+                mask = batch.masks[s] if batch.masks and batch.masks[s] is not None else [True] * batch.count
+                out[f"mask{s}"] = self._column(BOOL, mask if whole else mask[start:stop], kernel.numba)
+            if self.key is not None:
+                if batch.keys is None:
+                    raise UsageError(f"{self.graph.name} runs per key here, but the batch has no key columns")
+                for j, (t, column) in enumerate(zip(leaf_types(self.key), batch.keys[s], strict=True)):
+                    out[f"key{s}_{j}"] = self._column(t, column if whole else _cut(column, start, stop), kernel.numba)
+        return out
+
+    def _column(self, t: Type, column: Any, compiled: bool) -> Any:
+        """A column as the kernel reads it: an array, or a list of numbers."""
+        state = self.state
+        if isinstance(column, Strings):
+            import numpy as np
+
+            table = np.array([state.code(v) for v in column.values] or [0], dtype=np.int64)
+            codes = table[column.codes]
+            return np.ascontiguousarray(codes) if compiled else codes.tolist()
+        if isinstance(column, list):
+            if t == STR:
+                codes = state.strings
+                column = [codes.setdefault(v, len(codes)) for v in column]
+            elif isinstance(t, EnumType):
+                places = {m: i for i, m in enumerate(t.members)}
+                column = [places[v] for v in column]
+            if not compiled:
+                return column
+        import numpy as np
+
+        kind = np.float64 if is_float(t) else np.bool_ if t == BOOL else np.int64
+        array = np.ascontiguousarray(column, dtype=kind)
+        return array if compiled else array.tolist()
+
+    def _room(self, kernel: Kernel, count: int) -> list[dict[str, Any]]:
+        """Empty output columns."""
+        outs: list[dict[str, Any]] = []
+        for o, (_, at) in enumerate(self.graph.outputs):
+            node = self.graph.nodes[at]
+            names = [(f"O{o}_{j}", t) for j, t in enumerate(leaf_types(node.type))]
+            extra = [name for name in (f"P{o}", f"G{o}") if name in kernel.params]
+            if not kernel.numba:
+                outs.append({name: [] for name in [*[n for n, _ in names], *extra]})
+                continue
+            import numpy as np
+
+            room = count * (kernel.capacity[o] or 1)
+            columns = {n: np.empty(room, np.float64 if is_float(t) else np.bool_ if t == BOOL else np.int64) for n, t in names}
+            outs.append(columns | {name: np.empty(room, np.int64) for name in extra})
+        return outs
+
+    def _collect(self, kernel: Kernel, outs: list[dict[str, Any]], offset: int) -> list[Output]:
+        results = []
+        for o, (name, at) in enumerate(self.graph.outputs):
+            node = self.graph.nodes[at]
+            have = int(self.state.meta[self.state.output_at(o)])
+            columns = [self._decoded(t, _head(outs[o][f"O{o}_{j}"], have)) for j, t in enumerate(leaf_types(node.type))]
+            output = Output(name, node.type, columns)
+            if kernel.positions:
+                output.positions = _shifted(_head(outs[o][f"P{o}"], have), offset)
+                if f"G{o}" in outs[o]:
+                    output.key_type, output.keys = self._keys_of(node, _head(outs[o][f"G{o}"], have))
+            results.append(output)
+        return results
+
+    def _decoded(self, t: Type, column: Any) -> Column:
+        """A kernel's column as the outside sees it."""
+        if t == STR:
+            texts = list(self.state.strings)
+            if isinstance(column, list):
+                return [texts[c] for c in column]
+            return Strings(column, texts)
+        if isinstance(column, list):
+            if isinstance(t, EnumType):
+                members = t.members
+                return [members[c] for c in column]
+            if t == BOOL:
+                return [bool(v) for v in column]
+        result: Column = column
+        return result
+
+    def _keys_of(self, node: Node, rows: Any) -> tuple[Type, list[Column]]:
+        """The keys of these rows: a key_by's own, else the one that came with the data."""
+        state, layout = self.state, self.state.layout
+        key = node.key if node.key is not None else self.key
+        assert key is not None
+        r = layout.region_of[node.key]
+        size, skip = len(layout.regions[r].keys), len(layout.regions[r].keys) - key.width
+        columns: list[Column] = []
+        for j, t in enumerate(leaf_types(key)):
+            stored = state.keys[r]
+            if isinstance(rows, list):
+                values: Any = [stored[row * size + skip + j] for row in rows]
+                values = [bool(v) for v in values] if t == BOOL else values
+            else:
+                values = stored[rows * size + skip + j]
+                values = values.astype(bool) if t == BOOL else values
+            columns.append(self._decoded(t, values))
+        return key, columns
+
+    # ------------------------------------------------------------ functions that were not traced
+
+    def _opaque(self, kernel: Kernel) -> list[Any]:
+        return [self._caller(node, fn) for node, fn in kernel.layout.sites] if "opaque" in kernel.params else []
+
+    def _caller(self, node: Node, fn: Any) -> Any:
+        """What the kernel calls for an opaque function: leaves in, leaves out."""
+        state = self.state
+
+        def encoded(t: Type, value: Any) -> tuple[Any, ...]:
+            return tuple(encode(k, v, state.strings) for k, v in zip(leaf_types(t), t.flatten(value), strict=True))
+
+        if fn is None:
+            return self._window_caller(node, encoded)
+        kinds = [p for p in fn.params]
+
+        def one(*leaves: Any) -> Any:
+            args, at = [], 0
+            for p in kinds:
+                if p is None:
+                    args.append(leaves[at])
+                    at += 1
+                else:
+                    args.append(self._value(p, leaves[at : at + p.width]))
+                    at += p.width
+            result = call(node, fn, args, state.pushed + state.meta[0])
+            if not fn.task:
+                return encoded(fn.result, result)
+            new, events = result
+            rows = [encoded(node.type, e) for e in events]
+            return (*(encoded(node.state, new) if node.state is not None else (new,)), rows)
+
+        return one
+
+    def _window_caller(self, node: Node, encoded: Any) -> Any:
+        from pellucid.engine.interpreter import Interpreter
+
+        assert node.sub is not None
+        sub = node.sub
+        t = sub.nodes[sub.sources[0]].type
+
+        def run(rows: list[tuple[Any, ...]]) -> tuple[bool, tuple[Any, ...]]:
+            inner = Interpreter(sub)
+            inner.pushed = self.state.pushed + self.state.meta[0]
+            last: list[Any] = []
+            for row in rows:
+                last = inner.push({"in": self._value(t, row)})["out"][-1:] or last
+                inner.pushed -= 1  # failures are those of the present push
+            return (True, encoded(node.type, last[0])) if last else (False, ())
+
+        return run
+
+    def _value(self, t: Type, leaves: Sequence[Any]) -> Any:
+        """Stored leaves as an event."""
+        texts = None
+        out: list[Any] = []
+        for kind, leaf in zip(leaf_types(t), leaves, strict=True):
+            if kind == STR:
+                texts = texts or list(self.state.strings)
+                out.append(texts[leaf])
+            elif isinstance(kind, EnumType):
+                out.append(kind.members[int(leaf)])
+            elif kind == BOOL:
+                out.append(bool(leaf))
+            else:
+                out.append(float(leaf) if kind == FLOAT else int(leaf))
+        return t.unflatten(out)
+
+    # ------------------------------------------------------------ failures
+
+    def _fail(self, layout: Layout, code: int, site: int, position: int, ei: Any, ef: Any) -> None:
+        """The kernel stopped in a function: call the user's own on the same arguments for the message."""
+        node, fn = layout.sites[site]
+        assert fn is not None
+        args, at = [], 0
+        for p in fn.params:
+            kinds = leaf_types(p)
+            args.append(self._value(p, [(ef if is_float(t) else ei)[at + j] for j, t in enumerate(kinds)]))
+            at += len(kinds)
+        call(node, fn, args, position)
+        if code == OVERFLOW:
+            raise step_error(node, args, position, Overflow64("in the middle of an expression"))
+        raise step_error(node, args, position, RuntimeError("the kernel failed where the function does not"))
+
+    # ------------------------------------------------------------ state
+
+    def save(self) -> bytes:
+        """The state as bytes, for this or another process.
+
+        >>> from pellucid import pipeline
+        >>> engine = pipeline(lambda x: x.trim(2), x=int).engine()
+        >>> engine.push([1])
+        []
+        >>> len(engine.save()) > 0
+        True
+        """
+        if self._failed is not None:
+            raise StateError("the state of an engine that stopped in the middle of a push is not saved")
+        return self.state.save()
+
+    def load(self, data: bytes) -> None:
+        """Go on from a saved state; refused if it is damaged or of another pipeline."""
+        self.state = State.load(self.state.layout, data)
+        self._failed = None
+        self._calls = {k: v for k, v in self._calls.items() if k[0]}
+        if not (self.state.compiled and self._choose(0)):
+            self.state.to_plain()
+
+    @property
+    def queues(self) -> dict[str, int]:
+        """How many events wait in each queue (of all keys together)."""
+        return {q.id: int(self.state.meta[self.state.queue_at(i) + 2]) for i, q in enumerate(self.state.layout.queues)}
+
+
+def _conformed(name: str, t: Type, events: list[Any], offset: int) -> list[Any]:
+    out = []
+    for i, event in enumerate(events):
+        try:
+            out.append(conform(t, event))
+        except ValueError as error:
+            raise DataError(f"source {name!r}, event {offset + i:,}: {error}") from None
+    return out
+
+
+def _padded(column: Any, count: int) -> Any:
+    missing = count - len(column)
+    if isinstance(column, list):
+        return column + [column[0] if column else 0] * missing
+    import numpy as np
+
+    return np.concatenate([column, np.zeros(missing, column.dtype)])
+
+
+def _cut(column: Any, start: int, stop: int) -> Any:
+    return Strings(column.codes[start:stop], column.values) if isinstance(column, Strings) else column[start:stop]
+
+
+def _head(column: Any, have: int) -> Any:
+    """The filled part; a copy where that frees much memory."""
+    if isinstance(column, list):
+        return column
+    return column[:have].copy() if have < len(column) // 2 else column[:have]
+
+
+def _shifted(positions: Any, offset: int) -> Any:
+    if isinstance(positions, list):
+        return [p + offset for p in positions] if offset else positions
+    return positions + offset
+
+
+def _joined(parts: Sequence[Output]) -> Output:
+    if len(parts) == 1:
+        return parts[0]
+    import numpy as np
+
+    def join(columns: list[Any]) -> Any:
+        if isinstance(columns[0], Strings):
+            return Strings(np.concatenate([c.codes for c in columns]), columns[-1].values)
+        if isinstance(columns[0], list):
+            return [v for c in columns for v in c]
+        return np.concatenate(columns)
+
+    first = parts[0]
+    joined = Output(first.name, first.type, [join([p.columns[j] for p in parts]) for j in range(len(first.columns))])
+    if first.positions is not None:
+        joined.positions = join([p.positions for p in parts])
+    if first.keys is not None:
+        joined.key_type = first.key_type
+        joined.keys = [join([p.keys[j] for p in parts if p.keys is not None]) for j in range(len(first.keys))]
+    return joined
+
