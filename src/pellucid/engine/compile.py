@@ -120,6 +120,7 @@ def _signature(kernel: Kernel) -> str:
         for name in ("SI", "TI", "K", "H"):
             known[f"{name}{r}"] = "int64[::1]"
         known[f"SF{r}"] = "float64[::1]"
+        known[f"D{r}"] = "int64"
     for o, (_, at) in enumerate(g.outputs):
         for j, t in enumerate(leaf_types(g.nodes[at].type)):
             known[f"O{o}_{j}"] = array(t, True)

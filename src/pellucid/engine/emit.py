@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.engine.layout import Layout, Region, Word, capacities, encode, is_float, leaf_types
+from pellucid.engine.layout import Layout, Region, Word, capacities, dense, encode, is_float, leaf_types
 from pellucid.expr.codegen import TooDeep, Writer
 from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, INT, Type
@@ -204,9 +204,10 @@ class _Emitter:
             params += [f"SI{r}", f"SF{r}"]
             if region.keys:
                 params += [f"TI{r}", f"K{r}", f"H{r}"]
+                params += [f"D{r}"] if self.numba and dense(region) else []
                 if self.numba:
-                    size = f"K{r}.size // {len(region.keys)}"
-                    checks.append(f"if M[{m + r}] + {region.new_keys} > {size}: code = {GROW_REGION}; site = {r}; break")
+                    head.append(f"room{r} = K{r}.size // {len(region.keys)} - M[{m + r}]")
+                    checks.append(f"if room{r} < {region.new_keys}: code = {GROW_REGION}; site = {r}; break")
         for name, r, at, t in self.locals_:
             array = _array(r, t)
             head.append(f"{name} = ({array}[{at}] != 0)" if t == BOOL else f"{name} = {array}[{at}]")
@@ -254,16 +255,22 @@ class _Emitter:
             size = len(region.keys)
             args = ", ".join(f"a{j}" for j in range(size))
             if self.numba:
+                # Two functions: the search is small enough to be put in place, the rest is called rarely.
                 same = " and ".join(f"K[s * {size} + {j}] == a{j}" for j in range(size))
-                mix = "h = np.uint64(0)\n" + "".join(
+                mix = "".join(
                     f"    h = (h ^ np.uint64(a{j})) * np.uint64(0x9E3779B97F4A7C15)\n    h ^= h >> np.uint64(29)\n"
                     for j in range(size)
                 )
                 out.append(
-                    f"@njit\ndef find{r}(H, K, S, T, M, {args}):\n    {mix}"
+                    f"@njit\ndef find{r}(H, K, {args}):\n    h = np.uint64(0)\n{mix}"
                     "    mask = np.uint64(H.size - 1)\n    h &= mask\n"
-                    "    while True:\n        s = H[h] - 1\n        if s < 0: break\n"
+                    "    while True:\n        s = H[h] - 1\n        if s < 0: return s\n"
                     f"        if {same}: return s\n        h = (h + np.uint64(1)) & mask\n"
+                )
+                out.append(
+                    f"@njit\ndef make{r}(H, K, S, T, M, {args}):\n    h = np.uint64(0)\n{mix}"
+                    "    mask = np.uint64(H.size - 1)\n    h &= mask\n"
+                    "    while H[h] != 0: h = (h + np.uint64(1)) & mask\n"
                     f"    s = M[{4 + r}]\n    M[{4 + r}] = s + 1\n    H[h] = s + 1\n"
                     + "".join(f"    K[s * {size} + {j}] = a{j}\n" for j in range(size))
                     + f"    for j in range({{W{r}}}): S[s * {{W{r}}} + j] = T[j]\n    return s\n"
@@ -297,8 +304,23 @@ class _Emitter:
         return f"({start})" if start != -(2**63) else "_MIN"
 
     def find(self, r: int, name: str, keys: Sequence[str]) -> None:
-        args = ", ".join(f"int({k})" for k in keys)
-        self.w.line(f"{name} = find{r}(H{r}, K{r}, SI{r}, TI{r}, M, {args})")
+        w = self.w
+        if not self.numba:
+            w.line(f"{name} = find{r}(H{r}, K{r}, SI{r}, TI{r}, M, {', '.join(f'int({k})' for k in keys)})")
+            return
+        leaves = self.copied([f"int({k})" for k in keys])
+
+        def search() -> None:
+            w.line(f"{name} = find{r}(H{r}, K{r}, {', '.join(leaves)})")
+            with w.block(f"if {name} < 0:"):
+                w.line(f"{name} = make{r}(H{r}, K{r}, SI{r}, TI{r}, M, {', '.join(leaves)}); room{r} -= 1")
+
+        if dense(self.layout.regions[r]):
+            w.line(f"{name} = {leaves[0]}")
+            with w.block(f"if not 0 <= {name} < D{r}:"):
+                search()
+        else:
+            search()
 
     @contextmanager
     def each(self, flow: _Flow) -> Iterator[tuple[list[str], str | None]]:

@@ -5,19 +5,19 @@ the k events i … i+k-1, run from its initial state.  In general that is k push
 what `_recompute` writes; the sub-pipeline's state lives in local variables.
 
 Where the sub-pipeline is a chain of maps and filters into a cumulate whose function is a sum, a minimum, a
-maximum, a conjunction or a disjunction of something that does not look at the accumulated value, one
-operation per event is enough, whatever k is: events are taken in blocks of k, each block keeps the
-aggregates of its suffixes, and a window is the suffix of one block and the prefix of the next.
-Integers only, where these are associative exactly; and an event that fails, or is so large that some
-partial sum might overflow, sends the windows that contain it back to the definition, so that failures stay
-where they belong.
+maximum, a conjunction or a disjunction of something that does not look at the accumulated value, a
+few operations per event are enough, whatever k is.  Plain sums add what comes and subtract what goes.  The others
+take events in blocks of k; each block keeps the aggregates of its suffixes, and a window is the suffix
+of one block and the prefix of the next.  Integers and Booleans only, where these are associative exactly; and
+an event that fails, or is so large that some partial sum might overflow, sends the windows that
+contain it back to the definition, so that failures stay where they belong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pellucid.engine.layout import capacities
 from pellucid.expr import node as n
@@ -45,38 +45,37 @@ def write_window(e: _Emitter, node: Node, flow: _Flow, cap: int | None, store: S
     at, seen = store.word("at", INT, 0), store.word("seen", INT, 0)
     out = e.fresh_flow(node, cap, flow.key is not None)
     fast = associative(node.sub)
-    sums = _Sums(e, node, fast, store) if fast is not None else None
+    sums = None if fast is None else (_Sliding if fast.sliding else _Blocks)(e, node, fast, store)
     with e.each(flow) as (values, key):
         values = e.named(values)
         key = e.named([key])[0] if key else None
-        pos, count = w.fresh("c"), w.fresh("c")
+        pos = w.fresh("c")
         w.line(f"{pos} = {at.load(key)}")
+        if sums is not None:
+            sums.add(values, key, pos, [r.load(e, key, pos) for r in rings])
         for ring, value in zip(rings, values, strict=True):
             ring.store(e, key, pos, value)
-        if sums is not None:
-            sums.add(values, key, pos)
         w.line(f"{pos} += 1")
-        if sums is not None:
-            with w.block(f"if {pos} == {k}:"):
+        with w.block(f"if {pos} == {k}:"):
+            if sums is not None:
                 sums.turn(key)
-                w.line(f"{pos} = 0")
-        else:
-            with w.block(f"if {pos} == {k}:"):
-                w.line(f"{pos} = 0")
+            w.line(f"{pos} = 0")
         at.store(key, pos)
-        w.line(f"{count} = {seen.load(key)}")
-        with w.block(f"if {count} < {k}:"):
-            w.line(f"{count} += 1")
-            seen.store(key, count)
-        with w.block(f"if {count} == {k}:"):
 
-            def recompute() -> None:
+        def by_definition() -> None:
+            count = w.fresh("c")
+            w.line(f"{count} = {seen.load(key)}")
+            with w.block(f"if {count} < {k}:"):
+                w.line(f"{count} += 1")
+                seen.store(key, count)
+            with w.block(f"if {count} == {k}:"):
                 _recompute(e, node, [lambda i, r=r: r.load(e, key, i) for r in rings], pos, out, key)
 
-            if sums is None:
-                recompute()
-            else:
-                sums.result(key, pos, out, recompute)
+        if sums is None:
+            by_definition()
+        else:
+            # `seen` counts only where the fast way does not hold; it is at least k-1 wherever that holds.
+            sums.result(key, pos, out, by_definition)
     return out
 
 
@@ -156,6 +155,16 @@ class Associative:
     cumulate: Node
     parts: tuple[_Part, ...]
 
+    @property
+    def easy(self) -> bool:
+        """Whether what an event adds is computed without steps before and without failures."""
+        return not self.chain and not any(n.fails(p.value) for p in self.parts)
+
+    @property
+    def sliding(self) -> bool:
+        """Whether it is sums of easy terms: add the new one, subtract the old one."""
+        return self.easy and all(p.op == "add" and sum(1 for _ in walk(p.value)) <= 8 for p in self.parts)
+
 
 def associative(sub: Graph) -> Associative | None:
     """The shape that the fast way takes, or None.
@@ -227,22 +236,146 @@ def _part(e: Expr, i: int, states: int) -> tuple[str, Expr] | None:
 
 
 class _Sums:
-    """Writes the fast way for one window."""
+    """What the two fast ways share.
+
+    ``clean`` counts the events since the last one that needs the definition: a window is clean if it has
+    seen k of them, and then `seen` need not be looked at either.
+    """
 
     def __init__(self, e: _Emitter, node: Node, shape: Associative, store: Storage) -> None:
         assert node.k is not None
         self.e, self.node, self.shape, self.k = e, node, shape, node.k
-        kinds = [BOOL if p.op in ("and", "or") else INT for p in shape.parts]
-        self.blocks = [store.ring(f"block{j}", t, node.k) for j, t in enumerate(kinds)]
-        self.backs = [
-            store.word(f"prefix{j}", t, _IDENTITY[p.op]) for j, (t, p) in enumerate(zip(kinds, shape.parts, strict=True))
-        ]
-        self.clean = store.word("clean", INT, 0)  # events since the last one that needs the definition
+        self.kinds = [BOOL if p.op in ("and", "or") else INT for p in shape.parts]
+        self.clean = store.word("clean", INT, 0)
         self.filtered = any(s.kind == "filter" for s in shape.chain)
         self.since = store.word("since", INT, node.k) if self.filtered else None  # … since one passed
 
-    def add(self, values: list[str], key: str | None, pos: str) -> None:
-        """Take in one event, at its place in the block."""
+    def add(self, values: list[str], key: str | None, pos: str, old: list[str]) -> None:
+        """Take in one event; ``old`` is the one whose place it takes."""
+        raise NotImplementedError
+
+    def turn(self, key: str | None) -> None:
+        """The ring is full and starts again."""
+
+    def totals(self, key: str | None, pos: str) -> list[str]:
+        """The aggregates of the last k events."""
+        raise NotImplementedError
+
+    def count(self, cell: Any, key: str | None, reset: str) -> None:
+        """Count events since ``reset`` held, up to k."""
+        w = self.e.w
+        name = w.fresh("c")
+        w.line(f"{name} = {cell.load(key)}")
+        w.line(f"{name} = {name} + 1 if {name} < {self.k} else {name}")
+        with w.block(f"if {reset}:"):
+            w.line(f"{name} = 0")
+        cell.store(key, name)
+
+    def most(self, part: _Part) -> int:
+        """Up to this size, k terms and the start cannot overflow in any order."""
+        return (INT_MAX - abs(part.start)) // self.k
+
+    def easy_terms(self, values: list[str]) -> tuple[str, list[str]]:
+        """What an event adds, where nothing can fail: only its size can make it bad."""
+        e, w = self.e, self.e.w
+        found = e.named(self.values(values))
+        sums = [(v, self.most(p)) for v, p in zip(found, self.shape.parts, strict=True) if p.op == "add" and not v.isdigit()]
+        if not sums:
+            return "False", found
+        bad = w.fresh("b")
+        w.line(f"{bad} = " + " or ".join(f"not -{most} <= {v} <= {most}" for v, most in sums))
+        terms = []
+        for value, part in zip(found, self.shape.parts, strict=True):
+            terms.append(w.fresh("e"))
+            w.line(f"{terms[-1]} = {part.identity} if {bad} else {value}")
+        return bad, terms
+
+    def values(self, leaves: list[str]) -> list[str]:
+        """The expressions of the parts, over an event's leaves."""
+        return self.e.w.function([p.value for p in self.shape.parts], ["0"] * len(self.shape.parts) + leaves, (), 0)
+
+    def result(self, key: str | None, pos: str, out: _Flow, by_definition: Callable[[], None]) -> None:
+        """Put out the window's value."""
+        e, w = self.e, self.e.w
+        with w.block(f"if {self.clean.load(key)} == {self.k}:"):
+            names = []
+            for part, total in zip(self.shape.parts, self.totals(key, pos), strict=True):
+                if part.start != _IDENTITY[part.op]:
+                    start = str(bool(part.start)) if part.op in ("and", "or") else f"({part.start})"
+                    total = part.join("_MIN" if part.start == INT_MIN else start, total)
+                names.append(total)
+            values = e.copied(names)
+            if self.since is None:
+                e.push(out, values, key)
+            else:
+                with w.block(f"if {self.since.load(key)} < {self.k}:"):
+                    e.push(out, values, key)
+        with w.block("else:"):
+            by_definition()
+
+
+class _Sliding(_Sums):
+    """Sums: add what comes, subtract what goes.
+
+    They hold the last ``clean`` events; a bad one empties them, so what goes is always good.
+    """
+
+    def __init__(self, e: _Emitter, node: Node, shape: Associative, store: Storage) -> None:
+        super().__init__(e, node, shape, store)
+        self.running = [store.word(f"sum{j}", INT, 0) for j in range(len(shape.parts))]
+
+    def add(self, values: list[str], key: str | None, pos: str, old: list[str]) -> None:
+        e, w = self.e, self.e.w
+        terms = e.named(self.values(values))
+        good = [
+            f"-{self.most(p)} <= {v} <= {self.most(p)}"
+            for v, p in zip(terms, self.shape.parts, strict=True)
+            if p.value.op != "const" or not -self.most(p) <= p.value.value <= self.most(p)
+        ]
+        with w.block(f"if {' and '.join(good) or 'True'}:"):
+            with w.block(f"if {self.clean.load(key)} == {self.k}:"):
+                gone = e.named(self.values(e.copied(old)))
+                for cell, term, less in zip(self.running, terms, gone, strict=True):
+                    cell.store(key, f"{cell.load(key)} + ({term} - {less})")
+            with w.block("else:"):
+                for cell, term in zip(self.running, terms, strict=True):
+                    cell.store(key, f"{cell.load(key)} + {term}")
+                self.clean.store(key, f"{self.clean.load(key)} + 1")
+        with w.block("else:"):
+            for cell in self.running:
+                cell.store(key, "0")
+            self.clean.store(key, "0")
+
+    def totals(self, key: str | None, pos: str) -> list[str]:
+        return [cell.load(key) for cell in self.running]
+
+
+class _Blocks(_Sums):
+    """Blocks of k events with the aggregates of their suffixes, and a running prefix."""
+
+    def __init__(self, e: _Emitter, node: Node, shape: Associative, store: Storage) -> None:
+        super().__init__(e, node, shape, store)
+        self.blocks = [store.ring(f"block{j}", t, self.k) for j, t in enumerate(self.kinds)]
+        self.backs = [
+            store.word(f"prefix{j}", t, _IDENTITY[p.op])
+            for j, (t, p) in enumerate(zip(self.kinds, shape.parts, strict=True))
+        ]
+
+    def add(self, values: list[str], key: str | None, pos: str, old: list[str]) -> None:
+        e = self.e
+        if self.shape.easy:
+            (bad, terms), passed = self.easy_terms(values), "True"
+        else:
+            bad, passed, terms = self.terms(values)
+        for term, part, block, back in zip(terms, self.shape.parts, self.blocks, self.backs, strict=True):
+            block.store(e, key, pos, term)
+            back.store(key, part.join(back.load(key), term))
+        self.count(self.clean, key, bad)
+        if self.since is not None:
+            self.count(self.since, key, passed)
+
+    def terms(self, values: list[str]) -> tuple[str, str, list[str]]:
+        """What an event adds; one that fails, or is too large, is bad, one that is filtered out adds nothing."""
         e, w = self.e, self.e.w
         bad, passed = w.fresh("b"), w.fresh("b")
         terms = [w.fresh("e") for _ in self.shape.parts]
@@ -262,27 +395,18 @@ class _Sums:
                     with w.block(f"if not {results[0]}:"):
                         w.line(f"{bad} = False")
                         w.line("break")
-            states = len(self.shape.parts)
-            found = e.named(w.function([p.value for p in self.shape.parts], ["0"] * states + leaves, (), 0))
+            found = e.named(self.values(leaves))
             for value, part in zip(found, self.shape.parts, strict=True):
                 if part.op == "add":
-                    most = (INT_MAX - abs(part.start)) // self.k
-                    with w.block(f"if not -{most} <= {value} <= {most}:"):
+                    with w.block(f"if not -{self.most(part)} <= {value} <= {self.most(part)}:"):
                         w.line("break")
             for term, value in zip(terms, found, strict=True):
                 w.line(f"{term} = {value}")
             w.line(f"{bad} = False; {passed} = True")
             w.on_fail = outer
-        for term, part, block, back in zip(terms, self.shape.parts, self.blocks, self.backs, strict=True):
-            block.store(e, key, pos, term)
-            back.store(key, part.join(back.load(key), term))
-        clean = self.clean.load(key)
-        self.clean.store(key, f"0 if {bad} else min({clean} + 1, {self.k})")
-        if self.since is not None:
-            self.since.store(key, f"0 if {passed} else min({self.since.load(key)} + 1, {self.k})")
+        return bad, passed, terms
 
     def turn(self, key: str | None) -> None:
-        """A block is full: replace it by the aggregates of its suffixes."""
         e, w = self.e, self.e.w
         for part, block, back in zip(self.shape.parts, self.blocks, self.backs, strict=True):
             total, j = w.fresh("a"), w.fresh("j")
@@ -292,25 +416,9 @@ class _Sums:
                 block.store(e, key, j, total)
             back.store(key, part.identity)
 
-    def result(self, key: str | None, pos: str, out: _Flow, recompute: Callable[[], None]) -> None:
-        """Put out the window's value."""
-        e, w = self.e, self.e.w
-        with w.block(f"if {self.clean.load(key)} == {self.k}:"):
-            values = []
-            for part, block, back in zip(self.shape.parts, self.blocks, self.backs, strict=True):
-                name = w.fresh("a")
-                # At the start of a block the prefix is empty: its identity changes nothing.
-                w.line(f"{name} = {part.join(block.load(e, key, pos), back.load(key))}")
-                if part.op in ("and", "or"):
-                    start = str(bool(part.start))
-                else:
-                    start = "_MIN" if part.start == INT_MIN else f"({part.start})"
-                w.line(f"{name} = {part.join(start, name)}")
-                values.append(name)
-            if self.since is None:
-                e.push(out, values, key)
-            else:
-                with w.block(f"if {self.since.load(key)} < {self.k}:"):
-                    e.push(out, values, key)
-        with w.block("else:"):
-            recompute()
+    def totals(self, key: str | None, pos: str) -> list[str]:
+        # At the start of a block the prefix is empty: its identity changes nothing.
+        return [
+            part.join(block.load(self.e, key, pos), back.load(key))
+            for part, block, back in zip(self.shape.parts, self.blocks, self.backs, strict=True)
+        ]

@@ -20,7 +20,7 @@ from pellucid.engine.compile import compile_numba, compile_plain
 from pellucid.engine.emit import GROW_QUEUE, GROW_REGION, Kernel, emit
 from pellucid.engine.emit_window import needs_interpreter
 from pellucid.engine.failure import call, step_error
-from pellucid.engine.layout import Layout, encode, is_float, leaf_types
+from pellucid.engine.layout import Layout, dense, encode, is_float, leaf_types
 from pellucid.engine.state import State
 from pellucid.errors import DataError, StateError, StepError, UsageError
 from pellucid.expr.codegen import OVERFLOW, TooDeep
@@ -150,6 +150,8 @@ class Engine:
             self._calls[which] = compile_numba(kernel) if compiled else compile_plain(kernel)
         count = stop - start
         fixed = self._inputs(kernel, batch, start, stop)
+        if compiled and state.pushed == 0 and start == 0:
+            self._look_for_small_keys(kernel.layout, fixed, count)
         outs = self._room(kernel, count)
         for o in range(len(self.graph.outputs)):
             state.meta[state.output_at(o)] = 0
@@ -198,6 +200,28 @@ class Engine:
                 for j, (t, column) in enumerate(zip(leaf_types(self.key), batch.keys[s], strict=True)):
                     out[f"key{s}_{j}"] = self._column(t, column if whole else _cut(column, start, stop), kernel.numba)
         return out
+
+    def _look_for_small_keys(self, layout: Layout, columns: dict[str, Any], count: int) -> None:
+        """Where keys are small whole numbers, let them be row numbers: a search costs more than the work."""
+        for key, r in layout.region_of.items():
+            name = "key0_0" if key is None else self._key_column(key)
+            if not dense(layout.regions[r]) or name not in columns or not count:
+                continue
+            keys = columns[name][:: max(1, count >> 16)]  # a sample: a key beyond it is searched for
+            least, most = int(keys.min()), int(keys.max())
+            if least >= 0 and most < min(max(4 * count, 1 << 12), 1 << 24):
+                self.state.make_dense(r, 1 << most.bit_length())
+
+    def _key_column(self, key: Type) -> str:
+        """The input column that a key_by reads its key from, if it is a bare field of a source."""
+        for node in self.graph.nodes:
+            if node.kind == "key_by" and node.key == key and node.fn is not None and node.fn.traced is not None:
+                (leaf, *rest), before = node.fn.traced.outputs, self.graph.nodes[node.inputs[0]]
+                while before.kind in ("filter", "decimate", "trim", "key_by"):
+                    before = self.graph.nodes[before.inputs[0]]
+                if leaf.op == "var" and not rest and before.kind == "source":
+                    return f"in{self.graph.sources.index(self.graph.position[before.id])}_{leaf.value}"
+        return ""
 
     def _column(self, t: Type, column: Any, compiled: bool) -> Any:
         """A column as the kernel reads it: an array, or a list of numbers."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.expr.function import Function
-from pellucid.expr.types import BOOL, FLOAT, EnumType, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["Layout", "Queue", "Region", "Word", "capacities", "encode"]
+__all__ = ["Layout", "Queue", "Region", "Word", "capacities", "dense", "encode", "is_float", "leaf_types"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Layout:
             leaves: tuple[Type, ...] = ()
             if self.external is not None:
                 # A key inside one that comes with the data: the outer row's number stands in front.
-                leaves = leaf_types(self.external) if key is None else (OUTER,)
+                leaves = leaf_types(self.external) if key is None else (INT,)
             if key is not None:
                 leaves += leaf_types(key)
             self.region_of[key] = len(self.regions)
@@ -89,12 +89,14 @@ class Layout:
         return len(self.sites) - 1
 
 
-from pellucid.expr.types import INT as OUTER  # noqa: E402 - a row number is an int
-
-
 def leaf_types(t: Type) -> tuple[Type, ...]:
     """The types of an event's leaves."""
     return tuple(kind for _, kind in t.leaves())
+
+
+def dense(region: Region) -> bool:
+    """Whether small whole keys can be row numbers themselves, with no search."""
+    return region.keys == (INT,)
 
 
 def is_float(t: Type) -> bool:

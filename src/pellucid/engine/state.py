@@ -13,7 +13,7 @@ import struct
 import zlib
 from typing import Any
 
-from pellucid.engine.layout import Layout, is_float
+from pellucid.engine.layout import Layout, dense, is_float
 from pellucid.errors import StateError
 from pellucid.expr.types import STR, EnumType, Type
 
@@ -41,6 +41,7 @@ class State:
         self.table: list[Any] = [{} for _ in regions]
         self.cells: list[list[Any]] = [[[] for _ in range(1 + len(q.leaves))] for q in queues]
         self.templates: list[Any] = [r.template() for r in regions]
+        self.dense: list[int] = [0] * len(regions)  # keys below it are their own row numbers
         for r, region in enumerate(regions):
             if not region.keys:
                 self.meta[self.region_at(r)] = 1
@@ -72,6 +73,7 @@ class State:
             out[f"SI{r}"] = self.rows[r]
             out[f"SF{r}"] = self.rows[r].view("float64") if self.compiled else self.rows[r]
             out[f"TI{r}"], out[f"K{r}"], out[f"H{r}"] = self.templates[r], self.keys[r], self.table[r]
+            out[f"D{r}"] = self.dense[r]
         for q, cells in enumerate(self.cells):
             out[f"Q{q}n"] = cells[0]
             for j, cell in enumerate(cells[1:]):
@@ -164,6 +166,22 @@ class State:
         self.table[r] = np.zeros(1 << (2 * rows - 1).bit_length(), dtype=np.int64)
         rehash(self.table[r], self.keys[r], size, have)
 
+    def make_dense(self, r: int, rows: int) -> None:
+        """Give the keys 0 … rows-1 the rows of the same numbers, while there is none yet.
+
+        A row that is never used is as it starts, which is what its key's state is.
+        """
+        import numpy as np
+
+        self.to_compiled()
+        if self.meta[self.region_at(r)] or not dense(self.layout.regions[r]):
+            return
+        self.dense[r] = int(rows)
+        self.meta[self.region_at(r)] = rows
+        self.rows[r] = np.tile(self.templates[r], rows)
+        self.keys[r] = np.arange(rows, dtype=np.int64)
+        self._resize(r, max(1024, rows))
+
     def grow_queue(self, q: int) -> None:
         """Make room for twice as many waiting events."""
         room = 2 * max(64, len(self.cells[q][0]), self.layout.queues[q].burst or 1)
@@ -237,6 +255,7 @@ class State:
             "steps": self._described(),
             "strings": list(self.strings),
             "objects": objects,
+            "dense": self.dense,
             "blocks": [len(b) for b in blocks],
         }
         head = json.dumps(header).encode()
@@ -290,6 +309,7 @@ class State:
             blocks.append(body[at : at + length])
             at += length
         state.pushed = header["pushed"]
+        state.dense = header["dense"]
         if header["objects"]:
             state.meta, state.rows, state.keys, state.cells = pickle.loads(blocks[0])
             for r, region in enumerate(layout.regions):
