@@ -207,7 +207,7 @@ class _Emitter:
                 params += [f"D{r}"] if self.numba and dense(region) else []
                 if self.numba:
                     head.append(f"room{r} = K{r}.size // {len(region.keys)} - M[{m + r}]")
-                    checks.append(f"if room{r} < {region.new_keys}: code = {GROW_REGION}; site = {r}; break")
+                    checks.append(f"if _rare(room{r} < {region.new_keys}): code = {GROW_REGION}; site = {r}; break")
         for name, r, at, t in self.locals_:
             array = _array(r, t)
             head.append(f"{name} = ({array}[{at}] != 0)" if t == BOOL else f"{name} = {array}[{at}]")
@@ -226,7 +226,7 @@ class _Emitter:
             head.append(f"qf{q} = M[{at}]; qb{q} = M[{at + 1}]; ql{q} = M[{at + 2}]")
             tail.append(f"M[{at}] = qf{q}; M[{at + 1}] = qb{q}; M[{at + 2}] = ql{q}")
             if self.numba:
-                checks.append(f"if ql{q} + {queue.burst} > Q{q}n.size: code = {GROW_QUEUE}; site = {q}; break")
+                checks.append(f"if _rare(ql{q} + {queue.burst} > Q{q}n.size): code = {GROW_QUEUE}; site = {q}; break")
         for name, t, size in self.scratch:
             if self.numba:
                 head.append(f"{name} = np.zeros({size}, np.{'float64' if is_float(t) else 'int64'})")
@@ -312,12 +312,12 @@ class _Emitter:
 
         def search() -> None:
             w.line(f"{name} = find{r}(H{r}, K{r}, {', '.join(leaves)})")
-            with w.block(f"if {name} < 0:"):
+            with w.block(f"if _rare({name} < 0):"):
                 w.line(f"{name} = make{r}(H{r}, K{r}, SI{r}, TI{r}, M, {', '.join(leaves)}); room{r} -= 1")
 
         if dense(self.layout.regions[r]):
             w.line(f"{name} = {leaves[0]}")
-            with w.block(f"if not 0 <= {name} < D{r}:"):
+            with w.block(f"if _rare(not 0 <= {name} < D{r}):"):
                 search()
         else:
             search()

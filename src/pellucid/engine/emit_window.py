@@ -297,7 +297,9 @@ class _Sums:
     def result(self, key: str | None, pos: str, out: _Flow, by_definition: Callable[[], None]) -> None:
         """Put out the window's value."""
         e, w = self.e, self.e.w
-        with w.block(f"if {self.clean.load(key)} == {self.k}:"):
+        with w.block(f"if {w.rare(f'{self.clean.load(key)} != {self.k}')}:"):
+            by_definition()
+        with w.block("else:"):
             names = []
             for part, total in zip(self.shape.parts, self.totals(key, pos), strict=True):
                 if part.start != _IDENTITY[part.op]:
@@ -310,8 +312,6 @@ class _Sums:
             else:
                 with w.block(f"if {self.since.load(key)} < {self.k}:"):
                     e.push(out, values, key)
-        with w.block("else:"):
-            by_definition()
 
 
 class _Sliding(_Sums):
@@ -327,24 +327,23 @@ class _Sliding(_Sums):
     def add(self, values: list[str], key: str | None, pos: str, old: list[str]) -> None:
         e, w = self.e, self.e.w
         terms = e.named(self.values(values))
-        good = [
-            f"-{self.most(p)} <= {v} <= {self.most(p)}"
+        bad = [
+            f"not -{self.most(p)} <= {v} <= {self.most(p)}"
             for v, p in zip(terms, self.shape.parts, strict=True)
             if p.value.op != "const" or not -self.most(p) <= p.value.value <= self.most(p)
         ]
-        with w.block(f"if {' and '.join(good) or 'True'}:"):
-            with w.block(f"if {self.clean.load(key)} == {self.k}:"):
-                gone = e.named(self.values(e.copied(old)))
-                for cell, term, less in zip(self.running, terms, gone, strict=True):
-                    cell.store(key, f"{cell.load(key)} + ({term} - {less})")
-            with w.block("else:"):
-                for cell, term in zip(self.running, terms, strict=True):
-                    cell.store(key, f"{cell.load(key)} + {term}")
-                self.clean.store(key, f"{self.clean.load(key)} + 1")
-        with w.block("else:"):
+        with w.block(f"if {w.rare(' or '.join(bad) or 'False')}:"):
             for cell in self.running:
                 cell.store(key, "0")
             self.clean.store(key, "0")
+        with w.block(f"elif {w.rare(f'{self.clean.load(key)} != {self.k}')}:"):
+            for cell, term in zip(self.running, terms, strict=True):
+                cell.store(key, f"{cell.load(key)} + {term}")
+            self.clean.store(key, f"{self.clean.load(key)} + 1")
+        with w.block("else:"):
+            gone = e.named(self.values(e.copied(old)))
+            for cell, term, less in zip(self.running, terms, gone, strict=True):
+                cell.store(key, f"{cell.load(key)} + ({term} - {less})")
 
     def totals(self, key: str | None, pos: str) -> list[str]:
         return [cell.load(key) for cell in self.running]

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
@@ -38,6 +39,19 @@ def _with_overflow(name: str) -> Any:
 _add = _with_overflow("sadd_with_overflow")
 _sub = _with_overflow("ssub_with_overflow")
 _mul = _with_overflow("smul_with_overflow")
+
+
+@intrinsic
+def _rare(typingctx: Any, condition: Any) -> Any:
+    """The condition itself, with word to the compiler that it hardly ever holds."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bit = ir.IntType(1)
+        kind = ir.FunctionType(bit, [bit, bit])
+        expect = builder.module.declare_intrinsic("llvm.expect", [bit], kind)
+        return builder.call(expect, [args[0], ir.Constant(bit, 0)])
+
+    return types.boolean(condition), codegen
 
 
 @njit

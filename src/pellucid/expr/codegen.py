@@ -74,6 +74,10 @@ class Writer:
         self.names += 1
         return f"{stem}{self.names}"
 
+    def rare(self, condition: str) -> str:
+        """A Boolean condition that hardly ever holds: the compiler keeps what follows out of the way."""
+        return f"_rare({condition})" if self.numba else condition
+
     def string(self, text: str) -> int:
         """The code of a constant string: constants come first in every table of strings."""
         return self.strings.setdefault(text, len(self.strings))
@@ -143,7 +147,7 @@ class _Function:
         w.line("break")
 
     def fail_if(self, condition: str, code: int) -> None:
-        with self.w.block(f"if {condition}:"):
+        with self.w.block(f"if {self.w.rare(condition)}:"):
             self.fail(code)
 
     def gen(self, e: Expr, env: dict[int, str]) -> str:
@@ -151,10 +155,18 @@ class _Function:
             return self.w.constant(e)
         if e.op == "var":
             return self.leaves[e.value]
-        known = env.get(id(e))
-        if known is None:
-            known = env[id(e)] = self._emit(e, env)
-        return known
+        stack = [(e, False)]  # what is evaluated in any case comes first, without recursion: chains may be long
+        while stack:
+            part, ready = stack.pop()
+            if part.op in ("const", "var") or id(part) in env:
+                continue
+            if ready:
+                env[id(part)] = self._emit(part, env)
+                continue
+            stack.append((part, True))
+            first = part.args[:1] if part.op in ("ite", "and", "or") else part.args
+            stack.extend((a, False) for a in reversed(first))
+        return env[id(e)]
 
     def _emit(self, e: Expr, env: dict[int, str]) -> str:
         w = self.w
