@@ -57,12 +57,14 @@ class Pipeline:
 
         Data is a list or other iterable, a NumPy array, a pandas Series or DataFrame, or an Arrow table; the
         result is of the same kind.  For several sources give several, by position or by name: the i-th
-        push takes the i-th event of each, ``silent`` where there is none.
+        push takes the i-th event of each, ``silent`` where there is none.  Parameters of the function
+        that are no streams (``k: int = 3``) can be given where the pipeline is called on streams.
         """
         if any(isinstance(d, Stream) for d in (*data, *named.values())):
-            streams = (*data, *(named[p] for p in list(self._types)[len(data) :] if p in named))
-            check_call(self.name, self._types, streams)
-            return call(self.__wrapped__, self.name, *streams)
+            given = dict(zip(self._types, data, strict=False)) | named
+            streams = {p: given.pop(p) for p in self._types if p in given}
+            check_call(self.name, self._types, (*streams.values(), *data[len(self._types) :]))
+            return call(self.__wrapped__, self.name, **streams, **given)
         from pellucid.data.memory import run_in_memory
 
         return run_in_memory(self.graph, data, named)

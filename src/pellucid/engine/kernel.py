@@ -106,7 +106,7 @@ class Engine:
                 masks[s] = [True] * have + [False] * (count - have)
                 columns[s] = [_padded(c, count) for c in columns[s]]
         outputs = self.push_batch(Batch(count, columns, masks))
-        results = {o.name: o.columns[0] if arrays and o.type.width == 1 else o.events() for o in outputs}
+        results = {o.name: _array(o.columns[0]) if arrays and o.type.width == 1 else o.events() for o in outputs}
         return next(iter(results.values())) if len(results) == 1 else results
 
     def push_batch(self, batch: Batch, *, positions: bool = False) -> list[Output]:
@@ -435,6 +435,12 @@ def _conformed(name: str, t: Type, events: list[Any], offset: int) -> list[Any]:
         except ValueError as error:
             raise DataError(f"source {name!r}, event {offset + i:,}: {error}") from None
     return out
+
+
+def _array(column: Any) -> Any:
+    import numpy as np
+
+    return np.asarray([column.values[c] for c in column.codes] if isinstance(column, Strings) else column)
 
 
 def _padded(column: Any, count: int) -> Any:

@@ -203,10 +203,10 @@ def _le_fi(f, i):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def rehash(table, keys, size, rows):  # type: ignore[no-untyped-def]
-    """Fill an empty hash table with the rows' keys; the mixing is that of the kernels' own ``find``."""
+def rehash(table, keys, size, first, rows):  # type: ignore[no-untyped-def]
+    """Fill an empty hash table with the keys of the rows from ``first`` on; the mixing is that of the kernels' own ``find``."""
     mask = np.uint64(table.size - 1)
-    for s in range(rows):
+    for s in range(first, rows):
         h = np.uint64(0)
         for j in range(size):
             h = (h ^ np.uint64(keys[s * size + j])) * np.uint64(0x9E3779B97F4A7C15)

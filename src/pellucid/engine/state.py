@@ -163,8 +163,9 @@ class State:
         size, have = len(region.keys), int(self.meta[self.region_at(r)])
         self.rows[r] = _longer(self.rows[r], rows * region.width)
         self.keys[r] = _longer(self.keys[r], rows * size)
-        self.table[r] = np.zeros(1 << (2 * rows - 1).bit_length(), dtype=np.int64)
-        rehash(self.table[r], self.keys[r], size, have)
+        searched = max(rows - self.dense[r], 512)  # small whole keys are found without the table
+        self.table[r] = np.zeros(1 << (2 * searched - 1).bit_length(), dtype=np.int64)
+        rehash(self.table[r], self.keys[r], size, self.dense[r], have)
 
     def make_dense(self, r: int, rows: int) -> None:
         """Give the keys 0 … rows-1 the rows of the same numbers, while there is none yet.
@@ -178,9 +179,9 @@ class State:
             return
         self.dense[r] = int(rows)
         self.meta[self.region_at(r)] = rows
-        self.rows[r] = np.tile(self.templates[r], rows)
+        self.rows[r] = np.tile(self.templates[r], rows) if self.templates[r].any() else np.zeros(rows * len(self.templates[r]), np.int64)
         self.keys[r] = np.arange(rows, dtype=np.int64)
-        self._resize(r, max(1024, rows))
+        self._resize(r, rows + 1024)
 
     def grow_queue(self, q: int) -> None:
         """Make room for twice as many waiting events."""
@@ -197,7 +198,7 @@ class State:
         """Drop the texts that no word, key or queue mentions: memory follows the state, not the input."""
         live: set[int] = set(range(len(self.layout.strings)))
         for place in self._string_places():
-            live.update(place.tolist())
+            live.update(place.ravel().tolist())
         texts = list(self.strings)
         kept = [texts[c] for c in sorted(live) if 0 <= c < len(texts)]
         self._recode(texts, {text: i for i, text in enumerate(kept)})
@@ -233,7 +234,7 @@ class State:
         for q, queue in enumerate(self.layout.queues):
             used = int(self.meta[self.queue_at(q) + 1])
             places += [c[:used] for c, t in zip(self.cells[q][1:], queue.leaves, strict=True) if t == STR]
-        return [p.reshape(-1) if p.ndim == 1 else p for p in places]
+        return places
 
     # ------------------------------------------------------------ saved
 

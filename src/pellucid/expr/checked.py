@@ -48,6 +48,18 @@ def _divmod(self: int, other: Any) -> Any:
     return self // other, self % other
 
 
+def _rdivmod(self: int, other: Any) -> Any:
+    return other // self, other % self
+
+
+def _shifted(a: int, b: Any) -> Any:
+    if not isinstance(a, int):
+        return NotImplemented
+    if isinstance(b, int) and b > 64 and a != 0:
+        raise Overflow64(f"{a} << {b} does not fit in 64 bits")  # without making the huge number first
+    return _checked_shift(a, b)
+
+
 def _pow(self: int, exponent: Any, modulus: Any = None) -> Any:
     """By squaring, as the trace does: the same products, so the same overflows."""
     if modulus is not None or not isinstance(exponent, int) or not 0 <= exponent <= 64:
@@ -70,7 +82,13 @@ for _name in (
     setattr(Int64, f"__r{_name}__", _checked(f"__r{_name}__"))
 for _name in ("neg", "pos", "abs", "invert"):
     setattr(Int64, f"__{_name}__", _checked(f"__{_name}__"))
+for _name in ("trunc", "floor", "ceil", "round"):
+    setattr(Int64, f"__{_name}__", _checked(f"__{_name}__"))
+_checked_shift = _checked("__lshift__")
+Int64.__lshift__ = _shifted  # type: ignore[method-assign, assignment]
+Int64.__rlshift__ = lambda self, other: _shifted(other, self)  # type: ignore[method-assign, assignment]
 Int64.__divmod__ = _divmod  # type: ignore[method-assign, assignment]
+Int64.__rdivmod__ = _rdivmod  # type: ignore[method-assign, assignment]
 Int64.__pow__ = _pow  # type: ignore[method-assign, assignment]
 
 

@@ -73,32 +73,50 @@ _OPS: dict[str, Callable[..., Any]] = {
 def evaluate(e: Expr, leaves: Sequence[Any], memo: dict[int, Any] | None = None) -> Any:
     """The value of ``e`` where the i-th variable is ``leaves[i]``."""
     memo = {} if memo is None else memo
-    known = memo.get(id(e), memo)
-    if known is not memo:
-        return known
-    op, args = e.op, e.args
-    value: Any
-    if op == "const":
-        value = e.value
-    elif op == "var":
-        value = leaves[e.value]
-    elif op == "raise":
-        raise UserRaise(e.value)
-    elif op == "ite":
-        value = evaluate(args[1] if evaluate(args[0], leaves, memo) else args[2], leaves, memo)
-    elif op == "and":
-        value = evaluate(args[0], leaves, memo) and evaluate(args[1], leaves, memo)
-    elif op == "or":
-        value = evaluate(args[0], leaves, memo) or evaluate(args[1], leaves, memo)
-    elif op == "after":
-        for part in args:
-            value = evaluate(part, leaves, memo)
-    else:
-        value = _OPS[op](*[evaluate(a, leaves, memo) for a in args])
-        if e.type == INT and not fits_int(value):
-            raise Overflow64(f"{value} does not fit in 64 bits")
-    memo[id(e)] = value
-    return value
+    stack = [e]  # no recursion: a loop of the user's may have made a long chain
+    while stack:
+        top = stack[-1]
+        if id(top) in memo:
+            stack.pop()
+            continue
+        op, args = top.op, top.args
+        if op == "raise":
+            raise UserRaise(top.value)
+        if op == "const":
+            memo[id(top)] = top.value
+        elif op == "var":
+            memo[id(top)] = leaves[top.value]
+        elif op in _LAZY:
+            needed = _needed(top, memo)
+            if id(needed) in memo:
+                memo[id(top)] = memo[id(needed)]
+            else:
+                stack.append(needed)
+        else:
+            missing = next((a for a in args if id(a) not in memo), None)
+            if missing is not None:
+                stack.append(missing)
+            elif op == "after":
+                memo[id(top)] = memo[id(args[-1])]
+            else:
+                value = _OPS[op](*[memo[id(a)] for a in args])
+                if top.type == INT and not fits_int(value):
+                    raise Overflow64(f"{value} does not fit in 64 bits")
+                memo[id(top)] = value
+    return memo[id(e)]
+
+
+_LAZY = ("ite", "and", "or")
+
+
+def _needed(e: Expr, memo: dict[int, Any]) -> Expr:
+    """The part whose value is that of ``e``, or, until it is known which one, the condition."""
+    first = e.args[0]
+    if id(first) not in memo:
+        return first
+    if e.op == "ite":
+        return e.args[1] if memo[id(first)] else e.args[2]
+    return first if bool(memo[id(first)]) == (e.op == "or") else e.args[1]
 
 
 def evaluate_call(traced: Traced, args: Sequence[Any]) -> Any:

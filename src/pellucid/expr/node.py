@@ -489,6 +489,7 @@ def digest(*roots: Expr) -> str:
     h = hashlib.sha256()
     for i, e in enumerate(walk(*roots)):
         number[id(e)] = i
-        h.update(f"{e.op}|{e.type}|{e.value!r}|{[number[id(a)] for a in e.args]};".encode())
+        value = e.value.name if isinstance(e.value, enum.Enum) else e.value
+        h.update(f"{e.op}|{e.type}|{value!r}|{[number[id(a)] for a in e.args]};".encode())
     h.update(repr([number[id(r)] for r in roots]).encode())
     return h.hexdigest()

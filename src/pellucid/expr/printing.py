@@ -38,13 +38,15 @@ def show(e: Expr, names: Sequence[str] | None = None, limit: int = 400) -> str:
     >>> show(add(var(0, INT), const(2)), ["total"])
     '(total + 2)'
     """
-    text = _show(e, names, [limit])
-    return text
+    return _show(e, names, [limit], 0)
 
 
-def _show(e: Expr, names: Sequence[str] | None, room: list[int]) -> str:
+_MAX_DEPTH = 100
+
+
+def _show(e: Expr, names: Sequence[str] | None, room: list[int], depth: int) -> str:
     room[0] -= 1
-    if room[0] < 0:
+    if room[0] < 0 or depth > _MAX_DEPTH:
         return "…"
     if e.op == "var":
         return names[e.value] if names else f"v{e.value}"
@@ -52,7 +54,7 @@ def _show(e: Expr, names: Sequence[str] | None, room: list[int]) -> str:
         return str(e.value) if isinstance(e.value, enum.Enum) else repr(e.value)
     if e.op == "raise":
         return "raise"
-    parts = [_show(a, names, room) for a in e.args]
+    parts = [_show(a, names, room, depth + 1) for a in e.args]
     if e.op in _INFIX:
         return f"({parts[0]} {_INFIX[e.op]} {parts[1]})"
     if e.op == "ite":

@@ -2,27 +2,32 @@
 
 Tracing a function that reads a clock would freeze one instant into the trace.  So while a trace runs, a
 profile hook looks at every call before it happens: C functions must be on the list below, and Python
-code must not set globals, outer variables or attributes.  Captured lists, dicts and sets must be
-unchanged afterwards.  Anything else makes the function opaque, with the reason.
+code must not set globals, outer variables or attributes, nor catch errors (it would catch those that a
+symbolic value cannot have).  `pellucid.expr.reach` guards what the function did not make itself.
+Anything else makes the function opaque, with the reason.
 """
 
 from __future__ import annotations
 
 import builtins
-import contextlib
 import dis
+import enum
 import functools
 import gc
 import math
 import operator
+import os
 import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
+from pellucid.expr.reach import MUTATORS, Captured
 from pellucid.expr.symbolic import Untraceable
 
-__all__ = ["asks_identity", "watched"]
+__all__ = ["MAX_RECURSION", "AsksIdentity", "watched"]
+
+MAX_RECURSION = 100  # how often a function may be inside itself
 
 _PURE_BUILTINS = {
     "abs", "all", "any", "callable", "chr", "divmod", "format", "getattr", "hasattr", "hash", "isinstance",
@@ -36,6 +41,7 @@ _PURE_OBJECTS = {id(getattr(builtins, name)) for name in _PURE_BUILTINS}
 _PURE_OBJECTS |= {id(f) for f in vars(math).values() if callable(f)}
 _PURE_OBJECTS |= {id(f) for f in vars(operator).values() if callable(f)}
 _PURE_OBJECTS.add(id(functools.reduce))
+_IMPURE_CODE = {m.__code__ for m in (os._Environ.__getitem__, os._Environ.__iter__, os._Environ.__len__)}
 _MAKERS = ("__init__", "__post_init__", "__new__", "__setstate__", "__set_name__")
 
 
@@ -63,50 +69,139 @@ def _trouble(code: types.CodeType) -> str | None:
             return f"sets the attribute {op.argval!r}"
         if op.opname == "IMPORT_NAME":
             return f"imports {op.argval!r} while it runs"
+        if op.opname == "PUSH_EXC_INFO":
+            return "has a 'try' or a 'with', which hides where it fails"
         if op.opname in ("LOAD_GLOBAL", "LOAD_NAME") and op.argval in ("type", "id", "globals", "locals", "vars"):
             return f"uses {op.argval}(), which cannot tell a symbolic value from a plain one"
+        if op.opname in ("LOAD_ATTR", "LOAD_METHOD") and op.argval == "__class__" and not _generated(code):
+            return "uses __class__, which cannot tell a symbolic value from a plain one"
     return None
 
 
-def asks_identity(f: Any) -> bool:
-    """Whether the function's code uses ``is``: then symbolic Booleans must become real ones."""
-    code = getattr(getattr(f, "__func__", f), "__code__", None)
-    return code is not None and any(op.opname == "IS_OP" for op in dis.get_instructions(code))
+def _generated(code: types.CodeType) -> bool:
+    """Whether ``dataclasses`` or ``namedtuple`` wrote it."""
+    return code.co_filename.startswith("<string>") or code.co_filename.startswith("<string ")
+
+
+class AsksIdentity(BaseException):  # noqa: N818
+    """The code uses ``is``: the trace must start again with truth values that are real."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _identity_tests(code: types.CodeType) -> tuple[tuple[str, str], ...]:
+    """What follows each ``is``, apart from ``None``: a constant, a global, a class's member, or anything else."""
+    found = []
+    ops = [op for op in dis.get_instructions(code) if op.opname not in ("CACHE", "EXTENDED_ARG")]
+    for i, op in enumerate(ops):
+        if op.opname != "IS_OP" or _generated(code):
+            continue
+        last = ops[i - 1]
+        if op.is_jump_target:
+            found.append(("value", ""))
+        elif last.opname == "LOAD_CONST":
+            if last.argval is not None:
+                found.append(("constant" if isinstance(last.argval, bool) else "value", ""))
+        elif last.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            found.append(("global", str(last.argval)))
+        elif last.opname == "LOAD_ATTR" and ops[i - 2].opname in ("LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME"):
+            found.append(("member", str(last.argval)))
+        else:
+            found.append(("value", ""))
+    return tuple(found)
 
 
 def _standard(filename: str) -> bool:
-    return filename.startswith("<frozen") or filename.startswith(_STDLIB)
+    if filename.startswith("<frozen"):
+        return True
+    return filename.startswith(_STDLIB) and "site-packages" not in filename and "dist-packages" not in filename
 
 
-_STDLIB = functools.__file__.rsplit("/", 1)[0] + "/"
-_HERE = __file__.rsplit("/", 2)[0] + "/"
+_WHOSE: dict[str, str] = {}
+
+
+def _whose(filename: str) -> str:
+    """Whose code a file is: Pellucid's own, Python's, or the user's."""
+    found = "ours" if filename.startswith(_HERE) else "standard" if _standard(filename) else "user"
+    _WHOSE[filename] = found
+    return found
+
+
+_STDLIB = os.path.dirname(functools.__file__) + os.sep
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class watched:  # noqa: N801 - used as `with watched(f):`
     """Run a trace of ``f`` inside: raises ``Untraceable`` at the first impure call.
 
-    A class and not a generator: the hook must not see the context manager's own machinery.
+    A class and not a generator: the hook must not see the context manager's own machinery.  With
+    ``effects_only`` it lets pass what is pure but cannot be traced.
     """
 
-    def __init__(self, f: Callable[..., Any]) -> None:
+    def __init__(
+        self, f: Callable[..., Any], *, identity: bool = True, only_names: bool = True, effects_only: bool = False
+    ) -> None:
         self.f = f
+        self.identity = identity  # truth values are real already
+        self.only_names = only_names  # all values are enums and Booleans, for which `is` has a meaning
+        self.effects_only = effects_only
         self.inside = 0  # how deep in Pellucid's own code: what it does is its own business
+        self.guard = Captured(f)
+
+    def captured(self) -> Captured:
+        """Guard the mutable things that the function can reach."""
+        return self.guard
 
     def hook(self, frame: types.FrameType, event: str, arg: Any) -> None:
-        if event in ("call", "return") and frame.f_code.co_filename.startswith(_HERE):
-            self.inside += 1 if event == "call" else -1
-        elif self.inside > 0:
+        filename = frame.f_code.co_filename
+        whose = _WHOSE.get(filename) or _whose(filename)
+        if whose == "ours":
+            if event == "call":
+                self.inside += 1
+            elif event == "return":
+                self.inside -= 1
             return
-        elif event == "call":
-            trouble = None if _standard(frame.f_code.co_filename) else _trouble(frame.f_code)
-            if trouble:
-                raise Untraceable(trouble, effect=not trouble.startswith("uses"))
-        elif event == "c_call" and not _pure_c(arg) and not frame.f_code.co_filename.startswith(_HERE):
-            raise Untraceable(f"calls {_name(arg)}(), which may read or change the outside world", effect=True)
+        standard = whose == "standard"
+        if standard and self.inside > 0:
+            return
+        if event == "call":
+            self.look_at(frame, standard)
+            at = self.active[frame.f_code] = self.active.get(frame.f_code, 0) + 1
+            if at > MAX_RECURSION and not self.effects_only:
+                raise Untraceable("calls itself too deeply (a recursion whose end depends on an event?)")
+        elif event == "return":
+            self.active[frame.f_code] = self.active.get(frame.f_code, 1) - 1
+        elif event == "c_call":
+            if not _pure_c(arg):
+                raise Untraceable(f"calls {_name(arg)}(), which may read or change the outside world", effect=True)
+            name = getattr(arg, "__name__", "")
+            if name in MUTATORS:
+                owner = self.guard.name_of(getattr(arg, "__self__", None))
+                if owner is not None:
+                    raise Untraceable(f"changes {owner!r}, which it did not make", effect=True)
+
+    def look_at(self, frame: types.FrameType, standard: bool) -> None:
+        code = frame.f_code
+        if code in _IMPURE_CODE:
+            raise Untraceable("reads an environment variable", effect=True)
+        trouble = None if standard else _trouble(code)
+        if trouble and not (self.effects_only and trouble.startswith("uses")):
+            raise Untraceable(trouble, effect=not trouble.startswith("uses"))
+        if self.effects_only or standard:
+            return
+        tests = _identity_tests(code)
+        if not tests:
+            return
+        if not self.only_names:
+            for kind, name in tests:
+                if kind == "value" or (kind == "global" and not _named_value(frame.f_globals.get(name))):
+                    raise Untraceable("compares with 'is', which has no meaning for numbers and text; use ==")
+        if not self.identity:
+            raise AsksIdentity
 
     def __enter__(self) -> None:
-        self.before = _captured(self.f)
         self.old = sys.getprofile()
+        self.inside = 0
+        self.active: dict[types.CodeType, int] = {}  # how often each piece of code is running now
         self.collecting = gc.isenabled()
         gc.disable()  # a finaliser that happens to run now is not the function's doing
         sys.setprofile(self.hook)
@@ -115,7 +210,10 @@ class watched:  # noqa: N801 - used as `with watched(f):`
         sys.setprofile(self.old)
         if self.collecting:
             gc.enable()
-        _compare_captured(self.before)
+
+
+def _named_value(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, enum.Enum))
 
 
 def _name(f: Any) -> str:
@@ -124,40 +222,3 @@ def _name(f: Any) -> str:
         module = type(f.__self__).__name__
     name: str = getattr(f, "__qualname__", None) or getattr(f, "__name__", repr(f))
     return name if module in (None, "builtins") or "." in name else f"{module}.{name}"
-
-
-def _captured(f: Any) -> list[tuple[str, Any, Any]]:
-    """The mutable things a function can reach by name, each with a copy of its contents."""
-    f = getattr(f, "__func__", f)
-    code = getattr(f, "__code__", None)
-    if code is None:
-        return []
-    reach = [(name, f.__globals__[name]) for name in code.co_names if name in f.__globals__]
-    for name, cell in zip(code.co_freevars, f.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):
-            reach.append((name, cell.cell_contents))
-    found = []
-    for name, value in reach:
-        if isinstance(value, (list, bytearray)):
-            found.append((name, value, value[:]))
-        elif isinstance(value, (dict, set)):
-            found.append((name, value, value.copy()))
-    return found
-
-
-def _compare_captured(before: list[tuple[str, Any, Any]]) -> None:
-    for name, value, copy in before:
-        same = len(value) == len(copy)
-        if same and isinstance(value, list):
-            same = all(a is b for a, b in zip(value, copy, strict=True))
-        elif same and isinstance(value, dict):
-            same = all(k in copy and copy[k] is v for k, v in value.items())
-        elif same:
-            same = value == copy
-        if not same:  # put it back as it was, then say no
-            if isinstance(value, list):
-                value[:] = copy
-            else:
-                value.clear()
-                value.update(copy)
-            raise Untraceable(f"changes {name!r}, which it did not make", effect=True)

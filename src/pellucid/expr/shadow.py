@@ -10,15 +10,22 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
 from pellucid.expr import node as n
-from pellucid.expr.symbolic import Sym, lift_scalar, promote
+from pellucid.expr.symbolic import Sym, Untraceable, _boolean, lift_scalar, promote
 from pellucid.expr.types import BOOL, FLOAT, INT, STR
 
 __all__ = ["shadowed", "truth_of"]
+
+
+def _identity() -> bool:
+    from pellucid.expr.trace import current_path
+
+    return current_path().identity
 
 
 def _is_sym(value: Any) -> bool:
@@ -29,8 +36,12 @@ def _extreme(name: str, pick_second: Callable[[n.Expr, n.Expr], n.Expr]) -> Call
     plain = getattr(builtins, name)
 
     def extreme(*args: Any, **kw: Any) -> Any:
-        items = list(args[0]) if len(args) == 1 and not _is_sym(args[0]) else list(args)
-        exprs = [] if kw or len(items) < 2 else [lift_scalar(i) for i in items]
+        if len(args) != 1 or _is_sym(args[0]):
+            items = list(args)
+        else:
+            items = list(args[0])  # a generator can be read only once, so hand on what it gave
+            args = (items,)
+        exprs = [] if kw or len(items) < 2 or _identity() else [lift_scalar(i) for i in items]
         if not any(map(_is_sym, items)) or not exprs or any(e is None for e in exprs):
             return plain(*args, **kw)
         kinds = {e.type for e in exprs if e is not None}
@@ -58,6 +69,8 @@ def _int(*args: Any, **kw: Any) -> Any:
 
 def _float(*args: Any) -> Any:
     if len(args) == 1 and _is_sym(args[0]) and args[0]._expr.type != STR:
+        if args[0]._expr.type == FLOAT:
+            return args[0]  # Python hands back the same object
         return Sym(promote(args[0]._expr, FLOAT) or args[0]._expr)
     return float(*args)
 
@@ -67,8 +80,15 @@ def truth_of(*args: Any) -> Any:
     if len(args) == 1 and _is_sym(args[0]):
         e = args[0]._expr
         zero = {INT: 0, FLOAT: 0.0, STR: ""}
-        return args[0] if e.type == BOOL else Sym(n.not_(n.eq(e, n.const(zero[e.type]))))
+        return args[0] if e.type == BOOL else _boolean(n.not_(n.eq(e, n.const(zero[e.type]))))
     return bool(*args)
+
+
+def _sum(*args: Any, **kw: Any) -> Any:
+    items = list(args[0]) if args else []
+    if sys.version_info >= (3, 12) and any(_is_sym(i) and i._expr.type == FLOAT for i in items):
+        raise Untraceable("adds floats with sum(), which rounds in its own way; write a + b + c")
+    return sum(*((items, *args[1:]) if args else ()), **kw)
 
 
 class _Stand(type):
@@ -125,6 +145,7 @@ _BUILTINS: dict[str, Any] = {
     "int": _stand(int, _int),
     "float": _stand(float, _float),
     "bool": _stand(bool, truth_of),
+    "sum": _sum,
 }
 _BY_OBJECT: dict[int, Any] = {id(getattr(builtins, k)): v for k, v in _BUILTINS.items()}
 _BY_OBJECT |= {id(getattr(math, k)): v for k, v in _MATH.items()}

@@ -10,6 +10,8 @@ tries their members one by one, so ``is``, ``match`` and dictionary look-ups wor
 
 from __future__ import annotations
 
+import enum
+import math
 from typing import Any, NoReturn
 
 from pellucid.expr import node as n
@@ -29,6 +31,9 @@ class Untraceable(BaseException):
         super().__init__(reason)
         self.reason = reason
         self.effect = effect
+        from pellucid.expr.trace import note_refusal
+
+        note_refusal(self)  # a bare `except:` may swallow this one, but not its record
 
 
 _CLASSES: dict[Type, type] = {BOOL: bool, INT: int, FLOAT: float, STR: str}
@@ -39,11 +44,20 @@ def lift_scalar(value: Any) -> Expr | None:
     if type(value) is Sym:
         return value._expr
     if isinstance(value, (bool, int, float, str)):
+        if isinstance(value, enum.Enum):  # an IntEnum or a StrEnum used as the number or the text it is
+            value = _plain(value)
         try:
             return n.const(value)
         except OverflowError as error:
             raise Untraceable(str(error)) from None
     return None
+
+
+def _plain(value: Any) -> Any:
+    for cls in (int, float):
+        if isinstance(value, cls):
+            return cls(value)
+    return str.__str__(value)
 
 
 def promote(e: Expr, to: Type) -> Expr | None:
@@ -68,9 +82,7 @@ def _arith(op: str, a: Sym, b: Any, swapped: bool) -> Any:
         x, y = y, x
     if op in _BITS:
         if x.type == y.type == BOOL and op in ("band", "bor", "bxor"):
-            return Sym(
-                {"band": n.and_, "bor": n.or_, "bxor": lambda p, q: n.not_(n.eq(p, q))}[op](x, y)
-            )
+            return _boolean({"band": n.and_, "bor": n.or_, "bxor": lambda p, q: n.not_(n.eq(p, q))}[op](x, y))
         if FLOAT in (x.type, y.type):
             raise TypeError(f"unsupported operand type(s) for {_SIGNS[op]}: {x.type} and {y.type}")
         common: Type = INT
@@ -97,14 +109,41 @@ _SIGNS = {
 }
 
 
+def _boolean(e: Expr) -> Any:
+    """A truth value; a real one where the function asks for identity, since ``x is True`` must work."""
+    from pellucid.expr.trace import current_path
+
+    path = current_path()
+    return path.decide(e) if path.identity else Sym(e)
+
+
+def _compare_beyond(op: str, x: Expr, big: int, swapped: bool) -> Any:
+    """A float against an integer beyond 64 bits, exactly: no float lies between that and the nearest one."""
+    try:
+        near = float(big)
+    except OverflowError:
+        near = math.inf if big > 0 else -math.inf
+    y = n.const(near)
+    if near == big:
+        return {"eq": n.eq, "lt": n.lt, "le": n.le}[op](*((y, x) if swapped else (x, y)))
+    if op == "eq":
+        return n.FALSE
+    if swapped:
+        return (n.le if near > big else n.lt)(y, x)
+    return (n.lt if near > big else n.le)(x, y)
+
+
 def _compare(op: str, a: Sym, b: Any, swapped: bool = False) -> Any:
     x = a._expr
+    if isinstance(b, complex):
+        raise Untraceable("compares with a complex number")
     if isinstance(b, int) and not isinstance(b, bool) and type(b) is not Sym and not fits_int(b):
         # No 64-bit integer is that large: the answer is known.
         above = b > 0
         if x.type in (INT, BOOL):
             return {"eq": False, "lt": above ^ swapped, "le": above ^ swapped}[op]
-        b = float(b)
+        if x.type == FLOAT:
+            return _boolean(_compare_beyond(op, x, b, swapped))
     y = lift_scalar(b)
     if y is None:
         return NotImplemented
@@ -125,7 +164,7 @@ def _compare(op: str, a: Sym, b: Any, swapped: bool = False) -> Any:
         x, y = n.int_of_bool(x), n.int_of_bool(y)
     if swapped:
         x, y = y, x
-    return Sym({"eq": n.eq, "lt": n.lt, "le": n.le}[op](x, y))
+    return _boolean({"eq": n.eq, "lt": n.lt, "le": n.le}[op](x, y))
 
 
 class Sym:

@@ -29,15 +29,16 @@ from typing import Any
 
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
-from pellucid.expr.purity import asks_identity, watched
+from pellucid.expr.purity import AsksIdentity, watched
 from pellucid.expr.shadow import shadowed, truth_of
 from pellucid.expr.symbolic import Sym, Untraceable, lift_scalar, promote
-from pellucid.expr.types import BOOL, EnumType, RecordType, TupleType, Type, join, type_of_value
+from pellucid.expr.types import BOOL, FLOAT, EnumType, RecordType, TupleType, Type, join, type_of_value
 
-__all__ = ["MAX_DECISIONS", "MAX_OUTPUTS", "MAX_PATHS", "Traced", "current_path", "trace"]
+__all__ = ["MAX_CHECKS", "MAX_DECISIONS", "MAX_OUTPUTS", "MAX_PATHS", "Traced", "current_path", "note_refusal", "trace"]
 
 MAX_PATHS = 2048  # how many paths a function may have
 MAX_DECISIONS = 400  # how many truth tests one path may make
+MAX_CHECKS = 1000  # how many operations that may fail one path may do
 MAX_OUTPUTS = 64  # how many events a task may put out at once
 
 
@@ -70,18 +71,27 @@ class Traced:
 
 @dataclass
 class _Path:
-    prefix: list[bool]
+    prefix: list[tuple[Expr, bool]]
+    identity: bool = False  # truth values become real at once, since the function compares with `is`
+    refused: Untraceable | None = None
+    noted: int = 0
     decisions: list[tuple[Expr, bool]] = field(default_factory=list)
     checks: list[list[Expr]] = field(default_factory=lambda: [[]])
     facts: dict[Expr, bool] = field(default_factory=dict)
+    orders: dict[tuple[Expr, Expr], int] = field(default_factory=dict)
 
     def note_check(self, e: Expr) -> None:
+        self.noted += 1
+        if self.noted > MAX_CHECKS:
+            raise Untraceable(f"does more than {MAX_CHECKS:,} operations that may fail on one path (a long loop?)")
         self.checks[-1].append(e)
 
     def decide(self, condition: Expr) -> bool:
         if condition.op == "const":
             return bool(condition.value)
-        known = self.facts.get(condition)
+        if condition.op == "not":
+            return not self.decide(condition.args[0])
+        known = self.known(condition)
         if known is not None:
             return known
         at = len(self.decisions)
@@ -89,27 +99,51 @@ class _Path:
             raise Untraceable(
                 f"asks for more than {MAX_DECISIONS} truth values on one path (a loop whose end depends on an event?)"
             )
-        answer = self.prefix[at] if at < len(self.prefix) else True
+        answer = True
+        if at < len(self.prefix):
+            expected, answer = self.prefix[at]
+            if condition is not expected:
+                raise Untraceable("does not do the same when it is called again with the same event", effect=True)
         self.decisions.append((condition, answer))
         self.checks.append([])
         self.learn(condition, answer)
         return answer
 
+    def known(self, condition: Expr) -> bool | None:
+        """What the path so far says about a condition."""
+        if condition.op not in _HOLDS:
+            return self.facts.get(condition)
+        pair, holds = _relation(condition)
+        possible = self.orders.get(pair, _ANY)
+        return True if possible & ~holds == 0 else False if possible & holds == 0 else None
+
     def learn(self, condition: Expr, answer: bool) -> None:
-        self.facts[condition] = answer
-        self.facts[n.not_(condition)] = not answer
-        if condition.op == ("and" if answer else "or"):
-            for part in condition.args:
-                self.learn(part, answer)
-        if condition.op in ("lt", "le") and condition.args[0].type == condition.args[1].type:
-            a, b = condition.args
-            if condition.op == "lt" and answer:  # a < b: not b < a, a <= b, not b <= a, not a == b
-                self.facts[n.lt(b, a)] = False
-                self.facts[n.le(a, b)] = True
-                self.facts[n.le(b, a)] = False
-                self.facts[n.eq(a, b)] = self.facts[n.eq(b, a)] = False
-            elif condition.op == "le" and answer:
-                self.facts[n.lt(b, a)] = False
+        if condition.op == "not":
+            self.learn(condition.args[0], not answer)
+        elif condition.op in _HOLDS:
+            pair, holds = _relation(condition)
+            start = _ANY if any(e.type == FLOAT for e in pair) else _ANY & ~_UNORDERED
+            self.orders[pair] = self.orders.get(pair, start) & (holds if answer else ~holds)
+        else:
+            self.facts[condition] = answer
+            if condition.op == ("and" if answer else "or"):
+                for part in condition.args:
+                    self.learn(part, answer)
+
+
+# How two values may stand to each other, as bits; of two floats, one may be NaN.
+_LESS, _SAME, _MORE, _UNORDERED = 1, 2, 4, 8
+_ANY = _LESS | _SAME | _MORE | _UNORDERED
+_HOLDS = {"lt": _LESS, "le": _LESS | _SAME, "eq": _SAME}
+
+
+def _relation(condition: Expr) -> tuple[tuple[Expr, Expr], int]:
+    """The two values that are compared, in a fixed order, and how they stand if the comparison holds."""
+    a, b = condition.args
+    holds = _HOLDS[condition.op]
+    if id(a) <= id(b):
+        return (a, b), holds
+    return (b, a), (holds & _SAME) | (_MORE if holds & _LESS else 0)
 
 
 _current: contextvars.ContextVar[_Path] = contextvars.ContextVar("pellucid_trace")
@@ -121,6 +155,13 @@ def current_path() -> _Path:
         return _current.get()
     except LookupError:
         raise Untraceable("uses a symbolic value after its trace has ended") from None
+
+
+def note_refusal(refusal: Untraceable) -> None:
+    """Keep the first refusal of the path being traced."""
+    path = _current.get(None)
+    if path is not None and path.refused is None:
+        path.refused = refusal
 
 
 # ---------------------------------------------------------------- the tree of paths
@@ -147,27 +188,39 @@ class _Explorer:
         self.original = f
         self.params = params
         self.truth = truth
-        self.split_bools = asks_identity(f)
+        self.identity = False
         self.paths = 0
         self.raises: list[str] = []
 
-    def explore(self, prefix: list[bool]) -> _Leaf | _Fork:
+    def tree(self) -> _Leaf | _Fork:
+        kinds = {kind for t in self.params for _, kind in t.leaves()}
+        only_names = all(isinstance(kind, EnumType) or kind == BOOL for kind in kinds)
+        self.watch = watched(self.original, identity=False, only_names=only_names)
+        with self.watch.captured():
+            try:
+                return self.explore([])
+            except AsksIdentity:
+                self.identity = self.watch.identity = True
+                self.paths = 0
+                self.raises.clear()
+                return self.explore([])
+
+    def explore(self, prefix: list[tuple[Expr, bool]]) -> _Leaf | _Fork:
         path, leaf = self.run(prefix)
         tree: _Leaf | _Fork = leaf
-        answers = [answer for _, answer in path.decisions]
         for at in range(len(path.decisions) - 1, len(prefix) - 1, -1):
-            other = self.explore([*answers[:at], False])
+            other = self.explore([*path.decisions[:at], (path.decisions[at][0], False)])
             # Below a fork, the other run repeated this one up to the fork: its tree starts after it.
             tree = _Fork(path.checks[at], path.decisions[at][0], tree, other)
         return tree
 
-    def run(self, prefix: list[bool]) -> tuple[_Path, _Leaf]:
+    def run(self, prefix: list[tuple[Expr, bool]]) -> tuple[_Path, _Leaf]:
         self.paths += 1
         if self.paths > MAX_PATHS:
             raise Untraceable(
                 f"has more than {MAX_PATHS:,} paths; split it into steps, or use min, max, & and | instead of branches"
             )
-        path = _Path(prefix)
+        path = _Path(prefix, self.identity)
         token = _current.set(path)
         raised: int | None = None
         value: Any = None
@@ -177,14 +230,16 @@ class _Explorer:
                 arg, index = self.symbolic(t, index)
                 args.append(arg)
             try:
-                with watched(self.original):
+                with self.watch:
                     value = self.f(*args)
-                if self.truth:
-                    value = truth_of(value)
+                    if self.truth:
+                        value = truth_of(value)
             except (Untraceable, RecursionError):
                 raise
             except Exception as error:
                 raised = self.number_of(error)
+            if path.refused is not None:
+                raise path.refused
         except RecursionError:
             raise Untraceable("calls itself too deeply (a recursion whose end depends on an event?)") from None
         finally:
@@ -217,7 +272,7 @@ class _Explorer:
                 value, index = self.symbolic(sub, index)
                 items.append(value)
             return tuple(items), index
-        if t == BOOL and self.split_bools:
+        if t == BOOL and self.identity:
             return current_path().decide(n.var(index, t)), index + 1
         return Sym(n.var(index, t)), index + 1
 
@@ -336,7 +391,7 @@ def trace(f: Callable[..., Any], params: Sequence[Type], *, task: bool = False, 
     With ``task`` the function must return ``(state, [events])``; with ``truth`` only its truth counts.
     """
     explorer = _Explorer(f, params, truth)
-    tree = explorer.explore([])
+    tree = explorer.tree()
     values = _values(tree)
     if task:
         return _task(explorer, tree, values)

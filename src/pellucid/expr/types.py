@@ -262,6 +262,8 @@ def type_of(annotation: Any) -> Type:
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         if not list(annotation):
             raise TypeMismatch(f"the enum {annotation.__name__} has no members")
+        if issubclass(annotation, enum.Flag):
+            raise TypeMismatch(f"the enum {annotation.__name__} is a Flag, whose members combine: use an int for its bits")
         return EnumType(annotation)
     if typing.get_origin(annotation) is tuple:
         args = typing.get_args(annotation)
@@ -316,7 +318,7 @@ def type_of_value(value: Any) -> Type | None:
     ((int, float), None)
     """
     if isinstance(value, enum.Enum):
-        return EnumType(type(value))
+        return None if isinstance(value, enum.Flag) else EnumType(type(value))
     if type(value) in _SCALARS:
         return _SCALARS[type(value)]
     if type(value) is tuple:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from pellucid.errors import CycleError, PipelineError, TypeMismatch
@@ -41,6 +43,8 @@ def stream_types(fn: Callable[..., Any], name: str, given: Mapping[str, Any], lo
             types[p.name] = type_of(given[p.name])
             continue
         hint = hints.get(p.name)
+        if p.default is not p.empty and typing.get_origin(hint) is not Stream:
+            continue  # a constant of the pipeline, such as k: int = 3
         if hint is None:
             raise PipelineError(f"pipeline {name}: the source {p.name!r} has no type: write {p.name}: Stream[int]")
         args = typing.get_args(hint)
@@ -67,15 +71,30 @@ def _closure(fn: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-def call(fn: Callable[..., Any], name: str, *streams: Stream[Any]) -> Any:
-    """Call a pipeline's function on streams, refusing one that calls itself."""
-    outer = scope.get()
-    if name in outer:
-        path = " → ".join([*outer[outer.index(name) :], name])
+#: The functions of the pipelines being called right now, with their names; two may have one name.
+_calls: ContextVar[tuple[tuple[Any, str], ...]] = ContextVar("pellucid_calls", default=())
+
+
+@contextmanager
+def _running(fn: Callable[..., Any], name: str) -> Iterator[None]:
+    outer = _calls.get()
+    at = next((i for i, (other, _) in enumerate(outer) if other is fn), None)
+    if at is not None:
+        path = " → ".join([*(other for _, other in outer[at:]), name])
         raise CycleError(f"pipeline {name} calls itself: {path}; a pipeline must not have a cycle")
-    token = scope.set((*outer, name))
+    token = _calls.set((*outer, (fn, name)))
     try:
-        return fn(*streams)
+        yield
+    finally:
+        _calls.reset(token)
+
+
+def call(fn: Callable[..., Any], name: str, /, *streams: Stream[Any], **constants: Any) -> Any:
+    """Call a pipeline's function on streams (and constants), refusing one that calls itself."""
+    token = scope.set((*scope.get(), name))
+    try:
+        with _running(fn, name):
+            return fn(*streams, **constants)
     except NameError as error:
         missing = getattr(error, "name", None)
         if missing == name:
@@ -88,7 +107,7 @@ def call(fn: Callable[..., Any], name: str, *streams: Stream[Any]) -> Any:
 def build(fn: Callable[..., Any], name: str, types: Mapping[str, Type]) -> Graph:
     """The graph of a pipeline's function."""
     sources = {p: source(p, t) for p, t in types.items()}
-    result = call(fn, name, *sources.values())
+    result = call(fn, name, **sources)
     return assemble(name, list(sources.values()), _named_outputs(name, result))
 
 
@@ -117,7 +136,11 @@ def sub_graph(sub: Any, t: Type, title: str) -> Graph:
     event = source("in", t)
     token = scope.set(())  # ids inside stand on their own
     try:
-        result = sub(event)
+        if hasattr(sub, "__wrapped__"):  # a pipeline, which looks after itself
+            result = sub(event)
+        else:
+            with _running(sub, name):
+                result = sub(event)
     finally:
         scope.reset(token)
     if not isinstance(result, Stream):
@@ -131,6 +154,7 @@ def assemble(name: str, sources: list[Stream[Any]], outputs: Mapping[str, Stream
     position = {id(s): i for i, s in enumerate(order)}
     own = set(map(id, sources))
     nodes: list[Node] = []
+    marks: list[str] = []  # what a step is called in the digests of its readers: the same wherever its twins stand
     used: set[str] = {s._step.id for s in order if s._step.id is not None and "/" not in s._step.id}
     for s in order:
         step = s._step
@@ -142,9 +166,11 @@ def assemble(name: str, sources: list[Stream[Any]], outputs: Mapping[str, Stream
         inputs = tuple(position[id(i)] for i in step.inputs)
         node = Node("", step.kind, inputs, step.type, step.fn, step.k, step.start, step.state, step.sub, step.key, step.where)
         label = step.id
+        marks.append(label or "")
         if label is None or "/" in label:
-            mark = node_digest(node, [nodes[i].id for i in inputs])[:6]
+            mark = node_digest(node, [marks[i] for i in inputs])[:6]
             base = label or f"{step.kind}-{mark}"
+            marks[-1] = f"{base}-{mark}" if label else base
             label = base if base not in used else f"{base}-{mark}" if step.id else base
             more = 2
             while label in used:

@@ -161,11 +161,19 @@ def node_digest(node: Node, inputs: list[str]) -> str:
         str(node.type),
         node.fn.digest if node.fn else None,
         node.k,
-        repr(node.start),
+        _stable(node),
         str(node.state),
         node.sub.digest if node.sub else None,
     )
     return hashlib.sha256(repr(what).encode()).hexdigest()
+
+
+def _stable(node: Node) -> str:
+    """The start value as text; of an object that has no text of its own, only its class."""
+    text = repr(node.start)
+    if node.state is None and (" at 0x" in text or isinstance(node.start, (set, frozenset))):
+        return type(node.start).__qualname__
+    return text
 
 
 def _cycle(nodes: tuple[Node, ...], start: int) -> str:

@@ -124,8 +124,8 @@ class Stream(Generic[T]):
         [1, 3, 6]
         """
         state = type_of(to) if to is not None else _start_type("cumulate", id, start)
-        for _ in range(3):
-            fn = _function("cumulate", id, f, (state, self.type), to=state)
+        while True:  # the type can only grow, so this ends
+            fn = _function("cumulate", id, f, (state, self.type), to=state, exact=False)
             joined = join(state, fn.result) if fn.result is not None else None
             if joined is None:
                 _mismatch("cumulate", id, "its function to return what it accumulates", state, fn.result)
@@ -179,7 +179,7 @@ class Stream(Generic[T]):
         """
         state = type_of_value(initial)
         event = type_of(to) if to is not None else None
-        for _ in range(3):
+        while True:
             fn = _function("task", id, f, (state, self.type), task=True, to=to)
             if state is None or fn.result is None:
                 break
@@ -381,11 +381,13 @@ def _function(
     params: tuple[Type | None, ...],
     *,
     to: Any = None,
+    exact: bool = True,
     task: bool = False,
     truth: bool = False,
 ) -> Function:
     try:
-        return Function.make(f, params, task=task, truth=truth, to=type_of(to) if to is not None else None)
+        wanted = type_of(to) if to is not None else None
+        return Function.make(f, params, task=task, truth=truth, to=wanted, exact=exact)
     except PipelineError as error:
         raise type(error)(f"{_title(kind, id)}: {error}") from None
 

@@ -1,0 +1,153 @@
+"""Find the pipeline that ``FILE:NAME`` means; a broken file is the user's, so the message points into it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.machinery
+import importlib.util
+import linecache
+import os
+import sys
+import types
+from typing import Any
+
+from pellucid.data.bind import nearest
+from pellucid.errors import PellucidError, PipelineError, UsageError
+from pellucid.pipeline import Pipeline
+
+__all__ = ["load_pipeline"]
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def load_pipeline(target: str) -> Pipeline:
+    """The pipeline named by ``path.py:name`` or ``package.module:name``; the name may be left out if there is one."""
+    file, name = _parts(target)
+    module = _load(file)
+    found = {key: value for key, value in vars(module).items() if isinstance(value, Pipeline)}
+    if name:
+        return _named(file, name, module, found)
+    own = {id(p): (key, p) for key, p in found.items() if p.__module__ == module.__name__}
+    choice = list(own.values()) or list({id(p): (key, p) for key, p in found.items()}.values())
+    if len(choice) == 1:
+        return choice[0][1]
+    if not choice:
+        raise UsageError(f"{file}: has no pipeline: write @pipeline above a function over streams")
+    names = ", ".join(key for key, _ in choice)
+    raise UsageError(f"{file}: has {len(choice)} pipelines ({names}): say which, as in {file}:{choice[0][0]}")
+
+
+def _parts(target: str) -> tuple[str, str]:
+    file, colon, name = target.rpartition(":")
+    if not colon or os.path.exists(target):
+        return target, ""
+    if not file:
+        raise UsageError(f"{target!r}: no file before the colon: write FILE:NAME")
+    return file, name
+
+
+def _named(file: str, name: str, module: Any, found: dict[str, Pipeline]) -> Pipeline:
+    if name in found:
+        return found[name]
+    if hasattr(module, name):
+        what = type(getattr(module, name)).__name__
+        advice = ": put @pipeline above it" if what == "function" else ""
+        raise UsageError(f"{file}: {name!r} is no pipeline but a {what}{advice}")
+    have = f"its pipelines are {', '.join(found)}" if found else "it has none"
+    raise UsageError(f"{file}: no pipeline {name!r}: {have}{nearest(name, list(found))}")
+
+
+def _load(file: str) -> types.ModuleType:
+    """Run the user's file.  What it prints goes to stderr: stdout is for the result."""
+    is_path = file.endswith(".py") or os.sep in file or os.path.exists(file)
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
+            return _load_path(file) if is_path else _load_module(file)
+        except PipelineError as error:
+            raise type(error)(f"{file}{_user_line(error, file)}: {error}") from None
+        except PellucidError:
+            raise
+        except SyntaxError as error:
+            code = f"\n    {error.text.strip()}" if error.text else ""
+            name = file if _same(error.filename, file) else error.filename
+            raise UsageError(f"{name}:{error.lineno}: syntax error: {error.msg}{code}") from None
+        except SystemExit as error:
+            raise UsageError(
+                f"{file}{_user_line(error, file)}: the file ends the program while it is loaded (exit code {error.code}): "
+                "guard that with if __name__ == '__main__'"
+            ) from None
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise UsageError(f"{file}{_user_line(error, file)}: {what}{_code_line(error)}") from None
+
+
+def _load_path(path: str) -> types.ModuleType:
+    if os.path.isdir(path):
+        raise UsageError(f"{path}: is a folder: give a Python file, as in {os.path.join(path, 'pipeline.py')}:NAME")
+    if not os.path.exists(path):
+        folder = os.path.dirname(path) or "."
+        near = nearest(os.path.basename(path), os.listdir(folder)) if os.path.isdir(folder) else ""
+        raise UsageError(f"{path}: no such file{near}")
+    full = os.path.abspath(path)
+    name = os.path.splitext(os.path.basename(full))[0].replace("-", "_").replace(".", "_")
+    if name in sys.modules or name in sys.stdlib_module_names:
+        name = f"pellucid_user_{name}"
+    # An explicit loader, so that any ending will do.
+    loader = importlib.machinery.SourceFileLoader(name, full)
+    spec = importlib.util.spec_from_loader(name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    folder = os.path.dirname(full)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # the file may import its neighbours
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _load_module(name: str) -> types.ModuleType:
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise UsageError(f"{name}: no such file or module: write FILE.py:NAME or package.module:NAME") from None
+        raise
+
+
+def _same(a: str | None, b: str) -> bool:
+    return a is None or os.path.abspath(a) == os.path.abspath(b)
+
+
+def _last_frame(error: BaseException) -> tuple[str, int] | None:
+    """The last line of the user's own code that an error passed through."""
+    found, tb = None, error.__traceback__
+    while tb is not None:
+        name = tb.tb_frame.f_code.co_filename
+        if not name.startswith((_HERE, "<frozen")):
+            found = (name, tb.tb_lineno)
+        tb = tb.tb_next
+    return found
+
+
+def _user_line(error: BaseException, file: str) -> str:
+    frame = _last_frame(error)
+    if frame is None:
+        return ""
+    name, number = frame
+    if _same(name, file):
+        return f":{number}"
+    return f" (in {name}:{number})"
+
+
+def _code_line(error: BaseException) -> str:
+    frame = _last_frame(error)
+    linecache.checkcache()
+    code = linecache.getline(*frame).strip() if frame else ""
+    return f"\n    {code}" if code else ""

@@ -1,0 +1,124 @@
+"""The command ``pellucid``: a group of verbs, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+import pellucid
+from pellucid.errors import PellucidError
+
+__all__ = ["cli", "main"]
+
+
+class Terminated(BaseException):
+    """SIGTERM came: unwind, so that no half-written file stays behind."""
+
+
+class _Failure(click.ClickException):
+    """A message for the user and an exit code; nothing else."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.exit_code = code
+
+    def show(self, file: Any = None) -> None:
+        text = click.style("pellucid:", fg="red", bold=True) + " " + self.message
+        click.echo(text, err=True, color=False if os.environ.get("NO_COLOR") else None)
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """SIGTERM as an exception while a verb runs."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise Terminated
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not in the main thread, as in some tests
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class _Verbs(click.Group):
+    """A group whose verbs fail with one clear message: a user's mistake shows no traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            with _signals():
+                result = super().invoke(ctx)
+                sys.stdout.flush()
+                return result
+        except PellucidError as error:
+            raise _Failure(str(error), 2) from None
+        except BrokenPipeError:
+            # Python flushes stdout once more at exit: let that go nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            raise click.exceptions.Exit(141) from None
+        except KeyboardInterrupt:
+            raise _Failure("interrupted", 130) from None
+        except Terminated:
+            raise _Failure("terminated", 143) from None
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except MemoryError:
+            raise _Failure("not enough memory: try a smaller --chunk", 2) from None
+        except Exception as error:
+            if ctx.params.get("verbose") or os.environ.get("PELLUCID_DEBUG"):
+                traceback.print_exc()
+            raise _Failure(
+                f"internal error: {type(error).__name__}: {error}\n"
+                "This is a bug in Pellucid, not in your pipeline. Please report it with what "
+                "`pellucid --verbose …` shows.",
+                4,
+            ) from None
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(pellucid.__version__, prog_name="pellucid")
+@click.option("--verbose", is_flag=True, help="Show the traceback of an internal error.")
+def cli(verbose: bool) -> None:
+    """Write a stateful stream pipeline once, as plain Python; run it, draw it, check it.
+
+    \b
+    Examples:
+      pellucid init demo                                start a small project
+      pellucid run demo/pipeline.py:totals --in demo/events.csv
+      pellucid show demo/pipeline.py:totals
+
+    Exit codes: 0 done, 2 bad usage or bad input, 4 internal error.
+    """
+
+
+def _add_verbs() -> None:
+    from pellucid.cli.completion import completion
+    from pellucid.cli.init import init
+    from pellucid.cli.run import run
+    from pellucid.cli.show import show
+
+    for verb in (run, show, init, completion):
+        cli.add_command(verb)
+
+
+_add_verbs()
+
+
+def main() -> None:
+    """The entry point of the command."""
+    cli(prog_name="pellucid")
+
+
+if __name__ == "__main__":
+    main()

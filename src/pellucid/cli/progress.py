@@ -1,0 +1,71 @@
+"""A progress bar on stderr, only where a person is looking."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+__all__ = ["Progress", "count_text", "rate_text"]
+
+
+def count_text(count: int, word: str) -> str:
+    """A count with its word.
+
+    >>> count_text(1, "event"), count_text(1234, "event")
+    ('1 event', '1,234 events')
+    """
+    return f"{count:,} {word}{'s' * (count != 1)}"
+
+
+def rate_text(rate: float) -> str:
+    """A rate that fits in a line.
+
+    >>> rate_text(950), rate_text(12_345_678)
+    ('950 events/s', '12.3 M events/s')
+    """
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if rate >= size:
+            return f"{rate / size:.1f} {letter} events/s"
+    return f"{rate:.0f} events/s"
+
+
+class Progress:
+    """Events, rate and position, on one line that is drawn over itself a few times a second."""
+
+    def __init__(self, stream: Any = None, *, every: float = 0.2) -> None:
+        self._stream = stream if stream is not None else sys.stderr
+        self._shown = bool(getattr(self._stream, "isatty", lambda: False)())
+        self._every, self._begin, self._last = every, time.monotonic(), 0.0
+        self._width = 0
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._begin
+
+    def update(self, events: int, share: float | None) -> None:
+        """Draw the line again, if it is time to."""
+        now = time.monotonic()
+        if not self._shown or now - self._last < self._every:
+            return
+        self._last = now
+        seconds = max(self.seconds, 1e-9)
+        parts = [count_text(events, "event"), rate_text(events / seconds)]
+        if share is not None:
+            filled = int(20 * min(share, 1.0))
+            parts.insert(0, f"{100 * min(share, 1.0):3.0f}% {'█' * filled}{'░' * (20 - filled)}")
+            if share > 0.01 and seconds > 1:
+                left = int(seconds / share - seconds)
+                parts.append(f"{left // 60}:{left % 60:02} left")
+        line = "  ".join(parts)
+        self._stream.write("\r" + line.ljust(self._width))
+        self._stream.flush()
+        self._width = len(line)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown and self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+            self._width = 0

@@ -1,0 +1,289 @@
+"""``pellucid run``: a pipeline over files or pipes, in chunks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pellucid.cli.progress import Progress, count_text, rate_text
+from pellucid.data.bind import nearest
+from pellucid.errors import StepError, UsageError
+
+if TYPE_CHECKING:
+    from pellucid.data.feed import Fed, Feed
+    from pellucid.data.writers import Writer
+    from pellucid.engine.columns import Output
+    from pellucid.expr.types import Type
+    from pellucid.graph.model import Graph
+
+__all__ = ["run"]
+
+_FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
+
+
+@click.command()
+@click.argument("target", metavar="FILE[:NAME]")
+@click.option("--in", "inputs", multiple=True, metavar="[SOURCE=]FILE", help="Events to read; - is stdin (the default).")
+@click.option("--out", "outputs", multiple=True, metavar="[OUTPUT=]FILE", help="Where to write; - is stdout (the default).")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N pushes.")
+@click.option("--key", metavar="COLUMN", help="Run once for each value of this column.")
+@click.option("--value", metavar="COLUMN", help="The column that holds the events of a scalar source.")
+@click.option("--in-format", type=_FORMATS, help="Instead of the ending of the name; stdin is jsonl.")
+@click.option("--out-format", type=_FORMATS, help="Instead of the ending of the name; stdout is jsonl.")
+@click.option("--chunk", type=click.IntRange(min=1), default=1 << 17, show_default=True, metavar="N", help="Rows at a time.")
+@click.option("--engine", type=click.Choice(["local"]), default="local", show_default=True, help="Where to run.")
+@click.option("--json", "as_json", is_flag=True, help="Put a report about the run on stdout.")
+def run(
+    target: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    limit: int | None,
+    key: str | None,
+    value: str | None,
+    in_format: str | None,
+    out_format: str | None,
+    chunk: int,
+    engine: str,
+    as_json: bool,
+) -> None:
+    """Run a pipeline over events from files (CSV, JSON Lines, Parquet, Arrow; .gz) or from a pipe.
+
+    A scalar source reads the column of its name, the one given by --value, or the only one; a record source reads
+    one column for each field. Output files appear whole or not at all.
+
+    \b
+    Examples:
+      pellucid run pipeline.py:totals --in events.csv --out totals.parquet
+      pellucid run pipeline.py:totals --in trades.parquet --value price --key symbol --limit 1000
+      pellucid run pipeline.py:joined --in left=a.csv --in right=b.csv --out joined.jsonl
+      seq 1 10 | pellucid run pipeline.py:totals | head -3
+    """
+    from pellucid.cli.load import load_pipeline
+
+    graph = load_pipeline(target).graph
+    sinks = _targets(graph, outputs)
+    if as_json and "-" in sinks.values():
+        raise UsageError("--json puts a report on stdout: send the events to a file with --out")
+    stdout = sys.stdout.buffer
+    # A user's function may print: stdout belongs to the result.
+    with contextlib.redirect_stdout(sys.stderr):
+        report = _run(graph, _inputs(graph, inputs), sinks, limit, key, value, in_format, out_format, chunk, stdout)
+    click.echo(report.line(), err=True)
+    if as_json:
+        click.echo(json.dumps({"pellucid": 1, "verb": "run", **report.document(graph.name, inputs or ("-",), sinks)}))
+
+
+@dataclass
+class _Report:
+    """What a run did."""
+
+    pushes: int = 0
+    out: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        return self.pushes / self.seconds if self.seconds > 0 else 0.0
+
+    def line(self) -> str:
+        """One line for a person."""
+        out = sum(self.out.values())
+        return f"{self.pushes:,} in, {out:,} out, {self.seconds:.2f} s, {rate_text(self.rate)}"
+
+    def document(self, name: str, inputs: tuple[str, ...], sinks: dict[str, str]) -> dict[str, Any]:
+        """The same for a program."""
+        return {
+            "pipeline": name,
+            "in": list(inputs),
+            "out": sinks,
+            "pushes": self.pushes,
+            "events_out": self.out,
+            "seconds": round(self.seconds, 6),
+            "events_per_second": round(self.rate, 1),
+        }
+
+
+def _run(
+    graph: Graph,
+    inputs: dict[str | None, str],
+    sinks: dict[str, str],
+    limit: int | None,
+    key: str | None,
+    value: str | None,
+    in_format: str | None,
+    out_format: str | None,
+    chunk: int,
+    stdout: Any,
+) -> _Report:
+    # Heavy imports only here, so that --help and a wrong name answer at once.
+    from pellucid.data.feed import Feed
+    from pellucid.data.files import open_reader
+    from pellucid.data.writers import refuse_same_file
+    from pellucid.engine.kernel import Engine
+
+    for path in sinks.values():
+        refuse_same_file(path, inputs.values())
+    progress, report = Progress(), _Report()
+    try:
+        with contextlib.ExitStack() as stack:
+            readers = {}
+            for source, path in inputs.items():
+                readers[source] = stack.enter_context(contextlib.closing(open_reader(path, in_format)))
+            feed = Feed(graph, readers, value=value, key=key, rows=chunk, limit=limit)
+            engine = Engine(graph, key=feed.key_type)
+            named_key = (key, feed.key_type) if key is not None and feed.key_type is not None else None
+            write = _Writing(graph, sinks, out_format, named_key, stdout, stack)
+            for fed in feed:
+                with _placed(feed, fed):
+                    results = engine.push_batch(fed.batch, positions=write.needs_positions)
+                write(results)
+                report.pushes += fed.batch.count
+                progress.update(report.pushes, _share(report.pushes, limit, fed.share))
+            write.prepare()
+    finally:
+        progress.clear()
+    report.out, report.seconds = write.counts, progress.seconds
+    return report
+
+
+def _share(pushes: int, limit: int | None, share: float | None) -> float | None:
+    return max(pushes / limit, share or 0.0) if limit else share
+
+
+@contextlib.contextmanager
+def _placed(feed: Feed, fed: Fed) -> Iterator[None]:
+    """A step that fails is told with the row it failed on."""
+    try:
+        yield
+    except StepError as error:
+        at = error.position - fed.first
+        if 0 <= at < fed.batch.count and fed.places:
+            where = "; ".join(place.at(at) for place in fed.places)
+            raise type(error)(f"{error}\n  from {where}", step=error.step, position=error.position) from None
+        raise
+
+
+class _Writing:
+    """The writers of all outputs; several outputs on stdout share its lines, in the order of the pushes."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        sinks: dict[str, str],
+        out_format: str | None,
+        key: tuple[str, Type] | None,
+        stdout: Any,
+        stack: contextlib.ExitStack,
+    ) -> None:
+        from pellucid.data.arrow import output_schema
+        from pellucid.data.writers import open_writer
+
+        types = {name: graph.nodes[i].type for name, i in graph.outputs}
+        self.counts = dict.fromkeys(types, 0)
+        self._key = key[0] if key else None
+        self._schemas = {name: output_schema(types[name], name, key) for name in sinks}
+        shared = [name for name, path in sinks.items() if path == "-"]
+        self._shared = shared if len(shared) > 1 else []
+        if self._shared and out_format not in (None, "jsonl"):
+            raise UsageError(f"{graph.name} has several outputs: on stdout only jsonl can hold them together")
+        self.needs_positions = bool(self._shared) or key is not None
+        self._writers: dict[str, Writer] = {}
+        for name, path in sinks.items():
+            if name in self._shared and name != self._shared[0]:
+                self._writers[name] = self._writers[self._shared[0]]
+                continue
+            writer = open_writer(path, self._schemas[name], out_format, stdout=stdout)
+            self._writers[name] = stack.enter_context(writer)
+
+    def __call__(self, outputs: list[Output]) -> None:
+        from pellucid.data.arrow import output_batch
+
+        lines: list[tuple[int, int, str]] = []
+        for at, output in enumerate(outputs):
+            self.counts[output.name] += len(output)
+            if output.name not in self._writers or not len(output):
+                continue
+            batch = output_batch(output, self._schemas[output.name], key=self._key)
+            if output.name in self._shared:
+                texts = _shared_lines(output.name, batch)
+                lines += [(int(p), at, text) for p, text in zip(output.positions, texts, strict=True)]
+            else:
+                self._writers[output.name].write(batch)
+        if lines:
+            lines.sort(key=lambda line: line[:2])
+            self._writers[self._shared[0]].write_lines([text for _, _, text in lines])
+
+    def prepare(self) -> None:
+        """Finish every file before the first takes its name: all of them appear, or none."""
+        for writer in self._writers.values():
+            writer.prepare()
+
+
+def _shared_lines(name: str, batch: Any) -> list[str]:
+    """Lines that say which output they are of: ``{"sums": 3}``, ``{"trades": {"price": 1.5}}``."""
+    from pellucid.data.writers import json_texts
+
+    columns = [json_texts(column) for column in batch.columns]
+    names = batch.schema.names
+    label = json.dumps(name)
+    if names == [name]:
+        return [f"{{{label}: {text}}}" for text in columns[0]]
+    form = f"{{{label}: {{" + ", ".join(json.dumps(n).replace("%", "%%") + ": %s" for n in names) + "}}"
+    return [form % row for row in zip(*columns, strict=True)]
+
+
+def _split(text: str, known: list[str], what: str, graph: str) -> tuple[str | None, str]:
+    """``NAME=FILE`` or just ``FILE``."""
+    name, equals, path = text.partition("=")
+    if equals and name in known:
+        return name, path
+    if equals and name.isidentifier():
+        raise UsageError(f"{graph} has no {what} {name!r}: it has {', '.join(known)}{nearest(name, known)}")
+    return None, text
+
+
+def _inputs(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str]:
+    sources = [graph.nodes[i].id for i in graph.sources]
+    pairs = [_split(text, sources, "source", graph.name) for text in given or ("-",)]
+    if len(pairs) == 1:
+        return dict(pairs)
+    out: dict[str | None, str] = {}
+    for name, path in pairs:
+        if name is None:
+            raise UsageError(
+                f"{graph.name} has {count_text(len(sources), 'source')} ({', '.join(sources)}): with several --in say which "
+                f"each is for, as in --in {sources[0]}={path}"
+            )
+        if name in out:
+            raise UsageError(f"the source {name!r} has two inputs: {out[name]} and {path}")
+        out[name] = path
+    if list(out.values()).count("-") > 1:
+        raise UsageError("only one source can read the standard input")
+    return out
+
+
+def _targets(graph: Graph, given: tuple[str, ...]) -> dict[str, str]:
+    names = [name for name, _ in graph.outputs]
+    pairs = [_split(text, names, "output", graph.name) for text in given or ("-",)]
+    if len(pairs) == 1 and pairs[0][0] is None:
+        path = pairs[0][1]
+        if len(names) == 1 or path == "-":
+            return dict.fromkeys(names, path)
+        raise UsageError(
+            f"{graph.name} has {count_text(len(names), 'output')} ({', '.join(names)}): give a file for each, as in "
+            f"--out {names[0]}={path}"
+        )
+    out: dict[str, str] = {}
+    for name, path in pairs:
+        if name is None:
+            raise UsageError(f"with several --out say which each is for, as in --out {names[0]}={path}")
+        if name in out or (path in out.values() and path != "-"):
+            raise UsageError(f"--out {name}={path}: an output and a file go together only once")
+        out[name] = path
+    return out

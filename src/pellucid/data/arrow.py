@@ -1,0 +1,326 @@
+"""Arrow arrays to leaf columns and back; no copy where the memory already has the right form.
+
+What fits: integers of any width into int (a uint64 must fit in 64 bits), integers and floats of any width into
+float, texts and dictionaries of texts into str, a member's name or value into an enum.  What could lose
+something is refused: floats into int, decimals, times.  A null or a NaN is no event and is refused with its row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pellucid.data.bind import Binding, Place, shorten
+from pellucid.engine.columns import Column, Output, Strings
+from pellucid.errors import DataError
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, TupleType, Type
+
+if TYPE_CHECKING:
+    Mask = np.ndarray[Any, Any] | None
+
+__all__ = [
+    "arrow_type",
+    "column_at",
+    "column_names",
+    "key_type",
+    "leaf_column",
+    "output_batch",
+    "output_names",
+    "output_schema",
+    "source_columns",
+]
+
+
+def column_names(schema: Any) -> list[str]:
+    """The columns of a schema; a struct also by the dotted paths of its fields.
+
+    >>> column_names(pa.schema([("x", pa.int64()), ("p", pa.struct([("a", pa.int64())]))]))
+    ['x', 'p.a']
+    """
+    out: list[str] = []
+
+    def visit(prefix: str, field: Any) -> None:
+        path = f"{prefix}.{field.name}" if prefix else field.name
+        if pa.types.is_struct(field.type):
+            for i in range(field.type.num_fields):
+                visit(path, field.type.field(i))
+        else:
+            out.append(path)
+
+    for field in schema:
+        visit("", field)
+    return out
+
+
+def column_at(batch: Any, path: str) -> Any:
+    """The array of a column, or of a field of a struct column, as one array."""
+    names = batch.schema.names
+    if path in names:
+        found = batch.column(names.index(path))
+    else:
+        head, rest = next(
+            (path[:i], path[i + 1 :]) for i, c in enumerate(path) if c == "." and path[:i] in names
+        )
+        found = _one(batch.column(names.index(head)))
+        while rest:
+            fields = [found.type.field(i).name for i in range(found.type.num_fields)]
+            step = next(f for f in fields if rest == f or rest.startswith(f + "."))
+            found = found.flatten()[fields.index(step)]  # flatten, so that a null struct has null fields
+            rest = rest[len(step) + 1 :]
+    return _one(found)
+
+
+def _one(array: Any) -> Any:
+    """A chunked array as one array."""
+    if isinstance(array, pa.ChunkedArray):
+        if array.num_chunks == 1:
+            return array.chunk(0)
+        combined = array.combine_chunks()
+        return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+    return array
+
+
+def source_columns(
+    binding: Binding, batch: Any, place: Place, *, silent: bool = False
+) -> tuple[list[Column], Mask, list[Column] | None]:
+    """The leaf columns of a source in a batch, where it is silent, and its key column.
+
+    With ``silent`` a row whose leaves are all null is no event; else a null is an error.
+    """
+    columns: list[Column] = []
+    masks: list[Mask] = []
+    for path, (_, leaf) in zip(binding.columns, binding.type.leaves(), strict=True):
+        column, mask = leaf_column(leaf, column_at(batch, path), column=path, place=place, silent=silent)
+        columns.append(column)
+        masks.append(mask)
+    mask = _one_mask(binding, masks, place, batch.num_rows) if silent else None
+    keys: list[Column] | None = None
+    if binding.key is not None:
+        array = column_at(batch, binding.key)
+        keys = [leaf_column(key_type(array.type, binding.key, place.name), array, column=binding.key, place=place)[0]]
+    return columns, mask, keys
+
+
+def _one_mask(binding: Binding, masks: list[Mask], place: Place, count: int) -> Mask:
+    """A record is silent where all its leaves are null; where only some are, it is broken."""
+    if all(m is None for m in masks):
+        return None
+    full = [np.ones(count, dtype=bool) if m is None else m for m in masks]
+    some, every = np.logical_or.reduce(full), np.logical_and.reduce(full)
+    if (some != every).any():
+        i = int(np.argmax(some != every))
+        missing = next(path for path, m in zip(binding.columns, full, strict=True) if not m[i])
+        raise DataError(
+            f"{place.at(i)}: column {missing!r} is null, but other columns of the source {binding.source!r} are not: "
+            "give all of them, or none for silence"
+        )
+    return every
+
+
+def leaf_column(t: Type, array: Any, *, column: str, place: Place, silent: bool = False) -> tuple[Column, Mask]:
+    """One Arrow array as a leaf column, and where it has an event.
+
+    >>> place = Place("events", lambda i: f"row {i + 1}")
+    >>> leaf_column(INT, pa.array([1, 2], pa.int32()), column="x", place=place)[0]
+    array([1, 2])
+    >>> leaf_column(INT, pa.array([1, None]), column="x", place=place)
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: events: row 2: column 'x' is null: expected int; fill it or remove the row
+    """
+    array = _one(array)
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    mask: Mask = None
+    if array.null_count:
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        if not silent:
+            i = int(np.argmin(valid))
+            raise DataError(f"{place.at(i)}: column {column!r} is null: expected {t}; fill it or remove the row")
+        mask = valid
+    if pa.types.is_null(array.type):
+        array = array.cast(arrow_type(t))
+    if pa.types.is_dictionary(array.type) and not (t == STR or isinstance(t, EnumType)):
+        array = array.cast(array.type.value_type)
+    if isinstance(t, EnumType):
+        return _enum_codes(t, array, mask, column, place), mask
+    _check_kind(t, array.type, column, place)
+    if t == STR:
+        return _strings(array, mask), mask
+    if mask is not None:
+        array = array.fill_null(False if pa.types.is_boolean(array.type) else 0)
+    if t == INT:
+        return _ints(array, column, place), mask
+    if t == FLOAT:
+        return _floats(array, mask, column, place), mask
+    return array.to_numpy(zero_copy_only=False), mask
+
+
+def _check_kind(t: Type, found: Any, column: str, place: Place) -> None:
+    """Refuse a column whose kind cannot hold events of this type, with a hint."""
+    kind, bare = pa.types, found
+    if t == INT:
+        fits = kind.is_integer(bare) or kind.is_boolean(bare)
+    elif t == FLOAT:
+        fits = kind.is_integer(bare) or kind.is_floating(bare) or kind.is_boolean(bare)
+    elif t == BOOL:
+        fits = kind.is_boolean(bare)
+    else:
+        bare = bare.value_type if kind.is_dictionary(bare) else bare
+        fits = kind.is_string(bare) or kind.is_large_string(bare) or kind.is_string_view(bare) or kind.is_null(bare)
+    if fits:
+        return
+    hint = f"read it as {t}, or change the source's type"
+    if kind.is_temporal(found):
+        hint = "cast it to int64 first, so that its unit is your choice"
+    elif kind.is_decimal(found):
+        hint = "cast it to float64 or to whole cents as int64 first"
+    elif t == INT and kind.is_floating(found):
+        hint = "cast it to int64 first, or make the source float"
+    raise DataError(f"{place.name}: column {column!r} holds {found}: expected {t}; {hint}")
+
+
+def _ints(array: Any, column: str, place: Place) -> Any:
+    if pa.types.is_boolean(array.type):
+        return array.to_numpy(zero_copy_only=False).astype(np.int64)
+    values = array.to_numpy(zero_copy_only=False)
+    if values.dtype == np.uint64 and len(values) and values.max() > 2**63 - 1:
+        i = int(np.argmax(values > np.uint64(2**63 - 1)))
+        raise DataError(
+            f"{place.at(i)}: column {column!r}: {values[i]} does not fit in 64 bits (int is signed): "
+            "make the source float or str"
+        )
+    return values.astype(np.int64, copy=False)
+
+
+def _floats(array: Any, mask: Mask, column: str, place: Place) -> Any:
+    values = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    if pa.types.is_floating(array.type):
+        bad = np.isnan(values)
+        if mask is not None:
+            bad &= mask
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise DataError(
+                f"{place.at(i)}: column {column!r} is NaN: NaN is no event, as it equals nothing, not even itself; "
+                "replace it or remove the row"
+            )
+    return values
+
+
+def _encoded(array: Any) -> tuple[Any, list[Any]]:
+    """A column as int64 codes and the list of its different values."""
+    if not pa.types.is_dictionary(array.type):
+        if pa.types.is_string_view(array.type):
+            array = array.cast(pa.string())
+        array = array.dictionary_encode()
+    indices = array.indices.fill_null(0) if array.indices.null_count else array.indices
+    return indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), array.dictionary.to_pylist()
+
+
+def _strings(array: Any, mask: Mask) -> Strings:
+    codes, values = _encoded(array)
+    return Strings(codes, values if values or not len(codes) else [""])
+
+
+def _enum_codes(t: EnumType, array: Any, mask: Mask, column: str, place: Place) -> Any:
+    """Members by name, else by value; in texts also by a whole number's digits, as a CSV has nothing else."""
+    known: dict[Any, int] = {}
+    for code, member in enumerate(t.members):
+        if isinstance(member.value, int):
+            known[str(member.value)] = code
+    for code, member in enumerate(t.members):
+        if isinstance(member.value, (bool, int, float, str)):
+            known[member.value] = code
+    for code, member in enumerate(t.members):
+        known[member.name] = code
+    codes, values = _encoded(array)
+    table = np.array([known.get(v, -1) if v is not None else -1 for v in values] or [0], dtype=np.int64)
+    out = table[codes]
+    if mask is not None:
+        out = np.where(mask, out, 0)
+    if len(out) and out.min() < 0:
+        i = int(np.argmax(out < 0))
+        names = ", ".join(m.name for m in t.members[:8]) + (", …" if len(t.members) > 8 else "")
+        raise DataError(
+            f"{place.at(i)}: column {column!r}: expected a member of {t} ({names}), found {shorten(values[codes[i]])}; "
+            "correct the value or remove the row"
+        )
+    return out
+
+
+def key_type(found: Any, column: str, place: str) -> Type:
+    """The type of a key column: int, str or bool."""
+    bare = found.value_type if pa.types.is_dictionary(found) else found
+    if pa.types.is_boolean(bare):
+        return BOOL
+    if pa.types.is_integer(bare):
+        return INT
+    if pa.types.is_string(bare) or pa.types.is_large_string(bare) or pa.types.is_string_view(bare):
+        return STR
+    raise DataError(f"{place}: the key column {column!r} holds {found}: a key is int, str or bool; cast it first")
+
+
+# ------------------------------------------------------------------ and back
+
+
+def arrow_type(t: Type) -> Any:
+    """The Arrow type of a leaf; an enum goes by its members' names."""
+    return {INT: pa.int64(), FLOAT: pa.float64(), BOOL: pa.bool_()}.get(t, pa.string())
+
+
+def output_names(t: Type, name: str) -> list[str]:
+    """The columns of an output: its name for a scalar, a record's leaf paths; a tuple's items behind the name.
+
+    >>> output_names(INT, "out"), output_names(TupleType((INT, INT)), "out")
+    (['out'], ['out.0', 'out.1'])
+    """
+    prefix = name if isinstance(t, TupleType) else ""
+    return [path or name for path, _ in t.leaves(prefix)]
+
+
+def output_schema(t: Type, name: str, key: tuple[str, Type] | None = None) -> Any:
+    """The Arrow schema of an output; the key, if there is one, comes first."""
+    names = output_names(t, name)
+    fields = [(n, arrow_type(leaf)) for n, (_, leaf) in zip(names, t.leaves(), strict=True)]
+    if key is not None:
+        taken = key[0] in names
+        if not taken:  # a record that carries the key itself needs no second column of it
+            fields.insert(0, (key[0], arrow_type(key[1])))
+    return pa.schema(fields)
+
+
+def output_batch(output: Output, schema: Any, *, key: str | None = None) -> Any:
+    """What an output stream put out, as a record batch of this schema.
+
+    >>> out = Output("out", INT, [[1, 2]])
+    >>> output_batch(out, output_schema(INT, "out")).to_pydict()
+    {'out': [1, 2]}
+    """
+    leaves = [leaf for _, leaf in output.type.leaves()]
+    arrays = [array_of(leaf, column) for leaf, column in zip(leaves, output.columns, strict=True)]
+    if len(schema) > len(arrays):
+        if output.keys is None or output.key_type is None:
+            raise DataError(f"the output {output.name!r} has no key, so there is no column {key!r} to write")
+        arrays.insert(0, array_of(output.key_type, output.keys[0]))
+    return pa.record_batch(arrays, schema=schema)
+
+
+def array_of(t: Type, column: Column) -> Any:
+    """A leaf column as an Arrow array."""
+    if isinstance(column, Strings):
+        codes, values = column.codes, column.values
+        if len(values) > len(codes):  # an engine's column may come with every text it ever saw
+            used, codes = np.unique(codes, return_inverse=True)
+            values = [values[c] for c in used.tolist()]
+        return pc.take(pa.array(list(values), pa.string()), pa.array(codes))
+    if isinstance(t, EnumType):
+        if isinstance(column, list):
+            return pa.array([m.name for m in column], pa.string())
+        return pc.take(pa.array([m.name for m in t.members], pa.string()), pa.array(column))
+    if isinstance(column, list):
+        return pa.array(column, arrow_type(t))
+    return pa.array(np.ascontiguousarray(column), arrow_type(t))

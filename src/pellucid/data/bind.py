@@ -1,0 +1,138 @@
+"""Which column feeds which leaf of which source.
+
+A scalar source reads the column of its own name, the column that was named explicitly (``value=``), or the
+only column there is.  A record source reads one column for each leaf: ``price``, or ``a.b`` for a field in a
+field, which is a column of that name or a field of an Arrow struct.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pellucid.errors import DataError
+from pellucid.expr.types import Type
+
+__all__ = ["Binding", "Place", "bind", "nearest", "shorten"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where data comes from, for messages: ``name`` for all of it, ``row(i)`` for a row of the batch at hand."""
+
+    name: str
+    row: Callable[[int], str]
+
+    def at(self, i: int) -> str:
+        """The place of one row."""
+        return f"{self.name}: {self.row(i)}"
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The columns of one source: one for each leaf of its type, and the key's."""
+
+    source: str
+    type: Type
+    columns: tuple[str, ...]
+    key: str | None = None
+
+    @property
+    def needed(self) -> list[str]:
+        """Every column that must be read."""
+        return [*self.columns, *([self.key] if self.key is not None else [])]
+
+
+def nearest(name: str, options: Sequence[str]) -> str:
+    """A question that suggests the nearest name, or nothing.
+
+    >>> nearest("prise", ["price", "size"])
+    "; did you mean 'price'?"
+    >>> nearest("q", ["price", "size"])
+    ''
+    """
+    lower = {o.lower(): o for o in options}
+    found = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
+    return f"; did you mean {lower[found[0]]!r}?" if found else ""
+
+
+def shorten(value: object, limit: int = 60) -> str:
+    """A value for a message, cut where it is long.
+
+    >>> shorten("a" * 100, 10)
+    "'aaaaaaaa…"
+    """
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def bind(
+    source: str,
+    t: Type,
+    names: Sequence[str],
+    *,
+    place: str,
+    value: str | None = None,
+    key: str | None = None,
+    wide: bool = False,
+    advice: str = "rename one, or name it with --value",
+) -> Binding:
+    """The binding of a source to the columns of these names.
+
+    With ``wide`` the columns go by the source's name (``left``, ``left.price``), as one file holds several sources.
+
+    >>> from pellucid.expr.types import INT
+    >>> bind("x", INT, ["x", "user"], place="events.csv", key="user")
+    Binding(source='x', type=int, columns=('x',), key='user')
+    >>> bind("x", INT, ["y", "z"], place="events.csv")
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: events.csv: no column 'x' for the source 'x' (int): its columns are y, z; rename one, or name it with --value
+    """
+    if key is not None and key not in names:
+        raise DataError(f"{place}: no key column {key!r}: {_listing(names)}{nearest(key, names)}")
+    leaves = [path for path, _ in t.leaves()]
+    scalar = leaves == [""]
+    if scalar:
+        column = _scalar_column(source, t, names, place, value, key, advice, wide)
+        return Binding(source, t, (column,), key)
+    if value is not None:
+        raise DataError(
+            f"{place}: --value names one column, but the source {source!r} is a record {t}: it reads "
+            f"{', '.join(leaves)}; leave --value out"
+        )
+    wanted = [f"{source}.{path}" for path in leaves] if wide else leaves
+    for path in wanted:
+        if path not in names:
+            raise DataError(
+                f"{place}: no column {path!r} for the source {source!r} ({t}): {_listing(names)}{nearest(path, names)}"
+            )
+    return Binding(source, t, tuple(wanted), key)
+
+
+def _scalar_column(
+    source: str, t: Type, names: Sequence[str], place: str, value: str | None, key: str | None, advice: str, wide: bool
+) -> str:
+    if value is not None:
+        if value in names:
+            return value
+        raise DataError(f"{place}: no column {value!r}: {_listing(names)}{nearest(value, names)}")
+    if source in names:
+        return source
+    others = [name for name in names if name != key]
+    if len(others) == 1 and not wide:
+        return others[0]
+    hint = nearest(source, others)
+    if not hint:
+        hint = "; rename one" if wide else f"; {advice}"
+    raise DataError(f"{place}: no column {source!r} for the source {source!r} ({t}): {_listing(others)}{hint}")
+
+
+def _listing(names: Sequence[str]) -> str:
+    if not names:
+        return "it has no columns"
+    shown = ", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")
+    if len(names) == 1 and (";" in shown or "\t" in shown):
+        return f"its only column is {names[0]!r}: are its fields parted by commas?"
+    return f"its columns are {shown}" if len(names) > 1 else f"its only column is {shown}"

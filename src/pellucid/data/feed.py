@@ -1,0 +1,214 @@
+"""One or several inputs, in lock-step, as batches for an engine.
+
+The i-th push takes the i-th row of each input; an input that has ended is silent.  One input can also hold several
+sources, each in the columns of its name: there a null is silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pellucid.data.arrow import key_type, source_columns
+from pellucid.data.bind import Binding, Place, bind, nearest
+from pellucid.data.files import Reader
+from pellucid.data.text import Chunk
+from pellucid.engine.columns import Batch, Column, Strings
+from pellucid.errors import DataError, UsageError
+from pellucid.expr.types import BOOL, FLOAT, STR, Type
+from pellucid.graph.model import Graph
+
+__all__ = ["Fed", "Feed", "source_types"]
+
+ROWS = 1 << 17
+
+
+@dataclass
+class Fed:
+    """A batch and how far the inputs are read; ``first`` is the number of its first push."""
+
+    batch: Batch
+    first: int
+    share: float | None
+    places: list[Place] = field(default_factory=list)
+
+
+def source_types(graph: Graph) -> dict[str, Type]:
+    """The sources of a graph and what they carry."""
+    return {graph.nodes[i].id: graph.nodes[i].type for i in graph.sources}
+
+
+class Feed:
+    """The batches that some readers give to a graph's sources.
+
+    ``readers`` maps each source to its reader; a single reader under the name ``None`` holds all sources.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        readers: Mapping[str | None, Reader],
+        *,
+        value: str | None = None,
+        key: str | None = None,
+        rows: int = ROWS,
+        limit: int | None = None,
+    ) -> None:
+        self.graph, self.rows, self.limit = graph, rows, limit
+        self.sources = source_types(graph)
+        self.key_type: Type | None = None
+        if value is not None and len(self.sources) > 1:
+            raise UsageError(f"{graph.name} has several sources ({', '.join(self.sources)}): --value goes with one only")
+        self.wide = None in readers and len(self.sources) > 1
+        if None in readers and not self.wide:
+            readers = {next(iter(self.sources)): readers[None]}
+        self._check_names(readers)
+        self._lanes: list[tuple[Reader, list[Binding]]] = []
+        if self.wide:
+            reader = readers[None]
+            names = _wide_names(reader, self.sources)
+            bound = [bind(s, t, names, place=reader.name, key=key, wide=True) for s, t in self.sources.items()]
+            self._lanes.append((reader, bound))
+        else:
+            for source, t in self.sources.items():
+                reader = readers[source]
+                names, at = reader.names, value
+                if getattr(reader, "blank", False):  # no line, so no names: no events
+                    names = [*([value] if value else [path or source for path, _ in t.leaves()]), *([key] if key else [])]
+                if at is None and getattr(reader, "bare", False):
+                    at = reader.names[0] if t.width == 1 else None
+                self._lanes.append((reader, [bind(source, t, names, place=reader.name, value=at, key=key)]))
+        if key is not None:
+            self._find_key_type(key)
+
+    def _check_names(self, readers: Mapping[str | None, Reader]) -> None:
+        if self.wide:
+            return
+        for name in readers:
+            if name not in self.sources:
+                raise UsageError(
+                    f"{self.graph.name} has no source {name!r}: its sources are {', '.join(self.sources)}"
+                    f"{nearest(str(name), list(self.sources))}"
+                )
+        missing = [s for s in self.sources if s not in readers]
+        if missing:
+            raise UsageError(
+                f"{self.graph.name} has {len(self.sources)} sources ({', '.join(self.sources)}): no input for "
+                f"{', '.join(missing)}; give --in {missing[0]}=FILE"
+            )
+
+    def _find_key_type(self, key: str) -> None:
+        for reader, _ in self._lanes:
+            found = key_type(reader.field_type(key), key, reader.name)
+            if self.key_type is not None and found != self.key_type:
+                raise DataError(
+                    f"{reader.name}: the key column {key!r} holds {found}, but in the first input {self.key_type}: "
+                    "they must be of one type"
+                )
+            self.key_type = found
+
+    def __iter__(self) -> Iterator[Fed]:
+        lanes = [_Lane(reader, bound, self.key_type, self.rows, self.wide) for reader, bound in self._lanes]
+        first = 0
+        while self.limit is None or first < self.limit:
+            live = [lane for lane in lanes if lane.ready()]
+            if not live:
+                return
+            count = min(lane.left for lane in live)
+            if self.limit is not None:
+                count = min(count, self.limit - first)
+            fed = Fed(Batch(count, [], [], [] if self.key_type is not None else None), first, _share(lanes))
+            for lane in lanes:
+                lane.take(count, fed)
+            yield fed
+            first += count
+
+
+def _share(lanes: list[_Lane]) -> float | None:
+    """How much of the inputs is read: the least of them, as the slowest decides."""
+    shares = [lane.share for lane in lanes if lane.share is not None]
+    return min(shares) if shares else None
+
+
+def _wide_names(reader: Reader, sources: Mapping[str, Type]) -> list[str]:
+    """The columns of a file for several sources; in JSON Lines a source that is silent at first is not there yet."""
+    from pellucid.data.text import JsonLinesReader
+
+    names = list(reader.names)
+    if isinstance(reader, JsonLinesReader):
+        if reader.bare:
+            raise DataError(
+                f"{reader.name}: holds bare values, but there are several sources: expected objects such as "
+                f"{{{', '.join(f'{chr(34)}{s}{chr(34)}: …' for s in sources)}}}"
+            )
+        heads = {name.split(".")[0] for name in names}
+        if heads & set(sources) or not names:
+            wanted = [f"{s}.{p}" if p else s for s, t in sources.items() if s not in heads for p, _ in t.leaves()]
+            names += [w for w in wanted if w not in names]
+    return names
+
+
+class _Lane:
+    """A reader, its current chunk and how much of it was taken."""
+
+    def __init__(self, reader: Reader, bound: list[Binding], key: Type | None, rows: int, wide: bool) -> None:
+        self.bound, self.key, self.wide = bound, key, wide
+        wanted: dict[str, Type] = {}
+        for binding in bound:
+            wanted.update(zip(binding.columns, (leaf for _, leaf in binding.type.leaves()), strict=True))
+            if binding.key is not None and key is not None:
+                wanted.setdefault(binding.key, key)
+        self.chunks = reader.chunks(wanted, rows=rows, silent=wide)
+        self.chunk: Chunk | None = None
+        self.at = 0
+        self.ended = False
+
+    @property
+    def left(self) -> int:
+        return self.chunk.batch.num_rows - self.at if self.chunk is not None else 0
+
+    @property
+    def share(self) -> float | None:
+        if self.ended:
+            return 1.0
+        return self.chunk.done / self.chunk.total if self.chunk is not None and self.chunk.total else None
+
+    def ready(self) -> bool:
+        """Whether there is a row to take."""
+        while not self.ended and not self.left:
+            self.chunk, self.at = next(self.chunks, None), 0
+            self.ended = self.chunk is None
+        return not self.ended
+
+    def take(self, count: int, fed: Fed) -> None:
+        """Give the next rows to the sources of this lane."""
+        if self.ended or self.chunk is None:
+            for binding in self.bound:
+                leaves = [leaf for _, leaf in binding.type.leaves()]
+                fed.batch.columns.append([_blank(leaf, count) for leaf in leaves])
+                fed.batch.masks.append(np.zeros(count, dtype=bool))
+                if fed.batch.keys is not None and self.key is not None:
+                    fed.batch.keys.append([_blank(self.key, count)])
+            return
+        part = self.chunk.batch.slice(self.at, count)
+        row, at = self.chunk.place.row, self.at
+        place = Place(self.chunk.place.name, lambda i: row(at + i))
+        for binding in self.bound:
+            columns, mask, keys = source_columns(binding, part, place, silent=self.wide)
+            fed.batch.columns.append(columns)
+            fed.batch.masks.append(mask)
+            if fed.batch.keys is not None:
+                fed.batch.keys.append(keys or [])
+        fed.places.append(place)
+        self.at += count
+
+
+def _blank(t: Type, count: int) -> Column:
+    """A column for rows that are no events."""
+    if t == STR:
+        return Strings(np.zeros(count, dtype=np.int64), [""])
+    dtype: Any = {FLOAT: np.float64, BOOL: np.bool_}.get(t, np.int64)
+    return np.zeros(count, dtype=dtype)

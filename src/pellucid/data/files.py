@@ -1,0 +1,289 @@
+"""Files read in chunks with bounded memory: CSV, JSON Lines, Parquet, Arrow; and the standard input.
+
+``open_reader`` finds the format and returns a reader: ``names`` are its columns, ``field_type`` says what a column
+holds, ``chunks`` reads the wanted columns, some rows at a time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from pellucid.data.arrow import column_at, column_names
+from pellucid.data.bind import Place
+from pellucid.data.text import Chunk, CsvReader, JsonLinesReader, blocks
+from pellucid.errors import DataError
+from pellucid.expr.types import STR, Type
+
+__all__ = ["FORMATS", "Reader", "format_of", "open_reader"]
+
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
+_ENDINGS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+
+class Reader(Protocol):
+    """An input that is read once, in chunks, and then closed."""
+
+    name: str
+    names: list[str]
+    total: int
+
+    def field_type(self, column: str) -> Any:
+        """The Arrow type of a column."""
+
+    def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
+        """The wanted columns, at most ``rows`` rows at a time; with ``silent`` nulls are welcome."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+def format_of(path: str, given: str | None = None, *, option: str = "--in-format") -> tuple[str, bool]:
+    """The format of a file by its ending, and whether it is compressed.
+
+    >>> format_of("events.csv.gz"), format_of("-")
+    (('csv', True), ('jsonl', False))
+    """
+    base, packed = path, False
+    if path.lower().endswith(".gz"):
+        base, packed = path[:-3], True
+    if given is not None:
+        found: str | None = given
+    elif path == "-":
+        found = "jsonl"
+    else:
+        found = _ENDINGS.get(os.path.splitext(base)[1].lower())
+    if found is None:
+        raise DataError(
+            f"{path}: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give {option}"
+        )
+    if packed and found not in ("csv", "tsv", "jsonl"):
+        raise DataError(f"{path}: only CSV and JSON Lines can be in .gz: {found} has its own compression")
+    return found, packed
+
+
+def open_reader(path: str, form: str | None = None, *, stdin: Any = None) -> Reader:
+    """Open an input for reading in chunks; ``-`` is the standard input."""
+    if path != "-" and (os.path.isdir(path) or not os.path.exists(path)):
+        _checked_size(path)  # says which, before anything about formats
+    kind, packed = format_of(path, form)
+    if path == "-":
+        return _open_pipe(stdin if stdin is not None else sys.stdin.buffer, kind)
+    size = _checked_size(path)
+    if kind == "parquet":
+        return _ParquetReader(path)
+    if kind == "arrow":
+        return _ArrowReader(path, pa.OSFile(path), size)
+    if size == 0:
+        wanted = "a JSON value on each line" if kind == "jsonl" else "a header line with the columns' names"
+        raise DataError(f"{path}: is empty (0 bytes): expected {wanted}")
+    raw = open(path, "rb", buffering=0)  # noqa: SIM115 - closed with the reader
+    try:
+        stream: Any = gzip.GzipFile(fileobj=raw) if packed else raw
+        pieces = blocks(stream, path, quotes=kind != "jsonl", tell=raw.tell)
+        return _text(path, kind, pieces, size, raw.close)
+    except BaseException:
+        raw.close()
+        raise
+
+
+def _text(name: str, kind: str, pieces: Any, size: int, close: Callable[[], None] | None = None) -> Reader:
+    if kind == "jsonl":
+        return JsonLinesReader(name, pieces, size, close)
+    return CsvReader(name, pieces, size, close, "\t" if kind == "tsv" else ",")
+
+
+def _open_pipe(stream: Any, kind: str) -> Reader:
+    name = "standard input"
+    if kind == "parquet":
+        raise DataError(f"{name}: Parquet cannot be read from a pipe, as its index is at the end: give a file, or use arrow")
+    if kind == "arrow":
+        return _ArrowReader(name, stream, 0)
+    try:
+        stream.fileno()
+        pipe = _Pipe(stream)
+    except (OSError, AttributeError):
+        pipe = stream  # not a real file, as in a test
+    return _text(name, kind, blocks(pipe, name, quotes=kind != "jsonl"), 0)
+
+
+class _Pipe:
+    """A byte stream that gives what is there instead of waiting for a full block."""
+
+    pellucid_pipe = True
+
+    def __init__(self, stream: Any) -> None:
+        # Unbuffered, since select sees only what no buffer has taken yet.
+        self._fd = stream.fileno()
+
+    def fileno(self) -> int:
+        return int(self._fd)
+
+    def read1(self, size: int) -> bytes:
+        return os.read(self._fd, size)
+
+
+def _checked_size(path: str) -> int:
+    try:
+        if os.path.isdir(path):
+            raise DataError(f"{path}: is a folder: expected a file; give one of the files in it")
+        with open(path, "rb"):
+            return os.path.getsize(path)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file{_similar(path)}") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _similar(path: str) -> str:
+    from pellucid.data.bind import nearest
+
+    try:
+        return nearest(os.path.basename(path), os.listdir(os.path.dirname(path) or "."))
+    except OSError:
+        return ""
+
+
+class _ParquetReader:
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self._opened: list[Any] = []
+        self._file = self._open()
+        self._schema = self._file.schema_arrow
+        self.names = column_names(self._schema)
+        self.total = self._file.metadata.num_rows
+
+    def _open(self, **options: Any) -> Any:
+        import pyarrow.parquet as parquet
+
+        if os.path.getsize(self.name) == 0:
+            raise DataError(f"{self.name}: is empty (0 bytes): expected a Parquet file")
+        try:
+            # Small buffers and no pre-buffering: else a whole row group, however large, would be in memory.
+            file = parquet.ParquetFile(self.name, buffer_size=1 << 20, pre_buffer=False, **options)
+            self._opened.append(file)
+            return file
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(
+                f"{self.name}: is no whole Parquet file: it seems cut off, or is of another format ({_short(error)})"
+            ) from None
+
+    def field_type(self, column: str) -> Any:
+        return column_at(self._schema.empty_table(), column).type
+
+    def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
+        texts = [c for c, t in wanted.items() if t == STR and pa.types.is_string(self.field_type(c))]
+        file = self._open(read_dictionary=texts)
+        first = 0
+        batches = file.iter_batches(batch_size=rows, columns=list(wanted), use_threads=True)
+        while True:
+            try:
+                batch = next(batches, None)
+            except (pa.ArrowInvalid, OSError) as error:
+                raise DataError(
+                    f"{self.name}: cannot be read after row {first:,}: it is damaged or cut off ({_short(error)})"
+                ) from None
+            if batch is None:
+                return
+            yield Chunk(batch, first, first + batch.num_rows, self.total, _row_place(self.name, first))
+            first += batch.num_rows
+
+    def close(self) -> None:
+        for file in self._opened:
+            file.close()
+
+
+class _ArrowReader:
+    """An Arrow file (also Feather 2) or an Arrow stream."""
+
+    def __init__(self, name: str, stream: Any, size: int) -> None:
+        self.name, self._stream, self._size = name, stream, size
+        self._options: Any = None
+        if size == 0 and name != "standard input":
+            raise DataError(f"{name}: is empty (0 bytes): expected an Arrow file")
+        self._file = False
+        if name != "standard input":
+            magic = bytes(stream.read(6))
+            stream.seek(0)
+            if magic[:4] == b"FEA1":
+                raise DataError(f"{name}: is Feather version 1: write it again as version 2 (an Arrow file)")
+            self._file = magic == b"ARROW1"
+        reader = self._open()
+        self._schema = reader.schema
+        self._reader = reader
+        self.names = column_names(self._schema)
+        self.total = reader.num_record_batches if self._file else size
+
+    def _open(self, options: Any = None) -> Any:
+        try:
+            if self._file:
+                return pa.ipc.open_file(self._stream, options=options)
+            return pa.ipc.open_stream(self._stream, options=options)
+        except (pa.ArrowInvalid, OSError, EOFError) as error:
+            raise DataError(
+                f"{self.name}: is no whole Arrow file: it seems cut off, or is of another format ({_short(error)})"
+            ) from None
+
+    def field_type(self, column: str) -> Any:
+        return column_at(self._schema.empty_table(), column).type
+
+    def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
+        if self._file:  # only the wanted columns are read from the disk
+            heads = [i for i, n in enumerate(self._schema.names) if any(w == n or w.startswith(n + ".") for w in wanted)]
+            self._reader = self._open(pa.ipc.IpcReadOptions(included_fields=heads))
+        first = 0
+        for number, batch in enumerate(self._batches()):
+            done = number + 1 if self._file else self._stream.tell() if self._size else 0
+            for start in range(0, batch.num_rows, rows):
+                at = first + start
+                yield Chunk(batch.slice(start, rows), at, done, self.total, _row_place(self.name, at))
+            first += batch.num_rows
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def _batches(self) -> Iterator[Any]:
+        count = 0
+        while True:
+            try:
+                if self._file:
+                    if count == self._reader.num_record_batches:
+                        return
+                    batch = self._reader.get_batch(count)
+                else:
+                    batch = self._reader.read_next_batch()
+            except StopIteration:
+                return
+            except (pa.ArrowInvalid, OSError, EOFError) as error:
+                raise DataError(
+                    f"{self.name}: cannot be read after record batch {count:,}: "
+                    f"it is damaged or cut off ({_short(error)})"
+                ) from None
+            yield batch
+            count += 1
+
+
+def _row_place(name: str, first: int) -> Place:
+    return Place(name, lambda i: f"row {first + i + 1:,}")
+
+
+def _short(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 120 else text[:119] + "…"

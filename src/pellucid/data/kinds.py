@@ -1,0 +1,246 @@
+"""NumPy, pandas and Arrow objects as leaf columns, and results of the same kind.
+
+A pandas result keeps the index: each event has the label of the push that put it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pellucid.data.bind import Place, bind
+from pellucid.data.memory import Given, _from_events
+from pellucid.engine.columns import Column, Output, Strings, values_of
+from pellucid.errors import DataError
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, TupleType, Type
+
+__all__ = ["numpy_type", "read", "read_wide", "result"]
+
+
+def read(kind: str, source: str, t: Type, data: Any, place: Place) -> Given:
+    """One source's events from an array, a Series, a DataFrame or an Arrow object."""
+    if kind == "ndarray":
+        return _from_numpy(source, t, data, place)
+    if kind == "Series" and data.dtype == object:
+        return _from_events(place.name.split(":")[0], source, t, data.tolist())
+    import pyarrow as pa
+
+    from pellucid.data.arrow import column_names, source_columns
+
+    table = _arrow_table(kind, source, data)
+    if isinstance(table.schema.field(0).type, pa.StructType) and kind in ("Array", "ChunkedArray"):
+        table = pa.Table.from_struct_array(data)
+    advice = "rename one, or give that column alone"
+    binding = bind(source, t, column_names(table.schema), place=place.name, advice=advice)
+    columns, mask, _ = source_columns(binding, table, place)
+    return Given(table.num_rows, columns, mask)
+
+
+def read_wide(graph: str, sources: Mapping[str, Type], data: Any) -> list[Given]:
+    """Several sources from one table: each reads the columns of its name, a null is silence."""
+    import pyarrow as pa
+
+    from pellucid.data.arrow import column_names, source_columns
+
+    table = data if isinstance(data, (pa.Table, pa.RecordBatch)) else _arrow_table("DataFrame", "", data, nan_is_null=True)
+    names = column_names(table.schema)
+    place = Place(graph, lambda i: f"position {i:,}")
+    out = []
+    for source, t in sources.items():
+        binding = bind(source, t, names, place=graph, wide=True)
+        columns, mask, _ = source_columns(binding, table, place, silent=True)
+        out.append(Given(table.num_rows, columns, mask))
+    return out
+
+
+def _arrow_table(kind: str, source: str, data: Any, *, nan_is_null: bool = False) -> Any:
+    """As an Arrow table; a NaN in pandas stays a NaN, so that the message can say so."""
+    import pyarrow as pa
+
+    if kind in ("Table", "RecordBatch"):
+        return data
+    if kind in ("Array", "ChunkedArray"):
+        return pa.table({source: data})
+    try:
+        if kind == "Series":
+            return pa.table({source: pa.array(data, from_pandas=nan_is_null)})
+        return pa.table({str(name): pa.array(data[name], from_pandas=nan_is_null) for name in data.columns})
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise DataError(f"source {source!r}: a column mixes types: {error}") from None
+
+
+def _from_numpy(source: str, t: Type, data: Any, place: Place) -> Given:
+    if data.ndim != 1:
+        raise DataError(f"{place.name}: expected an array of one dimension, found {data.ndim}: flatten it first")
+    if isinstance(data, np.ma.MaskedArray):
+        if np.ma.getmaskarray(data).any():
+            raise DataError(f"{place.name}: the array has masked values: leave them out first")
+        data = data.data
+    if data.dtype == object:
+        return _from_events(place.name.split(":")[0], source, t, data.tolist())
+    if data.dtype.names is None:
+        if t.width != 1 or next(t.leaves())[0]:
+            raise DataError(f"{place.name}: expected {t}: give a structured array, found one of {data.dtype}")
+        return Given(len(data), [_numpy_leaf(t, data, "", place)])
+    if not isinstance(t, RecordType):
+        raise DataError(f"{place.name}: expected {t}, found a structured array: choose one field of it")
+    columns = [_numpy_leaf(leaf, _field(data, path, place), path, place) for path, leaf in t.leaves()]
+    return Given(len(data), columns)
+
+
+def _field(data: Any, path: str, place: Place) -> Any:
+    """The field of a structured array at a dotted path."""
+    if path in (data.dtype.names or ()):
+        return data[path]
+    head, _, rest = path.partition(".")
+    if not rest or head not in (data.dtype.names or ()):
+        raise DataError(f"{place.name}: no field {path!r} in the array: it has {', '.join(data.dtype.names or ())}")
+    return _field(data[head], rest, place)
+
+
+def _numpy_leaf(t: Type, data: Any, path: str, place: Place) -> Column:
+    """One array as a leaf column, if nothing is lost by it."""
+    kind = data.dtype.kind
+    field = f"field {path!r}: " if path else ""
+    if kind in "SUT" and (t == STR or isinstance(t, EnumType)) or isinstance(t, EnumType):
+        return _coded(t, data, field, place)
+    fits = {"int": "iub", "float": "iubf", "bool": "b", "str": ""}[str(t)]
+    if kind not in fits:
+        hint = ": view it as int64 first, so that its unit is your choice" if kind in "mM" else ""
+        raise DataError(f"{place.name}: {field}expected {t}, found an array of {data.dtype}{hint}")
+    if t == INT:
+        if kind == "u" and data.itemsize == 8 and len(data) and data.max() > np.uint64(2**63 - 1):
+            i = int(np.argmax(data > np.uint64(2**63 - 1)))
+            raise DataError(f"{place.at(i)}: {field}{data[i]} does not fit in 64 bits")
+        return np.ascontiguousarray(data, dtype=np.int64)
+    if t == FLOAT:
+        values = np.ascontiguousarray(data, dtype=np.float64)
+        if kind == "f":
+            bad = np.isnan(values)
+            if bad.any():
+                i = int(np.argmax(bad))
+                raise DataError(
+                    f"{place.at(i)}: {field}NaN is no event, as it equals nothing, not even itself: replace it or leave it out"
+                )
+        return values
+    return np.ascontiguousarray(data, dtype=np.bool_)
+
+
+def _coded(t: Type, data: Any, field: str, place: Place) -> Column:
+    if t == STR and data.dtype.kind == "S":
+        raise DataError(f"{place.name}: {field}expected str, found an array of bytes: decode it first")
+    found, codes = np.unique(data, return_inverse=True)
+    values = found.tolist()
+    codes = codes.astype(np.int64, copy=False)
+    if not isinstance(t, EnumType):
+        return Strings(codes, values)
+    known: dict[Any, int] = {m.value: i for i, m in enumerate(t.members) if isinstance(m.value, (int, float, str))}
+    known |= {m.name: i for i, m in enumerate(t.members)}
+    table = np.array([known.get(v, -1) for v in values] or [0], dtype=np.int64)
+    out: Column = table[codes]
+    if len(values) and table.min() < 0:
+        i = int(np.argmax(table[codes] < 0))
+        raise DataError(f"{place.at(i)}: {field}{t.problem(data[i].item() if hasattr(data[i], 'item') else data[i])}")
+    return out
+
+
+# ------------------------------------------------------------------ results
+
+
+def result(kind: str, output: Output, first: Any, rows: list[int] | None) -> Any:
+    """An output as the kind of the first input."""
+    if kind == "ndarray":
+        return _to_numpy(output)
+    if kind in ("Series", "DataFrame"):
+        return _to_pandas(kind, output, first, rows)
+    import pyarrow as pa
+
+    from pellucid.data.arrow import output_batch, output_schema
+
+    batch = output_batch(output, output_schema(output.type, output.name))
+    if kind == "RecordBatch":
+        return batch
+    if kind == "Table":
+        return pa.Table.from_batches([batch])
+    array = batch.column(0) if output.type.width == 1 and len(batch.schema) == 1 else batch.to_struct_array()
+    return pa.chunked_array([array]) if kind == "ChunkedArray" else array
+
+
+def numpy_type(t: Type) -> Any:
+    """The NumPy type of an event: structured for a record.
+
+    >>> numpy_type(TupleType((INT, FLOAT)))
+    dtype([('0', '<i8'), ('1', '<f8')])
+    """
+    if isinstance(t, RecordType):
+        return np.dtype([(name, numpy_type(inner)) for name, inner in t.fields])
+    if isinstance(t, TupleType):
+        return np.dtype([(str(i), numpy_type(inner)) for i, inner in enumerate(t.items)])
+    return np.dtype({INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}.get(t, np.object_))
+
+
+def _plain(t: Type, column: Column) -> Any:
+    """A leaf column as an array; texts as a NumPy text array, enum members as objects."""
+    if t == STR:
+        return np.array(values_of(t, column), dtype=np.str_)
+    if isinstance(t, EnumType):
+        out = np.empty(len(column), dtype=object)
+        out[:] = values_of(t, column)
+        return out
+    return np.asarray(column, dtype=numpy_type(t))
+
+
+def _to_numpy(output: Output) -> Any:
+    t = output.type
+    if not isinstance(t, (RecordType, TupleType)):
+        return _plain(t, output.columns[0])
+    leaves = list(t.leaves())
+    columns = [_plain(leaf, c) for (_, leaf), c in zip(leaves, output.columns, strict=True)]
+    out = np.empty(len(output), dtype=_with_texts(t, iter(columns)))
+    for (path, _), column in zip(leaves, columns, strict=True):
+        at = out
+        for name in path.split("."):
+            at = at[name]
+        at[...] = column
+    return out
+
+
+def _with_texts(t: Type, columns: Any) -> Any:
+    """The structured type in which a text field is as wide as its longest text."""
+    if isinstance(t, RecordType):
+        return np.dtype([(name, _with_texts(inner, columns)) for name, inner in t.fields])
+    if isinstance(t, TupleType):
+        return np.dtype([(str(i), _with_texts(inner, columns)) for i, inner in enumerate(t.items)])
+    return next(columns).dtype
+
+
+def _to_pandas(kind: str, output: Output, first: Any, rows: list[int] | None) -> Any:
+    import pandas as pd
+
+    from pellucid.data.arrow import output_names
+
+    positions = np.asarray(output.positions, dtype=np.int64)
+    if rows is not None:
+        positions = np.asarray(rows, dtype=np.int64)[positions]
+    index = first.index[positions] if not len(positions) or positions[-1] < len(first.index) else None
+    leaves = [leaf for _, leaf in output.type.leaves()]
+    names = output_names(output.type, output.name)
+    series = {
+        name: pd.Series(_pandas_values(leaf, column), index=index, name=name)
+        for name, leaf, column in zip(names, leaves, output.columns, strict=True)
+    }
+    if kind == "Series" and len(series) == 1:
+        return next(iter(series.values()))
+    return pd.DataFrame(series, index=index)
+
+
+def _pandas_values(t: Type, column: Column) -> Any:
+    if isinstance(t, EnumType):
+        return np.array([m.name for m in values_of(t, column)], dtype=object)
+    if t == STR:
+        import pandas as pd
+
+        return pd.array(values_of(t, column), dtype="str")
+    return np.asarray(column, dtype=numpy_type(t))

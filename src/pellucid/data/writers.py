@@ -1,0 +1,293 @@
+"""Files that appear whole or not at all.
+
+A writer fills a temporary file beside the target.  Only when everything is written, and is on the disk, the target
+takes its name; on any error, also on an interrupt, the temporary file goes and an older target stays as it was.
+What is no regular file (a pipe, ``/dev/null``, the standard output ``-``) is written as it comes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import json
+import math
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pellucid.data.files import format_of
+from pellucid.errors import DataError
+
+__all__ = ["Writer", "json_texts", "open_writer", "refuse_same_file"]
+
+_ROW_GROUP = 1 << 19
+
+
+def refuse_same_file(target: str, inputs: Iterable[str]) -> None:
+    """An output that is also an input would be overwritten while it is read."""
+    for path in inputs:
+        same = os.path.realpath(path) == os.path.realpath(target)
+        with contextlib.suppress(OSError):
+            same = same or (os.path.samefile(path, target) and stat.S_ISREG(os.stat(target).st_mode))
+        if same and path != "-" and target != "-" and not _special(target):
+            raise DataError(f"{target}: is the input and the output: give the output another name")
+
+
+def _special(path: str) -> bool:
+    """Whether a path is there and is no regular file: it must not be replaced."""
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+class Writer:
+    """Writes record batches of one schema; use it in a ``with`` block.
+
+    Leaving the block without an error puts the file in place; an error removes it.
+    """
+
+    def __init__(self, path: str, form: str, schema: Any, *, packed: bool = False, stdout: Any = None) -> None:
+        self.path, self.schema, self.rows = path, schema, 0
+        self._temporary: str | None = None
+        self._prepared = False
+        self._sink: Any = None
+        self._target = os.path.realpath(path) if path != "-" else "-"
+        self.live = path == "-" or _special(path)  # somebody may be reading: do not hold lines back
+        try:
+            self._raw = self._open(stdout)
+            self._stream: Any = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=5, mtime=0) if packed else self._raw
+            self._sink = _SINKS[form](self._stream, schema)
+        except DataError:
+            raise
+        except BaseException:
+            self.discard()
+            raise
+
+    def _open(self, stdout: Any) -> Any:
+        if self.path == "-":
+            return stdout if stdout is not None else sys.stdout.buffer
+        folder = os.path.dirname(self._target)
+        try:
+            if self.live:
+                return open(self._target, "wb")
+            self._temporary = os.path.join(folder, f".{os.path.basename(self._target)}.{os.getpid()}.part")
+            # open honours the umask, as a file made by hand would
+            return open(self._temporary, "xb")
+        except FileExistsError:
+            raise DataError(f"{self._temporary}: is in the way: another run may be writing here; else remove it") from None
+        except OSError as error:
+            self._temporary = None
+            if not os.path.isdir(folder):
+                raise DataError(f"{self.path}: cannot be written: there is no folder {os.path.dirname(self.path)!r}") from None
+            raise DataError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self.commit()
+        else:
+            self.discard()
+
+    def write(self, batch: Any) -> None:
+        """Write a record batch."""
+        if batch.num_rows:
+            self._guarded(lambda: self._sink.write(batch))
+            self.rows += batch.num_rows
+            if self.live:
+                self._guarded(self._stream.flush)
+
+    def write_lines(self, lines: Sequence[str]) -> None:
+        """Write ready JSON lines (only in a JSON Lines output)."""
+        if lines:
+            self._guarded(lambda: self._stream.write(("\n".join(lines) + "\n").encode()))
+            self.rows += len(lines)
+            if self.live:
+                self._guarded(self._stream.flush)
+
+    def prepare(self) -> None:
+        """Finish the file under its temporary name, so that only the renaming is left (for several outputs)."""
+        if not self._prepared:
+            self._guarded(self._finish)
+            self._prepared = True
+
+    def commit(self) -> None:
+        """Finish the file and put it in place."""
+        try:
+            self.prepare()
+            if self._temporary is not None:
+                os.replace(self._temporary, self._target)
+                self._temporary = None
+                _sync_folder(os.path.dirname(self._target))
+        except BaseException:
+            self.discard()
+            raise
+
+    def _finish(self) -> None:
+        self._sink.close()
+        if self._stream is not self._raw:
+            self._stream.close()
+        if self.path == "-":
+            self._raw.flush()
+            return
+        self._raw.flush()
+        if self._temporary is not None:
+            os.fsync(self._raw.fileno())
+        self._raw.close()
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        abandon = getattr(self._sink, "abandon", None)
+        if abandon is not None:
+            abandon()
+        if self.path != "-":
+            with contextlib.suppress(Exception):
+                self._raw.close()
+        if self._temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._temporary)
+            self._temporary = None
+
+    def _guarded(self, action: Callable[[], Any]) -> None:
+        try:
+            action()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise BrokenPipeError from None
+            raise DataError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+
+
+def _sync_folder(folder: str) -> None:
+    """The new name must be on the disk too."""
+    with contextlib.suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def open_writer(path: str, schema: Any, form: str | None = None, *, stdout: Any = None) -> Writer:
+    """A writer for a file, by its ending or the given format; ``-`` is the standard output (JSON Lines)."""
+    if path != "-" and os.path.isdir(path):
+        raise DataError(f"{path}: is a folder: expected the name of a file to write")
+    found, packed = format_of(path, form, option="--out-format")
+    if path == "-" and found == "parquet":
+        raise DataError("standard output: Parquet cannot be written to a pipe: give a file, or use arrow")
+    return Writer(path, found, schema, packed=packed, stdout=stdout)
+
+
+# ------------------------------------------------------------------ one sink for each format
+
+
+class _ParquetSink:
+    """Rows are gathered, so that a selective pipeline does not make thousands of tiny row groups."""
+
+    def __init__(self, stream: Any, schema: Any) -> None:
+        import pyarrow.parquet as parquet
+
+        self._writer = parquet.ParquetWriter(stream, schema)
+        self._waiting: list[Any] = []
+        self._rows = 0
+
+    def write(self, batch: Any) -> None:
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        if self._rows >= _ROW_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting))
+        self._waiting, self._rows = [], 0
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+    def abandon(self) -> None:
+        self._writer.is_open = False  # else it tries to finish the file when it is collected
+
+
+class _ArrowSink:
+    def __init__(self, stream: Any, schema: Any) -> None:
+        # A file has an index at its end; a pipe can only take a stream.
+        whole = getattr(stream, "name", None) not in (1, "<stdout>") and stream.seekable()
+        self._writer = (pa.ipc.new_file if whole else pa.ipc.new_stream)(stream, schema)
+        self.write = self._writer.write_batch
+        self.close = self._writer.close
+
+
+class _CsvSink:
+    def __init__(self, stream: Any, schema: Any, delimiter: str = ",") -> None:
+        import pyarrow.csv as arrow_csv
+
+        self._stream = stream
+        stream.write(delimiter.join(_csv_name(n, delimiter) for n in schema.names).encode() + b"\n")
+        self._options = arrow_csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style="needed")
+        self._write = arrow_csv.write_csv
+
+    def write(self, batch: Any) -> None:
+        buffer = pa.BufferOutputStream()
+        self._write(batch, buffer, self._options)
+        self._stream.write(buffer.getvalue())
+
+    def close(self) -> None:
+        pass
+
+
+def _csv_name(name: str, delimiter: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if any(c in name for c in (delimiter, '"', "\n")) else name
+
+
+class _JsonSink:
+    def __init__(self, stream: Any, schema: Any) -> None:
+        self._stream = stream
+        self._form = "{" + ", ".join(json.dumps(n).replace("%", "%%") + ": %s" for n in schema.names) + "}\n"
+
+    def write(self, batch: Any) -> None:
+        columns = [json_texts(column) for column in batch.columns]
+        form = self._form
+        self._stream.write("".join([form % row for row in zip(*columns, strict=True)]).encode())
+
+    def close(self) -> None:
+        pass
+
+
+_SINKS: dict[str, Callable[[Any, Any], Any]] = {
+    "parquet": _ParquetSink,
+    "arrow": _ArrowSink,
+    "csv": _CsvSink,
+    "tsv": lambda stream, schema: _CsvSink(stream, schema, "\t"),
+    "jsonl": _JsonSink,
+}
+
+
+def json_texts(column: Any) -> list[str]:
+    """An Arrow column as JSON texts.
+
+    JSON has no infinity and no NaN: an infinity is written as ``1e999``, which readers take as one, a NaN as null.
+
+    >>> json_texts(pa.array([1.5, float("inf")])), json_texts(pa.array(["a", 'b"']))
+    (['1.5', '1e999'], ['"a"', '"b\\\\""'])
+    """
+    values = column.to_pylist()
+    if pa.types.is_integer(column.type):
+        return [str(v) for v in values]
+    if pa.types.is_boolean(column.type):
+        return ["true" if v else "false" for v in values]
+    if pa.types.is_floating(column.type):
+        if np.isfinite(column.to_numpy(zero_copy_only=False)).all():
+            return [repr(v) for v in values]
+        return [repr(v) if math.isfinite(v) else "null" if v != v else "1e999" if v > 0 else "-1e999" for v in values]
+    return [json.dumps(v, ensure_ascii=False) for v in values]

@@ -1,0 +1,62 @@
+"""How the pictures look: sizes, families of processors and the style sheet, light and dark."""
+
+from __future__ import annotations
+
+__all__ = ["BOX", "CHAR", "FAMILY", "STYLE"]
+
+BOX = 58.0  # the side of a processor's box
+CHAR = 6.3  # the width of a character of the small text
+
+#: Processors of one colour: without memory, with memory, and those that only route events.
+FAMILY = {
+    "source": "edge",
+    "output": "edge",
+    "map": "plain",
+    "filter": "plain",
+    "filter_by": "plain",
+    "apply": "plain",
+    "cumulate": "state",
+    "decimate": "state",
+    "trim": "state",
+    "task": "state",
+    "window": "frame",
+    "merge": "route",
+    "key_by": "route",
+}
+
+# Every selector starts with .plc, so that a picture inside a page changes nothing else on it.
+STYLE = """
+.plc{--page:#fff;--ink:#1f2933;--soft:#66727f;--pipe:#52606d;--box:#fbfcfd;--edge:#52606d;--plain:#1d5fae;\
+--state:#b4530a;--route:#18794e;--frame:#6d3fb0;--badge:#c02626;\
+font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;max-width:100%;height:auto}
+@media (prefers-color-scheme:dark){.plc{--page:#14181d;--ink:#e6eaee;--soft:#98a4b0;--pipe:#9aa7b4;--box:#1c2229;\
+--edge:#9aa7b4;--plain:#74b0f4;--state:#f0a35c;--route:#5fcf9a;--frame:#bb9af0;--badge:#ff8080}}
+.plc .plc-page{fill:var(--page)}
+.plc .plc-pipe path{fill:none;stroke:var(--pipe);stroke-width:1.6}
+.plc .plc-pipe .plc-feel{stroke:transparent;stroke-width:12;pointer-events:stroke}
+.plc .plc-pipe:hover path:not(.plc-feel){stroke-width:2.6}
+.plc .plc-fork{fill:var(--pipe)}
+.plc .plc-feed{fill:none;stroke:var(--pipe);stroke-width:1.6}
+.plc .plc-tip{fill:var(--pipe)}
+.plc .plc-queue{fill:var(--page);stroke:var(--pipe);stroke-width:1.3}
+.plc .plc-edge{color:var(--edge)}
+.plc .plc-plain{color:var(--plain)}
+.plc .plc-state{color:var(--state)}
+.plc .plc-route{color:var(--route)}
+.plc .plc-frame{color:var(--frame)}
+.plc .plc-box{fill:var(--box);stroke:currentColor;stroke-width:1.6}
+.plc .plc-frame>g>.plc-box{fill:var(--page);stroke-dasharray:none}
+.plc .plc-rule{stroke:currentColor;stroke-width:1;opacity:.45}
+.plc .plc-icon{fill:none;stroke:currentColor;stroke-width:2;stroke-linecap:round;stroke-linejoin:round}
+.plc .plc-icon .wash{fill:currentColor;stroke:none;opacity:.16}
+.plc .plc-icon .full{fill:currentColor}
+.plc .plc-icon .hole{fill:var(--box)}
+.plc .plc-icon .number{fill:currentColor;stroke:none;font-size:12px;font-weight:700}
+.plc text{font-size:10.5px;text-anchor:middle;fill:var(--ink)}
+.plc .plc-end{font-size:13px;font-weight:700}
+.plc .plc-head{font-size:12px;font-weight:700;text-anchor:start}
+.plc .plc-kind{font-weight:700}
+.plc .plc-id{fill:var(--soft);font-size:9.5px}
+.plc .plc-badge circle{fill:var(--page);stroke:var(--badge);stroke-width:1.4}
+.plc .plc-badge text{fill:var(--badge);font-weight:700}
+"""

@@ -1,0 +1,255 @@
+"""The kernel engine: keys, growth, overflow, saved states, the cache, and what cannot be compiled."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from pellucid import IntOverflow, StateError, StepError, Stream, UsageError, apply, merge, pipeline
+from pellucid.engine.columns import Batch, Strings
+from pellucid.engine.interpreter import Interpreter
+from pellucid.engine.kernel import Engine
+from pellucid.expr.types import INT, STR
+
+total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
+MODES = ["python", "numba"]
+
+
+class Sale(NamedTuple):
+    shop: str
+    amount: int
+
+
+def test_a_million_keys_that_are_small_numbers() -> None:
+    keys = np.random.default_rng(0).integers(0, 10**6, 3 * 10**6)
+    (out,) = Engine(total.graph, key=INT, mode="numba").push_batch(Batch(len(keys), [[np.ones(len(keys), np.int64)]], [], [[keys]]))
+    order = np.argsort(keys, kind="stable")
+    starts = np.r_[0, np.flatnonzero(np.diff(keys[order])) + 1]
+    counts = np.arange(len(keys)) - np.repeat(starts, np.diff(np.r_[starts, len(keys)])) + 1
+    assert (out.columns[0][order] == counts).all()
+
+
+def test_a_million_keys_all_over_the_place_in_chunks_and_saved() -> None:
+    rng = np.random.default_rng(0)
+    names = rng.integers(-(2**63), 2**63 - 1, 10**6)
+    engine = Engine(total.graph, key=INT, mode="numba")
+    ones = np.ones(len(names), np.int64)
+    engine.push_batch(Batch(len(names), [[ones]], [], [[names]]))
+    other = Engine(total.graph, key=INT, mode="numba")
+    other.load(engine.save())
+    (out,) = other.push_batch(Batch(len(names), [[ones]], [], [[names[::-1].copy()]]), positions=True)
+    assert (out.columns[0] >= 2).all()
+    assert (out.keys[0] == names[::-1]).all()  # type: ignore[index]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_keys_below_above_and_beside_the_small_ones(mode: str) -> None:
+    keys = [*range(5000), -1, 10**12, 4999, -1, 10**12, 70_000, -(2**63)]
+    p = pipeline(lambda x: x.key_by(lambda v: v).cumulate(lambda n, v: n + 1, start=0), x=int)
+    assert p.engine(mode=mode).push(keys) == [*[1] * 5002, 2, 2, 2, 1, 1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_text_keys_and_text_in_the_state(mode: str) -> None:
+    def longest(last: Sale, s: Sale) -> Sale:
+        return s if s.amount > last.amount else last
+
+    p = pipeline(lambda x: x.key_by(lambda s: s.shop).cumulate(longest, start=Sale("none", 0)), x=Sale)
+    sales = [Sale("a", 3), Sale("b", 1), Sale("a", 2), Sale("ü", 9), Sale("a", 7)]
+    engine = p.engine(mode=mode)
+    first = engine.push(sales[:3])
+    again = p.engine(mode="python")
+    again.load(engine.save())
+    assert first + again.push(sales[3:]) == [Sale("a", 3), Sale("b", 1), Sale("a", 3), Sale("ü", 9), Sale("a", 7)]
+
+
+def test_texts_are_forgotten_with_the_events_that_held_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.engine.kernel._MANY_STRINGS", 1000)
+    p = pipeline(lambda x: x.cumulate(lambda last, s: s if last == "first" else last, start="first"), x=str)
+    engine = p.engine(mode="numba")
+    for chunk in range(10):
+        texts = [f"{chunk}-{i}" for i in range(500)]
+        (out,) = engine.push_batch(Batch(500, [[Strings(np.arange(500), texts)]]))
+        assert out.events() == ["0-0"] * 500
+    assert len(engine.state.strings) < 2000
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("chunk", [1, 7, 10_000])
+def test_a_queue_grows_without_end(mode: str, chunk: int) -> None:
+    p = pipeline(lambda x: apply(lambda a, b: a + b, x.decimate(3), x), x=int)  # Figure 2a
+    engine = p.engine(mode=mode)
+    data = list(range(3000 if chunk > 1 else 300))
+    out = [e for i in range(0, len(data), chunk) for e in engine.push(data[i : i + chunk])]
+    assert out == [4 * i for i in range(len(data) // 3)]
+    assert list(engine.queues.values()) == [0, len(data) * 2 // 3]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_overflow_is_found_at_its_push(mode: str) -> None:
+    engine = total.engine(mode=mode)
+    engine.push([1] * 10)
+    with pytest.raises(IntOverflow) as error:
+        engine.push([5, 2**63 - 20, 100])
+    assert error.value.position == 12
+    assert "failed at push 12" in str(error.value)
+    assert "9223372036854775803, 100" in str(error.value)
+    with pytest.raises(StateError, match="stopped at push 12"):
+        engine.push([1])
+    with pytest.raises(StateError, match="is not saved"):
+        engine.save()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("k", [1, 2, 3, 50])
+def test_windows_of_large_numbers_fall_back_to_the_definition(mode: str, k: int) -> None:
+    """Large events, but no window overflows: the fast way must step aside and come back."""
+    rng = random.Random(k)
+    data = [rng.choice([1, -3, 2**62, -(2**62), 7]) if i % 60 == 0 else rng.randint(-9, 9) for i in range(400)]
+    for f in (lambda t, v: t + v, lambda t, v: max(t, v), lambda t, v: min(t, v), lambda t, v: t + v // 3):
+        sub = pipeline(lambda x, f=f: x.cumulate(f, start=2), x=int)
+        p = pipeline(lambda x, sub=sub: x.window(k, sub), x=int)
+        run = Interpreter(p.graph)
+        assert p.engine(mode=mode).push(data) == [e for v in data for e in run.push(x=v)["out"]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_window_overflows_where_the_definition_says(mode: str) -> None:
+    p = pipeline(lambda x: x.window(3, total), x=int)
+    data = [1, 2, 3, 2**63 - 1, 1, -5, 2]  # the prefix 3 + (2**63 - 1) of the window 2, 3, 2**63 - 1 …
+    with pytest.raises(IntOverflow) as error:
+        p.engine(mode=mode).push(data)
+    run = Interpreter(p.graph)
+    with pytest.raises(IntOverflow) as wanted:
+        for v in data:
+            run.push(x=v)
+    assert error.value.position == wanted.value.position == 3
+
+
+def test_small_inputs_do_not_wait_for_a_compiler() -> None:
+    code = "import sys; from pellucid import pipeline; p = pipeline(lambda x: x.trim(1), x=int); p([1, 2]); print('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_second_start_does_not_compile_again(tmp_path: Path) -> None:
+    code = (
+        "import time; from pellucid import pipeline; import numba, numpy, pellucid.engine.prims as p; "
+        "from numba.core import event\n"
+        "class L(event.Listener):\n"
+        "    n = 0\n"
+        "    def on_start(self, e): L.n += 1\n"
+        "    def on_end(self, e): pass\n"
+        "event.register('numba:compile', L())\n"
+        "q = pipeline(lambda x: x.map(lambda v: v * 3 + 1).cumulate(lambda t, v: t + v, start=0), x=int)\n"
+        "q.engine(mode='numba').push([1, 2]); print(L.n)"
+    )
+    env = os.environ | {"PELLUCID_CACHE": str(tmp_path / "cache")}
+    runs = [
+        int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout)
+        for _ in range(2)
+    ]
+    assert runs[0] > 0
+    assert runs[1] == 0
+
+
+def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    code = "from pellucid import pipeline; print(pipeline(lambda x: x.map(lambda v: v * 31 + 1), x=int).engine(mode='numba').push([1, 2]))"
+    env = os.environ | {"PELLUCID_CACHE": str(blocked / "cache")}
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout == "[32, 63]\n"
+
+
+def test_a_damaged_state_is_refused() -> None:
+    engine = total.engine()
+    engine.push([1, 2])
+    data = engine.save()
+    for bad in (data[:-1], data[:-3] + bytes([data[-3] ^ 1]) + data[-2:], b"PELLUCID STATE\n"):
+        with pytest.raises(StateError, match="damaged"):
+            total.engine().load(bad)
+    with pytest.raises(StateError, match="no saved state"):
+        total.engine().load(b"hello")
+
+
+def test_a_state_of_another_pipeline_is_refused_with_the_steps() -> None:
+    one = pipeline(lambda x: x.trim(2, id="cut").cumulate(lambda t, v: t + v, start=0, id="sum"), x=int)
+    two = pipeline(lambda x: x.window(2, total, id="win").cumulate(lambda t, v: t + v, start=0.5, id="sum"), x=int)
+    with pytest.raises(StateError) as error:
+        two.engine().load(one.engine().save())
+    assert str(error.value) == (
+        "the saved state is of another pipeline ('pipeline') than 'pipeline'; "
+        "steps that differ: gone: cut; new: win; changed: sum"
+    )
+
+
+def test_a_state_carries_over_to_a_changed_function_with_the_same_id() -> None:
+    before = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="sum"), x=int)
+    after = pipeline(lambda x: x.cumulate(lambda t, v: t + 2 * v, start=0, id="sum"), x=int)
+    engine = before.engine()
+    engine.push([1, 2, 3])
+    other = after.engine()
+    other.load(engine.save())
+    assert other.push([1]) == [8]
+
+
+def test_what_cannot_be_compiled_says_why() -> None:
+    p = pipeline(lambda x: x.map(lambda v: v + random.randint(0, 0), to=int, id="noise"), x=int)
+    assert p.engine().push([1, 2]) == [1, 2]
+    with pytest.raises(UsageError, match=r"step 'noise' .* a lambda calls Random\.getrandbits\(\)"):
+        p.engine(mode="numba")
+    with pytest.raises(UsageError, match="'auto', 'numba' or 'python', found 'fast'"):
+        p.engine(mode="fast")
+
+
+def test_a_task_with_any_state_at_all() -> None:
+    def unique(seen: frozenset[int], v: int) -> tuple[frozenset[int], list[int]]:
+        return seen | {v}, [] if v in seen else [v]
+
+    p = pipeline(lambda x: x.task(unique, initial=frozenset(), to=int), x=int)
+    engine = p.engine()
+    assert engine.push([1, 2, 1]) == [1, 2]
+    other = p.engine()
+    other.load(engine.save())
+    assert other.push([2, 3]) == [3]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_users_own_raise_shows_the_event_and_the_line(mode: str) -> None:
+    def positive(v: int) -> int:
+        if v < 0:
+            raise ValueError(f"{v} is negative")
+        return v
+
+    p = pipeline(lambda x: x.map(positive, id="check"), x=int)
+    with pytest.raises(StepError) as error:
+        p.engine(mode=mode).push([1, 2, -3])
+    first, second = str(error.value).splitlines()
+    assert first.startswith("step 'check' (map positive, test_kernel.py:")
+    assert first.endswith(") failed at push 2 on the event -3: ValueError: -3 is negative")
+    assert second.endswith('in positive: raise ValueError(f"{v} is negative")')
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_several_sources_and_outputs(mode: str) -> None:
+    def both(a: Stream[int], b: Stream[int]) -> tuple[Stream[int], Stream[int]]:
+        return merge(a, b), apply(lambda x, y: x * y, a, b)
+
+    p = pipeline(both, a=int, b=int)
+    assert p.engine(mode=mode).push([1, 2, 3], [10, 20]) == {"out1": [1, 10, 2, 20, 3], "out2": [10, 40]}
+    with pytest.raises(UsageError, match="wants one chunk for each source: a, b"):
+        p.engine().push([1])
+    assert p.engine(mode=mode).push(np.array([1]), np.array([2]))["out1"].tolist() == [1, 2]
+
+
+def test_strings_stay_strings() -> None:
+    p = pipeline(lambda x: x.filter(lambda s: s != "b"), x=str)
+    engine = Engine(p.graph, key=STR, mode="numba")
+    (out,) = engine.push_batch(Batch(3, [[["a", "b", "c"]]], [], [[["k", "k", "l"]]]), positions=True)
+    assert (out.events(), list(out.positions)) == (["a", "c"], [0, 2])
