@@ -139,8 +139,6 @@ class Function:
         if self.traced is None or self.task:
             return "λ"
         text = ", ".join(show(e, self._leaf_names(), 24) for e in self.traced.outputs)
-        if len(self.traced.outputs) == 1 and text.startswith("(") and _closes(text) == len(text) - 1:
-            text = text[1:-1]
         return text if len(text) <= 48 else text[:47] + "…"
 
     def _leaf_names(self) -> list[str]:
@@ -154,15 +152,6 @@ class Function:
             for name, t in zip(names, self.params, strict=False)
             for path, _ in t.leaves()
         ]
-
-
-def _closes(text: str) -> int:
-    depth = 0
-    for i, ch in enumerate(text):
-        depth += (ch == "(") - (ch == ")")
-        if depth == 0:
-            return i
-    return -1
 
 
 def _code(f: Any) -> types.CodeType | None:

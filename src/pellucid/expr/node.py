@@ -15,7 +15,7 @@ True
 >>> mul(x, const(1)) is x
 True
 >>> ite(lt(x, const(0)), const(False), const(True))
-(not (v0 < 0))
+not v0 < 0
 
 Operations (types of arguments → type of result):
 

@@ -9,58 +9,72 @@ from pellucid.expr.node import Expr
 
 __all__ = ["show"]
 
+# Python's operators with how tightly they bind.
 _INFIX = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "floordiv": "//",
-    "mod": "%",
-    "truediv": "/",
-    "band": "&",
-    "bor": "|",
-    "bxor": "^",
-    "shl": "<<",
-    "shr": ">>",
-    "eq": "==",
-    "lt": "<",
-    "le": "<=",
-    "and": "and",
-    "or": "or",
+    "or": ("or", 2),
+    "and": ("and", 3),
+    "eq": ("==", 5),
+    "lt": ("<", 5),
+    "le": ("<=", 5),
+    "bor": ("|", 6),
+    "bxor": ("^", 7),
+    "band": ("&", 8),
+    "shl": ("<<", 9),
+    "shr": (">>", 9),
+    "add": ("+", 10),
+    "sub": ("-", 10),
+    "mul": ("*", 11),
+    "floordiv": ("//", 11),
+    "mod": ("%", 11),
+    "truediv": ("/", 11),
 }
 _NAMES = {"int_of_bool": "int", "float_of_int": "float"}
+_IF, _NOT, _SIGN, _ATOM = 1, 4, 12, 20
 
 
 def show(e: Expr, names: Sequence[str] | None = None, limit: int = 400) -> str:
     """The expression in Python's own notation, its parameters by the given names.
 
-    >>> from pellucid.expr.node import add, const, var
+    >>> from pellucid.expr.node import add, const, mul, var
     >>> from pellucid.expr.types import INT
-    >>> show(add(var(0, INT), const(2)), ["total"])
-    '(total + 2)'
+    >>> show(mul(add(var(0, INT), const(2)), const(3)), ["total"])
+    '(total + 2) * 3'
     """
-    return _show(e, names, [limit], 0)
+    return _show(e, names, [limit])[0]
 
 
-_MAX_DEPTH = 100
-
-
-def _show(e: Expr, names: Sequence[str] | None, room: list[int], depth: int) -> str:
+def _show(e: Expr, names: Sequence[str] | None, room: list[int]) -> tuple[str, int]:
+    """The text, and how tightly its outermost operator binds."""
     room[0] -= 1
-    if room[0] < 0 or depth > _MAX_DEPTH:
-        return "…"
+    if room[0] < 0:
+        return "…", _ATOM
     if e.op == "var":
-        return names[e.value] if names else f"v{e.value}"
+        return (names[e.value] if names else f"v{e.value}"), _ATOM
     if e.op == "const":
-        return str(e.value) if isinstance(e.value, enum.Enum) else repr(e.value)
+        text = str(e.value) if isinstance(e.value, enum.Enum) else repr(e.value)
+        return text, (_SIGN if text.startswith("-") else _ATOM)
     if e.op == "raise":
-        return "raise"
-    parts = [_show(a, names, room, depth + 1) for a in e.args]
+        return "raise", _ATOM
+
+    def part(a: Expr, least: int) -> str:
+        text, binds = _show(a, names, room)
+        return text if binds >= least else f"({text})"
+
     if e.op in _INFIX:
-        return f"({parts[0]} {_INFIX[e.op]} {parts[1]})"
-    if e.op == "ite":
-        return f"({parts[1]} if {parts[0]} else {parts[2]})"
+        sign, binds = _INFIX[e.op]
+        if e.op in ("lt", "le") and e.args[0].op == "const":  # as people write it: v > 20
+            return f"{part(e.args[1], 6)} {'>' if e.op == 'lt' else '>='} {part(e.args[0], 6)}", binds
+        # Comparisons do not chain here, and what stands on the right of - or // needs its brackets.
+        left = binds + 1 if binds == 5 else binds
+        return f"{part(e.args[0], left)} {sign} {part(e.args[1], binds + 1)}", binds
     if e.op == "not":
-        return f"(not {parts[0]})"
+        inner = e.args[0]
+        if inner.op == "eq":
+            return f"{part(inner.args[0], 6)} != {part(inner.args[1], 6)}", 5
+        return f"not {part(inner, _NOT)}", _NOT
+    if e.op == "ite":
+        c, yes, no = e.args
+        return f"{part(yes, _IF + 1)} if {part(c, _IF + 1)} else {part(no, _IF)}", _IF
     if e.op in ("neg", "invert"):
-        return f"({'-' if e.op == 'neg' else '~'}{parts[0]})"
-    return f"{_NAMES.get(e.op, e.op)}({', '.join(parts)})"
+        return f"{'-' if e.op == 'neg' else '~'}{part(e.args[0], _SIGN)}", _SIGN
+    return f"{_NAMES.get(e.op, e.op)}({', '.join(part(a, 0) for a in e.args)})", _ATOM

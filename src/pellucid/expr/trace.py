@@ -16,7 +16,7 @@ the path where it was computed; if its result turns out to be unused there, it i
 ...     return max(total, 0)
 >>> traced = trace(grade, (INT, INT))
 >>> traced.outputs[0]
-(100 if (100 < (v0 + v1)) else (0 if ((v0 + v1) < 0) else (v0 + v1)))
+100 if v0 + v1 > 100 else 0 if v0 + v1 < 0 else v0 + v1
 """
 
 from __future__ import annotations

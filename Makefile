@@ -1,0 +1,48 @@
+# `make help` lists what can be made.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.set-up
+
+.PHONY: help setup demo test test-long lint bench clean
+
+help: ## what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## put Pellucid and its tools into .venv, with the versions of requirements.lock
+
+$(STAMP): requirements.lock pyproject.toml
+	@command -v $(PYTHON) > /dev/null || { echo "Python is missing. On Debian or Ubuntu: sudo apt-get install python3 python3-venv" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Pellucid needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
+		echo "On Debian or Ubuntu: sudo apt-get install python3.11 python3.11-venv, then: make setup PYTHON=python3.11" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { \
+		echo "Python's venv is missing. On Debian or Ubuntu: sudo apt-get install python3-venv" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+demo: $(STAMP) ## see a pipeline drawn and run
+	@$(BIN)/python examples/demo.py
+
+test: lint ## everything that must hold before a change goes in
+	$(BIN)/python -m pytest -q
+
+test-long: $(STAMP) ## the tests that take minutes or gigabytes
+	$(BIN)/python -m pytest -q -m long
+
+lint: $(STAMP) ## ruff and mypy
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m mypy
+
+bench: $(STAMP) ## measure the local engine beside its peers
+	$(BIN)/python bench/local.py
+
+clean: ## remove everything that was made
+	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests examples bench -name __pycache__ -type d -prune -exec rm -rf {} +
