@@ -1,0 +1,65 @@
+"""The README's and the docs' own lines are run."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md"])
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_examples_in_the_docs(page: Path) -> None:
+    failures, _ = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8")
+    assert failures == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_says_what_comes_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every `call   # result` in the README's Python blocks is true."""
+    space: dict[str, object] = {"__name__": "readme"}
+    checked = 0
+    for block in blocks(ROOT / "README.md", "python"):
+        exec(compile(block, "README.md", "exec"), space)
+        for line in block.splitlines():
+            match = re.match(r"^(?!print)(\S.*?\))\s+# (?:push by push: )?(\[.*\])", line)
+            if match:
+                assert eval(match[1], space) == eval(match[2])
+                checked += 1
+    printed = capsys.readouterr().out
+    assert "x ─▶ filter v % 2 == 1 ─▶ cumulate total + v ─▶ out" in printed
+    assert "failed at push 2 on the event 0: ZeroDivisionError" in printed
+    assert checked == 3
+
+
+def test_the_readme_commands_run(tmp_path: Path) -> None:
+    env = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    ran = 0
+    for block in blocks(ROOT / "README.md", "sh"):
+        for line in block.splitlines():
+            command = shlex.split(line, comments=True)
+            if command and command[0] == "pellucid":
+                subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True)
+                ran += 1
+            elif command and command[0] == "make":
+                assert re.search(rf"^{command[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert ran == 3
+    assert (tmp_path / "totals.parquet").exists() and (tmp_path / "totals.svg").exists()
