@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from pellucid import IntOverflow, StateError, StepError, Stream, UsageError, apply, merge, pipeline
+from pellucid import DataError, IntOverflow, StateError, StepError, Stream, UsageError, apply, merge, pipeline
 from pellucid.engine.columns import Batch, Strings
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel import Engine
@@ -253,3 +253,13 @@ def test_strings_stay_strings() -> None:
     engine = Engine(p.graph, key=STR, mode="numba")
     (out,) = engine.push_batch(Batch(3, [[["a", "b", "c"]]], [], [[["k", "k", "l"]]]), positions=True)
     assert (out.events(), list(out.positions)) == (["a", "c"], [0, 2])
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    engine = total.engine()
+    for bad in (np.array([1.5]), np.array([[1]]), np.array(["a"])):
+        with pytest.raises(DataError, match="expected a one-dimensional array of int"):
+            engine.push(bad)
+    with pytest.raises(DataError, match=r"event 1: NaN is no event"):
+        pipeline(lambda x: x, x=float).engine().push(np.array([1.0, np.nan]))
+    assert engine.push(np.array([1, 2], np.int32)).tolist() == [1, 3]

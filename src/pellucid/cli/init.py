@@ -38,7 +38,7 @@ ada,250
 bob,80
 """
 
-_TEST = '''\
+_TEST = """\
 from pipeline import Payment, totals
 
 
@@ -48,7 +48,7 @@ def test_refunds_do_not_count() -> None:
 
 def test_push_by_push() -> None:
     assert totals.trace([Payment("ada", -1), Payment("ada", 2)]) == [[], [2]]
-'''
+"""
 
 _README = """\
 # A pipeline

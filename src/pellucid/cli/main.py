@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
 
 import pellucid
+from pellucid.cli.signals import Interrupted, Stopped, stoppable
 from pellucid.errors import PellucidError
 
 __all__ = ["cli", "main"]
-
-
-class Terminated(BaseException):
-    """SIGTERM came: unwind, so that no half-written file stays behind."""
 
 
 class _Failure(click.ClickException):
@@ -27,29 +21,11 @@ class _Failure(click.ClickException):
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
-        self.exit_code = code
+        self.exit_code = code  # type: ignore[misc]
 
     def show(self, file: Any = None) -> None:
         text = click.style("pellucid:", fg="red", bold=True) + " " + self.message
         click.echo(text, err=True, color=False if os.environ.get("NO_COLOR") else None)
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """SIGTERM as an exception while a verb runs."""
-
-    def stop(number: int, frame: Any) -> None:
-        raise Terminated
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not in the main thread, as in some tests
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class _Verbs(click.Group):
@@ -57,7 +33,7 @@ class _Verbs(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with _signals():
+            with stoppable():
                 result = super().invoke(ctx)
                 sys.stdout.flush()
                 return result
@@ -68,9 +44,9 @@ class _Verbs(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise click.exceptions.Exit(141) from None
         except KeyboardInterrupt:
-            raise _Failure("interrupted", 130) from None
-        except Terminated:
-            raise _Failure("terminated", 143) from None
+            raise _Failure(Interrupted.word, Interrupted.code) from None
+        except Stopped as stop:
+            raise _Failure(stop.word, stop.code) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except MemoryError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.progress import Progress, count_text, rate_text
+from pellucid.cli.signals import checkpoint
 from pellucid.data.bind import nearest
 from pellucid.errors import StepError, UsageError
 
@@ -29,14 +30,20 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 
 @click.command()
 @click.argument("target", metavar="FILE[:NAME]")
-@click.option("--in", "inputs", multiple=True, metavar="[SOURCE=]FILE", help="Events to read; - is stdin (the default).")
-@click.option("--out", "outputs", multiple=True, metavar="[OUTPUT=]FILE", help="Where to write; - is stdout (the default).")
+@click.option(
+    "--in", "inputs", multiple=True, metavar="[SOURCE=]FILE", help="Events to read; - is stdin (the default)."
+)
+@click.option(
+    "--out", "outputs", multiple=True, metavar="[OUTPUT=]FILE", help="Where to write; - is stdout (the default)."
+)
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N pushes.")
 @click.option("--key", metavar="COLUMN", help="Run once for each value of this column.")
 @click.option("--value", metavar="COLUMN", help="The column that holds the events of a scalar source.")
 @click.option("--in-format", type=_FORMATS, help="Instead of the ending of the name; stdin is jsonl.")
 @click.option("--out-format", type=_FORMATS, help="Instead of the ending of the name; stdout is jsonl.")
-@click.option("--chunk", type=click.IntRange(min=1), default=1 << 17, show_default=True, metavar="N", help="Rows at a time.")
+@click.option(
+    "--chunk", type=click.IntRange(min=1), default=1 << 17, show_default=True, metavar="N", help="Rows at a time."
+)
 @click.option("--engine", type=click.Choice(["local"]), default="local", show_default=True, help="Where to run.")
 @click.option("--json", "as_json", is_flag=True, help="Put a report about the run on stdout.")
 def run(
@@ -134,18 +141,20 @@ def _run(
         with contextlib.ExitStack() as stack:
             readers = {}
             for source, path in inputs.items():
-                readers[source] = stack.enter_context(contextlib.closing(open_reader(path, in_format)))
+                readers[source] = stack.enter_context(contextlib.closing(open_reader(path, in_format, idle=checkpoint)))
             feed = Feed(graph, readers, value=value, key=key, rows=chunk, limit=limit)
             engine = Engine(graph, key=feed.key_type)
             named_key = (key, feed.key_type) if key is not None and feed.key_type is not None else None
             write = _Writing(graph, sinks, out_format, named_key, stdout, stack)
             for fed in feed:
+                checkpoint()
                 with _placed(feed, fed):
                     results = engine.push_batch(fed.batch, positions=write.needs_positions)
                 write(results)
                 report.pushes += fed.batch.count
                 progress.update(report.pushes, _share(report.pushes, limit, fed.share))
             write.prepare()
+            checkpoint()
     finally:
         progress.clear()
     report.out, report.seconds = write.counts, progress.seconds

@@ -12,7 +12,10 @@ __all__ = ["show"]
 @click.command()
 @click.argument("target", metavar="FILE[:NAME]")
 @click.option(
-    "--format", "style", type=click.Choice(["text", "mermaid", "svg", "json"]), help="How to draw  [default: text, or by --out]"
+    "--format",
+    "style",
+    type=click.Choice(["text", "mermaid", "svg", "json"]),
+    help="How to draw  [default: text, or by --out]",
 )
 @click.option("--out", metavar="FILE", default="-", help="Where to write; - is stdout (the default).")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")

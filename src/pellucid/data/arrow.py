@@ -27,6 +27,7 @@ __all__ = [
     "column_names",
     "key_type",
     "leaf_column",
+    "numpy_of",
     "output_batch",
     "output_names",
     "output_schema",
@@ -61,9 +62,7 @@ def column_at(batch: Any, path: str) -> Any:
     if path in names:
         found = batch.column(names.index(path))
     else:
-        head, rest = next(
-            (path[:i], path[i + 1 :]) for i, c in enumerate(path) if c == "." and path[:i] in names
-        )
+        head, rest = next((path[:i], path[i + 1 :]) for i, c in enumerate(path) if c == "." and path[:i] in names)
         found = _one(batch.column(names.index(head)))
         while rest:
             fields = [found.type.field(i).name for i in range(found.type.num_fields)]
@@ -109,7 +108,8 @@ def _one_mask(binding: Binding, masks: list[Mask], place: Place, count: int) -> 
     if all(m is None for m in masks):
         return None
     full = [np.ones(count, dtype=bool) if m is None else m for m in masks]
-    some, every = np.logical_or.reduce(full), np.logical_and.reduce(full)
+    some: np.ndarray[Any, Any] = np.logical_or.reduce(full)
+    every: np.ndarray[Any, Any] = np.logical_and.reduce(full)
     if (some != every).any():
         i = int(np.argmax(some != every))
         missing = next(path for path, m in zip(binding.columns, full, strict=True) if not m[i])
@@ -136,7 +136,7 @@ def leaf_column(t: Type, array: Any, *, column: str, place: Place, silent: bool 
         array = array.storage
     mask: Mask = None
     if array.null_count:
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
+        valid = numpy_of(array.is_valid())
         if not silent:
             i = int(np.argmin(valid))
             raise DataError(f"{place.at(i)}: column {column!r} is null: expected {t}; fill it or remove the row")
@@ -156,7 +156,7 @@ def leaf_column(t: Type, array: Any, *, column: str, place: Place, silent: bool 
         return _ints(array, column, place), mask
     if t == FLOAT:
         return _floats(array, mask, column, place), mask
-    return array.to_numpy(zero_copy_only=False), mask
+    return numpy_of(array), mask
 
 
 def _check_kind(t: Type, found: Any, column: str, place: Place) -> None:
@@ -185,8 +185,8 @@ def _check_kind(t: Type, found: Any, column: str, place: Place) -> None:
 
 def _ints(array: Any, column: str, place: Place) -> Any:
     if pa.types.is_boolean(array.type):
-        return array.to_numpy(zero_copy_only=False).astype(np.int64)
-    values = array.to_numpy(zero_copy_only=False)
+        return numpy_of(array).astype(np.int64)
+    values = numpy_of(array)
     if values.dtype == np.uint64 and len(values) and values.max() > 2**63 - 1:
         i = int(np.argmax(values > np.uint64(2**63 - 1)))
         raise DataError(
@@ -197,7 +197,7 @@ def _ints(array: Any, column: str, place: Place) -> Any:
 
 
 def _floats(array: Any, mask: Mask, column: str, place: Place) -> Any:
-    values = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+    values = numpy_of(array).astype(np.float64, copy=False)
     if pa.types.is_floating(array.type):
         bad = np.isnan(values)
         if mask is not None:
@@ -218,7 +218,7 @@ def _encoded(array: Any) -> tuple[Any, list[Any]]:
             array = array.cast(pa.string())
         array = array.dictionary_encode()
     indices = array.indices.fill_null(0) if array.indices.null_count else array.indices
-    return indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False), array.dictionary.to_pylist()
+    return numpy_of(indices).astype(np.int64, copy=False), array.dictionary.to_pylist()
 
 
 def _strings(array: Any, mask: Mask) -> Strings:
@@ -269,7 +269,7 @@ def key_type(found: Any, column: str, place: str) -> Type:
 
 def arrow_type(t: Type) -> Any:
     """The Arrow type of a leaf; an enum goes by its members' names."""
-    return {INT: pa.int64(), FLOAT: pa.float64(), BOOL: pa.bool_()}.get(t, pa.string())
+    return pa.int64() if t == INT else pa.float64() if t == FLOAT else pa.bool_() if t == BOOL else pa.string()
 
 
 def output_names(t: Type, name: str) -> list[str]:
@@ -306,7 +306,7 @@ def output_batch(output: Output, schema: Any, *, key: str | None = None) -> Any:
         if output.keys is None or output.key_type is None:
             raise DataError(f"the output {output.name!r} has no key, so there is no column {key!r} to write")
         arrays.insert(0, array_of(output.key_type, output.keys[0]))
-    return pa.record_batch(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def array_of(t: Type, column: Column) -> Any:
@@ -316,11 +316,52 @@ def array_of(t: Type, column: Column) -> Any:
         if len(values) > len(codes):  # an engine's column may come with every text it ever saw
             used, codes = np.unique(codes, return_inverse=True)
             values = [values[c] for c in used.tolist()]
-        return pc.take(pa.array(list(values), pa.string()), pa.array(codes))
+        return pc.take(_texts(values), _numbers(codes, np.int64))
     if isinstance(t, EnumType):
         if isinstance(column, list):
-            return pa.array([m.name for m in column], pa.string())
-        return pc.take(pa.array([m.name for m in t.members], pa.string()), pa.array(column))
-    if isinstance(column, list):
-        return pa.array(column, arrow_type(t))
-    return pa.array(np.ascontiguousarray(column), arrow_type(t))
+            return _texts([m.name for m in column])
+        return pc.take(_texts([m.name for m in t.members]), _numbers(column, np.int64))
+    if t == STR:
+        return _texts(column)
+    if t == BOOL:
+        bits = np.packbits(np.asarray(column, dtype=bool), bitorder="little")
+        return pa.Array.from_buffers(pa.bool_(), len(column), [None, pa.py_buffer(bits)])
+    return _numbers(column, np.float64 if t == FLOAT else np.int64)
+
+
+# Not pa.array and not to_numpy: they import pandas, where there is one, which takes longer than most runs.
+
+
+def numpy_of(array: Any) -> Any:
+    """An Arrow array of numbers or truth values without nulls as a NumPy array; numbers are not copied.
+
+    >>> numpy_of(pa.array([1, 2, 3]).slice(1)), numpy_of(pa.array([True, False]))
+    (array([2, 3]), array([ True, False]))
+    """
+    count, offset, data = len(array), array.offset, array.buffers()[1]
+    if pa.types.is_boolean(array.type):
+        if not count or data is None:
+            return np.zeros(count, dtype=bool)
+        bits = np.frombuffer(data, dtype=np.uint8, count=(offset + count + 7) // 8)
+        return np.unpackbits(bits, bitorder="little")[offset : offset + count].astype(bool)
+    kind = np.dtype(_KINDS.get(str(array.type), str(array.type)))
+    if not count or data is None:
+        return np.zeros(count, dtype=kind)
+    return np.frombuffer(data, dtype=kind, count=offset + count)[offset:]
+
+
+_KINDS = {"halffloat": "float16", "float": "float32", "double": "float64"}
+
+
+def _numbers(column: Any, kind: Any) -> Any:
+    values = np.ascontiguousarray(column, dtype=kind)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
+def _texts(values: Any) -> Any:
+    encoded = [v.encode() for v in values]
+    ends = np.zeros(len(encoded) + 1, dtype=np.int64)
+    np.cumsum([len(v) for v in encoded], out=ends[1:])
+    offsets = pa.py_buffer(ends)
+    data = pa.py_buffer(b"".join(encoded))
+    return pa.Array.from_buffers(pa.large_string(), len(encoded), [None, offsets, data]).cast(pa.string())

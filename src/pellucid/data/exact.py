@@ -17,10 +17,19 @@ from pellucid.data.bind import Place, shorten
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type, fits_int
 
-__all__ = ["csv_columns", "csv_lines", "csv_rows", "json_columns", "json_lines", "json_path"]
+__all__ = ["csv_columns", "csv_lines", "csv_rows", "json_columns", "json_lines", "json_path", "json_value"]
 
 _INT = re.compile(r"[+-]?\d+")
-_BOOLS = {"true": True, "True": True, "TRUE": True, "1": True, "false": False, "False": False, "FALSE": False, "0": False}
+_BOOLS = {
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "1": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+    "0": False,
+}
 CUT = "the file ends in the middle of it and seems cut off"
 
 
@@ -48,7 +57,13 @@ def csv_lines(data: bytes, delimiter: str, row: int) -> int:
 
 
 def csv_columns(
-    data: bytes, delimiter: str, header: Sequence[str], wanted: Mapping[str, Type], place: Place, last: bool, silent: bool
+    data: bytes,
+    delimiter: str,
+    header: Sequence[str],
+    wanted: Mapping[str, Type],
+    place: Place,
+    last: bool,
+    silent: bool,
 ) -> dict[str, list[Any]]:
     """The wanted columns of a block, or the error of its first bad value."""
     where = {name: header.index(name) for name in wanted}
@@ -56,10 +71,14 @@ def csv_columns(
     rows = list(csv_rows(data, delimiter))
     for i, (_, row) in enumerate(rows):
         if len(row) != len(header):
-            text = f"{place.at(i)}: {len(row)} field{'s' * (len(row) != 1)}, expected {len(header)} ({', '.join(header)})"
+            text = (
+                f"{place.at(i)}: {len(row)} field{'s' * (len(row) != 1)}, expected {len(header)} ({', '.join(header)})"
+            )
             if last and i == len(rows) - 1 and not data.endswith(b"\n"):
                 raise DataError(f"{text}: {CUT}")
-            more = "put a text that holds a comma in quotes" if len(row) > len(header) else "complete the row or remove it"
+            more = (
+                "put a text that holds a comma in quotes" if len(row) > len(header) else "complete the row or remove it"
+            )
             raise DataError(f"{text}: {more}")
         for name, t in wanted.items():
             text = row[where[name]]
@@ -128,7 +147,7 @@ def json_columns(
     lines = list(json_lines(data))
     for i, (_, line) in enumerate(lines):
         cut = last and i == len(lines) - 1 and not data.endswith(b"\n")
-        value = _json_value(line, place, i, cut)
+        value = json_value(line, place, i, cut)
         if bare is None and not isinstance(value, dict):
             raise DataError(f"{place.at(i)}: expected an object such as {{{_example(wanted)}}}, found {shorten(value)}")
         for name, t in wanted.items():
@@ -144,7 +163,8 @@ def json_columns(
     return out
 
 
-def _json_value(line: bytes, place: Place, i: int, cut: bool) -> Any:
+def json_value(line: bytes, place: Place, i: int, cut: bool) -> Any:
+    """The value on a line, or the error of its row."""
     try:
         return json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -61,7 +60,9 @@ class Feed:
         self.sources = source_types(graph)
         self.key_type: Type | None = None
         if value is not None and len(self.sources) > 1:
-            raise UsageError(f"{graph.name} has several sources ({', '.join(self.sources)}): --value goes with one only")
+            raise UsageError(
+                f"{graph.name} has several sources ({', '.join(self.sources)}): --value goes with one only"
+            )
         self.wide = None in readers and len(self.sources) > 1
         if None in readers and not self.wide:
             readers = {next(iter(self.sources)): readers[None]}
@@ -77,7 +78,10 @@ class Feed:
                 reader = readers[source]
                 names, at = reader.names, value
                 if getattr(reader, "blank", False):  # no line, so no names: no events
-                    names = [*([value] if value else [path or source for path, _ in t.leaves()]), *([key] if key else [])]
+                    names = [
+                        *([value] if value else [path or source for path, _ in t.leaves()]),
+                        *([key] if key else []),
+                    ]
                 if at is None and getattr(reader, "bare", False):
                     at = reader.names[0] if t.width == 1 else None
                 self._lanes.append((reader, [bind(source, t, names, place=reader.name, value=at, key=key)]))
@@ -210,5 +214,4 @@ def _blank(t: Type, count: int) -> Column:
     """A column for rows that are no events."""
     if t == STR:
         return Strings(np.zeros(count, dtype=np.int64), [""])
-    dtype: Any = {FLOAT: np.float64, BOOL: np.bool_}.get(t, np.int64)
-    return np.zeros(count, dtype=dtype)
+    return np.zeros(count, dtype=np.float64 if t == FLOAT else np.bool_ if t == BOOL else np.int64)

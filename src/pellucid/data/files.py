@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import select
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
@@ -79,13 +80,18 @@ def format_of(path: str, given: str | None = None, *, option: str = "--in-format
     return found, packed
 
 
-def open_reader(path: str, form: str | None = None, *, stdin: Any = None) -> Reader:
-    """Open an input for reading in chunks; ``-`` is the standard input."""
+def open_reader(
+    path: str, form: str | None = None, *, stdin: Any = None, idle: Callable[[], None] | None = None
+) -> Reader:
+    """Open an input for reading in chunks; ``-`` is the standard input.
+
+    ``idle`` is called a few times a second while a pipe has nothing to give.
+    """
     if path != "-" and (os.path.isdir(path) or not os.path.exists(path)):
         _checked_size(path)  # says which, before anything about formats
     kind, packed = format_of(path, form)
     if path == "-":
-        return _open_pipe(stdin if stdin is not None else sys.stdin.buffer, kind)
+        return _open_pipe(stdin if stdin is not None else sys.stdin.buffer, kind, idle)
     size = _checked_size(path)
     if kind == "parquet":
         return _ParquetReader(path)
@@ -110,15 +116,17 @@ def _text(name: str, kind: str, pieces: Any, size: int, close: Callable[[], None
     return CsvReader(name, pieces, size, close, "\t" if kind == "tsv" else ",")
 
 
-def _open_pipe(stream: Any, kind: str) -> Reader:
+def _open_pipe(stream: Any, kind: str, idle: Callable[[], None] | None) -> Reader:
     name = "standard input"
     if kind == "parquet":
-        raise DataError(f"{name}: Parquet cannot be read from a pipe, as its index is at the end: give a file, or use arrow")
+        raise DataError(
+            f"{name}: Parquet cannot be read from a pipe, as its index is at the end: give a file, or use arrow"
+        )
     if kind == "arrow":
         return _ArrowReader(name, stream, 0)
     try:
         stream.fileno()
-        pipe = _Pipe(stream)
+        pipe = _Pipe(stream, idle)
     except (OSError, AttributeError):
         pipe = stream  # not a real file, as in a test
     return _text(name, kind, blocks(pipe, name, quotes=kind != "jsonl"), 0)
@@ -129,14 +137,17 @@ class _Pipe:
 
     pellucid_pipe = True
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, idle: Callable[[], None] | None) -> None:
         # Unbuffered, since select sees only what no buffer has taken yet.
         self._fd = stream.fileno()
+        self._idle = idle
 
     def fileno(self) -> int:
         return int(self._fd)
 
     def read1(self, size: int) -> bytes:
+        while self._idle is not None and not select.select([self._fd], [], [], 0.2)[0]:
+            self._idle()
         return os.read(self._fd, size)
 
 
@@ -246,7 +257,9 @@ class _ArrowReader:
 
     def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
         if self._file:  # only the wanted columns are read from the disk
-            heads = [i for i, n in enumerate(self._schema.names) if any(w == n or w.startswith(n + ".") for w in wanted)]
+            heads = [
+                i for i, n in enumerate(self._schema.names) if any(w == n or w.startswith(n + ".") for w in wanted)
+            ]
             self._reader = self._open(pa.ipc.IpcReadOptions(included_fields=heads))
         first = 0
         for number, batch in enumerate(self._batches()):

@@ -44,7 +44,9 @@ def read_wide(graph: str, sources: Mapping[str, Type], data: Any) -> list[Given]
 
     from pellucid.data.arrow import column_names, source_columns
 
-    table = data if isinstance(data, (pa.Table, pa.RecordBatch)) else _arrow_table("DataFrame", "", data, nan_is_null=True)
+    table = (
+        data if isinstance(data, (pa.Table, pa.RecordBatch)) else _arrow_table("DataFrame", "", data, nan_is_null=True)
+    )
     names = column_names(table.schema)
     place = Place(graph, lambda i: f"position {i:,}")
     out = []
@@ -104,7 +106,7 @@ def _numpy_leaf(t: Type, data: Any, path: str, place: Place) -> Column:
     """One array as a leaf column, if nothing is lost by it."""
     kind = data.dtype.kind
     field = f"field {path!r}: " if path else ""
-    if kind in "SUT" and (t == STR or isinstance(t, EnumType)) or isinstance(t, EnumType):
+    if (kind in "SUT" and (t == STR or isinstance(t, EnumType))) or isinstance(t, EnumType):
         return _coded(t, data, field, place)
     fits = {"int": "iub", "float": "iubf", "bool": "b", "str": ""}[str(t)]
     if kind not in fits:
@@ -178,7 +180,8 @@ def numpy_type(t: Type) -> Any:
         return np.dtype([(name, numpy_type(inner)) for name, inner in t.fields])
     if isinstance(t, TupleType):
         return np.dtype([(str(i), numpy_type(inner)) for i, inner in enumerate(t.items)])
-    return np.dtype({INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}.get(t, np.object_))
+    kinds: dict[Type, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
+    return np.dtype(kinds.get(t, np.object_))
 
 
 def _plain(t: Type, column: Column) -> Any:

@@ -20,7 +20,7 @@ from pellucid.graph.model import Graph
 
 __all__ = ["run_in_memory", "trace_in_memory"]
 
-_EXACT = {INT: int, FLOAT: float, BOOL: bool, STR: str}
+_EXACT: dict[Type, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str}
 
 
 @dataclass
@@ -103,7 +103,9 @@ def kind_of(data: Any, who: str = "the input") -> str:
             f"found {type(data).__name__} {_short(data)}"
         )
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "to_arrow"):
-        raise DataError(f"{who}: cannot read a {type(data).__module__}.{type(data).__name__}: call its to_arrow() first")
+        raise DataError(
+            f"{who}: cannot read a {type(data).__module__}.{type(data).__name__}: call its to_arrow() first"
+        )
     return "list"
 
 
@@ -111,7 +113,12 @@ def _by_source(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any]) ->
     """Each source's data; one table for several sources goes under the name of each."""
     sources = [graph.nodes[i].id for i in graph.sources]
     listing = ", ".join(sources)
-    if len(data) == 1 and not named and len(sources) > 1 and kind_of(data[0], graph.name) in ("DataFrame", "Table", "RecordBatch"):
+    if (
+        len(data) == 1
+        and not named
+        and len(sources) > 1
+        and kind_of(data[0], graph.name) in ("DataFrame", "Table", "RecordBatch")
+    ):
         return {"": data[0]}
     if len(data) > len(sources):
         raise UsageError(f"{graph.name} has {len(sources)} source(s) ({listing}), found {len(data)} inputs")
@@ -244,7 +251,7 @@ def _in_range(t: Type, values: list[Any]) -> bool:
     if not values or t in (BOOL, STR):
         return True
     if t == INT:
-        return bool(-(2**63) <= min(values) and max(values) < 2**63)
+        return bool(min(values) >= -(2**63) and max(values) < 2**63)
     return not any(map(math.isnan, values))
 
 

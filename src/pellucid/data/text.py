@@ -6,8 +6,8 @@ compressed file is read the same way.  Arrow's parser does the work; where it re
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import io
 import json
 import select
 import zlib
@@ -61,6 +61,7 @@ def blocks(
 ) -> Iterator[Block]:
     """Cut a byte stream into blocks of whole lines (with ``quotes``: not inside a quoted CSV value).
 
+    >>> import io
     >>> [b.data for b in blocks(io.BytesIO(b"1\\n2\\n3"), "x", size=3)]
     [b'1\\n', b'2\\n', b'3']
     """
@@ -150,9 +151,7 @@ class _TextReader:
         yield from self._pieces
 
     def _place(self, block: Block, first: int) -> Place:
-        return Place(
-            self.name, lambda i: f"row {first + i + 1:,} (line {block.lines + self._line(block, i) + 1:,})"
-        )
+        return Place(self.name, lambda i: f"row {first + i + 1:,} (line {block.lines + self._line(block, i) + 1:,})")
 
     def _line(self, block: Block, row: int) -> int:
         raise NotImplementedError
@@ -203,10 +202,8 @@ class CsvReader(_TextReader):
         """The Arrow type that the first rows of a column suggest: int64, bool or string."""
         found = pa.string()
         if self._first is not None and self._first.data.strip():
-            try:
+            with contextlib.suppress(pa.ArrowInvalid):  # reading for real will say what is wrong, with its row
                 found = self._parse(self._first.data, {}, [column], silent=False).schema.field(column).type
-            except pa.ArrowInvalid:
-                pass  # reading for real will say what is wrong, with its row
         return found if pa.types.is_integer(found) or pa.types.is_boolean(found) else pa.string()
 
     def _line(self, block: Block, row: int) -> int:
@@ -230,14 +227,14 @@ class CsvReader(_TextReader):
         types = {name: arrow_type(t) for name, t in wanted.items()}
         try:
             table = self._parse(block.data, types, list(wanted), silent)
-            return pa.record_batch([_whole(table.column(n), types[n]) for n in wanted], names=list(wanted))
+            return pa.RecordBatch.from_arrays([_whole(table.column(n), types[n]) for n in wanted], names=list(wanted))
         except (pa.ArrowInvalid, pa.ArrowCapacityError, UnicodeDecodeError):
             pass
         try:
             found = exact.csv_columns(block.data, self.delimiter, self.names, wanted, place, block.last, silent)
         except csv.Error as error:
             raise DataError(f"{self.name}: after line {block.lines:,}: not a CSV file ({error})") from None
-        return pa.record_batch([pa.array(found[n], types[n]) for n in wanted], names=list(wanted))
+        return pa.RecordBatch.from_arrays([pa.array(found[n], types[n]) for n in wanted], names=list(wanted))
 
 
 def _nth_line(data: bytes, n: int) -> int:
@@ -248,17 +245,16 @@ def _nth_line(data: bytes, n: int) -> int:
 
 
 def _whole(column: Any, t: Any) -> Any:
-    return pa.concat_arrays(column.chunks) if column.num_chunks != 1 and column.num_chunks else (
-        column.chunk(0) if column.num_chunks else pa.array([], t)
-    )
+    """A chunked column as one array."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], t)
 
 
 class JsonLinesReader(_TextReader):
     """JSON Lines: an object on each line, or, for one scalar source, the value itself."""
 
-    def __init__(
-        self, name: str, pieces: Iterator[Block], total: int, close: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, name: str, pieces: Iterator[Block], total: int, close: Callable[[], None] | None = None) -> None:
         super().__init__(name, pieces, total, close)
         self.bare, self.blank = False, True
         self._sample: list[dict[str, Any]] = []
@@ -268,7 +264,7 @@ class JsonLinesReader(_TextReader):
         for i, (_, line) in enumerate(exact.json_lines(self._first.data)):
             if i >= 1000:
                 break
-            if i == 0 and line.strip() in (b"[", b"[{") or (i == 0 and line.lstrip().startswith(b"[")):
+            if i == 0 and line.lstrip().startswith(b"["):
                 raise DataError(
                     f"{name}: is one JSON array: expected a JSON value on each line; convert it, for example with jq -c '.[]'"
                 )
@@ -276,7 +272,7 @@ class JsonLinesReader(_TextReader):
                 self.bare = True
                 break
             if i == 0:
-                value = exact._json_value(line, place, 0, self._first.last and not self._first.data.endswith(b"\n"))
+                value = exact.json_value(line, place, 0, self._first.last and not self._first.data.endswith(b"\n"))
             else:
                 try:
                     value = json.loads(line)
@@ -333,7 +329,9 @@ class JsonLinesReader(_TextReader):
             return table.combine_chunks().to_batches()[0]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, IndexError):
             found = exact.json_columns(block.data, wanted, place, block.last, bare)
-        return pa.record_batch([pa.array(found[n], arrow_type(t)) for n, t in wanted.items()], names=list(wanted))
+        return pa.RecordBatch.from_arrays(
+            [pa.array(found[n], arrow_type(t)) for n, t in wanted.items()], names=list(wanted)
+        )
 
 
 def _paths(value: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -351,5 +349,3 @@ def _struct(tree: dict[str, Any]) -> Any:
 
 def _struct_type(tree: dict[str, Any]) -> Any:
     return pa.struct([(n, _struct_type(t) if isinstance(t, dict) else t) for n, t in tree.items()])
-
-

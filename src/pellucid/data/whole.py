@@ -16,7 +16,9 @@ def write_whole(path: str, text: str) -> None:
     special = os.path.exists(target) and not os.path.isfile(target)
     if os.path.isdir(target):
         raise DataError(f"{path}: is a folder: expected the name of a file to write")
-    temporary = target if special else os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{os.getpid()}.part")
+    temporary = (
+        target if special else os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{os.getpid()}.part")
+    )
     try:
         with open(temporary, "w", encoding="utf-8") as file:
             file.write(text)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pellucid.data.arrow import numpy_of
 from pellucid.data.files import format_of
 from pellucid.errors import DataError
 
@@ -62,7 +63,9 @@ class Writer:
         self.live = path == "-" or _special(path)  # somebody may be reading: do not hold lines back
         try:
             self._raw = self._open(stdout)
-            self._stream: Any = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=5, mtime=0) if packed else self._raw
+            self._stream: Any = (
+                gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=5, mtime=0) if packed else self._raw
+            )
             self._sink = _SINKS[form](self._stream, schema)
         except DataError:
             raise
@@ -81,11 +84,15 @@ class Writer:
             # open honours the umask, as a file made by hand would
             return open(self._temporary, "xb")
         except FileExistsError:
-            raise DataError(f"{self._temporary}: is in the way: another run may be writing here; else remove it") from None
+            raise DataError(
+                f"{self._temporary}: is in the way: another run may be writing here; else remove it"
+            ) from None
         except OSError as error:
             self._temporary = None
             if not os.path.isdir(folder):
-                raise DataError(f"{self.path}: cannot be written: there is no folder {os.path.dirname(self.path)!r}") from None
+                raise DataError(
+                    f"{self.path}: cannot be written: there is no folder {os.path.dirname(self.path)!r}"
+                ) from None
             raise DataError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 
     def __enter__(self) -> Writer:
@@ -287,7 +294,7 @@ def json_texts(column: Any) -> list[str]:
     if pa.types.is_boolean(column.type):
         return ["true" if v else "false" for v in values]
     if pa.types.is_floating(column.type):
-        if np.isfinite(column.to_numpy(zero_copy_only=False)).all():
+        if np.isfinite(numpy_of(column)).all():
             return [repr(v) for v in values]
         return [repr(v) if math.isfinite(v) else "null" if v != v else "1e999" if v > 0 else "-1e999" for v in values]
     return [json.dumps(v, ensure_ascii=False) for v in values]

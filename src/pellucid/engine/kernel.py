@@ -25,7 +25,7 @@ from pellucid.engine.state import State
 from pellucid.errors import DataError, StateError, StepError, UsageError
 from pellucid.expr.codegen import OVERFLOW, TooDeep
 from pellucid.expr.evaluate import Overflow64
-from pellucid.expr.types import BOOL, FLOAT, STR, EnumType, Type, conform
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform
 from pellucid.graph.model import Graph, Node
 
 __all__ = ["COMPILE_FROM", "Engine"]
@@ -94,8 +94,8 @@ class Engine:
         for name in names:
             t = self.graph[name].type
             events = given[name]
-            if type(events).__module__ == "numpy" and t.width == 1:
-                columns.append([events])
+            if type(events).__module__ == "numpy" and t in (BOOL, INT, FLOAT):
+                columns.append([_checked(name, t, events)])
             else:
                 columns.append(columns_of(t, _conformed(name, t, list(events), self.pushed)))
             counts.append(len(columns[-1][0]))
@@ -435,6 +435,18 @@ def _conformed(name: str, t: Type, events: list[Any], offset: int) -> list[Any]:
         except ValueError as error:
             raise DataError(f"source {name!r}, event {offset + i:,}: {error}") from None
     return out
+
+
+def _checked(name: str, t: Type, array: Any) -> Any:
+    """An array whose numbers fit the source's type; nothing is cut off in silence."""
+    import numpy as np
+
+    kind = np.dtype({"bool": np.bool_, "int": np.int64, "float": np.float64}[str(t)])
+    if array.ndim != 1 or not (array.dtype == kind or (t != BOOL and np.can_cast(array.dtype, kind, "safe"))):
+        raise DataError(f"source {name!r}: expected a one-dimensional array of {t}, found {array.ndim} dimension(s) of {array.dtype}")
+    if t == FLOAT and np.isnan(array).any():
+        raise DataError(f"source {name!r}, event {int(np.isnan(array).argmax()):,}: NaN is no event; leave it out")
+    return array
 
 
 def _array(column: Any) -> Any:

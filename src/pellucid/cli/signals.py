@@ -1,0 +1,67 @@
+"""An interrupt or a SIGTERM, told apart and never lost.
+
+A signal becomes an exception, so that files are cleaned up on the way out.  Libraries may swallow an exception that
+comes at the wrong moment (an optional import in a ``try``, for one), so the wish is also kept: ``checkpoint`` asks
+whether there is one.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["Interrupted", "Stopped", "Terminated", "checkpoint", "stoppable"]
+
+
+class Stopped(BaseException):
+    """A signal wants the program to end."""
+
+    code = 0
+    word = ""
+
+
+class Interrupted(Stopped):
+    """SIGINT: Ctrl-C."""
+
+    code, word = 130, "interrupted"
+
+
+class Terminated(Stopped):
+    """SIGTERM: an orderly end."""
+
+    code, word = 143, "terminated"
+
+
+_wish: list[type[Stopped]] = []
+
+
+def checkpoint() -> None:
+    """Stop here if a signal came and was not obeyed."""
+    if _wish:
+        raise _wish[0]
+
+
+def _handler(number: int, frame: Any) -> None:
+    again = bool(_wish)
+    _wish.append(Terminated if number == signal.SIGTERM else Interrupted)
+    if not again:  # a second Ctrl-C must not disturb the cleaning up
+        raise _wish[0]
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Signals become exceptions inside."""
+    _wish.clear()
+    try:
+        before = {number: signal.signal(number, _handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        _wish.clear()

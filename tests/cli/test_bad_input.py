@@ -1,0 +1,300 @@
+"""Every kind of bad input: one clear message, exit 2, no output file left behind.  The texts are pinned."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as parquet
+import pytest
+from click.testing import Result
+
+Command = Callable[..., Result]
+
+FIX = "; correct the value or remove the row"
+CUT = "the file ends in the middle of it and seems cut off"
+
+CSV = [
+    (
+        "total",
+        "y,z\n1,2\n",
+        "no column 'x' for the source 'x' (int): its columns are y, z; rename one, or name it with --value",
+    ),
+    ("total", "X,z\n1,2\n", "no column 'x' for the source 'x' (int): its columns are X, z; did you mean 'X'?"),
+    (
+        "total",
+        "x;z\n1;2\n",
+        "its header is one column 'x;z': its fields must be parted by commas (or by tabs, with --in-format tsv)",
+    ),
+    ("total", "x,z\n1,2\n\nabc,4\n", f"row 2 (line 4): column 'x': expected int, found 'abc'{FIX}"),
+    ("total", "x,z\n1,2\n1.5,4\n", f"row 2 (line 3): column 'x': expected int, found '1.5'{FIX}"),
+    ("total", "x,z\n1,2\n,4\n", "row 2 (line 3): column 'x' is null: expected int; fill it or remove the row"),
+    ("total", "x,z\n1,2\n3", f"row 2 (line 3): 1 field, expected 2 (x, z): {CUT}"),
+    ("total", "x,z\n1,2\n3\n4,5\n", "row 2 (line 3): 1 field, expected 2 (x, z): complete the row or remove it"),
+    ("total", "x,z\n1,2,3\n", "row 1 (line 2): 3 fields, expected 2 (x, z): put a text that holds a comma in quotes"),
+    (
+        "total",
+        "x\n99999999999999999999\n",
+        "row 1 (line 2): column 'x': 99999999999999999999 does not fit in 64 bits: make the source float or str",
+    ),
+    ("total", "", "is empty (0 bytes): expected a header line with the columns' names"),
+    ("total", "\n\n", "is empty: expected a header line with the columns' names"),
+    ("total", "x,x\n1,2\n", "two columns are called 'x': rename one"),
+    (
+        "total",
+        '\ufeffx,"q\nz"\r\n1,"a\nb"\r\n2,c\r\nq,d\r\n',
+        f"row 3 (line 6): column 'x': expected int, found 'q'{FIX}",
+    ),
+    (
+        "halves",
+        "x\n1\nnan\n",
+        "row 2 (line 3): column 'x' is NaN: NaN is no event, as it equals nothing, not even itself; "
+        "replace it or remove the row",
+    ),
+    ("halves", "x\n1\n1_0\n", f"row 2 (line 3): column 'x': expected float, found '1_0'{FIX}"),
+    (
+        "words",
+        b"w\nab\n\xff\xfe\n",
+        "row 2 (line 3): column 'w': the text b'\\xff\\xfe' is not UTF-8: convert the file, for example with iconv -t UTF-8",
+    ),
+    (
+        "colors",
+        "c\nRED\n2\nGREEN\n",
+        f"row 3 (line 4): column 'c': expected a member of Color (RED, BLUE), found 'GREEN'{FIX}",
+    ),
+    ("flags", "b\ntrue\nyes\n", f"row 2 (line 3): column 'b': expected bool (true or false), found 'yes'{FIX}"),
+    (
+        "same",
+        "name,at.x,color\nn,1,RED\n",
+        "no column 'at.y' for the source 'x' (Tagged(name: str, at: Point(x: float, y: int), color: Color)): "
+        "its columns are name, at.x, color; did you mean 'at.x'?",
+    ),
+    ("both", "a\n1\n", "no column 'b' for the source 'b' (int): its only column is a; rename one"),
+    (
+        "points",
+        "x.x,x.y,y.x,y.y\n1,2,,\n1,,3,4\n",
+        "row 2 (line 3): column 'x.y' is null, but other columns of the source 'x' are not: give all of them, or none for silence",
+    ),
+]
+
+JSONL = [
+    ("total", '{"x":1}\n{"x":2', f"row 2 (line 2): the line is no whole JSON value: {CUT}"),
+    ("total", '{"x":2', f"row 1 (line 1): the line is no whole JSON value: {CUT}"),
+    (
+        "total",
+        '{"x":1}\n\nabc\n',
+        "row 2 (line 3): no JSON value (Expecting value at character 1): 'abc'; give one value on each line",
+    ),
+    ("total", "", "is empty (0 bytes): expected a JSON value on each line"),
+    ("total", '{"x":1}\n{"y":2}\n', "row 2 (line 2): column 'x' is null: expected int; fill it or remove the row"),
+    (
+        "total",
+        '{"y":1,"z":1}\n',
+        "no column 'x' for the source 'x' (int): its columns are y, z; rename one, or name it with --value",
+    ),
+    (
+        "total",
+        "[1,2]\n",
+        "is one JSON array: expected a JSON value on each line; convert it, for example with jq -c '.[]'",
+    ),
+    ("total", '1\n"a"\n', f"row 2 (line 2): expected int, found 'a'{FIX}"),
+    ("total", '{"x":1}\n{"x":1.5}\n', f"row 2 (line 2): column 'x': expected int, found 1.5{FIX}"),
+    ("total", '{"x":1}\n{"x":true}\n', f"row 2 (line 2): column 'x': expected int, found True{FIX}"),
+    (
+        "total",
+        '{"x":99999999999999999999}\n',
+        "row 1 (line 1): column 'x': 99999999999999999999 does not fit in 64 bits: make the source float or str",
+    ),
+    ("total", '{"x":1}\n7\n', 'row 2 (line 2): expected an object such as {"x": …}, found 7'),
+    (
+        "words",
+        b'{"w":"a"}\n{"w":"\xff"}\n',
+        'row 2 (line 2): the text b\'{"w":"\\xff"}\' is not UTF-8: convert the file, for example with iconv -t UTF-8',
+    ),
+    (
+        "halves",
+        '{"x":1}\n{"x":NaN}\n',
+        "row 2 (line 2): column 'x' is NaN: NaN is no event, as it equals nothing, not even itself; "
+        "replace it or remove the row",
+    ),
+    (
+        "same",
+        '{"name":"n","at":{"x":1,"y":2.5},"color":"RED"}\n',
+        f"row 1 (line 1): column 'at.y': expected int, found 2.5{FIX}",
+    ),
+    (
+        "both",
+        "1\n2\n",
+        'holds bare values, but there are several sources: expected objects such as {"a": …, "b": …}',
+    ),
+]
+
+
+def refused(result: Result, message: str, folder: Path) -> None:
+    """One message, exit 2, nothing written."""
+    assert result.stderr == f"pellucid: {message}\n"
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    left = [name for name in os.listdir(folder) if name.startswith("out.") or name.endswith(".part")]
+    assert left == []
+
+
+@pytest.mark.parametrize(("name", "text", "message"), CSV)
+def test_csv(pellucid: Command, folder: Path, name: str, text: str | bytes, message: str) -> None:
+    (folder / "a.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
+    result = pellucid("run", f"pipes.py:{name}", "--in", "a.csv", "--out", "out.parquet")
+    refused(result, f"a.csv: {message}", folder)
+
+
+@pytest.mark.parametrize(("name", "text", "message"), JSONL)
+def test_json_lines(pellucid: Command, folder: Path, name: str, text: str | bytes, message: str) -> None:
+    (folder / "a.jsonl").write_bytes(text if isinstance(text, bytes) else text.encode())
+    result = pellucid("run", f"pipes.py:{name}", "--in", "a.jsonl", "--out", "out.jsonl.gz")
+    refused(result, f"a.jsonl: {message}", folder)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_wrong_type_in_row_1234567(pellucid: Command, folder: Path, ending: str) -> None:
+    line = b"7\n" if ending == "csv" else b'{"x":7}\n'
+    head = b"x\n" if ending == "csv" else b""
+    (folder / f"a.{ending}").write_bytes(head + line * 1_234_566 + line.replace(b"7", b'"seven"') + line * 10)
+    result = pellucid("run", "pipes.py:total", "--in", f"a.{ending}", "--out", "out.parquet")
+    at = 1_234_567 + (ending == "csv")
+    refused(result, f"a.{ending}: row 1,234,567 (line {at:,}): column 'x': expected int, found 'seven'{FIX}", folder)
+
+
+def test_parquet_a_null_far_away(pellucid: Command, folder: Path) -> None:
+    values = pa.array([1] * 200_000 + [None] + [1] * 10)
+    parquet.write_table(pa.table({"x": values}), "a.parquet")
+    result = pellucid("run", "pipes.py:total", "--in", "a.parquet", "--out", "out.parquet")
+    refused(result, "a.parquet: row 200,001: column 'x' is null: expected int; fill it or remove the row", folder)
+
+
+ARROW = [
+    ("total", pa.array([1.5]), "column 'x' holds double: expected int; cast it to int64 first, or make the source float"),
+    ("total", pa.array([1]).cast(pa.timestamp("s")), "column 'x' holds timestamp[s]: expected int; cast it to int64 first, so that its unit is your choice"),
+    ("total", pa.array([1]).cast(pa.decimal128(20)), "column 'x' holds decimal128(20, 0): expected int; cast it to float64 or to whole cents as int64 first"),
+    ("total", pa.array(["1"]), "column 'x' holds string: expected int; read it as int, or change the source's type"),
+    ("total", pa.array([1, 2**63], pa.uint64()), "row 2: column 'x': 9223372036854775808 does not fit in 64 bits (int is signed): make the source float or str"),
+    ("words", pa.array([1]), "column 'x' holds int64: expected str; read it as str, or change the source's type"),
+    ("flags", pa.array([1]), "column 'x' holds int64: expected bool; read it as bool, or change the source's type"),
+    ("colors", pa.array([1, 3]), f"row 2: column 'x': expected a member of Color (RED, BLUE), found 3{FIX}"),
+    ("halves", pa.array([1.0, float("nan")]), "row 2: column 'x' is NaN: NaN is no event, as it equals nothing, not even itself; replace it or remove the row"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+@pytest.mark.parametrize(("name", "array", "message"), ARROW)
+def test_columns(pellucid: Command, folder: Path, name: str, array: pa.Array, message: str, ending: str) -> None:
+    table = pa.table({"x": array})
+    if ending == "parquet":
+        parquet.write_table(table, "a.parquet")
+    else:
+        feather.write_feather(table, "a.feather")
+    message = message.replace("timestamp[s]", "timestamp[ms]") if ending == "parquet" else message
+    result = pellucid("run", f"pipes.py:{name}", "--in", f"a.{ending}", "--out", "out.csv")
+    refused(result, f"a.{ending}: {message}", folder)
+
+
+def test_files_that_are_not_whole(pellucid: Command, folder: Path) -> None:
+    parquet.write_table(pa.table({"x": list(range(1000))}), "a.parquet")
+    feather.write_feather(pa.table({"x": list(range(1000))}), "a.feather")
+    whole, arrow = (folder / "a.parquet").read_bytes(), (folder / "a.feather").read_bytes()
+    cases = {
+        "cut.parquet": (whole[:500], "is no whole Parquet file: it seems cut off, or is of another format ("),
+        "holes.parquet": (
+            whole[:100] + bytes(400) + whole[500:],
+            "cannot be read after row 0: it is damaged or cut off (",
+        ),
+        "none.parquet": (b"", "is empty (0 bytes): expected a Parquet file"),
+        "cut.feather": (
+            arrow[: len(arrow) // 2],
+            "is no whole Arrow file: it seems cut off, or is of another format (",
+        ),
+        "none.arrow": (b"", "is empty (0 bytes): expected an Arrow file"),
+        "cut.csv.gz": (
+            gzip.compress(b"x\n" + os.urandom(500).hex().encode())[:-50],
+            "the compressed file is damaged or cut off (",
+        ),
+        "plain.csv.gz": (b"x\n1\n", "cannot be read: Not a gzipped file (b'x\\n')"),
+    }
+    for name, (data, message) in cases.items():
+        (folder / name).write_bytes(data)
+        result = pellucid("run", "pipes.py:total", "--in", name, "--out", "out.parquet")
+        assert result.stderr.startswith(f"pellucid: {name}: {message}"), result.stderr
+        assert result.stderr.count("\n") == 1
+        assert result.exit_code == 2
+        assert not (folder / "out.parquet").exists()
+
+
+def test_arrow_stream_cut_in_the_middle(pellucid: Command, folder: Path) -> None:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([("x", pa.int64())])) as writer:
+        for _ in range(3):
+            writer.write_batch(pa.record_batch({"x": [1, 2, 3]}))
+    data = sink.getvalue().to_pybytes()
+    (folder / "a.arrows").write_bytes(data[:-120])
+    result = pellucid("run", "pipes.py:total", "--in", "a.arrows", "--out", "out.csv")
+    assert result.stderr.startswith("pellucid: a.arrows: cannot be read after record batch ")
+    assert result.exit_code == 2
+
+
+PLACES = [
+    (["--in", "none.parquet"], "none.parquet: no such file"),
+    (["--in", "aa.csv"], "aa.csv: no such file; did you mean 'a.csv'?"),
+    (["--in", "."], ".: is a folder: expected a file; give one of the files in it"),
+    (["--in", "a.dat"], "a.dat: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give --in-format"),
+    (["--in", "a.csv", "--out", "a.csv"], "a.csv: is the input and the output: give the output another name"),
+    (["--in", "a.csv", "--out", "./link.csv"], "./link.csv: is the input and the output: give the output another name"),
+    (["--in", "a.csv", "--out", "no/o.csv"], "no/o.csv: cannot be written: there is no folder 'no'"),
+    (["--in", "a.csv", "--out", "a.csv/o.csv"], "a.csv/o.csv: cannot be written: there is no folder 'a.csv'"),
+    (["--in", "a.csv", "--out", "."], ".: is a folder: expected the name of a file to write"),
+    (["--in", "a.csv", "--out", "o.xyz"], "o.xyz: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give --out-format"),
+    (["--in", "a.csv", "--out", "o.parquet.gz"], "o.parquet.gz: only CSV and JSON Lines can be in .gz: parquet has its own compression"),
+    (["--in", "a.csv", "--json"], "--json puts a report on stdout: send the events to a file with --out"),
+    (["--in", "a.csv", "--key", "v"], "a.csv: no key column 'v': its only column is x"),
+    (["--in", "a.csv", "--value", "xx"], "a.csv: no column 'xx': its only column is x; did you mean 'x'?"),
+    (["--in", "y=a.csv"], "total has no source 'y': it has x"),
+    (["--in", "x=a.csv", "--in", "x=b.csv"], "the source 'x' has two inputs: a.csv and b.csv"),
+    (["--in", "-", "--in-format", "parquet"], "standard input: Parquet cannot be read from a pipe, as its index is at the end: give a file, or use arrow"),
+    (["--in", "a.csv", "--out-format", "parquet"], "standard output: Parquet cannot be written to a pipe: give a file, or use arrow"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("args", "message"), PLACES)
+def test_places(pellucid: Command, folder: Path, args: list[str], message: str) -> None:
+    (folder / "a.csv").write_text("x\n1\n")
+    (folder / "a.dat").write_text("x\n1\n")
+    (folder / "link.csv").symlink_to("a.csv")
+    refused(pellucid("run", "pipes.py:total", *args), message, folder)
+    assert (folder / "a.csv").read_text() == "x\n1\n"
+
+
+def test_several_sources_and_outputs(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_text("a,b\n1,2\n")
+    cases = [
+        ("both", ["--in", "a=a.csv"], "both has 2 sources (a, b): no input for b; give --in b=FILE"),
+        ("both", ["--in", "a.csv", "--in", "b.csv"], "both has 2 sources (a, b): with several --in say which each is for, as in --in a=a.csv"),
+        ("both", ["--in", "a.csv", "--value", "a"], "both has several sources (a, b): --value goes with one only"),
+        ("two", ["--in", "a.csv", "--out", "t.csv"], "two has 2 outputs (sums, firsts): give a file for each, as in --out sums=t.csv"),
+        ("two", ["--in", "a.csv", "--out", "sum=t.csv"], "two has no output 'sum': it has sums, firsts; did you mean 'sums'?"),
+        ("two", ["--in", "a.csv", "--out-format", "csv"], "two has several outputs: on stdout only jsonl can hold them together"),
+    ]  # fmt: skip
+    for name, args, message in cases:
+        refused(pellucid("run", f"pipes.py:{name}", *args), message, folder)
+
+
+def test_a_step_that_fails_names_the_event_the_line_and_the_row(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_text("x\n1\n0\n")
+    line = 1 + next(i for i, text in enumerate((folder / "pipes.py").read_text().splitlines()) if "10 // v" in text)
+    message = (
+        f"step 'invert' (map 10 // v, pipes.py:{line}) failed at push 1 on the event 0: "
+        "ZeroDivisionError: integer division or modulo by zero\n"
+        f'  pipes.py:{line}, in <lambda>: return x.map(lambda v: 10 // v, id="invert")\n'
+        "  from a.csv: row 2 (line 3)"
+    )
+    refused(pellucid("run", "pipes.py:inverse", "--in", "a.csv", "--out", "out.csv"), message, folder)

@@ -1,0 +1,228 @@
+"""``pellucid run``: every format in and out, several sources and outputs, keys, limits, reports."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.feather as feather
+import pyarrow.parquet as parquet
+import pytest
+from click.testing import Result
+
+Command = Callable[..., Result]
+
+ROWS = [
+    {"name": "a,b", "at.x": 1.5, "at.y": 1, "color": "RED"},
+    {"name": 'say "hi"', "at.x": -2.0, "at.y": -5, "color": "BLUE"},
+    {"name": "é\n2", "at.x": 1e300, "at.y": 2**63 - 1, "color": "RED"},
+    {"name": "", "at.x": float("inf"), "at.y": -(2**63), "color": "RED"},
+]
+
+
+def lines(result: Result) -> list[Any]:
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    table = pa.Table.from_pylist(rows)
+    if ".csv" in path.name:
+        data = pa.BufferOutputStream()
+        arrow_csv.write_csv(table, data)
+        raw = data.getvalue().to_pybytes()
+    elif ".jsonl" in path.name:
+        raw = "".join(json.dumps(r) + "\n" for r in rows).encode()
+    elif path.suffix == ".parquet":
+        parquet.write_table(table, path)
+        return
+    else:
+        feather.write_feather(table, path)
+        return
+    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+
+
+ENDINGS = ["csv", "csv.gz", "jsonl", "jsonl.gz", "parquet", "feather"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_every_format_in(pellucid: Command, folder: Path, ending: str, chunk: int) -> None:
+    write(folder / f"a.{ending}", ROWS)
+    result = pellucid("run", "pipes.py:same", "--in", f"a.{ending}", "--chunk", chunk)
+    assert lines(result) == ROWS
+    assert result.stderr.startswith("4 in, 4 out, ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_every_format_out_reads_back(pellucid: Command, folder: Path, ending: str) -> None:
+    write(folder / "a.parquet", ROWS)
+    first = pellucid("run", "pipes.py:same", "--in", "a.parquet", "--out", f"b.{ending}", "--chunk", 3)
+    assert (first.exit_code, first.stdout) == (0, "")
+    assert lines(pellucid("run", "pipes.py:same", "--in", f"b.{ending}")) == ROWS
+
+
+def test_a_file_of_several_blocks(pellucid: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pellucid.data.text as text
+
+    defaults = text.blocks.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "size", 64)
+    expected = [{"out": i * (i + 1) // 2} for i in range(1, 101)]
+    (folder / "a.csv").write_text("n,x\n" + "".join(f'"line\n{i}",{i}\n' for i in range(1, 101)))
+    assert lines(pellucid("run", "pipes.py:total", "--in", "a.csv", "--value", "x")) == expected
+    (folder / "a.jsonl").write_text("".join(f'{{"n": "{i}", "x": {i}}}\n' for i in range(1, 101)))
+    assert lines(pellucid("run", "pipes.py:total", "--in", "a.jsonl")) == expected
+    (folder / "a.csv").write_text("n,x\n" + "".join(f'"line\n{i}",{i}\n' for i in range(1, 101)) + "q,abc\n")
+    result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--out", "b.csv")
+    assert result.stderr.startswith("pellucid: a.csv: row 101 (line 202): column 'x': expected int, found 'abc'")
+
+
+@pytest.mark.parametrize(
+    "text", ["1\n2\n3\n", "1\n\n2\n3", '{"x": 1}\n{"x": 2}\n{"x": 3}\n', '{"other": 1}\n{"other": 2}\n{"other":3}']
+)
+def test_json_lines_on_stdin_bare_or_as_objects(pellucid: Command, text: str) -> None:
+    assert lines(pellucid("run", "pipes.py:total", input=text)) == [{"out": 1}, {"out": 3}, {"out": 6}]
+
+
+def test_nothing_in_nothing_out(pellucid: Command, folder: Path) -> None:
+    assert lines(pellucid("run", "pipes.py:total", input="")) == []
+    (folder / "a.csv").write_text("x\n")
+    result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--out", "b.parquet")
+    assert result.exit_code == 0
+    assert parquet.read_table("b.parquet").to_pydict() == {"out": []}
+
+
+def test_nested_structs_and_nested_objects(pellucid: Command, folder: Path) -> None:
+    parquet.write_table(pa.table({"at": [{"x": 1.5, "y": 1}], "name": ["q"], "color": [2]}), "a.parquet")
+    row = {"name": "q", "at.x": 1.5, "at.y": 1, "color": "BLUE"}
+    assert lines(pellucid("run", "pipes.py:same", "--in", "a.parquet")) == [row]
+    (folder / "a.jsonl").write_text('{"at": {"x": 1.5, "y": 1, "z": [1]}, "name": "q", "color": "BLUE"}\n')
+    assert lines(pellucid("run", "pipes.py:same", "--in", "a.jsonl")) == [row]
+
+
+def test_values_that_only_the_slow_parser_takes(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_text("x\n+5\n 6 \n")
+    assert lines(pellucid("run", "pipes.py:total", "--in", "a.csv")) == [{"out": 5}, {"out": 11}]
+    (folder / "a.jsonl").write_text('{"x": 1e999}\n{"x": 2}\n')
+    assert pellucid("run", "pipes.py:halves", "--in", "a.jsonl").stdout == '{"out": 1e999}\n{"out": 1.0}\n'
+
+
+def test_sources_from_several_files_in_lock_step(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_text("a\n1\n2\n3\n")
+    (folder / "b.jsonl").write_text('{"b": 10}\n')
+    args = ["run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--chunk", 2]
+    assert lines(pellucid(*args)) == [{"out": 1}, {"out": 10}, {"out": 2}, {"out": 3}]
+    assert lines(pellucid(*args, "--limit", 1)) == [{"out": 1}, {"out": 10}]
+
+
+@pytest.mark.parametrize("name", ["w.csv", "w.jsonl", "w.parquet"])
+def test_sources_from_one_file_where_null_is_silence(pellucid: Command, folder: Path, name: str) -> None:
+    if name == "w.csv":
+        (folder / name).write_text("a,b\n1,\n,2\n3,4\n,\n")
+    elif name == "w.jsonl":
+        (folder / name).write_text('{"a": 1}\n{"b": 2}\n{"a": 3, "b": 4}\n{}\n')
+    else:
+        parquet.write_table(pa.table({"a": [1, None, 3, None], "b": [None, 2, 4, None]}), name)
+    result = pellucid("run", "pipes.py:both", "--in", name)
+    assert lines(result) == [{"out": v} for v in (1, 2, 3, 4)]
+    assert result.stderr.startswith("4 in, 4 out")
+
+
+def test_records_of_several_sources_in_one_file(pellucid: Command, folder: Path) -> None:
+    (folder / "w.csv").write_text("x.x,x.y,y.x,y.y\n1,2,,\n,,3,4\n")
+    assert lines(pellucid("run", "pipes.py:points", "--in", "w.csv")) == [{"out": 1.0}, {"out": -3.0}]
+
+
+def test_several_outputs(pellucid: Command, folder: Path) -> None:
+    (folder / "w.csv").write_text("a,b\n1,2\n3,\n5,6\n")
+    together = [{"sums": 3}, {"firsts": 1}, {"firsts": 3}, {"sums": 9}, {"firsts": 5}]
+    assert lines(pellucid("run", "pipes.py:two", "--in", "w.csv")) == together
+    assert lines(pellucid("run", "pipes.py:two", "--in", "w.csv", "--chunk", 1)) == together
+    result = pellucid("run", "pipes.py:two", "--in", "w.csv", "--out", "sums=s.csv", "--out", "firsts=f.jsonl")
+    assert result.exit_code == 0
+    assert (folder / "s.csv").read_text() == "sums\n3\n9\n"
+    assert (folder / "f.jsonl").read_text() == '{"firsts": 1}\n{"firsts": 3}\n{"firsts": 5}\n'
+
+
+@pytest.mark.parametrize(("keys", "kind"), [(["a", "b", "a"], str), ([7, 8, 7], int), ([True, False, True], bool)])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_keys(pellucid: Command, folder: Path, keys: list[Any], kind: type, ending: str) -> None:
+    rows = [{"x": i + 1, "user": key} for i, key in enumerate(keys)]
+    write(folder / f"a.{ending}", rows)
+    found = lines(pellucid("run", "pipes.py:total", "--in", f"a.{ending}", "--key", "user"))
+    assert found == [{"user": keys[0], "out": 1}, {"user": keys[1], "out": 2}, {"user": keys[2], "out": 4}]
+    assert all(type(row["user"]) is kind for row in found)
+
+
+def test_a_null_key(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_text("x,user\n1,1\n2,\n")
+    result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--key", "user")
+    assert (
+        result.stderr
+        == "pellucid: a.csv: row 2 (line 3): column 'user' is null: expected int; fill it or remove the row\n"
+    )
+
+
+def test_a_float_is_no_key(pellucid: Command, folder: Path) -> None:
+    parquet.write_table(pa.table({"x": [1], "k": [1.5]}), "a.parquet")
+    result = pellucid("run", "pipes.py:total", "--in", "a.parquet", "--key", "k")
+    assert (
+        result.stderr
+        == "pellucid: a.parquet: the key column 'k' holds double: a key is int, str or bool; cast it first\n"
+    )
+
+
+def test_limit(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_text("x\n1\n2\n3\n")
+    assert lines(pellucid("run", "pipes.py:total", "--in", "a.csv", "--limit", 2)) == [{"out": 1}, {"out": 3}]
+    assert lines(pellucid("run", "pipes.py:total", "--in", "a.csv", "--limit", 0)) == []
+
+
+def test_the_report(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_text("x\n1\n2\n3\n")
+    result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--out", "b.csv", "--json")
+    report = json.loads(result.stdout)
+    assert report.pop("seconds") > 0 and report.pop("events_per_second") > 0
+    assert report == {
+        "pellucid": 1,
+        "verb": "run",
+        "pipeline": "total",
+        "in": ["a.csv"],
+        "out": {"out": "b.csv"},
+        "pushes": 3,
+        "events_out": {"out": 3},
+    }
+    assert result.stderr.startswith("3 in, 3 out, ")
+
+
+def test_what_a_users_function_prints_is_not_in_the_result(pellucid: Command) -> None:
+    result = pellucid("run", "pipes.py:noisy", input="1\n")
+    assert lines(result) == [{"out": 1}]
+    assert "hello from the user [1]" in result.stderr
+
+
+def test_an_older_output_is_replaced_and_its_link_followed(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_text("x\n1\n")
+    (folder / "old.csv").write_text("older")
+    (folder / "link.csv").symlink_to("old.csv")
+    assert pellucid("run", "pipes.py:total", "--in", "a.csv", "--out", "link.csv").exit_code == 0
+    assert (folder / "old.csv").read_text() == "out\n1\n"
+    assert (folder / "link.csv").is_symlink()
+    (folder / "a.csv").write_text("x\nabc\n")
+    assert pellucid("run", "pipes.py:total", "--in", "a.csv", "--out", "old.csv").exit_code == 2
+    assert (folder / "old.csv").read_text() == "out\n1\n"
+
+
+def test_a_device_is_written_to_not_replaced(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_text("x\n1\n")
+    result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--out", "/dev/null", "--out-format", "csv")
+    assert result.exit_code == 0, result.stderr
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)

@@ -1,0 +1,239 @@
+"""Data in memory: each kind in, the same kind out; every bad event refused with its place."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from pellucid import DataError, PellucidError, Stream, UsageError, merge, pipeline, silent
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Trade(NamedTuple):
+    price: float
+    name: str
+
+
+@dataclass(frozen=True)
+class Deal:
+    trade: Trade
+    color: Color
+    paid: bool
+
+
+@pipeline
+def odds(x: Stream[int]) -> Stream[int]:
+    return x.filter(lambda v: v % 2 == 1).cumulate(lambda t, v: t + v, start=0)
+
+
+@pipeline
+def halves(x: Stream[float]) -> Stream[float]:
+    return x.map(lambda v: v / 2)
+
+
+@pipeline
+def dear(x: Stream[Trade]) -> Stream[Trade]:
+    return x.filter(lambda t: t.price > 1)
+
+
+@pipeline
+def deals(x: Stream[Deal]) -> Stream[Deal]:
+    return x.trim(1)
+
+
+@pipeline
+def colors(c: Stream[Color]) -> Stream[Color]:
+    return c.trim(1)
+
+
+@pipeline
+def words(w: Stream[str]) -> Stream[str]:
+    return w.trim(1)
+
+
+@pipeline
+def both(a: Stream[int], b: Stream[int]) -> Stream[int]:
+    return merge(a, b)
+
+
+@pipeline
+def pair(a: Stream[int], b: Stream[int]) -> tuple[Stream[int], Stream[int]]:
+    return a + b, a
+
+
+@pipeline
+def named(a: Stream[int], b: Stream[int]):  # type: ignore[no-untyped-def]
+    return {"sums": a + b, "firsts": a}
+
+
+@pytest.mark.parametrize("data", [[1, 2, 3, 4, 5], (1, 2, 3, 4, 5), range(1, 6), iter([1, 2, 3, 4, 5]), {1, 3, 5}])
+def test_iterables_give_lists(data: Any) -> None:
+    assert odds(data) == [1, 4, 9]
+
+
+def test_a_generator_is_read_once() -> None:
+    assert odds(v for v in (1, 2, 3)) == [1, 4]
+    assert odds([]) == []
+    assert odds([True, np.int8(3)]) == [1, 4]
+
+
+def test_silent_pushes() -> None:
+    assert odds([1, silent, 3]) == [1, 4]
+    assert odds.trace([1, silent, 3, 4]) == [[1], [], [4], []]
+    assert odds([silent, silent]) == []
+    assert both([1, silent, 3], [silent, 5]) == [1, 5, 3]
+    assert both.trace([1, silent, 3], [silent, 5]) == [[1], [5], [3]]
+    assert dear([silent, Trade(2.0, "a")]) == [Trade(2.0, "a")]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint64", ">i4"])
+def test_numpy_integers(dtype: str) -> None:
+    out = odds(np.arange(6).astype(dtype))
+    assert out.dtype == np.int64 and out.tolist() == [1, 4, 9]
+    assert odds(np.arange(12)[::2]).tolist() == []
+
+
+def test_numpy_others() -> None:
+    assert halves(np.array([1, 2], dtype=np.float32)).tolist() == [0.5, 1.0]
+    assert halves(np.array([1, 2])).tolist() == [0.5, 1.0]
+    assert words(np.array(["a", "bc", "a"])).tolist() == ["bc", "a"]
+    assert words(np.array(["a", "bc"], dtype=object)).tolist() == ["bc"]
+    assert colors(np.array([1, 2])).tolist() == [Color.BLUE]
+    assert colors(np.array(["RED", "BLUE"])).tolist() == [Color.BLUE]
+    assert colors(np.array([Color.RED, Color.BLUE])).tolist() == [Color.BLUE]
+
+
+def test_numpy_structured() -> None:
+    data = np.array([(1.0, "a"), (2.0, "bb")], dtype=[("price", "f4"), ("name", "U3")])
+    out = dear(data)
+    assert out.dtype.names == ("price", "name") and out.tolist() == [(2.0, "bb")]
+    assert dear(data[:0]).tolist() == []
+    kind = [("trade", [("price", "f8"), ("name", "U3")]), ("color", "i8"), ("paid", "?")]
+    nested = np.array([((1, "a"), 1, True), ((2, "b"), 2, False)], dtype=kind)
+    out = deals(nested)
+    assert out["trade"]["name"].tolist() == ["b"]
+    assert out["color"].tolist() == [Color.BLUE] and out["paid"].tolist() == [False]
+
+
+def test_pandas_keeps_the_index() -> None:
+    out = odds(pd.Series([1, 2, 3], index=list("abc")))
+    pd.testing.assert_series_equal(out, pd.Series([1, 4], index=["a", "c"], name="out"), check_index_type=False)
+    frame = odds(pd.DataFrame({"x": [1, 2, 3], "y": [0, 0, 0]}))
+    pd.testing.assert_frame_equal(frame, pd.DataFrame({"out": [1, 4]}, index=[0, 2]))
+    trades = pd.DataFrame({"name": ["a", "b"], "price": [1, 2]})
+    pd.testing.assert_frame_equal(dear(trades), pd.DataFrame({"price": [2.0], "name": ["b"]}, index=[1]))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "Int64", "int64[pyarrow]", "int8", "object", "category"])
+def test_pandas_types(dtype: str) -> None:
+    assert odds(pd.Series([1, 2, 3], dtype=dtype)).tolist() == [1, 4]
+
+
+def test_pandas_texts_and_enums() -> None:
+    assert words(pd.Series(["a", "b"])).tolist() == ["b"]
+    assert words(pd.Series(["a", "b"], dtype="category")).tolist() == ["b"]
+    assert colors(pd.Series(["RED", "BLUE"])).tolist() == ["BLUE"]
+    assert colors(pd.Series([Color.RED, Color.BLUE])).tolist() == ["BLUE"]
+
+
+def test_arrow() -> None:
+    assert odds(pa.array([1, 2, 3])).equals(pa.array([1, 4]))
+    assert odds(pa.chunked_array([[1, 2], [3]])).equals(pa.chunked_array([[1, 4]]))
+    assert odds(pa.table({"any": [1, 2, 3]})).equals(pa.table({"out": [1, 4]}))
+    assert odds(pa.record_batch({"x": [1, 2, 3], "y": [1, 1, 1]})).equals(pa.record_batch({"out": [1, 4]}))
+    assert words(pa.array(["a", "b"]).dictionary_encode()).to_pylist() == ["b"]
+    assert words(pa.array(["a", "b"], pa.large_string())).to_pylist() == ["b"]
+    assert dear(pa.array([{"price": 2.0, "name": "b"}])).to_pylist() == [{"price": 2.0, "name": "b"}]
+    nested = pa.table({"trade": [{"price": 1.0, "name": "a"}] * 2, "color": ["RED"] * 2, "paid": [True] * 2})
+    assert deals(nested).to_pydict() == {"trade.price": [1.0], "trade.name": ["a"], "color": ["RED"], "paid": [True]}
+
+
+def test_several_sources() -> None:
+    assert both([1, 2, 3], [9]) == both(b=[9], a=[1, 2, 3]) == both([1, 2, 3], b=[9]) == [1, 9, 2, 3]
+    assert both(np.array([1, 2, 3]), [9]).tolist() == [1, 9, 2, 3]
+    assert both([1, 2, 3], np.array([9])) == [1, 9, 2, 3]
+    assert both(pa.table({"a": [1, None], "b": [3, 4]})).to_pydict() == {"out": [1, 3, 4]}
+    frame = pd.DataFrame({"a": [1, None], "b": [3, 4]}).astype("Int64")
+    assert both(frame)["out"].tolist() == [1, 3, 4] and both(frame).index.tolist() == [0, 0, 1]
+
+
+def test_several_outputs() -> None:
+    assert pair([1, 2], [3, 4]) == ([4, 6], [1, 2])
+    assert named([1, 2], [3, 4]) == {"sums": [4, 6], "firsts": [1, 2]}
+    assert named.trace([1, 2], [3]) == [{"sums": [4], "firsts": [1]}, {"sums": [], "firsts": [2]}]
+
+
+def test_infinity_is_an_event() -> None:
+    assert halves([float("inf")]) == [float("inf")]
+    assert halves(np.array([-np.inf])).tolist() == [-np.inf]
+
+
+def test_a_long_list_and_a_long_array_agree() -> None:
+    values = list(range(50_000))
+    assert odds(values) == odds(np.array(values)).tolist() == odds(pa.array(values)).to_pylist()
+
+
+NAN = "NaN is no event, as it equals nothing, not even itself"
+REFUSED: list[tuple[Callable[[], Any], str]] = [
+    (lambda: odds([1, 1.5]), "odds: source 'x': position 1: expected int, found float 1.5"),
+    (lambda: odds([1, None]), "odds: source 'x': position 1: expected int, found NoneType None: put `silent` where there is no event"),
+    (lambda: odds([1, "a"]), "odds: source 'x': position 1: expected int, found str 'a'"),
+    (lambda: odds([2**63]), "odds: source 'x': position 0: 9223372036854775808 does not fit in 64 bits"),
+    (lambda: odds("abc"), "odds: expected a list or another iterable of events, a NumPy array, a pandas or an Arrow object, found str 'abc'"),
+    (lambda: odds(3), "odds: expected a list or another iterable of events, a NumPy array, a pandas or an Arrow object, found int 3"),
+    (lambda: odds({"x": [1]}), "odds: expected a list or another iterable of events, a NumPy array, a pandas or an Arrow object, found dict {'x': [1]}"),
+    (lambda: halves([1, float("nan")]), f"halves: source 'x': position 1: {NAN}: replace it, or put `silent` there"),
+    (lambda: halves([1.0, float("nan")]), f"halves: source 'x': position 1: {NAN}: replace it, or put `silent` there"),
+    (lambda: halves(np.array([1, np.nan])), f"halves: source 'x': position 1: {NAN}: replace it or leave it out"),
+    (lambda: halves(pd.Series([1, np.nan])), f"halves: source 'x': position 1: column 'x' is NaN: {NAN}; replace it or remove the row"),
+    (lambda: halves(pa.array([1.0, None])), "halves: source 'x': position 1: column 'x' is null: expected float; fill it or remove the row"),
+    (lambda: dear([Trade(float("nan"), "a")]), f"dear: source 'x': position 0: field 'price': {NAN}: replace it, or put `silent` there"),
+    (lambda: dear([Trade(1.0, "a"), (1, 2)]), "dear: source 'x': position 1: expected Trade, found tuple (1, 2)"),
+    (lambda: dear([Trade(1.0, 5)]), "dear: source 'x': position 0: field 'name': expected str, found int 5"),  # type: ignore[arg-type]
+    (lambda: odds(np.array([1.5])), "odds: source 'x': expected int, found an array of float64"),
+    (lambda: odds(np.zeros((2, 2))), "odds: source 'x': expected an array of one dimension, found 2: flatten it first"),
+    (lambda: odds(np.array(["2020"], "M8[s]")), "odds: source 'x': expected int, found an array of datetime64[s]: view it as int64 first, so that its unit is your choice"),
+    (lambda: odds(np.array([1, 2**63], np.uint64)), "odds: source 'x': position 1: 9223372036854775808 does not fit in 64 bits"),
+    (lambda: words(np.array([b"a"])), "words: source 'w': expected str, found an array of bytes: decode it first"),
+    (lambda: dear(np.array([1.0])), "dear: source 'x': expected Trade(price: float, name: str): give a structured array, found one of float64"),
+    (lambda: dear(np.array([(1.0,)], [("price", "f8")])), "dear: source 'x': no field 'name' in the array: it has price"),
+    (lambda: colors([Color.RED, "RED"]), "colors: source 'c': position 1: expected a member of Color (RED, BLUE), found 'RED'"),
+    (lambda: colors(np.array(["RED", "GREEN"])), "colors: source 'c': position 1: expected a member of Color (RED, BLUE), found 'GREEN'"),
+    (lambda: odds(pd.Series([1, "a"])), "odds: source 'x': position 1: expected int, found str 'a'"),
+    (lambda: odds(pd.DataFrame({"y": [1], "z": [2]})), "odds: source 'x': no column 'x' for the source 'x' (int): its columns are y, z; rename one, or give that column alone"),
+    (lambda: odds(pa.array([1.5])), "odds: source 'x': column 'x' holds double: expected int; cast it to int64 first, or make the source float"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[m[:40] for _, m in REFUSED])
+def test_bad_events(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+USAGE: list[tuple[Callable[[], Any], str]] = [
+    (lambda: both([1]), "both has 2 source(s) (a, b): no events for b; give [] for a source that stays silent"),
+    (lambda: both([1], c=[2]), "both has no source 'c': its sources are a, b"),
+    (lambda: both([1], a=[2]), "both: the source 'a' is given twice, by position and by name"),
+    (lambda: odds([1], [2]), "odds has 1 source(s) (x), found 2 inputs"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), USAGE)
+def test_bad_calls(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        call()
+    assert str(caught.value) == message
+    assert isinstance(caught.value, PellucidError)
