@@ -1,5 +1,6 @@
 """Write a stateful stream pipeline once, as plain Python; Pellucid proves it, crashes it, and runs it on Spark."""
 
+from pellucid.check.domains import Mod
 from pellucid.errors import (
     CycleError,
     DataError,
@@ -21,6 +22,7 @@ __all__ = [
     "CycleError",
     "DataError",
     "IntOverflow",
+    "Mod",
     "NotTraceable",
     "PellucidError",
     "Pipeline",
@@ -31,6 +33,7 @@ __all__ = [
     "TypeMismatch",
     "UsageError",
     "apply",
+    "check",
     "merge",
     "pipeline",
     "silent",

@@ -11,23 +11,12 @@ from pellucid.errors import PipelineError, TypeMismatch
 from pellucid.expr.types import Type, type_of
 from pellucid.graph.build import build, call, check_call, stream_types
 from pellucid.graph.model import Graph
-from pellucid.graph.stream import Stream
+from pellucid.graph.stream import Stream, silent
 
 if TYPE_CHECKING:
     from pellucid.engine.kernel import Engine
 
 __all__ = ["Pipeline", "pipeline", "silent"]
-
-
-class _Silent:
-    """The mark for *no event in this push*."""
-
-    def __repr__(self) -> str:
-        return "-"
-
-
-#: Put it in a list of events where a source stays silent in a push.
-silent = _Silent()
 
 
 class Pipeline:

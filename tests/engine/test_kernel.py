@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from pellucid import DataError, IntOverflow, StateError, StepError, Stream, UsageError, apply, merge, pipeline
+from pellucid import DataError, IntOverflow, StateError, StepError, Stream, UsageError, apply, merge, pipeline, silent
 from pellucid.engine.columns import Batch, Strings
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel import Engine
@@ -128,8 +128,7 @@ def test_a_window_overflows_where_the_definition_says(mode: str) -> None:
         p.engine(mode=mode).push(data)
     run = Interpreter(p.graph)
     with pytest.raises(IntOverflow) as wanted:
-        for v in data:
-            run.push(x=v)
+        run.run({"x": v} for v in data)
     assert error.value.position == wanted.value.position == 3
 
 
@@ -243,6 +242,9 @@ def test_several_sources_and_outputs(mode: str) -> None:
 
     p = pipeline(both, a=int, b=int)
     assert p.engine(mode=mode).push([1, 2, 3], [10, 20]) == {"out1": [1, 10, 2, 20, 3], "out2": [10, 40]}
+    assert p.engine(mode=mode).push([silent, 2, silent], [silent, 10]) == {"out1": [2, 10], "out2": [20]}
+    assert p.engine(mode=mode).push([silent], [silent]) == {"out1": [], "out2": []}
+    assert p.engine(mode=mode).push([], []) == {"out1": [], "out2": []}
     with pytest.raises(UsageError, match="wants one chunk for each source: a, b"):
         p.engine().push([1])
     assert p.engine(mode=mode).push(np.array([1]), np.array([2]))["out1"].tolist() == [1, 2]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pellucid.engine.layout import capacities
@@ -69,7 +70,7 @@ def write_window(e: _Emitter, node: Node, flow: _Flow, cap: int | None, store: S
                 w.line(f"{count} += 1")
                 seen.store(key, count)
             with w.block(f"if {count} == {k}:"):
-                _recompute(e, node, [lambda i, r=r: r.load(e, key, i) for r in rings], pos, out, key)
+                _recompute(e, node, [partial(r.load, e, key) for r in rings], pos, out, key)
 
         if sums is None:
             by_definition()

@@ -27,6 +27,7 @@ from pellucid.expr.codegen import OVERFLOW, TooDeep
 from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform
 from pellucid.graph.model import Graph, Node
+from pellucid.graph.stream import silent
 
 __all__ = ["COMPILE_FROM", "Engine"]
 
@@ -90,21 +91,27 @@ class Engine:
         if len(data) > len(names) or set(given) != set(names):
             raise UsageError(f"{self.graph.name} wants one chunk for each source: {', '.join(names)}")
         arrays = all(type(d).__module__ == "numpy" for d in given.values())
-        columns, counts = [], []
+        columns: list[list[Any]] = []
+        masks: list[Any] = []
         for name in names:
             t = self.graph[name].type
             events = given[name]
             if type(events).__module__ == "numpy" and t in (BOOL, INT, FLOAT):
                 columns.append([_checked(name, t, events)])
-            else:
-                columns.append(columns_of(t, _conformed(name, t, list(events), self.pushed)))
-            counts.append(len(columns[-1][0]))
-        count = max(counts)
-        masks: list[Any] = [None] * len(names)
-        for s, have in enumerate(counts):
-            if have < count:
-                masks[s] = [True] * have + [False] * (count - have)
-                columns[s] = [_padded(c, count) for c in columns[s]]
+                masks.append([True] * len(events) if len(names) > 1 else None)
+                continue
+            events = list(events)
+            masks.append([e is not silent for e in events])
+            if len(names) == 1:  # a push in which nothing comes in does nothing
+                events, masks[-1] = [e for e in events if e is not silent], None
+            fill = next((e for e in events if e is not silent), None)
+            events = [fill if e is silent else e for e in events]
+            columns.append(columns_of(t, _conformed(name, t, events, self.pushed)) if fill is not None else [[] for _ in range(t.width)])
+        count = max([len(m) for m in masks if m is not None], default=len(columns[0][0]))
+        for s, mask in enumerate(masks):
+            if mask is not None and (len(mask) < count or len(columns[s][0]) < count):
+                masks[s] = mask + [False] * (count - len(mask))
+                columns[s] = [_padded(t, c, count) for (_, t), c in zip(self.graph[names[s]].type.leaves(), columns[s], strict=True)]
         outputs = self.push_batch(Batch(count, columns, masks))
         results = {o.name: _array(o.columns[0]) if arrays and o.type.width == 1 else o.events() for o in outputs}
         return next(iter(results.values())) if len(results) == 1 else results
@@ -156,7 +163,9 @@ class Engine:
         for o in range(len(self.graph.outputs)):
             state.meta[state.output_at(o)] = 0
         fixed |= {name: column for columns in outs for name, column in columns.items()}
-        size = max((sum(len(leaf_types(p)) for p in fn.params if p) for _, fn in kernel.layout.sites if fn), default=0)
+        size = 0
+        for _, fn in kernel.layout.sites:
+            size = max(size, sum([p.width for p in fn.params if p is not None]) if fn is not None else 0)
         fixed["n"] = count
         fixed["ei"], fixed["ef"] = self._scratch(size, compiled)
         fixed["opaque"] = self._opaque(kernel)
@@ -192,7 +201,8 @@ class Engine:
             for j, (t, column) in enumerate(zip(leaf_types(self.graph.nodes[at].type), batch.columns[s], strict=True)):
                 out[f"in{s}_{j}"] = self._column(t, column if whole else _cut(column, start, stop), kernel.numba)
             if kernel.masked:
-                mask = batch.masks[s] if batch.masks and batch.masks[s] is not None else [True] * batch.count
+                mask: Any = batch.masks[s] if batch.masks else None
+                mask = [True] * batch.count if mask is None else mask
                 out[f"mask{s}"] = self._column(BOOL, mask if whole else mask[start:stop], kernel.numba)
             if self.key is not None:
                 if batch.keys is None:
@@ -244,7 +254,7 @@ class Engine:
         import numpy as np
 
         kind = np.float64 if is_float(t) else np.bool_ if t == BOOL else np.int64
-        array = np.ascontiguousarray(column, dtype=kind)
+        array: Any = np.ascontiguousarray(column, dtype=kind)
         return array if compiled else array.tolist()
 
     def _room(self, kernel: Kernel, count: int) -> list[dict[str, Any]]:
@@ -260,7 +270,7 @@ class Engine:
             import numpy as np
 
             room = count * (kernel.capacity[o] or 1)
-            columns = {n: np.empty(room, np.float64 if is_float(t) else np.bool_ if t == BOOL else np.int64) for n, t in names}
+            columns: dict[str, Any] = {n: np.empty(room, np.float64 if is_float(t) else np.bool_ if t == BOOL else np.int64) for n, t in names}
             outs.append(columns | {name: np.empty(room, np.int64) for name in extra})
         return outs
 
@@ -327,7 +337,7 @@ class Engine:
 
         if fn is None:
             return self._window_caller(node, encoded)
-        kinds = [p for p in fn.params]
+        kinds = list(fn.params)
 
         def one(*leaves: Any) -> Any:
             args, at = [], 0
@@ -455,10 +465,11 @@ def _array(column: Any) -> Any:
     return np.asarray([column.values[c] for c in column.codes] if isinstance(column, Strings) else column)
 
 
-def _padded(column: Any, count: int) -> Any:
+def _padded(t: Type, column: Any, count: int) -> Any:
     missing = count - len(column)
     if isinstance(column, list):
-        return column + [column[0] if column else 0] * missing
+        zero = t.members[0] if isinstance(t, EnumType) else "" if t == STR else 0
+        return column + [column[0] if column else zero] * missing
     import numpy as np
 
     return np.concatenate([column, np.zeros(missing, column.dtype)])

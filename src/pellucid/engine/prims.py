@@ -20,7 +20,7 @@ _NAN = np.nan
 
 
 def _with_overflow(name: str) -> Any:
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def op(typingctx: Any, a: Any, b: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             x = context.cast(builder, args[0], signature.args[0], types.int64)
@@ -41,7 +41,7 @@ _sub = _with_overflow("ssub_with_overflow")
 _mul = _with_overflow("smul_with_overflow")
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]
 def _rare(typingctx: Any, condition: Any) -> Any:
     """The condition itself, with word to the compiler that it hardly ever holds."""
 
@@ -99,26 +99,23 @@ def _sqrt(x):  # type: ignore[no-untyped-def]
 @njit
 def _ffloordiv(a, b):  # type: ignore[no-untyped-def]
     """CPython's float ``//``, step by step."""
-    mod = math.fmod(a, b)
+    mod = np.fmod(a, b)
     div = (a - mod) / b
-    if mod != 0.0:
-        if (b < 0.0) != (mod < 0.0):
-            div -= 1.0
+    if mod != 0.0 and (b < 0.0) != (mod < 0.0):
+        div -= 1.0
     if div != 0.0:
         floored = math.floor(div) if abs(div) < 4503599627370496.0 else div
         result = np.float64(floored)
         if div - result > 0.5:
             result += 1.0
-        if result == 0.0:
-            result = math.copysign(0.0, a / b)
-        return result
+        return result if result != 0.0 else math.copysign(0.0, a / b)
     return math.copysign(0.0, a / b)
 
 
 @njit
 def _fmod(a, b):  # type: ignore[no-untyped-def]
     """CPython's float ``%``."""
-    mod = math.fmod(a, b)
+    mod = np.fmod(a, b)
     if mod != 0.0:
         if (b < 0.0) != (mod < 0.0):
             mod += b

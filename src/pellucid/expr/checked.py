@@ -14,6 +14,8 @@ pellucid.expr.evaluate.Overflow64: 9223372036854775808 does not fit in 64 bits
 
 from __future__ import annotations
 
+import dis
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -75,21 +77,33 @@ def _pow(self: int, exponent: Any, modulus: Any = None) -> Any:
     return result
 
 
+def _neg(self: int) -> Any:
+    value = -int(self)
+    if fits_int(value):
+        return Int64(value)
+    # CPython itself negates an int where it compares it with a float; only a minus sign of the user's overflows.
+    frame = sys._getframe(1)
+    if dis.opname[frame.f_code.co_code[frame.f_lasti]] == "UNARY_NEGATIVE":
+        raise Overflow64(f"{value} does not fit in 64 bits")
+    return value
+
+
+Int64.__neg__ = _neg  # type: ignore[method-assign]
 for _name in (
     "add", "sub", "mul", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift",
 ):  # fmt: skip
     setattr(Int64, f"__{_name}__", _checked(f"__{_name}__"))
     setattr(Int64, f"__r{_name}__", _checked(f"__r{_name}__"))
-for _name in ("neg", "pos", "abs", "invert"):
+for _name in ("pos", "abs", "invert"):
     setattr(Int64, f"__{_name}__", _checked(f"__{_name}__"))
 for _name in ("trunc", "floor", "ceil", "round"):
     setattr(Int64, f"__{_name}__", _checked(f"__{_name}__"))
 _checked_shift = _checked("__lshift__")
-Int64.__lshift__ = _shifted  # type: ignore[method-assign, assignment]
-Int64.__rlshift__ = lambda self, other: _shifted(other, self)  # type: ignore[method-assign, assignment]
-Int64.__divmod__ = _divmod  # type: ignore[method-assign, assignment]
-Int64.__rdivmod__ = _rdivmod  # type: ignore[method-assign, assignment]
-Int64.__pow__ = _pow  # type: ignore[method-assign, assignment]
+Int64.__lshift__ = _shifted  # type: ignore[method-assign]
+Int64.__rlshift__ = lambda self, other: _shifted(other, self)  # type: ignore[method-assign]
+Int64.__divmod__ = _divmod  # type: ignore[method-assign]
+Int64.__rdivmod__ = _rdivmod  # type: ignore[method-assign]
+Int64.__pow__ = _pow  # type: ignore[method-assign]
 
 
 def wrap(t: Type, value: Any) -> Any:

@@ -154,7 +154,7 @@ class _Function:
         if e.op == "const":
             return self.w.constant(e)
         if e.op == "var":
-            return self.leaves[e.value]
+            return str(self.leaves[e.value])
         stack = [(e, False)]  # what is evaluated in any case comes first, without recursion: chains may be long
         while stack:
             part, ready = stack.pop()
@@ -172,7 +172,7 @@ class _Function:
         w = self.w
         if e.op == "raise":
             name = w.fresh()
-            w.line(f"{name} = {_ZERO[str(e.type)] if str(e.type) in _ZERO else '0'}")
+            w.line(f"{name} = {_ZERO.get(str(e.type), '0')}")
             self.fail(RAISED)
             return name
         if e.op == "ite":

@@ -22,7 +22,7 @@ from pellucid.expr.types import INT, fits_int
 __all__ = ["Overflow64", "UserRaise", "evaluate", "evaluate_call"]
 
 
-class Overflow64(OverflowError):
+class Overflow64(OverflowError):  # noqa: N818
     """An integer left the signed 64-bit range."""
 
 

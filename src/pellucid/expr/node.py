@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
@@ -248,7 +248,7 @@ def sqrt(a: Expr) -> Expr:
 
 # ---------------------------------------------------------------- arithmetic
 
-_FOLD = {
+_FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -261,6 +261,9 @@ _FOLD = {
     "shl": lambda a, b: a << b if 0 <= b < 64 else None,
     "shr": lambda a, b: a >> b,
 }
+
+
+_FOLD_ONE: dict[str, Callable[[Any], Any]] = {"neg": lambda v: -v, "abs": abs, "invert": lambda v: ~v}
 
 
 def binary(op: str, a: Expr, b: Expr) -> Expr:
@@ -327,7 +330,7 @@ def mul(a: Expr, b: Expr) -> Expr:
 def unary(op: str, a: Expr) -> Expr:
     """``neg``, ``abs`` or ``invert``."""
     if a.op == "const":
-        folded = {"neg": lambda v: -v, "abs": abs, "invert": lambda v: ~v}[op](a.value)
+        folded = _FOLD_ONE[op](a.value)
         if a.type == FLOAT or fits_int(folded):
             return const(folded)
     if a.type == FLOAT and op == a.op == "neg":

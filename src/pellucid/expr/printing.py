@@ -30,6 +30,7 @@ _INFIX = {
 }
 _NAMES = {"int_of_bool": "int", "float_of_int": "float"}
 _IF, _NOT, _SIGN, _ATOM = 1, 4, 12, 20
+_MAX_DEPTH = 100  # a loop of the user's may have made a long chain
 
 
 def show(e: Expr, names: Sequence[str] | None = None, limit: int = 400) -> str:
@@ -40,13 +41,13 @@ def show(e: Expr, names: Sequence[str] | None = None, limit: int = 400) -> str:
     >>> show(mul(add(var(0, INT), const(2)), const(3)), ["total"])
     '(total + 2) * 3'
     """
-    return _show(e, names, [limit])[0]
+    return _show(e, names, [limit], _MAX_DEPTH)[0]
 
 
-def _show(e: Expr, names: Sequence[str] | None, room: list[int]) -> tuple[str, int]:
+def _show(e: Expr, names: Sequence[str] | None, room: list[int], depth: int) -> tuple[str, int]:
     """The text, and how tightly its outermost operator binds."""
     room[0] -= 1
-    if room[0] < 0:
+    if room[0] < 0 or depth == 0:
         return "…", _ATOM
     if e.op == "var":
         return (names[e.value] if names else f"v{e.value}"), _ATOM
@@ -57,7 +58,7 @@ def _show(e: Expr, names: Sequence[str] | None, room: list[int]) -> tuple[str, i
         return "raise", _ATOM
 
     def part(a: Expr, least: int) -> str:
-        text, binds = _show(a, names, room)
+        text, binds = _show(a, names, room, depth - 1)
         return text if binds >= least else f"({text})"
 
     if e.op in _INFIX:

@@ -83,7 +83,7 @@ def _generated(code: types.CodeType) -> bool:
     return code.co_filename.startswith("<string>") or code.co_filename.startswith("<string ")
 
 
-class AsksIdentity(BaseException):  # noqa: N818
+class AsksIdentity(BaseException):
     """The code uses ``is``: the trace must start again with truth values that are real."""
 
 
@@ -220,5 +220,5 @@ def _name(f: Any) -> str:
     module = getattr(f, "__module__", None) or getattr(getattr(f, "__self__", None), "__name__", None)
     if module is None and hasattr(f, "__self__"):
         module = type(f.__self__).__name__
-    name: str = getattr(f, "__qualname__", None) or getattr(f, "__name__", repr(f))
+    name = str(getattr(f, "__qualname__", None) or getattr(f, "__name__", repr(f)))
     return name if module in (None, "builtins") or "." in name else f"{module}.{name}"

@@ -104,7 +104,7 @@ class _Stand(type):
         return isinstance(instance, cls.plain)
 
     def __subclasscheck__(cls, sub: type) -> bool:
-        return issubclass(sub, cls.plain)
+        return issubclass(sub.plain if isinstance(sub, _Stand) else sub, cls.plain)
 
     def __getattr__(cls, name: str) -> Any:
         return getattr(cls.plain, name)

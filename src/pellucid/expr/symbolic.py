@@ -10,8 +10,11 @@ tries their members one by one, so ``is``, ``match`` and dictionary look-ups wor
 
 from __future__ import annotations
 
+import dis
 import enum
 import math
+import sys
+import types
 from typing import Any, NoReturn
 
 from pellucid.expr import node as n
@@ -48,8 +51,8 @@ def lift_scalar(value: Any) -> Expr | None:
             value = _plain(value)
         try:
             return n.const(value)
-        except OverflowError as error:
-            raise Untraceable(str(error)) from None
+        except OverflowError:
+            raise Untraceable(f"uses the number {value}, which does not fit in 64 bits") from None
     return None
 
 
@@ -82,7 +85,8 @@ def _arith(op: str, a: Sym, b: Any, swapped: bool) -> Any:
         x, y = y, x
     if op in _BITS:
         if x.type == y.type == BOOL and op in ("band", "bor", "bxor"):
-            return _boolean({"band": n.and_, "bor": n.or_, "bxor": lambda p, q: n.not_(n.eq(p, q))}[op](x, y))
+            both = n.and_(x, y) if op == "band" else n.or_(x, y) if op == "bor" else n.not_(n.eq(x, y))
+            return _boolean(both)
         if FLOAT in (x.type, y.type):
             raise TypeError(f"unsupported operand type(s) for {_SIGNS[op]}: {x.type} and {y.type}")
         common: Type = INT
@@ -137,7 +141,7 @@ def _compare(op: str, a: Sym, b: Any, swapped: bool = False) -> Any:
     x = a._expr
     if isinstance(b, complex):
         raise Untraceable("compares with a complex number")
-    if isinstance(b, int) and not isinstance(b, bool) and type(b) is not Sym and not fits_int(b):
+    if type(b) is not Sym and isinstance(b, int) and not isinstance(b, bool) and not fits_int(b):
         # No 64-bit integer is that large: the answer is known.
         above = b > 0
         if x.type in (INT, BOOL):
@@ -167,6 +171,22 @@ def _compare(op: str, a: Sym, b: Any, swapped: bool = False) -> Any:
     return _boolean({"eq": n.eq, "lt": n.lt, "le": n.le}[op](x, y))
 
 
+_OF_A_MESSAGE = (
+    "FORMAT", "CONVERT", "BUILD", "LOAD", "PRECALL", "CALL", "KW_NAMES", "CACHE", "PUSH_NULL", "COPY", "SWAP", "BINARY_OP", "RESUME",
+)  # fmt: skip
+
+
+def _in_raise(frame: types.FrameType) -> bool:
+    """Whether the code goes straight on to a ``raise``: then the text is that of an error, and no value."""
+    for op in dis.get_instructions(frame.f_code):
+        if op.offset > frame.f_lasti:
+            if op.opname == "RAISE_VARARGS":
+                return True
+            if op.is_jump_target or not op.opname.startswith(_OF_A_MESSAGE):
+                return False
+    return False
+
+
 class Sym:
     """A scalar that is not known yet."""
 
@@ -185,7 +205,7 @@ class Sym:
             current_path().note_check(expr)
         return Sym(expr)
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:  # isinstance(x, int) holds for a symbolic int
         return _CLASSES[self._expr.type]
 
@@ -208,9 +228,9 @@ class Sym:
 
     def __ne__(self, other: object) -> Any:
         same = _compare("eq", self, other)
-        if same is NotImplemented or isinstance(same, bool) and type(same) is not Sym:
-            return same if same is NotImplemented else not same
-        return Sym(n.not_(same._expr))
+        if type(same) is Sym:
+            return Sym(n.not_(same._expr))
+        return same if same is NotImplemented else not same
 
     def __lt__(self, other: Any) -> Any:
         return _compare("lt", self, other)
@@ -382,12 +402,16 @@ class Sym:
     def __getitem__(self, item: Any) -> NoReturn:
         raise Untraceable("takes a part of an event's value")
 
-    def __str__(self) -> NoReturn:
+    def __str__(self) -> str:
+        if _in_raise(sys._getframe(1)):
+            return "…"
         raise Untraceable("turns an event's value into text")
 
     __repr__ = __str__
 
-    def __format__(self, spec: str) -> NoReturn:
+    def __format__(self, spec: str) -> str:
+        if _in_raise(sys._getframe(1)):
+            return "…"
         raise Untraceable("turns an event's value into text")
 
     def __array__(self, *args: Any, **kw: Any) -> NoReturn:

@@ -247,10 +247,11 @@ class _Explorer:
         return path, _Leaf(path.checks[-1], value, raised)
 
     def number_of(self, error: Exception) -> int:
+        text = ", ".join(a if type(a) is str else "…" for a in error.args)  # an argument may be symbolic
         if isinstance(error, (TypeError, AttributeError, NameError)):
             # Most likely code that takes no symbolic value, not a decision of the user's.
-            raise Untraceable(f"fails on a symbolic value: {type(error).__name__}: {error}")
-        self.raises.append(f"{type(error).__name__}: {error}")
+            raise Untraceable(f"fails on a symbolic value: {type(error).__name__}: {text}")
+        self.raises.append(f"{type(error).__name__}: {text}")
         return len(self.raises) - 1
 
     def symbolic(self, t: Type, index: int) -> tuple[Any, int]:

@@ -349,7 +349,7 @@ def join(a: Type, b: Type) -> Type | None:
         return a
     order = [BOOL, INT, FLOAT]
     if a in order and b in order:
-        return order[max(order.index(a), order.index(b))]  # type: ignore[arg-type]
+        return order[max(order.index(a), order.index(b))]
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.items) == len(b.items):
         items = [join(x, y) for x, y in zip(a.items, b.items, strict=True)]
         return TupleType(tuple(items)) if all(items) else None  # type: ignore[arg-type]

@@ -131,7 +131,7 @@ def sub_graph(sub: Any, t: Type, title: str) -> Graph:
     """The graph of a window's sub-pipeline over events of this type."""
     if not callable(sub):
         raise PipelineError(f"{title}: the sub-pipeline must be a pipeline or a function of a stream, found {sub!r}")
-    name = getattr(sub, "name", None) or getattr(sub, "__name__", "sub")
+    name = str(getattr(sub, "name", None) or getattr(sub, "__name__", "sub"))
     name = "sub" if name == "<lambda>" else name
     event = source("in", t)
     token = scope.set(())  # ids inside stand on their own

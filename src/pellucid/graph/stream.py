@@ -27,7 +27,7 @@ from pellucid.expr.types import (
     type_of_value,
 )
 
-__all__ = ["Stream", "apply", "merge", "scope"]
+__all__ = ["Stream", "apply", "merge", "scope", "silent"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -35,6 +35,16 @@ S = TypeVar("S")
 
 #: The names of the pipelines being called right now, outermost first.
 scope: ContextVar[tuple[str, ...]] = ContextVar("pellucid_scope", default=())
+
+class _Silent:
+    """The mark for *no event in this push*."""
+
+    def __repr__(self) -> str:
+        return "-"
+
+
+#: Put it in a list of events where a source stays silent in a push.
+silent = _Silent()
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -293,15 +303,15 @@ class Stream(Generic[T]):
         return self._with(operator.ne, other, "!=")
 
     def __neg__(self) -> Stream[Any]:
-        return self.map(_named(lambda v: -v, "-"))  # type: ignore[operator]
+        return self.map(_named(lambda v: -v, "-"))
 
     def __abs__(self) -> Stream[Any]:
-        return self.map(_named(lambda v: abs(v), "abs"))  # type: ignore[arg-type]
+        return self.map(_named(lambda v: abs(v), "abs"))
 
     def __invert__(self) -> Stream[Any]:
         if self.type == BOOL:
             return self.map(_named(lambda v: not v, "not"))
-        return self.map(_named(lambda v: ~v, "~"))  # type: ignore[operator]
+        return self.map(_named(lambda v: ~v, "~"))
 
     __hash__ = object.__hash__
 

@@ -1,0 +1,59 @@
+"""Figures 2a, 2b, 5a, 5b and 5c of seed 001.
+
+The drawings are not in our text of the paper; what it says about 5a decides its shape:
+
+* the events do not matter, so every event becomes a 1, and a running sum counts 1, 2, 3, …;
+* the last processor sums what passes a filter with the condition *even*, yet it is given the odd numbers: so the
+  condition looks one number ahead (a trim), and n passes iff n + 1 is even;
+* the first output, 1, comes with the second push, and a queue of length 1 is needed and enough: n waits for n + 1;
+* with *odd* in place of *even* it sums 2, 4, 6, …, as 5c does, though at other times.
+
+Counting forks this has 7 processors and the paper 8: its drawing spells out a step that the text does not mention.
+"""
+
+from pellucid import Pipeline, Stream, apply, pipeline
+
+
+@pipeline
+def total(x: Stream[int]) -> Stream[int]:
+    return x.cumulate(lambda so_far, v: so_far + v, start=0)
+
+
+@pipeline
+def figure_2a(x: Stream[int]) -> Stream[int]:
+    return x.decimate(3) + x  # the i-th output: events 3i and i; the second queue grows for ever
+
+
+def figure_2b(k: int) -> Pipeline:
+    """A monitor: is b the number of times that a was true in the k previous states?"""
+    return pipeline(lambda a, b: apply(lambda n, b: n == b, a.map(int).window(k, total), b.trim(k)), a=bool, b=int)
+
+
+def odds_or_evens(remainder: int) -> Pipeline:
+    def figure(x: Stream[int]) -> Stream[int]:
+        count = total(x.map(lambda v: 1))
+        return total(count.filter(count.trim(1).map(lambda n: n % 2 == remainder)))
+
+    return pipeline(figure)
+
+
+figure_2b_3 = figure_2b(3)
+figure_5a, figure_5a_flipped = odds_or_evens(0), odds_or_evens(1)  # the condition is "even", and "odd"
+
+
+@pipeline
+def figure_5b(x: Stream[int]) -> Stream[int]:
+    count = total(x.map(lambda v: 1))
+    return count * count
+
+
+@pipeline
+def figure_5c(x: Stream[int]) -> Stream[int]:
+    return total(total(x.map(lambda v: 2)))
+
+
+if __name__ == "__main__":
+    print("2a on 0, 1, 2, …   ", *figure_2a(range(10)))
+    for name in ("figure_5a", "figure_5b", "figure_5c", "figure_5a_flipped"):
+        print(f"{name:<19}", *(out[0] if out else "-" for out in globals()[name].trace(range(1, 9))))
+    print("2b, b right at first", figure_2b_3([True, True, False, True, True, True], [0, 0, 0, 2, 2, 9]))

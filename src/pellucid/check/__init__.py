@@ -1,0 +1,46 @@
+"""Prove or refute a pipeline: questions about **all** its inputs, answered with a verdict.
+
+A "no" comes with a counterexample: the shortest input stream that shows it.  Each part is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pellucid.check.bounds import buffers as buffers
+    from pellucid.check.declare import properties as properties
+    from pellucid.check.declare import property as property
+    from pellucid.check.domains import Mod as Mod
+    from pellucid.check.formula import explain as explain
+    from pellucid.check.questions import equivalent as equivalent
+    from pellucid.check.questions import holds as holds
+    from pellucid.check.questions import implies as implies
+    from pellucid.check.questions import live as live
+    from pellucid.check.verdict import Counterexample as Counterexample
+    from pellucid.check.verdict import Verdict as Verdict
+
+_HOME = {
+    "buffers": "bounds",
+    "properties": "declare",
+    "property": "declare",
+    "Mod": "domains",
+    "explain": "formula",
+    "equivalent": "questions",
+    "holds": "questions",
+    "implies": "questions",
+    "live": "questions",
+    "Counterexample": "verdict",
+    "Verdict": "verdict",
+}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"pellucid.check has no question {name!r}: it has {', '.join(__all__)}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"pellucid.check.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,157 @@
+"""Reasoning on buffers (seed 001, section 4.2): the least bound of each queue, or a proof that there is none.
+
+With a bound Q for every queue the system is searched; if no queue ever needs more, the longest it got is its least bound.
+If one overflows, however large Q is, we look on the way there for a **loop that grows**: two states that differ in the
+lengths of queues only, none of which got shorter.  Steps ask of a queue only whether it is empty; so if a queue that grows
+is never empty in the loop, and nothing depends on what it holds, the loop can be gone round for ever, and every round
+adds as much: no bound exists.  The loop is then run on the real engine, several times round, and must do what is said.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from pellucid.check.cone import cone
+from pellucid.check.decide import Options, decide_invariant, listable
+from pellucid.check.domains import domain_of
+from pellucid.check.explicit import Space, explore
+from pellucid.check.replay import replay
+from pellucid.check.system import System, build_system
+from pellucid.check.verdict import Counterexample, Verdict
+from pellucid.engine.interpreter import Interpreter
+from pellucid.expr import node as n
+from pellucid.graph.model import Graph
+
+__all__ = ["buffers"]
+
+_SIZES = (1, 2, 4, 8, 16, 32)
+
+
+def buffers(p: Any, *, ints: Any = None, **how: Any) -> Verdict:
+    """The least bound for each queue: proved, with ``details["bounds"]``; refuted where one has none.
+
+    A bound counts the events that wait after a push, so 0 means that the queue is never needed.
+
+    >>> from pellucid import check, pipeline
+    >>> step = pipeline(lambda x: x.trim(1) - x, x=int)
+    >>> list(check.buffers(step).details["bounds"].values())
+    [0, 1]
+    >>> endless = check.buffers(pipeline(lambda x: x.decimate(3) + x, x=int))      # Figure 2a
+    >>> endless.refuted, len(endless.counterexample.steps), endless.counterexample.loop
+    (True, 5, 2)
+    """
+    started = time.perf_counter()
+    options, domain = Options(**how), domain_of(ints)
+    graph: Graph = p.graph
+    question = f"every queue of {p.name} has a bound"
+    ids = [id for id, _, _ in graph.queues()]
+
+    def verdict(status: str, engine: str, **more: Any) -> Verdict:
+        return Verdict(status, question, engine, time.perf_counter() - started, **more)
+
+    if not ids:
+        return verdict("proved", "simplification", details={"bounds": {}})
+    for size in _SIZES:
+        system = build_system(graph, domain, size)
+        room = [n.lt(n.const(j), system.lengths[id]) for id in ids for j in range(size)]
+        if len(room) > 62:
+            break
+        small, (over, *atoms) = cone(system, [system.overflow, *room])
+        if not listable(small):
+            break
+        space = explore(small, [over, *atoms], limits=options.limits())
+        if space.why:
+            break
+        if not space.holds(0).any():
+            bounds = {}
+            for k, id in enumerate(ids):
+                reached = [bool(space.holds(1 + k * size + j).any()) for j in range(size)]
+                bounds[id] = sum(reached)
+            return verdict("proved", "explicit", details={"bounds": bounds, "states": space.count})
+        loop = _growing_loop(graph, small, space)
+        if loop is not None:
+            example = Counterexample((graph,), replay([graph], loop.pushes), loop.start, loop.words)
+            return verdict("refuted", "explicit", counterexample=example, notes=(loop.words,), details={"grows": loop.grows})
+    return _by_invariants(graph, domain, ids, options, verdict)
+
+
+def _by_invariants(
+    graph: Graph, domain: Any, ids: list[str], options: Options, verdict: Callable[..., Verdict]
+) -> Verdict:
+    """Where states cannot be listed: a size that suffices for all, then the least for each, as invariants."""
+    for size in (1, 2, 3, 4, 6, 8):
+        system = build_system(graph, domain, size)
+        fits = decide_invariant(system, n.not_(system.overflow), options)
+        if fits.status != "refuted":
+            break
+    if fits.status != "proved":
+        why = f"no bound up to {size} was proved, and no growing loop was found"
+        return verdict("unknown", fits.engine, notes=(why, *fits.notes), details={"bounds": {}})
+    bounds: dict[str, int] = {}
+    for id in ids:
+        for least in range(size + 1):
+            answer = decide_invariant(system, n.le(system.lengths[id], n.const(least)), options)
+            if answer.status != "refuted":
+                break
+        if answer.status == "unknown":
+            note = f"queue {id}: {size} suffices, but whether {least} does is not known"
+            return verdict("unknown", answer.engine, notes=(note, *answer.notes), details={"bounds": bounds})
+        bounds[id] = least
+    return verdict("proved", fits.engine, details={"bounds": bounds})
+
+
+@dataclass(frozen=True)
+class _Loop:
+    pushes: list[dict[str, Any]]
+    start: int
+    grows: dict[str, int]
+    words: str
+
+
+def _growing_loop(graph: Graph, system: System, space: Space) -> _Loop | None:
+    """A loop on a shortest way to an overflow in which queues only get longer."""
+    names = [v.name for v in system.state]
+    lengths = {i: m[1] for i, name in enumerate(names) if (m := re.fullmatch(r".*?:(.*)\.length", name))}
+    if any(re.search(r":.*\.\d+\.\d+$", name) and not name.split(":")[1].startswith("event") for name in names):
+        return None  # what a queue holds matters here: no loop is sure to repeat
+    s, c = (int(v[0]) for v in space.holds(0).nonzero())
+    choices = [*space.path(s), c]
+    states = [0]
+    for choice in choices[:-1]:
+        states.append(int(space.successor[states[-1], choice]))
+    views = [list(space.values(state).values()) for state in states]
+    for start in range(len(views)):
+        for end in range(start + 1, len(views)):
+            before, after = views[start], views[end]
+            control = all(a == b for i, (a, b) in enumerate(zip(before, after, strict=True)) if i not in lengths)
+            deltas = {i: after[i] - before[i] for i in lengths}
+            if not control or min(deltas.values()) < 0 or max(deltas.values()) == 0:
+                continue
+            # A queue that grows must not be empty anywhere in the loop, else the next round may go another way.
+            if any(views[k][i] == 0 for i, d in deltas.items() if d for k in range(start, end + 1)):
+                continue
+            grows = {lengths[i]: d for i, d in deltas.items() if d}
+            pushes = space.pushes(choices[:end])
+            if _really(graph, pushes, start, grows):
+                said = ", ".join(f"{id} by {d}" for id, d in grows.items())
+                words = f"no bound exists: every round of the last {end - start} push(es) makes a queue longer ({said})"
+                return _Loop(pushes, start, grows, words)
+    return None
+
+
+def _really(graph: Graph, pushes: Sequence[dict[str, Any]], start: int, grows: dict[str, int]) -> bool:
+    """Go round the loop on the real engine: each round must add as much."""
+    run = Interpreter(graph)
+    for push in pushes[:start]:
+        run.push(push)
+    sizes = []
+    for _ in range(6):
+        sizes.append({id: len(run.queues[id]) for id in grows})
+        for push in pushes[start:]:
+            run.push(push)
+    return all(b[id] - a[id] == d for a, b in pairwise(sizes) for id, d in grows.items())

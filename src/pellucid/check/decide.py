@@ -1,0 +1,254 @@
+"""Which engine answers, and what its answer is worth.
+
+Explicit search where the events that matter can be listed, after everything that does not matter has been cut away
+(`pellucid.check.cone`); SMT for invariants over infinite domains.  A bound that is reached gives *unknown*.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pellucid.check.cone import cone
+from pellucid.check.explicit import Limits, Space, explore
+from pellucid.check.formula import CTL, Formula, Not, is_invariant, kind
+from pellucid.check.program import choices_of
+from pellucid.check.system import System
+from pellucid.errors import UsageError
+from pellucid.expr import node as n
+from pellucid.expr.node import Expr
+from pellucid.expr.rewrite import substitute
+from pellucid.expr.types import FLOAT, INT, Type
+
+__all__ = ["Answer", "Options", "decide", "decide_invariant"]
+
+ENGINES = ("auto", "explicit", "smt")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to decide."""
+
+    engine: str = "auto"
+    timeout: float | None = 60.0
+    max_states: int = 5_000_000
+    max_depth: int = 20
+    progress: Callable[[dict[str, Any]], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise UsageError(f"engine= takes {', '.join(map(repr, ENGINES))}, found {self.engine!r}")
+
+    def limits(self) -> Limits:
+        """The same for explicit search."""
+        return Limits(self.max_states, self.timeout, self.progress)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A status with its evidence: pushes that refute (from ``loop`` on repeating), or what was proved and how."""
+
+    status: str
+    engine: str
+    pushes: list[dict[str, Any]] | None = None
+    loop: int | None = None
+    notes: tuple[str, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def listable(system: System) -> bool:
+    """Whether explicit search can try every push."""
+    try:
+        choices_of(system)
+    except UsageError:
+        return False
+    return not any(v.type == FLOAT for v in (*system.state, *system.inputs))
+
+
+def decide_invariant(system: System, good: Expr, options: Options) -> Answer:
+    """Whether ``good`` holds in every step of every run."""
+    small, (bad,) = cone(system, [n.not_(good)])
+    if bad.op == "const" and not bad.value:
+        return Answer("proved", "simplification", details={"states": 0})
+    use_explicit = options.engine == "explicit" or (options.engine == "auto" and listable(small))
+    if use_explicit:
+        space = explore(small, [bad], stop_on=[0], limits=_limits(small, options))
+        details = {"states": space.count, "variables": len(small.state)}
+        if space.found is not None:
+            choices = [*space.path(space.found[0]), space.found[1]]
+            return Answer("refuted", "explicit", space.pushes(choices), details=details)
+        if space.complete:
+            return Answer("proved", "explicit", details=details)
+        if options.engine == "explicit" or not _has_z3():
+            return Answer("unknown", "explicit", notes=(space.why,), details=details)
+    small, (bad,) = cone(system, [n.not_(good)], all_inputs=True)
+    return _by_smt(small, n.not_(bad), options)
+
+
+def _limits(system: System, options: Options) -> Limits:
+    """How far to search: not far where an integer may grow for ever and another engine can take over."""
+    endless = any(v.type == INT and v.size is None for v in system.state)
+    if endless and options.engine == "auto" and _has_z3():
+        return Limits(min(options.max_states, 50_000), options.timeout, options.progress)
+    return options.limits()
+
+
+def _has_z3() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("z3") is not None
+
+
+def _by_smt(system: System, good: Expr, options: Options) -> Answer:
+    from pellucid.check.smt import invariant
+
+    status, trace, proof, notes = invariant(system, good, max_depth=options.max_depth, timeout=options.timeout)
+    details = {"certificate": str(proof)} if proof is not None else {}
+    return Answer(status, "smt", trace, notes=notes, details=details)
+
+
+def decide(system: System, formula: Formula, options: Options) -> Answer:
+    """Whether a resolved formula holds."""
+    body = is_invariant(formula)
+    if body is not None:
+        return decide_invariant(system, expression(body), options)
+    branching = kind(formula)
+    if branching == "state":
+        raise UsageError(f"{formula} speaks of one step only: write AG ({formula}) or G ({formula}) for every step")
+    atoms = formula.atoms()
+    roots = [_expr(a) for a in atoms]
+    small, observed = cone(system, roots)
+    if options.engine == "smt" or not listable(small):
+        return Answer(
+            "unknown",
+            "none",
+            notes=(
+                f"{formula} is no invariant and depends on events that cannot be listed ({small.domain}): "
+                "give a finite domain, such as ints=range(0, 4)",
+            ),
+        )
+    number = {a: i for i, a in enumerate(atoms)}
+    space = explore(small, observed, limits=_limits(small, options))
+    details = {"states": space.count, "variables": len(small.state)}
+    if not space.complete:
+        if branching == "ctl":
+            trapped = _trap(*cone(system, roots, all_inputs=True), small, observed, formula, number, options)
+            if trapped is not None:
+                return dataclasses.replace(trapped, details=details)
+            soon = _always_soon(system, formula, options)
+            if soon is not None:
+                return soon
+        return Answer("unknown", "explicit", notes=(space.why,), details=details)
+    if branching == "ctl":
+        from pellucid.check.branching import Branching
+
+        found = Branching(space, number).refute(formula)
+        engine = "explicit, fixpoints"
+    else:
+        from pellucid.check.buchi import automaton
+        from pellucid.check.fair import accepting_lasso
+
+        found = accepting_lasso(space, automaton(Not(formula)), number)
+        engine = "explicit, automaton"
+    if found is None:
+        return Answer("proved", engine, details=details)
+    choices, loop = found
+    return Answer("refuted", engine, space.pushes(choices), loop, details=details)
+
+
+def _trap(
+    whole: System,
+    roots: list[Expr],
+    system: System,
+    observed: list[Expr],
+    formula: Formula,
+    number: dict[Any, int],
+    options: Options,
+) -> Answer | None:
+    """Refute ``AG EF p`` in an endless space: a state that can be reached, from which SMT proves that p never comes."""
+    if formula.op != "AG" or formula.args[0].op != "EF" or not _has_z3():
+        return None
+    goal = formula.args[0].args[0]
+    if any(part.op in CTL for part in goal.walk()):
+        return None
+    few = explore(system, observed, limits=Limits(400))
+    aim = expression(goal, dict(zip(number, roots, strict=True)))
+    import numpy as np
+
+    marks = np.zeros(few.count, bool)
+    hit = [int(s) for s in range(few.expanded) if _some(few, s, goal, number)]
+    marks[hit] = True
+    for _ in range(few.count):  # what can still reach the goal in the explored part
+        grown = marks.copy()
+        grown[: few.expanded] |= marks[few.successor].any(axis=1)
+        if (grown == marks).all():
+            break
+        marks = grown
+    for s in np.flatnonzero(~marks[: few.expanded])[:8]:
+        values = few.values(int(s))
+        moved = dataclasses.replace(
+            whole, state=tuple(dataclasses.replace(v, start=values[v.name]) for v in whole.state)
+        )
+        answer = _by_smt(moved, n.not_(aim), dataclasses.replace(options, timeout=min(options.timeout or 10.0, 10.0)))
+        if answer.status == "proved":
+            note = f"after these pushes {goal} never holds again (proved: {answer.details.get('certificate', '')})"
+            return Answer("refuted", "explicit, smt", few.pushes(few.path(int(s))), notes=(note,))
+    return None
+
+
+def _always_soon(system: System, formula: Formula, options: Options) -> Answer | None:
+    """Prove ``AG EF p`` in an endless space: from every state, p holds within m pushes of the simplest event."""
+    goal = formula.args[0].args[0] if formula.op == "AG" and formula.args[0].op == "EF" else None
+    if goal is None or not _has_z3() or any(part.op in CTL for part in goal.walk()):
+        return None
+    whole, (aim,) = cone(system, [expression(goal)], all_inputs=True)
+    fixed = []
+    for v in whole.inputs:
+        pool = whole.domain.leaf(v.type)
+        fixed.append(n.const(v.name.endswith(".present") or (pool[0] if pool else _simplest(v.type))))
+    now: list[Expr] = [n.var(i, v.type) for i, v in enumerate(whole.state)]
+    soon: Expr = n.const(False)
+    for m in range(1, 6):
+        here, *now = substitute([aim, *whole.next], [*now, *fixed])
+        soon = n.or_(soon, here)
+        answer = decide_invariant(whole, soon, dataclasses.replace(options, timeout=min(options.timeout or 20.0, 20.0)))
+        if answer.status == "proved":
+            note = f"from every state {goal} holds within {m} push(es) of the simplest event"
+            return dataclasses.replace(answer, notes=(note,))
+    return None
+
+
+def _simplest(t: Type) -> Any:
+    return {"int": 0, "float": 0.0, "str": ""}[str(t)]
+
+
+def _some(space: Space, state: int, goal: Formula, number: dict[Any, int]) -> bool:
+    from pellucid.check.branching import Branching
+
+    return bool(Branching(space, number).where(goal)[state].any())
+
+
+def _expr(atom: Formula) -> Expr:
+    assert isinstance(atom.body, Expr)
+    return atom.body
+
+
+def expression(f: Formula, atoms: dict[Any, Expr] | None = None) -> Expr:
+    """A formula without temporal operators as one expression."""
+    if f.op in ("true", "false"):
+        return n.const(f.op == "true")
+    if f.op == "atom":
+        return atoms[f] if atoms is not None else _expr(f)
+    parts = [expression(a, atoms) for a in f.args]
+    if f.op == "!":
+        return n.not_(parts[0])
+    if f.op == "&":
+        return n.and_(parts[0], parts[1])
+    if f.op == "|":
+        return n.or_(parts[0], parts[1])
+    if f.op == "->":
+        return n.or_(n.not_(parts[0]), parts[1])
+    assert f.op == "<->"
+    return n.eq(parts[0], parts[1])

@@ -1,0 +1,87 @@
+"""Domains: which integers a check talks about.
+
+* exact integers, the default: unbounded, no overflow;
+* ``Mod(N)``: integers modulo N, as in seed 001 (section 3.1): every operation is followed by ``% N``;
+* ``range(lo, hi)`` or an explicit set of values: what may **come in**; arithmetic stays exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from pellucid.errors import UsageError
+from pellucid.expr.types import BOOL, INT, EnumType, Type
+
+__all__ = ["Domain", "Mod", "domain_of"]
+
+
+@dataclass(frozen=True)
+class Mod:
+    """Integers modulo ``n``: the abstraction of seed 001.
+
+    >>> Mod(4)
+    Mod(n=4)
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 2:
+            raise UsageError(f"Mod(N) wants a whole number N of at least 2, found {self.n!r}")
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What ints may come in (None: any), and whether arithmetic is modulo a number."""
+
+    values: tuple[int, ...] | None = None
+    modulus: int | None = None
+    given: Any = None
+
+    def leaf(self, t: Type) -> list[Any] | None:
+        """All values of a leaf, or None if they cannot be listed."""
+        if t == BOOL:
+            return [False, True]
+        if isinstance(t, EnumType):
+            return list(t.members)
+        if t == INT:
+            return list(self.values) if self.values is not None else None
+        return None
+
+    def events(self, t: Type) -> list[tuple[Any, ...]] | None:
+        """All events of a type, as leaves, smallest first; None if they cannot be listed."""
+        leaves = [self.leaf(kind) for _, kind in t.leaves()]
+        if any(values is None for values in leaves):
+            return None
+        return list(product(*[values for values in leaves if values is not None]))
+
+    def __str__(self) -> str:
+        if self.modulus is not None:
+            return f"integers modulo {self.modulus}"
+        if self.values is None:
+            return "exact integers"
+        return f"exact integers, {len(self.values)} of them as events"
+
+
+def domain_of(ints: Any) -> Domain:
+    """The domain that a check's ``ints=`` names.
+
+    >>> domain_of(range(0, 3)).values
+    (0, 1, 2)
+    >>> domain_of(Mod(3)).modulus
+    3
+    """
+    if ints is None:
+        return Domain()
+    if isinstance(ints, Domain):
+        return ints
+    if isinstance(ints, Mod):
+        return Domain(tuple(range(ints.n)), ints.n, ints)
+    if isinstance(ints, Iterable) and not isinstance(ints, (str, bytes)):
+        values: Sequence[Any] = list(ints)
+        if values and all(isinstance(v, int) and not isinstance(v, bool) for v in values):
+            return Domain(tuple(sorted(set(values), key=lambda v: (abs(v), v < 0))), None, ints)
+    raise UsageError(f"ints= takes Mod(N), range(lo, hi) or a set of whole numbers, found {ints!r}")

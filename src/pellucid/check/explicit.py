@@ -1,0 +1,181 @@
+"""Explicit-state search: every reachable state, breadth first, so the first way to a bad one is a shortest.
+
+Real pipelines have few reachable states, whatever their number of state bits, so this beats symbolic engines wherever
+the events can be listed.  Opaque functions are called once for each of their arguments.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pellucid.check.program import Program, compile_program, decode
+from pellucid.check.system import System
+from pellucid.expr.node import Expr
+
+__all__ = ["Limits", "Space", "explore"]
+
+
+@dataclass
+class Limits:
+    """How far a search may go, and who is told about it."""
+
+    max_states: int = 20_000_000
+    timeout: float | None = None
+    progress: Callable[[dict[str, Any]], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.started = time.perf_counter()
+
+    def out_of_time(self) -> bool:
+        """Whether the time is up."""
+        return self.timeout is not None and time.perf_counter() - self.started > self.timeout
+
+
+@dataclass
+class Space:
+    """The reachable states: ``successor[s, c]`` after the choice ``c``, with the observations ``seen[s, c]`` (bits).
+
+    ``why`` is empty where the space is complete; else it says what cut it short.  ``found`` is the first (state, choice)
+    that showed an observation to stop on.
+    """
+
+    system: System
+    program: Program
+    count: int
+    parent: Any
+    chosen: Any
+    successor: Any
+    seen: Any
+    packed: Any
+    expanded: int
+    found: tuple[int, int] | None = None
+    why: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every reachable state was seen."""
+        return not self.why and self.found is None
+
+    def path(self, state: int) -> list[int]:
+        """The choices on a shortest way from the initial state."""
+        out: list[int] = []
+        while state:
+            out.append(int(self.chosen[state]))
+            state = int(self.parent[state])
+        return out[::-1]
+
+    def pushes(self, choices: Sequence[int]) -> list[dict[str, Any]]:
+        """Choices as events."""
+        return [self.program.pushes[c] for c in choices]
+
+    def holds(self, observation: int) -> Any:
+        """Where an observation holds: a Boolean array over states and choices."""
+        import numpy as np
+
+        return (self.seen >> np.uint64(observation)) & np.uint64(1) == 1
+
+    def values(self, state: int) -> dict[str, Any]:
+        """The values of a state's variables."""
+        import numpy as np
+
+        out = {}
+        word, shift, bits, _ = _layout(self.program.bits)
+        for i, v in enumerate(self.system.state):
+            raw = int(self.packed[state, word[i]]) >> int(shift[i])
+            raw = raw & ((1 << int(bits[i])) - 1) if bits[i] < 64 else int(np.int64(np.uint64(raw)))
+            out[v.name] = decode(v.type, raw, self.program.strings)
+        return out
+
+
+def _layout(bits: list[int]) -> tuple[Any, Any, Any, int]:
+    """Word and shift of each variable; none crosses a word."""
+    import numpy as np
+
+    word, shift, at, used = [], [], 0, 0
+    for b in bits:
+        if used + b > 64:
+            at, used = at + 1, 0
+        word.append(at)
+        shift.append(used)
+        used += b
+    return np.array(word, np.int64), np.array(shift, np.int64), np.array(bits, np.int64), at + 1
+
+
+def explore(
+    system: System, observed: Sequence[Expr], *, stop_on: Sequence[int] = (), limits: Limits | None = None
+) -> Space:
+    """Search the states of a system; observations with a number in ``stop_on`` end the search where they hold.
+
+    >>> from pellucid import pipeline
+    >>> from pellucid.check.domains import Mod, domain_of
+    >>> from pellucid.check.system import build_system
+    >>> p = pipeline(lambda x: x.decimate(3), x=int)
+    >>> explore(build_system(p.graph, domain_of(Mod(2))), []).count
+    3
+    """
+    import numpy as np
+
+    from pellucid.check import machine
+
+    limits = limits or Limits()
+    assert len(observed) <= 64
+    program = compile_program(system, observed)
+    word, shift, bits, words = _layout(program.bits)
+    many = len(program.pushes)
+    room = max(1024, 2 * many)
+    registers = np.zeros(program.registers, np.int64)
+    at = len(system.state) + len(system.inputs)
+    registers[at : at + len(program.constants)] = program.constants
+    states = np.zeros((room, words), np.uint64)
+    machine._pack(program.start, np.arange(len(program.start)), word, shift, bits, states[0])
+    parent, chosen = np.zeros(room, np.int64), np.zeros(room, np.int32)
+    successor, seen = np.zeros((room, many), np.int32), np.zeros((room, many), np.uint64)
+    table = np.zeros(4096, np.int64)
+    while table.size < 4 * room:
+        table = np.zeros(2 * table.size, np.int64)
+    machine.rehash(table, states, 1)
+    marks = np.uint64(sum(1 << k for k in stop_on))
+    progress = np.array([0, 1, 0, 0], np.int64)
+    found, why = None, ""
+    while True:
+        outcome = machine.search(
+            program.code, program.first, registers, len(system.inputs), program.choices, program.next, program.observed,
+            word, shift, bits, states, table, parent, chosen, successor, seen, progress, marks, 1 << 16,
+        )  # fmt: skip
+        count = int(progress[1])
+        if limits.progress is not None:
+            limits.progress({"states": count, "waiting": count - int(progress[0])})
+        if outcome == machine.FOUND:
+            found = (int(progress[0]), int(progress[2]))
+        elif outcome == machine.OVERFLOW:
+            why = "a value left its range (integers here have 64 bits)"
+        elif outcome == machine.MORE_STATES:
+            if limits.out_of_time():
+                why = f"the time of {limits.timeout:g} s was up after {count:,} states"
+            elif count >= limits.max_states:
+                why = f"the limit of {limits.max_states:,} states was reached"
+            elif count + many > len(states):
+                room = 2 * room + many
+                states, parent, chosen = (_more(a, room) for a in (states, parent, chosen))
+                successor, seen = _more(successor, room), _more(seen, room)
+                table = np.zeros(1 << (4 * room - 1).bit_length(), np.int64)
+                machine.rehash(table, states, count)
+                continue
+            else:
+                continue
+        break
+    done = int(progress[0])
+    return Space(
+        system, program, count, parent[:count], chosen[:count], successor[:done], seen[:done], states[:count], done, found, why
+    )
+
+
+def _more(array: Any, room: int) -> Any:
+    import numpy as np
+
+    out = np.zeros((room, *array.shape[1:]), array.dtype)
+    out[: len(array)] = array
+    return out

@@ -1,0 +1,144 @@
+"""What an atom of a formula talks about, as data: streams, queues, literals, arithmetic, comparisons.
+
+Terms know nothing of a pipeline: names are looked up by `resolve`.  Each term prints as text that parses back.
+
+>>> print(Compare(">", Ref("out", ("value",)), Literal(3)))
+out.value > 3
+>>> Literal(1) == Literal(True)
+False
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from pellucid.errors import UsageError
+
+__all__ = ["NAME", "RESERVED", "Calc", "Compare", "Flag", "Length", "Literal", "Ref", "Term", "literal", "negative"]
+
+NAME = re.compile(r"[^\W\d]\w*(?:[-/]\w+)*")  # a step's id: letters, digits, _, and - or / inside
+_RAW = re.compile(r"[\w./-]+")  # what may stand in queue(…) and stream(…) without quotes
+RESERVED = frozenset(  # words that are no name, unless in stream(…)
+    ("X", "F", "G", "U", "W", "R", "Y", "O", "H", "S", "EX", "EF", "EG", "AX", "AF", "AG", "A", "E")
+    + ("true", "false", "full", "overflow", "failed", "queue", "stream")
+)
+_LEVEL = {"+": 1, "-": 1, "*": 2, "%": 2}
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A bool, int, float or str; ``1``, ``1.0`` and ``True`` are three literals."""
+
+    value: bool | int | float | str
+    kind: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, float) and not math.isfinite(self.value):
+            raise UsageError(f"a formula cannot mention {self.value}: give a finite number")
+        object.__setattr__(self, "kind", type(self.value).__name__)
+
+    def __str__(self) -> str:
+        if isinstance(self.value, bool):
+            return "true" if self.value else "false"
+        return json.dumps(self.value, ensure_ascii=False) if isinstance(self.value, str) else repr(self.value)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A stream, or a part of its event: no path means "an event is there"."""
+
+    name: str
+    path: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        plain = NAME.fullmatch(self.name) is not None and self.name not in RESERVED
+        first = self.name if plain else f"stream({_quoted(self.name)})"
+        return ".".join((first, *self.path))
+
+
+@dataclass(frozen=True)
+class Length:
+    """How many events wait in a queue after the step."""
+
+    queue: str
+
+    def __str__(self) -> str:
+        return f"queue({_quoted(self.queue)}).length"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """``full``, ``overflow`` or ``failed``."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Calc:
+    """``+ - * %`` of two terms, or ``-`` of one."""
+
+    op: str
+    args: tuple[Term, ...]
+
+    def __str__(self) -> str:
+        if len(self.args) == 1:
+            return f"-{_show(self.args[0], 3)}"
+        level = _LEVEL[self.op]
+        return f"{_show(self.args[0], level)} {self.op} {_show(self.args[1], level + 1)}"
+
+
+@dataclass(frozen=True)
+class Compare:
+    """``= != < <= > >=`` of two terms."""
+
+    op: str
+    left: Term
+    right: Term
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.op} {self.right}"
+
+
+Term: TypeAlias = Literal | Ref | Length | Flag | Calc
+
+
+def _show(term: Term, level: int) -> str:
+    own = 4 if not isinstance(term, Calc) else 3 if len(term.args) == 1 else _LEVEL[term.op]
+    return str(term) if own >= level else f"({term})"
+
+
+def _quoted(id: str) -> str:
+    return id if _RAW.fullmatch(id) else json.dumps(id, ensure_ascii=False)
+
+
+def negative(term: Term) -> Term:
+    """``-term``; a number takes its sign at once.
+
+    >>> print(negative(Literal(3)), negative(Ref("x", ("value",))))
+    -3 -x.value
+    """
+    if isinstance(term, Literal) and term.kind in ("int", "float"):
+        return Literal(-term.value)  # type: ignore[operator]
+    return Calc("-", (term,))
+
+
+def literal(value: Any) -> Term:
+    """The term for a Python value: a scalar, or an enum member by its name.
+
+    >>> print(literal("a"), literal(True), literal(-2))
+    "a" true -2
+    """
+    if isinstance(value, enum.Enum):
+        return Ref(type(value).__name__, (value.name,))
+    for cls in (bool, int, float, str):
+        if isinstance(value, cls):
+            return Literal(cls(value))
+    raise UsageError(f"a formula compares with a bool, int, float, str or enum member, found {value!r}")

@@ -1,0 +1,175 @@
+"""A transition system as a straight-line program: what the explicit search runs.
+
+Every expression is computed, eagerly, into a register: first those that depend on the state alone, then those that
+depend on the input.  A bounded register machine in one precompiled loop runs it, so a new model starts at once
+and needs no compiler.  Values are integers: Booleans 0 and 1, enums by place, texts by code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from pellucid.check.system import System
+from pellucid.errors import UsageError
+from pellucid.expr.node import Expr, walk
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
+
+__all__ = ["OPS", "Program", "compile_program", "decode", "encode"]
+
+OPS = [
+    "copy", "add", "sub", "mul", "floordiv", "mod", "neg", "abs", "invert", "band", "bor", "bxor", "shl", "shr",
+    "eq", "lt", "le", "and", "or", "not", "ite",
+]  # fmt: skip
+_NUMBER = {name: i for i, name in enumerate(OPS)} | {"int_of_bool": 0}
+
+
+@dataclass(frozen=True)
+class Program:
+    """Registers: state, inputs, constants, then results; ``first`` instructions need no input."""
+
+    code: Any  # int64 [instructions, 5]: op, target, a, b, c
+    first: int
+    constants: Any  # int64: the registers after state and inputs
+    registers: int
+    next: Any  # int64: where the new state stands
+    observed: Any  # int64: where the observations stand
+    choices: Any  # int64 [choices, inputs]: every possible input
+    pushes: list[dict[str, Any]]  # the same as events
+    start: Any  # int64: the initial state
+    bits: list[int]  # how many bits each state variable takes; 64 where it is not known
+    strings: list[str]
+
+
+def encode(t: Type, value: Any, strings: dict[str, int]) -> int:
+    """A leaf as an integer."""
+    if isinstance(t, EnumType):
+        return t.members.index(value)
+    if t == STR:
+        return strings.setdefault(value, len(strings))
+    return int(value)
+
+
+def decode(t: Type, value: int, strings: Sequence[str]) -> Any:
+    """An integer as a leaf."""
+    if isinstance(t, EnumType):
+        return t.members[value]
+    if t == STR:
+        return strings[value]
+    return bool(value) if t == BOOL else int(value)
+
+
+def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
+    """Every possible push, the smallest first: as events, and as values of the system's input variables.
+
+    Each source is silent or brings one of its events.  Of a source whose value does not matter (it was cut away with
+    the cone of influence) one event stands for all.
+    """
+    names = {v.name for v in system.inputs}
+    pushes: list[tuple[dict[str, Any], dict[str, Any]]] = [({}, {})]
+    for source, t in system.sources:
+        here = [f"{source}.{path or 'value'}" for path, _ in t.leaves()]
+        options: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        pools = []
+        for name, (_, kind) in zip(here, t.leaves(), strict=True):
+            pool = system.domain.leaf(kind) if name in names else [_any(kind, system)]
+            if pool is None:
+                raise UsageError(
+                    f"the events of the source {source!r} ({t}) cannot be listed, so explicit search cannot try them "
+                    "all: give a finite domain, such as ints=range(0, 4) or ints=Mod(4), or use engine='smt'"
+                )
+            pools.append(pool)
+        for leaves in product(*pools):
+            values = dict(zip(here, leaves, strict=True)) | {f"{source}.present": True}
+            options.append(({source: t.unflatten(list(leaves))}, values))
+        silent = {name: _any(kind, system) for name, (_, kind) in zip(here, t.leaves(), strict=True)}
+        options.insert(0, ({}, silent | {f"{source}.present": False}))
+        pushes = [(a | c, b | d) for a, b in pushes for c, d in options]
+    for v in system.inputs:  # choices that no source makes, such as an event that gets lost
+        if "." not in v.name or v.name.split(".")[0] not in dict(system.sources):
+            pool = system.domain.leaf(v.type) if v.size is None else list(range(v.size))
+            assert pool is not None
+            pushes = [(a, b | {v.name: value}) for a, b in pushes for value in pool]
+    rows, seen, kept = [], set(), []
+    for events, values in pushes:
+        row = [values[v.name] for v in system.inputs]
+        if repr(row) not in seen:
+            seen.add(repr(row))
+            rows.append(row)
+            kept.append(events)
+    return kept, rows
+
+
+def _any(t: Type, system: System) -> Any:
+    """A value that stands for all of them."""
+    pool = system.domain.leaf(t)
+    if pool:
+        return pool[0]
+    return {"int": 0, "float": 0.0, "str": ""}[str(t)]
+
+
+def compile_program(system: System, observed: Sequence[Expr]) -> Program:
+    """The program that computes the next state and these observations."""
+    import numpy as np
+
+    strings: dict[str, int] = {}
+    states, inputs = len(system.state), len(system.inputs)
+    roots = [*system.next, *observed]
+    for v in (*system.state, *system.inputs):
+        if v.type == FLOAT:
+            raise UsageError(f"explicit search takes no floats, but {v.name} is one")
+    place: dict[int, int] = {}
+    constants: list[int] = []
+    early: list[tuple[int, Expr]] = []
+    late: list[tuple[int, Expr]] = []
+    needs: dict[int, bool] = {}
+    parts = list(walk(*roots))
+    for e in parts:
+        if e.op == "var":
+            place[id(e)], needs[id(e)] = e.value, e.value >= states
+        elif e.op in ("const", "raise"):
+            place[id(e)], needs[id(e)] = states + inputs + len(constants), False
+            constants.append(encode(e.type, e.value, strings) if e.op == "const" else 0)
+        elif e.op in ("float_of_int", "truediv", "trunc", "floor", "ceil", "sqrt") or e.type == FLOAT:
+            raise UsageError(f"explicit search takes no floats, but a function computes {e}")
+        else:
+            needs[id(e)] = any(needs[id(a)] for a in e.args)
+            (late if needs[id(e)] else early).append((0, e))
+    at = states + inputs + len(constants)
+    code = []
+    for _, e in (*early, *late):
+        if e.op == "after":
+            place[id(e)] = place[id(e.args[-1])]
+            continue
+        args = [place[id(a)] for a in e.args]
+        code.append([_NUMBER[e.op], at, *args, *[0] * (3 - len(args))])
+        place[id(e)] = at
+        at += 1
+    first = sum(1 for _, e in early if e.op != "after")
+    pushes, values = choices_of(system)
+    rows = [[encode(v.type, x, strings) for v, x in zip(system.inputs, row, strict=True)] for row in values]
+    bits = []
+    for v in system.state:
+        if v.type == BOOL:
+            bits.append(1)
+        elif isinstance(v.type, EnumType):
+            bits.append(max(1, (len(v.type.members) - 1).bit_length()))
+        elif v.type == INT and v.size is not None:
+            bits.append(max(1, (v.size - 1).bit_length()))
+        else:
+            bits.append(64)
+    return Program(
+        np.array(code, dtype=np.int64).reshape(-1, 5),
+        first,
+        np.array(constants, dtype=np.int64),
+        at,
+        np.array([place[id(e)] for e in system.next], dtype=np.int64),
+        np.array([place[id(e)] for e in observed], dtype=np.int64),
+        np.array(rows, dtype=np.int64).reshape(len(rows), inputs),
+        pushes,
+        np.array([encode(v.type, v.start, strings) for v in system.state], dtype=np.int64),
+        bits,
+        list(strings),
+    )

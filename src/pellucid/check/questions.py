@@ -1,0 +1,143 @@
+"""Questions with a name (seed 001, sections 4.1 to 4.3): each returns a `Verdict`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pellucid.check.compare import beside, differs, no_longer_implied
+from pellucid.check.decide import Answer, Options, decide, decide_invariant
+from pellucid.check.domains import Domain, domain_of
+from pellucid.check.formula import Formula, resolve
+from pellucid.check.parse import parse
+from pellucid.check.replay import replay
+from pellucid.check.system import build_system
+from pellucid.check.verdict import Counterexample, Verdict
+from pellucid.errors import UsageError
+from pellucid.expr import node as n
+from pellucid.graph.model import Graph
+
+__all__ = ["equivalent", "holds", "implies", "live"]
+
+
+def holds(p: Any, formula: str | Formula, *, ints: Any = None, queue: int | Mapping[str, int] = 3, **how: Any) -> Verdict:
+    """Whether a formula of CTL or LTL holds in every run of a pipeline.
+
+    ``ints`` is the domain (exact integers, ``Mod(N)``, ``range(lo, hi)`` or a set); ``queue`` the bound of every queue, or of
+    each by its id.  ``how``: ``engine``, ``timeout`` in seconds, ``max_states``, ``max_depth``, ``progress``.
+
+    >>> from pellucid import Mod, check, pipeline
+    >>> first = pipeline(lambda x: x.filter(x.cumulate(lambda n, v: n + 1, start=0) <= 3), x=int)
+    >>> check.holds(first, "AG EF out", ints=Mod(4)).proved    # modulo 4 the counter wraps …
+    True
+    >>> check.holds(first, "AG EF out").refuted                # … but it really falls silent
+    True
+    """
+    f = parse(formula) if isinstance(formula, str) else formula
+    started = time.perf_counter()
+    domain, options = domain_of(ints), Options(**how)
+    answer = _decide(p.graph, f, domain, queue, options)
+    notes: tuple[str, ...] = ()
+    if domain.modulus is not None and answer.status != "unknown":
+        notes = _in_truth(p.graph, f, queue, options, answer)
+    return _verdict(str(f), answer, [p.graph], started, notes)
+
+
+def _decide(graph: Graph, f: Formula, domain: Domain, queue: Any, options: Options) -> Answer:
+    system = build_system(graph, domain, queue)
+    return decide(system, resolve(f, system), options)
+
+
+def _in_truth(graph: Graph, f: Formula, queue: Any, options: Options, answer: Answer) -> tuple[str, ...]:
+    """A word of warning where arithmetic modulo N turns the verdict round."""
+    import dataclasses
+
+    quick = dataclasses.replace(options, timeout=min(options.timeout or 5.0, 5.0), max_states=100_000)
+    exact = _decide(graph, f, domain_of(None), queue, quick)
+    if exact.status not in ("unknown", answer.status):
+        return (f"over exact integers it is {exact.status}: arithmetic modulo N turned the verdict round",)
+    return ()
+
+
+def live(p: Any, *, within: int | None = None, output: str = "out", **how: Any) -> Verdict:
+    """Whether another output is always possible; with ``within``, whether no run is silent for that many steps.
+
+    >>> from pellucid import check, pipeline
+    >>> check.live(pipeline(lambda x: x.decimate(3), x=int)).proved
+    True
+    >>> check.live(pipeline(lambda x: x.decimate(3), x=int), within=2).counterexample.inputs
+    [{'x': 0}, {'x': 0}, {'x': 0}]
+    """
+    if within is None:
+        return holds(p, f"AG EF {output}", **how)
+    if within < 1:
+        raise UsageError(f"within= takes a number of steps of at least 1, found {within}")
+    # The useful form: while events come in, one comes out within so many of them.
+    sources = " & ".join(p.graph.nodes[i].id for i in p.graph.sources)
+    text = f"{sources} -> {output}" if within == 1 else output
+    for _ in range(within - 1):
+        text = f"{output} | X ({text})" if text != output else f"{output} | X {output}"
+    guard = " & ".join(f"{'X ' * i}({sources})" for i in range(within))
+    return holds(p, f"G ({guard} -> {text})", **how)
+
+
+def equivalent(a: Any, b: Any, *, how: str = "step", ints: Any = None, queue: int | Mapping[str, int] = 3, **more: Any) -> Verdict:
+    """Whether two pipelines put out the same: in every step, or (``how="sequence"``) whatever the delay.
+
+    >>> from pellucid import check, pipeline
+    >>> one = pipeline(lambda x: x.map(lambda v: v + v), x=int)
+    >>> two = pipeline(lambda x: x * 2, x=int)
+    >>> check.equivalent(one, two).proved
+    True
+    """
+    if how not in ("step", "sequence"):
+        raise UsageError(f"how= takes 'step' or 'sequence', found {how!r}")
+    started = time.perf_counter()
+    options = Options(**more)
+    domain = domain_of(ints)
+    question = f"{a.name} and {b.name} are {how} equivalent"
+    if how == "step":
+        system = build_system(beside(a, b), domain, queue)
+        answer = decide_invariant(system, n.not_(differs(system)), options)
+    else:
+        from pellucid.check.sequence import decide_sequence
+
+        answer = decide_sequence(a, b, domain, queue, options)
+    return _verdict(question, answer, [a.graph, b.graph], started)
+
+
+def implies(a: Any, b: Any, *, ints: Any = None, queue: int | Mapping[str, int] = 3, **how: Any) -> Verdict:
+    """Whether ``b`` says true wherever ``a`` does, step by step: ``b`` is a conservative approximation of ``a``.
+
+    >>> from pellucid import check, pipeline
+    >>> strict = pipeline(lambda x: x > 5, x=int)
+    >>> loose = pipeline(lambda x: x > 3, x=int)
+    >>> bool(check.implies(strict, loose)), check.implies(loose, strict).counterexample.inputs
+    (True, [{'x': 4}])
+    """
+    started = time.perf_counter()
+    system = build_system(beside(a, b), domain_of(ints), queue)
+    answer = decide_invariant(system, n.not_(no_longer_implied(system)), Options(**how))
+    return _verdict(f"{a.name} implies {b.name}", answer, [a.graph, b.graph], started)
+
+
+def _verdict(question: str, answer: Answer, graphs: Sequence[Graph], started: float, notes: tuple[str, ...] = ()) -> Verdict:
+    shown = None
+    if answer.status == "refuted" and answer.pushes is not None:
+        pushes = [_renamed(push, graphs) for push in answer.pushes]
+        shown = Counterexample(tuple(graphs), replay(graphs, pushes), answer.loop)
+    return Verdict(
+        answer.status, question, answer.engine, time.perf_counter() - started, shown, (*answer.notes, *notes), answer.details
+    )
+
+
+def _renamed(push: dict[str, Any], graphs: Sequence[Graph]) -> dict[str, Any]:
+    """The events under the names of every graph's sources (compared pipelines may name them differently)."""
+    first = graphs[0]
+    out = dict(push)
+    for g in graphs[1:]:
+        for i, j in zip(first.sources, g.sources, strict=True):
+            if first.nodes[i].id in push:
+                out[g.nodes[j].id] = push[first.nodes[i].id]
+    return out

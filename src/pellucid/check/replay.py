@@ -1,0 +1,70 @@
+"""Counterexamples happen: the pushes are run on the interpreter and on the kernel engine before they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pellucid.check.verdict import StepView
+from pellucid.engine.interpreter import Interpreter
+from pellucid.errors import StepError
+from pellucid.graph.model import Graph
+
+__all__ = ["replay"]
+
+
+class _Watched(Interpreter):
+    """An interpreter that remembers what every stream carried in the last push."""
+
+    carried: dict[str, list[Any]]
+
+    def push(self, events: Any = None, **more: Any) -> dict[str, list[Any]]:
+        self.carried = {}
+        return super().push(events, **more)
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        kinds = ("map", "filter", "filter_by", "apply", "cumulate", "decimate", "trim", "window", "task", "merge", "key_by")
+        if name in kinds:
+
+            def step(node: Any, *inputs: Any) -> Any:
+                out = found(node, *inputs)
+                self.carried[node.id] = [value for _, value in out]
+                return out
+
+            return step
+        return found
+
+
+def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[StepView, ...]:
+    """What really happens on these pushes: every stream and every queue, step by step.
+
+    A step that fails ends the replay; its view has the streams that were reached.  Of several graphs the names of
+    steps and queues get the graph's place in front (``1:out``, ``2:out``).
+
+    >>> from pellucid import pipeline
+    >>> p = pipeline(lambda x: x.trim(1, id="rest"), x=int)
+    >>> [view.streams["rest"] for view in replay([p.graph], [{"x": 1}, {}, {"x": 2}])]
+    [[], [], [2]]
+    """
+    runs = [_Watched(g) for g in graphs]
+    views = []
+    for push in pushes:
+        streams: dict[str, list[Any]] = {}
+        queues: dict[str, list[Any]] = {}
+        failed = False
+        for i, (g, run) in enumerate(zip(graphs, runs, strict=True), 1):
+            mark = f"{i}:" if len(graphs) > 1 else ""
+            names = [g.nodes[at].id for at in g.sources]
+            try:
+                out = run.push({name: push[name] for name in names if name in push})
+            except StepError:
+                out, failed = {}, True
+            streams |= {name: [push[name]] if name in push else [] for name in names}
+            streams |= {f"{mark}{id}": list(values) for id, values in run.carried.items()}
+            streams |= {f"{mark}{name}": list(values) for name, values in out.items()}
+            queues |= {f"{mark}{id}": list(values) for id, values in run.queues.items()}
+        views.append(StepView(dict(push), streams, queues))
+        if failed:
+            break
+    return tuple(views)

@@ -1,0 +1,280 @@
+"""Expressions as z3 terms: what the symbolic engine says to its solver.
+
+* An int is a mathematical integer, ``//`` and ``%`` as in Python (z3's own differ where the divisor is negative).
+* A bool is a Bool.  An enum is its member's place in the class, a str a number in a table (it is only compared for
+  equality): both are bounded integers, and every variable of such a type is known to be in its bounds.
+* A float is an IEEE double, rounded to nearest even.  Such questions are slow and often end as *unknown*.
+* Bits of ints are refused, but for ``~a``, shifts by a constant and masks ``a & (2**k - 1)``, which are arithmetic.
+* Where an operation fails, its value is a fixed one (0, False, the first member): that it fails is told apart, by
+  ``System.failed``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pellucid.check.system import System
+from pellucid.errors import UsageError
+from pellucid.expr.node import Expr, walk
+from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
+
+__all__ = ["Clock", "Encoding", "ask", "default", "load_z3"]
+
+
+def load_z3() -> Any:
+    """The z3 module, or a clear word on how to get it."""
+    try:
+        import z3
+    except ImportError:
+        raise UsageError("the symbolic engine needs the z3 solver: pip install 'pellucid[check]'") from None
+    return z3
+
+
+class Clock:
+    """A time budget in seconds; None is no limit.
+
+    >>> Clock(None).left() is None, Clock(0).over
+    (True, True)
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.end = None if seconds is None else time.monotonic() + seconds
+
+    def left(self) -> float | None:
+        """The seconds left."""
+        return None if self.end is None else max(0.0, self.end - time.monotonic())
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return self.end is not None and time.monotonic() >= self.end
+
+    def part(self, share: float, least: float = 0.5) -> Clock:
+        """A budget that ends when this share of what is left is spent."""
+        left = self.left()
+        return Clock(None if left is None else min(left, max(least, left * share)))
+
+
+def ask(solver: Any, clock: Clock, *assumptions: Any, limit: float | None = None) -> bool | None:
+    """Whether it can be satisfied; None if the time was not enough (or z3 gave up)."""
+    left = clock.left()
+    if limit is not None:
+        left = limit if left is None else min(left, limit)
+    if left is not None and left <= 0:
+        return None
+    solver.set("timeout", max(1, int(left * 1000)) if left is not None else 2**32 - 1)
+    answer = str(solver.check(*assumptions))
+    if answer == "unknown" and "interrupt" in solver.reason_unknown():
+        raise KeyboardInterrupt  # z3 swallows Ctrl-C
+    return {"sat": True, "unsat": False}.get(answer)
+
+
+def default(system: System, t: Type) -> Any:
+    """The value of a leaf of a silent source, and of an operation that fails."""
+    if t == INT:
+        return system.domain.values[0] if system.domain.values else 0
+    return t.members[0] if isinstance(t, EnumType) else {"bool": False, "float": 0.0, "str": ""}[str(t)]
+
+
+class Encoding:
+    """A system as z3 terms over one frame: ``state`` and ``inputs`` are constants, ``next`` terms over them."""
+
+    def __init__(self, system: System) -> None:
+        self.z3 = z3 = load_z3()
+        self.system = system
+        self.strings: dict[str, int] = {"": 0}
+        self._made: dict[int, Any] = {}
+        self._double, self._near = z3.Float64(), z3.RNE()
+        self.state = [self.constant(f"s{i}", v.type) for i, v in enumerate(system.state)]
+        self.inputs = [self.constant(f"i{i}", v.type) for i, v in enumerate(system.inputs)]
+        self.next = self.terms(system.next)
+        self.start = [self.value(v.type, v.start) for v in system.state]
+
+    # ------------------------------------------------------------ values and variables
+
+    def constant(self, name: str, t: Type) -> Any:
+        """A z3 constant for a variable of this type."""
+        if t == BOOL:
+            return self.z3.Bool(name)
+        return self.z3.FP(name, self._double) if t == FLOAT else self.z3.Int(name)
+
+    def value(self, t: Type, v: Any) -> Any:
+        """A Python value as a z3 one."""
+        if t == BOOL:
+            return self.z3.BoolVal(v)
+        if t == FLOAT:
+            return self.z3.FPVal(v, self._double)
+        if isinstance(t, EnumType):
+            return self.z3.IntVal(t.members.index(v))
+        return self.z3.IntVal(v if t == INT else self.strings.setdefault(v, len(self.strings)))
+
+    def python(self, t: Type, v: Any) -> Any:
+        """A z3 value as a Python one; a string that no constant names becomes one of its own."""
+        z3 = self.z3
+        if t == BOOL:
+            return bool(z3.is_true(v))
+        if t == FLOAT:
+            if v.isNaN():
+                return float("nan")
+            if v.isInf() or v.isZero():
+                return float(("-" if v.isNegative() else "") + ("inf" if v.isInf() else "0.0"))
+            exact = z3.simplify(z3.fpToReal(v))
+            return exact.numerator_as_long() / exact.denominator_as_long()
+        number = v.as_long()
+        if isinstance(t, EnumType):
+            return t.members[number]
+        if t == INT:
+            return number
+        for text, code in self.strings.items():
+            if code == number:
+                return text
+        return f"other {number - len(self.strings) + 1}"
+
+    def bounds(self, t: Type, v: Any) -> list[Any]:
+        """What holds of every value of the type."""
+        if isinstance(t, EnumType):
+            return [v >= 0, v < len(t.members)]
+        return [v >= 0] if str(t) == "str" else []
+
+    def typing(self, state: Sequence[Any]) -> list[Any]:
+        """What the types alone say of a state."""
+        return [b for v, c in zip(self.system.state, state, strict=True) for b in self.bounds(v.type, c)]
+
+    def allowed(self, inputs: Sequence[Any] | None = None) -> list[Any]:
+        """What may come in: an event of the domain, or silence (then the leaves are at their default)."""
+        z3, out, at = self.z3, [], 0
+        inputs = self.inputs if inputs is None else inputs
+        for _, event in self.system.sources:
+            present = inputs[at]
+            for leaf, (_, t) in zip(inputs[at + 1 :], event.leaves(), strict=False):
+                out += self.bounds(t, leaf)
+                values = self.system.domain.values if t == INT else None
+                if values is not None and len(values) == max(values) - min(values) + 1:
+                    out += [leaf >= min(values), leaf <= max(values)]
+                elif values is not None:
+                    out.append(z3.Or([leaf == v for v in values]))
+                out.append(z3.Or(present, self.same(leaf, self.value(t, default(self.system, t)))))
+            at += 1 + event.width
+        return out
+
+    def same(self, a: Any, b: Any) -> Any:
+        """Identity (of floats, too: NaN is itself, and 0.0 is not -0.0)."""
+        z3 = self.z3
+        return z3.BoolRef(z3.Z3_mk_eq(a.ctx_ref(), a.as_ast(), b.as_ast()), a.ctx) if z3.is_fp(a) else a == b
+
+    # ------------------------------------------------------------ expressions
+
+    def term(self, e: Expr) -> Any:
+        """An expression over state and input as a z3 term."""
+        return self.terms([e])[0]
+
+    def terms(self, roots: Sequence[Expr]) -> list[Any]:
+        """Expressions as z3 terms; a shared part is translated once."""
+        for e in walk(*roots):
+            if id(e) not in self._made:
+                self._made[id(e)] = self._one(e, [self._made[id(a)] for a in e.args])
+        return [self._made[id(r)] for r in roots]
+
+    def _one(self, e: Expr, args: list[Any]) -> Any:
+        z3, op = self.z3, e.op
+        if op == "var":
+            return [*self.state, *self.inputs][e.value]
+        if op in ("const", "raise"):
+            return self.value(e.type, e.value if op == "const" else default(self.system, e.type))
+        if op in _LOGIC:
+            return _LOGIC[op](z3, *args)
+        if op == "after":
+            return args[-1]
+        kinds = [a.type for a in e.args]
+        if op in ("eq", "lt", "le"):
+            return self._compare(op, args, kinds)
+        made = self._int(e, args) if e.type == INT and INT in kinds else self._float(op, args, kinds)
+        if made is None:
+            where = _where(self.system, e)
+            raise UsageError(
+                f"{where}the symbolic engine does not do {op!r} of {' and '.join(map(str, kinds))}: "
+                "give a finite domain, such as ints=range(0, 8), for the explicit engine, or write it with + - * // %"
+            )
+        return made
+
+    def _int(self, e: Expr, args: list[Any]) -> Any:
+        z3, op, a = self.z3, e.op, args[0]
+        b: Any = args[1] if len(args) > 1 else None
+        fixed = e.args[1].value if b is not None and e.args[1].op == "const" else None
+        if op in _INT:
+            return _INT[op](z3, a, b)
+        if op in ("floordiv", "mod"):
+            up = a / b if op == "floordiv" else a % b  # for b > 0 as in Python
+            down = (-a) / (-b) if op == "floordiv" else -((-a) % (-b))
+            if fixed:
+                return up if fixed > 0 else down
+            return z3.If(b > 0, up, z3.If(b < 0, down, z3.IntVal(0)))
+        if op in ("shl", "shr") and fixed is not None and 0 <= fixed < 64:
+            return a * 2**fixed if op == "shl" else a / 2**fixed
+        if op == "band":
+            for x, mask in ((args[0], e.args[1]), (args[1], e.args[0])):
+                if mask.op == "const" and mask.value >= 0 and mask.value & (mask.value + 1) == 0:
+                    return x % (mask.value + 1)
+        return None
+
+    def _compare(self, op: str, args: list[Any], kinds: list[Type]) -> Any:
+        z3, (a, b) = self.z3, args
+        if kinds[0] == kinds[1] == FLOAT:
+            return {"eq": z3.fpEQ, "lt": z3.fpLT, "le": z3.fpLEQ}[op](a, b)
+        if FLOAT not in kinds:
+            return {"eq": lambda: a == b, "lt": lambda: a < b, "le": lambda: a <= b}[op]()
+        # An int and a float are compared exactly, as reals; infinity and NaN have no real.
+        double, left = (a, True) if kinds[0] == FLOAT else (b, False)
+        reals = [z3.fpToReal(v) if t == FLOAT else z3.ToReal(v) for v, t in zip(args, kinds, strict=True)]
+        exact = self._compare(op, reals, [INT, INT])
+        above = z3.BoolVal(False) if op == "eq" else z3.fpIsNegative(double) == z3.BoolVal(left)
+        return z3.If(z3.fpIsNaN(double), z3.BoolVal(False), z3.If(z3.fpIsInf(double), above, exact))
+
+    def _float(self, op: str, args: list[Any], kinds: list[Type]) -> Any:
+        z3, a, near = self.z3, args[0], self._near
+        b: Any = args[1] if len(args) > 1 else None
+        if op == "int_of_bool":
+            return z3.If(a, z3.IntVal(1), z3.IntVal(0))
+        if op == "float_of_int":
+            return z3.fpRealToFP(near, z3.ToReal(a), self._double)
+        if op == "truediv" and kinds[0] == INT:
+            return z3.fpRealToFP(near, z3.If(b == 0, z3.RealVal(0), z3.ToReal(a) / z3.ToReal(b)), self._double)
+        if op in ("add", "sub", "mul", "truediv"):
+            return {"add": z3.fpAdd, "sub": z3.fpSub, "mul": z3.fpMul, "truediv": z3.fpDiv}[op](near, a, b)
+        if op in ("neg", "abs"):
+            return z3.fpNeg(a) if op == "neg" else z3.fpAbs(a)
+        if op == "sqrt":
+            return z3.fpSqrt(near, a)
+        if op in ("trunc", "floor", "ceil"):
+            mode = {"trunc": z3.RTZ, "floor": z3.RTN, "ceil": z3.RTP}[op]()
+            return z3.ToInt(z3.fpToReal(z3.fpRoundToIntegral(mode, a)))
+        return None
+
+
+_LOGIC: Mapping[str, Callable[..., Any]] = {
+    "and": lambda z3, a, b: z3.And(a, b),
+    "or": lambda z3, a, b: z3.Or(a, b),
+    "not": lambda z3, a: z3.Not(a),
+    "ite": lambda z3, c, a, b: z3.If(c, a, b),
+}
+_INT: Mapping[str, Callable[..., Any]] = {
+    "add": lambda z3, a, b: a + b,
+    "sub": lambda z3, a, b: a - b,
+    "mul": lambda z3, a, b: a * b,
+    "neg": lambda z3, a, b: -a,
+    "abs": lambda z3, a, b: z3.If(a >= 0, a, -a),
+    "invert": lambda z3, a, b: -a - 1,
+}
+
+
+def _where(system: System, e: Expr) -> str:
+    """The step in which an expression first appears, for a message."""
+    for name, (_, slots) in system.streams.items():
+        if any(e in walk(slot.present, *slot.leaves) for slot in slots):
+            return f"{name}: "
+    for v, root in zip(system.state, system.next, strict=True):
+        if e in walk(root):
+            return f"{v.name.partition(':')[0]}: "
+    return ""

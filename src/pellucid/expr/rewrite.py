@@ -1,0 +1,92 @@
+"""Putting expressions into others: how a traced function becomes part of a larger system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pellucid.expr import node as n
+from pellucid.expr.node import Expr, walk
+from pellucid.expr.types import INT
+
+__all__ = ["failure", "rebuild", "substitute"]
+
+_ARITHMETIC = ("add", "sub", "mul", "floordiv", "mod", "truediv", "band", "bor", "bxor", "shl", "shr")
+
+
+def rebuild(e: Expr, args: Sequence[Expr]) -> Expr:
+    """The same operation on other arguments, simplified."""
+    op = e.op
+    if op in _ARITHMETIC:
+        return n.binary(op, args[0], args[1])
+    if op in ("neg", "abs", "invert"):
+        return n.unary(op, args[0])
+    if op in ("trunc", "floor", "ceil"):
+        return n.round_to_int(op, args[0])
+    if op == "after":
+        return n.after(tuple(args[:-1]), args[-1])
+    build: dict[str, Callable[..., Expr]] = {
+        "eq": n.eq, "lt": n.lt, "le": n.le, "and": n.and_, "or": n.or_, "not": n.not_, "ite": n.ite,
+        "int_of_bool": n.int_of_bool, "float_of_int": n.float_of_int, "sqrt": n.sqrt,
+    }  # fmt: skip
+    return build[op](*args)
+
+
+def substitute(
+    roots: Sequence[Expr], leaves: Sequence[Expr], after: Callable[[Expr], Expr] | None = None
+) -> list[Expr]:
+    """The expressions with the i-th variable replaced by ``leaves[i]``.
+
+    ``after`` is applied to every integer that an operation makes, for example to reduce it modulo N.
+
+    >>> from pellucid.expr.types import INT
+    >>> x = n.var(0, INT)
+    >>> substitute([n.add(x, n.const(1))], [n.const(2)])
+    [3]
+    """
+    made: dict[int, Expr] = {}
+    for e in walk(*roots):
+        if e.op == "var":
+            made[id(e)] = leaves[e.value]
+        elif not e.args:
+            made[id(e)] = after(e) if after is not None and e.op == "const" and e.type == INT else e
+        else:
+            new = rebuild(e, [made[id(a)] for a in e.args])
+            keeps = e.op in ("ite", "after")  # these hand on what was made already
+            made[id(e)] = after(new) if after is not None and new.type == INT and not keeps else new
+    return [made[id(r)] for r in roots]
+
+
+def failure(root: Expr) -> Expr:
+    """The condition under which evaluating the expression fails, other than by overflow.
+
+    >>> from pellucid.expr.types import INT
+    >>> failure(n.binary("floordiv", n.const(10), n.var(0, INT)))
+    v0 == 0
+    """
+    false = n.const(False)
+    found: dict[int, Expr] = {}
+    for e in walk(root):
+        parts = [found[id(a)] for a in e.args]
+        if e.op == "ite":
+            bad = n.or_(parts[0], n.ite(e.args[0], parts[1], parts[2]))
+        elif e.op == "and":
+            bad = n.or_(parts[0], n.and_(e.args[0], parts[1]))
+        elif e.op == "or":
+            bad = n.or_(parts[0], n.and_(n.not_(e.args[0]), parts[1]))
+        else:
+            bad = false
+            for part in parts:
+                bad = n.or_(bad, part)
+        if e.op == "raise":
+            bad = n.const(True)
+        elif e.op in ("floordiv", "mod", "truediv") and n.fails_here(e):
+            zero = n.const(0.0) if e.args[1].type != INT else n.const(0)
+            bad = n.or_(bad, n.eq(e.args[1], zero))
+        elif (e.op == "shr" and n.fails_here(e)) or e.op == "shl":
+            bad = n.or_(bad, n.lt(e.args[1], n.const(0)))
+        elif e.op in ("trunc", "floor", "ceil"):  # of NaN or an infinity: the only floats that minus themselves are not 0
+            bad = n.or_(bad, n.not_(n.eq(n.sub(e.args[0], e.args[0]), n.const(0.0))))
+        elif e.op == "sqrt":
+            bad = n.or_(bad, n.lt(e.args[0], n.const(0.0)))
+        found[id(e)] = bad
+    return found[id(root)]
