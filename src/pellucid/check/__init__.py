@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from pellucid.check.declare import property as property
     from pellucid.check.domains import Mod as Mod
     from pellucid.check.formula import explain as explain
+    from pellucid.check.paths import dead_paths as dead_paths
     from pellucid.check.questions import equivalent as equivalent
     from pellucid.check.questions import holds as holds
     from pellucid.check.questions import implies as implies
     from pellucid.check.questions import live as live
     from pellucid.check.verdict import Counterexample as Counterexample
     from pellucid.check.verdict import Verdict as Verdict
+    from pellucid.check.watch import Transitions as Transitions
+    from pellucid.check.watch import monitor as monitor
 
 _HOME = {
     "buffers": "bounds",
@@ -32,6 +35,9 @@ _HOME = {
     "live": "questions",
     "Counterexample": "verdict",
     "Verdict": "verdict",
+    "dead_paths": "paths",
+    "Transitions": "watch",
+    "monitor": "watch",
 }
 __all__ = sorted(_HOME)
 

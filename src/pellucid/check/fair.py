@@ -15,8 +15,12 @@ from pellucid.check.explicit import Space
 __all__ = ["accepting_lasso"]
 
 
-def accepting_lasso(space: Space, automaton: Any, atom_number: dict[Any, int]) -> tuple[list[int], int] | None:
+def accepting_lasso(
+    space: Space, automaton: Any, atom_number: dict[Any, int]
+) -> tuple[list[int], int | None] | None:
     """Choices and the start of the loop of an accepted run, or None.
+
+    Where a beginning is enough, whatever follows, there is no loop.
 
     ``atom_number`` gives the observation (bit) of each atom of the automaton's guards.
     """
@@ -45,7 +49,10 @@ def accepting_lasso(space: Space, automaton: Any, atom_number: dict[Any, int]) -
     core = _fair_core(nodes, src, dst, reach, fair)
     if not core.any():
         return None
-    return _short_lasso(src, dst, lab, start, core, fair)
+    # An accepting state that can always be kept: what has led there refutes the property by itself.
+    sinks = {q for q, (yes, no), q2 in automaton.transitions if q == q2 and not yes and not no and q in automaton.accepting}
+    kept = [v for v in core.nonzero()[0].tolist() if v % size in sinks]
+    return _short_lasso(src, dst, lab, start, core, fair, set(kept))
 
 
 def _reachable(nodes: int, src: Any, dst: Any, start: list[int]) -> Any:
@@ -88,16 +95,20 @@ def _fair_core(nodes: int, src: Any, dst: Any, inside: Any, fair: Any) -> Any:
         z = y
 
 
-def _short_lasso(src: Any, dst: Any, lab: Any, start: list[int], core: Any, fair: Any) -> tuple[list[int], int] | None:
+def _short_lasso(
+    src: Any, dst: Any, lab: Any, start: list[int], core: Any, fair: Any, enough: set[int]
+) -> tuple[list[int], int | None] | None:
     edges: dict[int, list[tuple[int, int]]] = {}
     for s, d, c in sorted(zip(src.tolist(), dst.tolist(), lab.tolist(), strict=True), key=lambda e: (e[0], e[2], e[1])):
         edges.setdefault(s, []).append((d, c))
     far, back = _bfs(edges, start, None)
     candidates = sorted((far[v], v) for v in far if core[v] and fair[v])
-    best: tuple[list[int], int] | None = None
+    best: tuple[list[int], int | None] | None = None
     for distance, v in candidates[:200]:
         if best is not None and distance + 1 >= len(best[0]):
             break
+        if v in enough and distance:
+            return _way(back, v), None
         first = {d: (v, c) for d, c in reversed(edges.get(v, [])) if core[d]}
         loop = [first[v][1]] if v in first else None
         if loop is None:
@@ -110,14 +121,18 @@ def _short_lasso(src: Any, dst: Any, lab: Any, start: list[int], core: Any, fair
                 loop.append(c)
             loop.append(first[at][1])
             loop.reverse()
-        way, at = [], v
-        while back[at] is not None:
-            at, c = back[at]  # type: ignore[misc]
-            way.append(c)
-        way.reverse()
+        way = _way(back, v)
         if best is None or len(way) + len(loop) < len(best[0]):
             best = (way + loop, len(way))
     return best
+
+
+def _way(back: dict[int, tuple[int, int] | None], at: int) -> list[int]:
+    way = []
+    while (before := back[at]) is not None:
+        at, c = before
+        way.append(c)
+    return way[::-1]
 
 
 def _bfs(edges: dict[int, list[tuple[int, int]]], start: list[int], inside: Any) -> tuple[dict[int, int], dict[int, tuple[int, int] | None]]:

@@ -91,7 +91,10 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
         if "." not in v.name or v.name.split(".")[0] not in dict(system.sources):
             pool = system.domain.leaf(v.type) if v.size is None else list(range(v.size))
             assert pool is not None
-            pushes = [(a, b | {v.name: value}) for a, b in pushes for value in pool]
+            lost = v.name.startswith("lost.")
+            pushes = [
+                (a | {v.name: True} if lost and value else a, b | {v.name: value}) for a, b in pushes for value in pool
+            ]
     rows, seen, kept = [], set(), []
     for events, values in pushes:
         row = [values[v.name] for v in system.inputs]

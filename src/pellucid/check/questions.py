@@ -21,11 +21,19 @@ from pellucid.graph.model import Graph
 __all__ = ["equivalent", "holds", "implies", "live"]
 
 
-def holds(p: Any, formula: str | Formula, *, ints: Any = None, queue: int | Mapping[str, int] = 3, **how: Any) -> Verdict:
+def holds(
+    p: Any,
+    formula: str | Formula,
+    *,
+    ints: Any = None,
+    queue: int | Mapping[str, int] = 3,
+    lossy: Sequence[str] = (),
+    **how: Any,
+) -> Verdict:
     """Whether a formula of CTL or LTL holds in every run of a pipeline.
 
     ``ints`` is the domain (exact integers, ``Mod(N)``, ``range(lo, hi)`` or a set); ``queue`` the bound of every queue, or of
-    each by its id.  ``how``: ``engine``, ``timeout`` in seconds, ``max_states``, ``max_depth``, ``progress``.
+    each by its id; the streams in ``lossy`` may lose events.  ``how``: ``engine``, ``timeout`` in seconds, ``max_states``, ``max_depth``, ``progress``.
 
     >>> from pellucid import Mod, check, pipeline
     >>> first = pipeline(lambda x: x.filter(x.cumulate(lambda n, v: n + 1, start=0) <= 3), x=int)
@@ -37,24 +45,28 @@ def holds(p: Any, formula: str | Formula, *, ints: Any = None, queue: int | Mapp
     f = parse(formula) if isinstance(formula, str) else formula
     started = time.perf_counter()
     domain, options = domain_of(ints), Options(**how)
-    answer = _decide(p.graph, f, domain, queue, options)
+    answer = _decide(p.graph, f, domain, queue, options, lossy)
     notes: tuple[str, ...] = ()
     if domain.modulus is not None and answer.status != "unknown":
-        notes = _in_truth(p.graph, f, queue, options, answer)
+        notes = _in_truth(p.graph, f, queue, options, answer, lossy)
     return _verdict(str(f), answer, [p.graph], started, notes)
 
 
-def _decide(graph: Graph, f: Formula, domain: Domain, queue: Any, options: Options) -> Answer:
-    system = build_system(graph, domain, queue)
+def _decide(
+    graph: Graph, f: Formula, domain: Domain, queue: Any, options: Options, lossy: Sequence[str] = ()
+) -> Answer:
+    system = build_system(graph, domain, queue, lossy)
     return decide(system, resolve(f, system), options)
 
 
-def _in_truth(graph: Graph, f: Formula, queue: Any, options: Options, answer: Answer) -> tuple[str, ...]:
+def _in_truth(
+    graph: Graph, f: Formula, queue: Any, options: Options, answer: Answer, lossy: Sequence[str]
+) -> tuple[str, ...]:
     """A word of warning where arithmetic modulo N turns the verdict round."""
     import dataclasses
 
     quick = dataclasses.replace(options, timeout=min(options.timeout or 5.0, 5.0), max_states=100_000)
-    exact = _decide(graph, f, domain_of(None), queue, quick)
+    exact = _decide(graph, f, domain_of(None), queue, quick, lossy)
     if exact.status not in ("unknown", answer.status):
         return (f"over exact integers it is {exact.status}: arithmetic modulo N turned the verdict round",)
     return ()

@@ -17,6 +17,7 @@ class _Watched(Interpreter):
     """An interpreter that remembers what every stream carried in the last push."""
 
     carried: dict[str, list[Any]]
+    lost: frozenset[str] = frozenset()
 
     def push(self, events: Any = None, **more: Any) -> dict[str, list[Any]]:
         self.carried = {}
@@ -28,7 +29,8 @@ class _Watched(Interpreter):
         if name in kinds:
 
             def step(node: Any, *inputs: Any) -> Any:
-                out = found(node, *inputs)
+                out = found(node, *inputs)  # it runs, and loses what it puts out
+                out = [] if node.id in self.lost else out
                 self.carried[node.id] = [value for _, value in out]
                 return out
 
@@ -40,7 +42,8 @@ def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[S
     """What really happens on these pushes: every stream and every queue, step by step.
 
     A step that fails ends the replay; its view has the streams that were reached.  Of several graphs the names of
-    steps and queues get the graph's place in front (``1:out``, ``2:out``).
+    steps and queues get the graph's place in front (``1:out``, ``2:out``).  ``lost.STEP`` in a push makes that stream
+    lose its events.
 
     >>> from pellucid import pipeline
     >>> p = pipeline(lambda x: x.trim(1, id="rest"), x=int)
@@ -56,8 +59,9 @@ def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[S
         for i, (g, run) in enumerate(zip(graphs, runs, strict=True), 1):
             mark = f"{i}:" if len(graphs) > 1 else ""
             names = [g.nodes[at].id for at in g.sources]
+            run.lost = frozenset(key[5:] for key in push if key.startswith("lost."))
             try:
-                out = run.push({name: push[name] for name in names if name in push})
+                out = run.push({name: push[name] for name in names if name in push and name not in run.lost})
             except StepError:
                 out, failed = {}, True
             streams |= {name: [push[name]] if name in push else [] for name in names}

@@ -106,6 +106,7 @@ class _Run:
     fresh: Callable[[str, str, Type, Any, int | None], Expr] | None = None
     queue: Callable[[str], int] | None = None
     held: dict[str, list[tuple[Expr, ...]]] = field(default_factory=dict)  # queues of a window's inner run
+    lost: dict[str, Expr] = field(default_factory=dict)  # whether a lossy stream loses its events in this push
 
     def cell(self, step: str, label: str, t: Type, start: Any, size: int | None = None) -> Expr:
         """The present value of a piece of state; created at its start value."""
@@ -171,13 +172,19 @@ class _Run:
         streams: list[list[Slot]] = []
         for i, node in enumerate(g.nodes):
             if node.kind == "source":
-                streams.append(sources[i])
+                streams.append(self.leak(node, sources[i]))
                 continue
             if node.key is not None or node.kind == "key_by":
                 raise UsageError(f"{node.describe()}: checks of keyed steps are not possible yet; check the pipeline for one key")
             ins = [streams[j] for j in node.inputs]
-            streams.append(getattr(self, f"do_{node.kind}")(node, ins, caps[i]))
+            streams.append(self.leak(node, getattr(self, f"do_{node.kind}")(node, ins, caps[i])))
         return streams
+
+    def leak(self, node: Node, slots: list[Slot]) -> list[Slot]:
+        """What is left of a stream that may lose its events."""
+        if node.id not in self.lost:
+            return slots
+        return [Slot(n.and_(s.present, n.not_(self.lost[node.id])), s.leaves) for s in slots]
 
     def do_map(self, node: Node, ins: list[list[Slot]], cap: int | None) -> list[Slot]:
         assert node.fn is not None
@@ -396,8 +403,16 @@ def _zero(t: Type) -> Any:
     return getattr(t, "members", [None])[0] or {"bool": False, "int": 0, "float": 0.0, "str": ""}[str(t)]
 
 
-def build_system(graph: Graph, domain: Domain, queue: int | Mapping[str, int] = 3) -> System:
-    """The transition system of a pipeline, with this bound for every queue, or for each by its id."""
+def build_system(
+    graph: Graph, domain: Domain, queue: int | Mapping[str, int] = 3, lossy: Sequence[str] = ()
+) -> System:
+    """The transition system of a pipeline, with this bound for every queue, or for each by its id.
+
+    The streams named in ``lossy`` may lose any of their events (seed 001, section 7).
+    """
+    for id in lossy:
+        if id not in graph.position:
+            raise UsageError(f"{graph.name} has no stream {id!r} to lose events: it has {', '.join(graph.position)}")
     known = {id for id, _, _ in graph.queues()}
     if isinstance(queue, Mapping):
         for id in queue:
@@ -416,6 +431,10 @@ def build_system(graph: Graph, domain: Domain, queue: int | Mapping[str, int] = 
         for path, t in node.type.leaves():
             inputs.append(Variable(f"{node.id}.{path or 'value'}", t))
             sources[at].append((len(inputs) - 1, t))
+    losses = {}
+    for id in lossy:
+        losses[id] = len(inputs)
+        inputs.append(Variable(f"lost.{id}", BOOL))
     # State variables are found while the graph is run; inputs are numbered from a mark, and moved behind them.
     mark = 1_000_000
     state: list[Variable] = []
@@ -426,7 +445,7 @@ def build_system(graph: Graph, domain: Domain, queue: int | Mapping[str, int] = 
         return n.var(len(state) - 1, t)
 
     order: list[tuple[str, str]] = []
-    run = _Run(domain, fresh=fresh, queue=bound)
+    run = _Run(domain, fresh=fresh, queue=bound, lost={id: n.var(mark + i, BOOL) for id, i in losses.items()})
     stopped = fresh("", "stopped", INT, 0, 3)  # 0 running, 1 overflow, 2 failed
     running = n.eq(stopped, n.const(0))
     slots = {

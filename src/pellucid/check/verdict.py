@@ -7,7 +7,7 @@ lasso, whose last steps repeat for ever.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,28 @@ class Counterexample:
         """The pushes, ready for ``Interpreter.run`` or an engine."""
         return [dict(step.inputs) for step in self.steps]
 
+    def __str__(self) -> str:
+        from pellucid.report.counterexample_text import counterexample_text
+
+        return counterexample_text(self)
+
+    def _repr_html_(self) -> str:
+        from pellucid.report.counterexample_svg import counterexample_svg
+
+        return counterexample_svg(self)
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """A versioned document: the pushes, what every stream carried, what waits after each."""
+        from pellucid.report.counterexample_json import counterexample_json
+
+        return counterexample_json(self, indent=indent)
+
+    def as_pytest(self, question: str, *, file: str | Sequence[str], name: str | Sequence[str] = "", **more: str) -> str:
+        """A test file that reproduces it on the real engine (see `pellucid.report.counterexample_pytest.as_pytest`)."""
+        from pellucid.report.counterexample_pytest import as_pytest
+
+        return as_pytest(self, question, file=file, name=name, **more)
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -77,3 +99,19 @@ class Verdict:
 
     def __bool__(self) -> bool:
         return self.proved
+
+    def __str__(self) -> str:
+        from pellucid.report.verdict import verdict_text
+
+        return verdict_text(self)
+
+    def _repr_html_(self) -> str:
+        from pellucid.report.verdict import verdict_html
+
+        return verdict_html(self)
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """A versioned document."""
+        from pellucid.report.verdict import verdict_json
+
+        return verdict_json(self, indent=indent)

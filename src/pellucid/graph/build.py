@@ -213,3 +213,36 @@ def check_call(name: str, types: Mapping[str, Type], streams: tuple[Any, ...]) -
             raise PipelineError(f"{caller()}: pipeline {name}: mixes streams and data; {p!r} is {type(s).__name__}")
         if s.type != t:
             raise TypeMismatch(f"{caller()}: pipeline {name} wants {p}: Stream[{t}]: expected {t}, found {s.type}")
+
+
+def instantiate(
+    graph: Graph, sources: list[Stream[Any]], *, bypass: Mapping[int, int | None] | None = None, ids: bool = True
+) -> dict[str, Stream[Any]]:
+    """A graph's steps once more, over other sources; returns its outputs.
+
+    ``bypass`` leaves steps out: each is replaced by the stream it is mapped to (an input of its own); None takes the step out
+    of the merges that read it.  Without ``ids`` the copies get derived ids.
+    """
+    bypass = bypass or {}
+    made: dict[int, Stream[Any] | None] = dict(zip(graph.sources, sources, strict=True))
+    for i, node in enumerate(graph.nodes):
+        if i in made:
+            continue
+        if i in bypass:
+            other = bypass[i]
+            made[i] = None if other is None else made[other]
+            continue
+        inputs = tuple(s for s in (made[j] for j in node.inputs) if s is not None)
+        if not inputs or (len(inputs) < len(node.inputs) and node.kind != "merge"):
+            made[i] = None
+            continue
+        label = node.id if ids and not _derived(node) else None
+        made[i] = Stream(
+            Step(node.kind, inputs, node.type, node.fn, node.k, node.start, node.state, node.sub, node.key, label, node.where)
+        )
+    outputs = {name: made[i] for name, i in graph.outputs}
+    return {name: s for name, s in outputs.items() if s is not None}
+
+
+def _derived(node: Node) -> bool:
+    return node.id.startswith(f"{node.kind}-")

@@ -1,0 +1,91 @@
+"""Dead paths (seed 001, sections 1 and 4.1): parts of a pipeline that cannot influence any output.
+
+Each finding is proved: a stream that never carries an event, by an invariant; a step that could be left out, by comparing the
+pipeline with a copy of itself from which the step was deleted.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pellucid.check.compare import differs
+from pellucid.check.decide import Answer, Options, decide_invariant
+from pellucid.check.domains import Domain, domain_of
+from pellucid.check.system import build_system
+from pellucid.check.verdict import Verdict
+from pellucid.expr import node as n
+from pellucid.graph.build import assemble, instantiate, source
+from pellucid.graph.model import Graph
+
+__all__ = ["dead_paths"]
+
+
+def dead_paths(p: Any, *, ints: Any = None, queue: int = 3, **how: Any) -> Verdict:
+    """Whether every step matters: refuted with the list of those that do not, in ``details["dead"]``.
+
+    >>> from pellucid import check, pipeline
+    >>> p = pipeline(lambda x: x.filter(lambda v: v * v >= 0, id="always").trim(1, id="rest"), x=int)
+    >>> check.dead_paths(p).details["dead"]
+    {'always': 'it lets every event through: without it the outputs are the same'}
+    """
+    started = time.perf_counter()
+    options, domain, graph = Options(**how), domain_of(ints), p.graph
+    dead: dict[str, str] = {}
+    unsure: list[str] = []
+    system = build_system(graph, domain, queue)
+    for i, node in enumerate(graph.nodes):
+        if node.kind == "source":
+            if not graph.readers(i) and all(at != i for _, at in graph.outputs):
+                dead[node.id] = "nothing reads this source"
+            continue
+        never = decide_invariant(system, n.not_(system.present(node.id)), options)
+        if never.status == "proved":
+            dead[node.id] = "it never carries an event"
+            continue
+        if never.status == "unknown":
+            unsure.append(node.id)
+        for without, words in _deletions(graph, i):
+            answer = _compare(graph, without, domain, queue, options)
+            if answer is not None and answer.status == "proved":
+                dead[node.id] = f"{words}: without it the outputs are the same"
+                break
+            if answer is not None and answer.status == "unknown":
+                unsure.append(node.id)
+    notes = [f"{id}: {words}" for id, words in dead.items()]
+    status = "refuted" if dead else "unknown" if unsure else "proved"
+    if unsure:
+        notes.append(f"not decided: {', '.join(dict.fromkeys(unsure))}")
+    return Verdict(
+        status, f"every step of {p.name} matters", "deletion", time.perf_counter() - started, None, tuple(notes), {"dead": dead}
+    )
+
+
+def _deletions(graph: Graph, i: int) -> list[tuple[dict[int, int | None], str]]:
+    """Ways to leave a step out that keep the types right."""
+    node = graph.nodes[i]
+    out: list[tuple[dict[int, int | None], str]] = []
+    for at, j in enumerate(node.inputs):
+        if graph.nodes[j].type == node.type and node.key == graph.nodes[j].key:
+            words = {"filter": "it lets every event through", "merge": f"only its input {at + 1} matters"}
+            out.append(({i: j}, words.get(node.kind, "it changes nothing")))
+    if any(graph.nodes[r].kind == "merge" for r, _ in graph.readers(i)):
+        out.append(({i: None}, "what it carries comes from elsewhere as well"))
+    return out
+
+
+def _compare(
+    graph: Graph, bypass: dict[int, int | None], domain: Domain, queue: int, options: Options
+) -> Answer | None:
+    """Whether the outputs stay the same, step by step, with a step left out."""
+    sources = [source(graph.nodes[at].id, graph.nodes[at].type) for at in graph.sources]
+    whole = instantiate(graph, sources, ids=False)
+    less = instantiate(graph, sources, bypass=bypass, ids=False)
+    if set(whole) != set(less):
+        return None
+    pairs = {f"{side}{name}": s for side, made in (("a", whole), ("b", less)) for name, s in made.items()}
+    system = build_system(assemble(graph.name, sources, pairs), domain, queue)
+    same = n.const(True)
+    for name in whole:
+        same = n.and_(same, n.not_(differs(system, f"a{name}", f"b{name}")))
+    return decide_invariant(system, same, options)

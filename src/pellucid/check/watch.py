@@ -1,0 +1,182 @@
+"""A monitor inside the checker (seed 001, section 4.3): a finite system observed by a pipeline that must always say true.
+
+The system is small and written in Python: where it starts, where it can go, what can be seen.  In every step the
+pipeline's sources get what is seen of the present state; so a property that is clumsy in temporal logic is written as the
+pipeline that would monitor it, and holds for **all** runs of the system.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pellucid.check.cone import cone
+from pellucid.check.decide import Options
+from pellucid.check.domains import Domain
+from pellucid.check.explicit import explore
+from pellucid.check.replay import replay
+from pellucid.check.system import System, Variable, build_system
+from pellucid.check.verdict import Counterexample, Verdict
+from pellucid.errors import UsageError
+from pellucid.expr import node as n
+from pellucid.expr.node import Expr
+from pellucid.expr.rewrite import substitute
+from pellucid.expr.types import BOOL, INT, conform
+
+__all__ = ["Transitions", "monitor"]
+
+_LIMIT = 100_000
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """A finite system: its initial states, the successors of a state, and what is seen of it.
+
+    ``see(state)`` gives an event for each source of the pipeline, by name (a source that is left out is silent).  A state
+    without successors stays as it is.
+
+    >>> light = Transitions(["red"], {"red": ["green"], "green": ["red"]}.__getitem__, lambda s: {"x": s == "green"})
+    >>> light.states()
+    ['red', 'green']
+    """
+
+    initial: Iterable[Hashable]
+    next: Callable[[Any], Iterable[Hashable]]
+    see: Callable[[Any], Mapping[str, Any]]
+
+    def states(self) -> list[Any]:
+        """Every state that can be reached."""
+        found = dict.fromkeys(self.initial)
+        waiting = list(found)
+        while waiting:
+            for after in self.next(waiting.pop(0)):
+                if after not in found:
+                    found[after] = None
+                    waiting.append(after)
+                    if len(found) > _LIMIT:
+                        raise UsageError(f"the system has more than {_LIMIT:,} states: monitor takes a small finite system")
+        return list(found)
+
+
+def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdict:
+    """Whether the pipeline says true in every step of every run of the system.
+
+    >>> from pellucid import check, pipeline
+    >>> counter = check.Transitions([0], lambda s: [(s + 1) % 3, s], lambda s: {"x": s})
+    >>> never_three = pipeline(lambda x: x < 3, x=int)
+    >>> check.monitor(counter, never_three).proved
+    True
+    >>> always_moves = pipeline(lambda x: x.trim(1) != x, x=int)
+    >>> check.monitor(counter, always_moves).counterexample.inputs
+    [{'x': 0}, {'x': 0}]
+    """
+    started = time.perf_counter()
+    options = Options(**how)
+    if len(p.graph.outputs) != 1 or p.graph.nodes[p.graph.outputs[0][1]].type != BOOL:
+        raise UsageError(f"a monitor puts out Booleans, but {p.name} does not")
+    states = system.states()
+    inner = build_system(p.graph, Domain(), queue)
+    whole, pushes = _observed(system, states, inner)
+    out = p.graph.outputs[0][0]
+    bad = n.and_(whole.present(out), n.not_(whole.value(out)[0]))
+    small, (wrong, over, failed) = cone(whole, [bad, whole.overflow, whole.failed])
+    space = explore(small, [wrong, over, failed], stop_on=[0, 2], limits=options.limits())
+    question = f"{p.name} says true in every run of the system"
+    seconds = time.perf_counter() - started
+    details = {"states": space.count, "system states": len(states)}
+    if space.found is not None:
+        way = [*space.path(space.found[0]), space.found[1]]
+        seen = _follow(system, states, small, [space.program.choices[c] for c in way], pushes)
+        example = Counterexample((p.graph,), replay([p.graph], [pushes[s] for s in seen]), None)
+        trail = " → ".join(repr(states[s]) for s in seen)
+        return Verdict("refuted", question, "explicit", seconds, example, (f"the system goes {trail}",), details)
+    if space.why or space.holds(1).any():
+        why = space.why or f"a queue of the monitor needs more than {queue} events: use a larger queue="
+        return Verdict("unknown", question, "explicit", seconds, None, (why,), details)
+    return Verdict("proved", question, "explicit", seconds, None, (), details)
+
+
+def _observed(system: Transitions, states: list[Any], inner: System) -> tuple[System, list[dict[str, Any]]]:
+    """The monitor's system with its inputs read off the state of the observed one."""
+    number = {s: i for i, s in enumerate(states)}
+    first = [number[s] for s in dict.fromkeys(system.initial)]
+    follow = [[number[t] for t in system.next(s)] or [i] for i, s in enumerate(states)]
+    pushes: list[dict[str, Any]] = []
+    for s in states:
+        seen = dict(system.see(s))
+        push = {}
+        for name, t in inner.sources:
+            if name in seen:
+                try:
+                    push[name] = conform(t, seen.pop(name))
+                except ValueError as error:
+                    raise UsageError(f"what is seen of the state {s!r} as {name!r}: {error}") from None
+        if seen:
+            raise UsageError(f"the pipeline has no source {next(iter(seen))!r}: it has {', '.join(dict(inner.sources))}")
+        pushes.append(push)
+    have, many = len(inner.state), max(map(len, follow))
+    variables = (
+        *inner.state,
+        Variable("system", INT, len(states), len(states) + 1),  # the last number: not started yet
+    )
+    inputs = (Variable("start", INT, None, len(first)), Variable("choice", INT, None, many))
+    held, start, choice = n.var(have, INT), n.var(have + 1, INT), n.var(have + 2, INT)
+    now = n.ite(n.eq(held, n.const(len(states))), _table(start, [n.const(s) for s in first]), held)
+    after = _table(now, [_table(choice, [n.const(t) for t in targets]) for targets in follow])
+    leaves: list[Expr] = [n.var(i, v.type) for i, v in enumerate(inner.state)]
+    for name, t in inner.sources:
+        leaves.append(_table(now, [n.const(name in push) for push in pushes]))
+        for j, (_, kind) in enumerate(t.leaves()):
+            zero = next((t.flatten(p[name])[j] for p in pushes if name in p), None)
+            values = [t.flatten(p[name])[j] if name in p else zero for p in pushes]
+            leaves.append(_table(now, [n.const(v) for v in values]) if zero is not None else _nothing(kind))
+    flat = [*inner.next, inner.overflow, inner.failed, *inner.lengths.values()]
+    flat += [e for _, slots in inner.streams.values() for s in slots for e in (s.present, *s.leaves)]
+    done = iter(substitute(flat, leaves))
+    following = [next(done) for _ in inner.next]
+    overflow, failed = next(done), next(done)
+    lengths = {id: next(done) for id in inner.lengths}
+    streams = {
+        name: (t, tuple(dataclasses.replace(s, present=next(done), leaves=tuple(next(done) for _ in s.leaves)) for s in slots))
+        for name, (t, slots) in inner.streams.items()
+    }
+    whole = dataclasses.replace(
+        inner, state=variables, inputs=inputs, next=(*following, after), streams=streams, lengths=lengths,
+        overflow=overflow, failed=failed, sources=(),
+    )  # fmt: skip
+    return whole, pushes
+
+
+def _table(index: Expr, values: list[Expr]) -> Expr:
+    """``values[index]``; beyond the end, the last."""
+    out = values[-1]
+    for i in range(len(values) - 2, -1, -1):
+        out = n.ite(n.eq(index, n.const(i)), values[i], out)
+    return out
+
+
+def _nothing(kind: Any) -> Expr:
+    members = getattr(kind, "members", None)
+    return n.const(members[0] if members else {"bool": False, "int": 0, "float": 0.0, "str": ""}[str(kind)])
+
+
+def _follow(
+    system: Transitions, states: list[Any], small: System, choices: list[Any], pushes: list[dict[str, Any]]
+) -> list[int]:
+    """The states that the observed system goes through under these choices."""
+    number = {s: i for i, s in enumerate(states)}
+    names = [v.name for v in small.inputs]
+    first = [number[s] for s in dict.fromkeys(system.initial)]
+    at: int | None = None
+    seen = []
+    for row in choices:
+        made = dict(zip(names, (int(v) for v in row), strict=True))
+        if at is None:
+            at = first[min(made.get("start", 0), len(first) - 1)]
+        seen.append(at)
+        targets = [number[t] for t in system.next(states[at])] or [at]
+        at = targets[min(made.get("choice", 0), len(targets) - 1)]
+    return seen

@@ -1,0 +1,45 @@
+"""The public face: few names, each with a docstring and an example, and a light import."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pellucid
+
+HEAVY = ("numpy", "numba", "pyarrow", "pandas", "pyspark", "z3", "click")
+
+
+def test_the_public_names_are_few_and_documented() -> None:
+    assert len(pellucid.__all__) <= 25
+    assert sorted(pellucid.__all__) == list(pellucid.__all__)
+    for name in pellucid.__all__:
+        value = getattr(pellucid, name)
+        assert inspect.getdoc(value), name
+
+
+def test_every_function_has_an_example() -> None:
+    for thing in (pellucid.pipeline, pellucid.apply, pellucid.merge, pellucid.Pipeline, pellucid.Mod):
+        assert ">>>" in (inspect.getdoc(thing) or ""), thing
+    for name, method in vars(pellucid.Stream).items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            assert ">>>" in (inspect.getdoc(method) or ""), name
+
+
+def test_importing_pellucid_loads_nothing_heavy() -> None:
+    code = f"import sys, pellucid, pellucid.check; print([m for m in {HEAVY!r} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_importing_pellucid_takes_little_time() -> None:
+    """A bound that holds on a slow, busy machine: the best of a few starts, less an empty one's."""
+
+    def start(code: str) -> float:
+        timed = f"import time; t = time.process_time(); {code}; print(time.process_time() - t)"
+        return min(
+            float(subprocess.run([sys.executable, "-c", timed], capture_output=True, text=True, check=True).stdout)
+            for _ in range(5)
+        )
+
+    assert start("import pellucid") < 0.150
