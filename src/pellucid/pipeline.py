@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pellucid.errors import PipelineError, TypeMismatch
 from pellucid.expr.types import Type, type_of
-from pellucid.graph.build import build, call, check_call, stream_types
+from pellucid.graph.build import build, call, check_call, instantiate, stream_types
 from pellucid.graph.model import Graph
-from pellucid.graph.stream import Stream, silent
+from pellucid.graph.stream import Stream, scope, silent
 
 if TYPE_CHECKING:
     from pellucid.engine.kernel import Engine
@@ -38,7 +38,7 @@ class Pipeline:
         self.__name__ = self.name = "pipeline" if fn.__name__ == "<lambda>" else fn.__name__
         self.__module__ = fn.__module__
         self._types = types
-        self.graph: Graph = build(fn, self.name, types)
+        self.graph, self._shape = build(fn, self.name, types)
         _check_returns(self.name, self.graph, returns)
 
     def __call__(self, *data: Any, **named: Any) -> Any:
@@ -53,10 +53,22 @@ class Pipeline:
             given = dict(zip(self._types, data, strict=False)) | named
             streams = {p: given.pop(p) for p in self._types if p in given}
             check_call(self.name, self._types, (*streams.values(), *data[len(self._types) :]))
-            return call(self.__wrapped__, self.name, **streams, **given)
+            if given:  # other constants make another pipeline: run the function again
+                return call(self.__wrapped__, self.name, **streams, **given)
+            # The graph as it was built: the function might see other closures now.
+            prefix = (*scope.get(), self.name)[1:]
+            return self._shaped(instantiate(self.graph, list(streams.values()), prefix=prefix))
         from pellucid.data.memory import run_in_memory
 
         return run_in_memory(self.graph, data, named)
+
+    def _shaped(self, outputs: dict[str, Stream[Any]]) -> Any:
+        """Outputs as the function returned them: one stream, a tuple, a named tuple or a dict."""
+        if self._shape is Stream:
+            return outputs["out"]
+        if issubclass(self._shape, tuple):
+            return self._shape(*outputs.values()) if hasattr(self._shape, "_fields") else tuple(outputs.values())
+        return outputs
 
     def trace(self, *data: Any, **named: Any) -> list[Any]:
         """Push by push: the list of events that each push puts out (a dict of lists for several outputs).

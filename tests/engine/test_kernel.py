@@ -265,3 +265,96 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     with pytest.raises(DataError, match=r"event 1: NaN is no event"):
         pipeline(lambda x: x, x=float).engine().push(np.array([1.0, np.nan]))
     assert engine.push(np.array([1, 2], np.int32)).tolist() == [1, 3]
+
+
+class Pair(NamedTuple):
+    k: int
+    v: int
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_keys_can_meet_in_one_push(mode: str) -> None:
+    """Each input completes a pair of another key: more events than either input brought."""
+
+    def meet(a: Stream[Pair], b: Stream[Pair]) -> Stream[int]:
+        return apply(lambda x, y: x.v * 100 + y.v, a.key_by(lambda e: e.k), b.key_by(lambda e: e.k))
+
+    p = pipeline(meet, a=Pair, b=Pair)
+    left, right = [Pair(2, 1), Pair(1, 2)], [Pair(1, 3), Pair(2, 4)]
+    assert p.engine(mode=mode).push(left, right) == [203, 104]
+    twice = pipeline(lambda x: apply(lambda x, y: x.k * 100 + y.v, x.key_by(lambda e: e.k), x.key_by(lambda e: e.v)), x=Pair)
+    data = [Pair(1, 2), Pair(2, 1), Pair(2, 2), Pair(1, 1), Pair(3, 1), Pair(1, 3)]
+    assert twice.engine(mode=mode).push(data) == [202, 101, 202, 101, 101, 303]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_several_events_under_several_keys(mode: str) -> None:
+    def both(a: Stream[Pair], b: Stream[Pair]) -> Stream[int]:
+        def twice(s: Stream[Pair]) -> Stream[Pair]:
+            return s.task(lambda n, e: (n + 1, [e, Pair(e.k + 1, e.v + 1000), e]), initial=0)
+
+        return apply(lambda x, y: x.v - y.v, twice(a).key_by(lambda e: e.k % 3), twice(b).key_by(lambda e: e.k % 3))
+
+    p = pipeline(both, a=Pair, b=Pair)
+    rng = random.Random(5)
+    left = [Pair(rng.randint(0, 4), i) for i in range(60)]
+    right = [Pair(rng.randint(0, 4), 10 * i) for i in range(60)]
+    run = Interpreter(p.graph)
+    want = [e for x, y in zip(left, right, strict=True) for e in run.push(a=x, b=y)["out"]]
+    engine = p.engine(mode=mode)
+    assert [e for i in range(60) for e in engine.push(left[i : i + 1], right[i : i + 1])] == want
+    assert p.engine(mode=mode).push(left, right) == want
+
+
+def test_a_state_that_can_be_changed_is_not_shared() -> None:
+    def collect(seen: list[int], v: int) -> tuple[list[int], list[int]]:
+        seen.append(v)
+        return seen, [sum(seen)]
+
+    p = pipeline(lambda x: x.task(collect, initial=[], to=int), x=int)
+    assert p([1, 2, 3]) == p([1, 2, 3]) == [1, 3, 6]
+    keyed = pipeline(lambda x: x.key_by(lambda v: v % 2).task(collect, initial=[], to=int), x=int)
+    assert keyed([1, 2, 3, 4]) == [1, 2, 4, 6]
+    inside = pipeline(lambda x: x.window(2, lambda w: w.task(collect, initial=[], to=int)), x=int)
+    assert inside([1, 2, 3]) == [3, 5]
+
+
+def test_whatever_stops_a_push_stops_the_engine() -> None:
+    calls = []
+
+    def interrupted(s: int, v: int) -> tuple[int, list[int]]:
+        calls.append(v)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return s + v, [s + v]
+
+    engine = pipeline(lambda x: x.decimate(1).task(interrupted, initial=0, to=int), x=int).engine()
+    with pytest.raises(KeyboardInterrupt):
+        engine.push([1, 2, 3, 4])
+    with pytest.raises(StateError, match="was stopped by KeyboardInterrupt"):
+        engine.push([1])
+
+
+def test_large_keys_of_wide_rows_do_not_take_all_memory() -> None:
+    p = pipeline(lambda x: x.key_by(lambda v: v).window(1000, total), x=int)
+    keys = np.random.default_rng(0).choice(np.arange(100) * 11_000, 100_000)
+    engine = p.engine(mode="numba")
+    engine.push(keys)
+    assert sum(rows.nbytes for rows in engine.state.rows) < 10_000_000
+
+
+def test_a_damaged_cache_is_thrown_away(tmp_path: Path) -> None:
+    code = "from pellucid import pipeline; print(pipeline(lambda x: x.map(lambda v: v * 7 + 1), x=int).engine(mode='numba').push([1]))"
+    env = os.environ | {"PELLUCID_CACHE": str(tmp_path)}
+    for _ in range(2):
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+        assert run.stdout == "[8]\n"
+        for kept in (tmp_path / "__pycache__").glob("k_*.nb*"):
+            kept.write_bytes(kept.read_bytes()[:100])
+
+
+def test_a_state_that_cannot_be_saved() -> None:
+    engine = pipeline(lambda x: x.task(lambda s, v: ((lambda: 1), [v]), initial=None, to=int, id="odd"), x=int).engine()
+    engine.push([1])
+    with pytest.raises(StateError, match="the state of step odd cannot be saved"):
+        engine.save()

@@ -11,6 +11,7 @@ import pytest
 
 from pellucid import CycleError, Pipeline, PipelineError, Stream, TypeMismatch, apply, pipeline
 from pellucid.expr.types import INT
+from pellucid.graph.build import call
 from pellucid.graph.model import Graph, Node
 
 
@@ -175,30 +176,21 @@ def test_a_pipeline_that_calls_itself() -> None:
         make()
 
 
-_b: Any = None
-
-
 def test_through_another_pipeline() -> None:
-    global _b
+    def a(x: Stream[int]) -> Any:
+        return call(b, "b", x)
 
-    def a(x: Stream[int]) -> Stream[int]:
-        return _b(x)  # type: ignore[no-any-return]
+    def b(x: Stream[int]) -> Any:
+        return call(a, "a", x)
 
-    _b = pipeline(lambda x: x + 1, x=int)
-    first = pipeline(a)
-
-    def b(x: Stream[int]) -> Stream[int]:
-        return first(x)  # type: ignore[no-any-return]
-
-    class Late:
-        def __call__(self, x: Any) -> Any:
-            from pellucid.graph.build import call
-
-            return call(b, "b", x)
-
-    _b = Late()
     with pytest.raises(CycleError, match=r"^pipeline b calls itself: b → a → b; a pipeline must not have a cycle$"):
-        pipeline(b)
+        pipeline(b, x=int)
+
+
+def test_a_pipeline_stays_as_it_was_built() -> None:
+    """Also inside another one: a closure that changes later does not change it."""
+    made = [pipeline(lambda x: x.trim(k), x=int) for k in (1, 2)]  # noqa: B023 - that is the point
+    assert [pipeline(lambda x, p=p: p(x), x=int)([1, 2, 3]) for p in made] == [[2, 3], [3]]
 
 
 def test_a_window_over_itself() -> None:

@@ -13,7 +13,7 @@ from pellucid.errors import TypeMismatch, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL
-from pellucid.graph.build import assemble, source
+from pellucid.graph.build import assemble, instantiate, source
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import apply
 
@@ -33,7 +33,8 @@ def beside(a: Any, b: Any, *, joined: bool = False) -> Graph:
     if outs[0] != outs[1] or len(outs[0]) != 1:
         raise TypeMismatch(f"{a.name} and {b.name} cannot be compared: they put out {outs[0]} and {outs[1]}")
     sources = [source(name, t) for name, t in ins[0]]
-    left, right = a(*sources), b(*sources)
+    # The graphs as they were built: calling the functions again might see other closures.
+    (left,), (right,) = (instantiate(p.graph, sources, ids=False).values() for p in (a, b))
     outputs = {"a": left, "b": right}
     if joined:
         outputs["same"] = apply(lambda u, v: u == v, left, right, id="same")
@@ -54,6 +55,7 @@ def _in_order(slots: tuple[Slot, ...]) -> tuple[Expr, list[tuple[Expr, ...]]]:
     return count, items
 
 
+@n.values_only()
 def differs(system: System, a: str = "a", b: str = "b") -> Expr:
     """In this step the two streams do not carry the same events."""
     (many, left), (other, right) = _in_order(system.streams[a][1]), _in_order(system.streams[b][1])
@@ -66,6 +68,7 @@ def differs(system: System, a: str = "a", b: str = "b") -> Expr:
     return bad
 
 
+@n.values_only()
 def no_longer_implied(system: System, a: str = "a", b: str = "b") -> Expr:
     """In this step only one of the two carries an event, or ``a`` says true and ``b`` does not."""
     if system.streams[a][0] != BOOL or system.streams[b][0] != BOOL:

@@ -17,6 +17,7 @@ from pellucid.expr.rewrite import substitute
 __all__ = ["cone"]
 
 
+@n.values_only()
 def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> tuple[System, list[Expr]]:
     """The system with only the variables that the roots depend on, and the roots over it.
 

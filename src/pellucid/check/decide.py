@@ -133,13 +133,18 @@ def decide(system: System, formula: Formula, options: Options) -> Answer:
     space = explore(small, observed, limits=_limits(small, options))
     details = {"states": space.count, "variables": len(small.state)}
     if not space.complete:
-        if branching == "ctl":
+        if branching == "ctl" and options.engine == "auto":
             trapped = _trap(*cone(system, roots, all_inputs=True), small, observed, formula, number, options)
             if trapped is not None:
                 return dataclasses.replace(trapped, details=details)
             soon = _always_soon(system, formula, options)
             if soon is not None:
                 return soon
+        elif branching == "ltl":  # a lasso in the part that was seen refutes all the same
+            part = explore(small, observed, limits=Limits(2000))
+            found = _lasso(part, formula, number)
+            if found is not None:
+                return Answer("refuted", "explicit, automaton", part.pushes(found[0]), found[1], details=details)
         return Answer("unknown", "explicit", notes=(space.why,), details=details)
     if branching == "ctl":
         from pellucid.check.branching import Branching
@@ -147,15 +152,19 @@ def decide(system: System, formula: Formula, options: Options) -> Answer:
         found = Branching(space, number).refute(formula)
         engine = "explicit, fixpoints"
     else:
-        from pellucid.check.buchi import automaton
-        from pellucid.check.fair import accepting_lasso
-
-        found = accepting_lasso(space, automaton(Not(formula)), number)
+        found = _lasso(space, formula, number)
         engine = "explicit, automaton"
     if found is None:
         return Answer("proved", engine, details=details)
     choices, loop = found
     return Answer("refuted", engine, space.pushes(choices), loop, details=details)
+
+
+def _lasso(space: Space, formula: Formula, number: dict[Any, int]) -> tuple[list[int], int | None] | None:
+    from pellucid.check.buchi import automaton
+    from pellucid.check.fair import accepting_lasso
+
+    return accepting_lasso(space, automaton(Not(formula)), number)
 
 
 def _trap(
@@ -198,6 +207,7 @@ def _trap(
     return None
 
 
+@n.values_only()
 def _always_soon(system: System, formula: Formula, options: Options) -> Answer | None:
     """Prove ``AG EF p`` in an endless space: from every state, p holds within m pushes of the simplest event."""
     goal = formula.args[0].args[0] if formula.op == "AG" and formula.args[0].op == "EF" else None

@@ -8,9 +8,9 @@
 
     check.properties(sum_of_odds, ["AG EF out", "!EF full"], ints=Mod(4), queue=3)
 
-They are kept in the module that declares them, in the order of its lines, and run by ``pellucid check FILE``.  A function
-stays what it was, so a test can call it: ``assert always_another_output()``.  One that takes ``**how``, or ``timeout``,
-``engine``, … by name, is given the options of the command line.
+They are kept in the module that declares them, in the order of its lines, and run by ``pellucid check FILE``.  A
+function stays what it was, so a test can call it: ``assert always_another_output()``.  One that takes ``**how``, or
+``timeout``, ``engine``, … by name, is given the options of the command line.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def property(function: _F) -> _F:
     True
     """
     if isinstance(function, Verdict):
-        raise UsageError("@check.property stands above a function that returns a verdict; it was given the verdict itself")
+        raise UsageError(
+            "@check.property stands above a function that returns a verdict; it was given the verdict itself"
+        )
     if not callable(function) or not hasattr(function, "__code__"):
         raise UsageError(f"@check.property stands above a function, found {_short(function)}")
     parameters = inspect.signature(function).parameters.values()

@@ -125,7 +125,7 @@ def explore(
     program = compile_program(system, observed)
     word, shift, bits, words = _layout(program.bits)
     many = len(program.pushes)
-    room = max(1024, 2 * many)
+    room = max(min(1024, limits.max_states), 2 * many)
     registers = np.zeros(program.registers, np.int64)
     at = len(system.state) + len(system.inputs)
     registers[at : at + len(program.constants)] = program.constants

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pellucid.check.compare import beside, differs, no_longer_implied
@@ -12,6 +13,7 @@ from pellucid.check.domains import Domain, domain_of
 from pellucid.check.formula import Formula, resolve
 from pellucid.check.parse import parse
 from pellucid.check.replay import replay
+from pellucid.check.sequence import decide_sequence, within_bounds
 from pellucid.check.system import build_system
 from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.errors import UsageError
@@ -28,12 +30,14 @@ def holds(
     ints: Any = None,
     queue: int | Mapping[str, int] = 3,
     lossy: Sequence[str] = (),
+    warn: bool = True,
     **how: Any,
 ) -> Verdict:
     """Whether a formula of CTL or LTL holds in every run of a pipeline.
 
     ``ints`` is the domain (exact integers, ``Mod(N)``, ``range(lo, hi)`` or a set); ``queue`` the bound of every queue, or of
-    each by its id; the streams in ``lossy`` may lose events.  ``how``: ``engine``, ``timeout`` in seconds, ``max_states``, ``max_depth``, ``progress``.
+    each by its id; the streams in ``lossy`` may lose events.  Where arithmetic modulo N
+    turns the verdict round, a note says so (``warn``).  ``how``: ``engine``, ``timeout`` in seconds, ``max_states``, ``max_depth``, ``progress``.
 
     >>> from pellucid import Mod, check, pipeline
     >>> first = pipeline(lambda x: x.filter(x.cumulate(lambda n, v: n + 1, start=0) <= 3), x=int)
@@ -47,9 +51,22 @@ def holds(
     domain, options = domain_of(ints), Options(**how)
     answer = _decide(p.graph, f, domain, queue, options, lossy)
     notes: tuple[str, ...] = ()
-    if domain.modulus is not None and answer.status != "unknown":
+    if warn and domain.modulus is not None and answer.status != "unknown":
         notes = _in_truth(p.graph, f, queue, options, answer, lossy)
+    if answer.status == "refuted" and "overflow" not in str(f) and "full" not in str(f):
+        notes += _overflow_note(p.graph, domain, queue, answer)
     return _verdict(str(f), answer, [p.graph], started, notes)
+
+
+def _overflow_note(graph: Graph, domain: Domain, queue: Any, answer: Answer) -> tuple[str, ...]:
+    """A word where a counterexample is one only because a queue is too small."""
+    views = replay([graph], answer.pushes or [])
+    bounds = {id: queue if isinstance(queue, int) else queue.get(id, 3) for id, _, _ in graph.queues()}
+    for view in views:
+        for id, waiting in view.queues.items():
+            if len(waiting) >= bounds[id]:
+                return (f"queue {id} is full there (bound {bounds[id]}): with a larger queue= the verdict may differ",)
+    return ()
 
 
 def _decide(
@@ -63,8 +80,6 @@ def _in_truth(
     graph: Graph, f: Formula, queue: Any, options: Options, answer: Answer, lossy: Sequence[str]
 ) -> tuple[str, ...]:
     """A word of warning where arithmetic modulo N turns the verdict round."""
-    import dataclasses
-
     quick = dataclasses.replace(options, timeout=min(options.timeout or 5.0, 5.0), max_states=100_000)
     exact = _decide(graph, f, domain_of(None), queue, quick, lossy)
     if exact.status not in ("unknown", answer.status):
@@ -94,8 +109,13 @@ def live(p: Any, *, within: int | None = None, output: str = "out", **how: Any) 
     return holds(p, f"G ({guard} -> {text})", **how)
 
 
-def equivalent(a: Any, b: Any, *, how: str = "step", ints: Any = None, queue: int | Mapping[str, int] = 3, **more: Any) -> Verdict:
+def equivalent(
+    a: Any, b: Any, *, how: str = "step", ints: Any = None, queue: int | Mapping[str, int] | None = None, **more: Any
+) -> Verdict:
     """Whether two pipelines put out the same: in every step, or (``how="sequence"``) whatever the delay.
+
+    With ``queue`` the question is asked within that bound for every queue; without, for queues of any size, and the
+    answer is *unknown* where no bound is enough.
 
     >>> from pellucid import check, pipeline
     >>> one = pipeline(lambda x: x.map(lambda v: v + v), x=int)
@@ -109,17 +129,33 @@ def equivalent(a: Any, b: Any, *, how: str = "step", ints: Any = None, queue: in
     options = Options(**more)
     domain = domain_of(ints)
     question = f"{a.name} and {b.name} are {how} equivalent"
-    if how == "step":
-        system = build_system(beside(a, b), domain, queue)
-        answer = decide_invariant(system, n.not_(differs(system)), options)
+    if options.engine == "auto" and a.graph.digest == b.graph.digest:
+        answer = Answer("proved", "simplification", notes=("they are the same graph",))
+    elif how == "step":
+        answer = _beside(a, b, differs, domain, queue, options)
     else:
-        from pellucid.check.sequence import decide_sequence
-
         answer = decide_sequence(a, b, domain, queue, options)
     return _verdict(question, answer, [a.graph, b.graph], started)
 
 
-def implies(a: Any, b: Any, *, ints: Any = None, queue: int | Mapping[str, int] = 3, **how: Any) -> Verdict:
+def _beside(a: Any, b: Any, wrong: Callable[..., Any], domain: Domain, queue: Any, options: Options) -> Answer:
+    """Whether nothing goes wrong between two pipelines, step by step."""
+    graph = beside(a, b)
+    if queue is not None:
+        system = build_system(graph, domain, queue)
+        return within_bounds(system, decide_invariant(system, n.not_(wrong(system)), options), options)
+    for size in (1, 3, 8):
+        system = build_system(graph, domain, size)
+        answer = decide_invariant(system, n.not_(wrong(system)), options)
+        if answer.status != "proved" or not graph.queues():
+            return answer
+        if decide_invariant(system, n.not_(system.overflow), options).status == "proved":
+            return answer
+    note = f"equal as long as no queue holds more than {size} events; some inputs need more"
+    return dataclasses.replace(answer, status="unknown", notes=(note,))
+
+
+def implies(a: Any, b: Any, *, ints: Any = None, queue: int | Mapping[str, int] | None = None, **how: Any) -> Verdict:
     """Whether ``b`` says true wherever ``a`` does, step by step: ``b`` is a conservative approximation of ``a``.
 
     >>> from pellucid import check, pipeline
@@ -129,8 +165,7 @@ def implies(a: Any, b: Any, *, ints: Any = None, queue: int | Mapping[str, int] 
     (True, [{'x': 4}])
     """
     started = time.perf_counter()
-    system = build_system(beside(a, b), domain_of(ints), queue)
-    answer = decide_invariant(system, n.not_(no_longer_implied(system)), Options(**how))
+    answer = _beside(a, b, no_longer_implied, domain_of(ints), queue, Options(**how))
     return _verdict(f"{a.name} implies {b.name}", answer, [a.graph, b.graph], started)
 
 

@@ -13,27 +13,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from pellucid.check.compare import beside
+from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, decide_invariant
 from pellucid.check.domains import Domain
-from pellucid.check.system import System, Variable, build_system
+from pellucid.check.system import Slot, System, Variable, build_system
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import BOOL
 
 __all__ = ["decide_sequence", "output_by_output"]
 
 
-def decide_sequence(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int], options: Options) -> Answer:
-    """Whether the i-th outputs of two pipelines are always equal."""
+def decide_sequence(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int] | None, options: Options) -> Answer:
+    """Whether the i-th outputs of two pipelines are always equal; with a bound for queues, within it, as in the paper."""
     graph = beside(a, b, joined=True)
-    bounds = {id: (queue if isinstance(queue, int) else queue.get(id, 3)) for id, _, _ in graph.queues()}
+    if queue is not None:
+        system = build_system(graph, domain, queue)
+        equal = n.or_(n.not_(system.present("same")), system.value("same")[0])
+        return within_bounds(system, decide_invariant(system, equal, options), options)
+    bounds = {id: 3 for id, _, _ in graph.queues()}
     for delay in (1, 2, 4, 8):
         bounds |= {"same.0": delay, "same.1": delay}
         system = build_system(graph, domain, bounds)
         equal = n.or_(n.not_(system.present("same")), system.value("same")[0])
         if delay == 1:
-            proof = _proof_by_outputs(a, b, domain, queue, options)
+            proof = _proof_by_outputs(a, b, domain, options)
             if proof is not None:
                 return proof
         answer = decide_invariant(system, equal, options)
@@ -51,18 +55,41 @@ def decide_sequence(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, in
     )
 
 
-def _proof_by_outputs(a: Any, b: Any, domain: Domain, queue: Any, options: Options) -> Answer | None:
-    left, right = (build_system(p.graph, domain, queue) for p in (a, b))
-    if any(len(s.streams[s_out][1]) != 1 for s, s_out in ((left, _out(a)), (right, _out(b)))):
+def within_bounds(system: System, answer: Answer, options: Options) -> Answer:
+    """The answer with a note where some input needs longer queues: it then holds within the bounds only."""
+    if answer.status == "proved" and decide_invariant(system, n.not_(system.overflow), options).status != "proved":
+        sizes = sorted(set(system.bounds.values()))
+        note = f"within queues of {' and '.join(map(str, sizes))} event(s): some inputs need more, and stop there"
+        return dataclasses.replace(answer, notes=(*answer.notes, note))
+    return answer
+
+
+def _proof_by_outputs(a: Any, b: Any, domain: Domain, options: Options) -> Answer | None:
+    quick = dataclasses.replace(options, timeout=min(options.timeout or 20.0, 20.0))
+    left, right = _never_stops(a, domain, quick), _never_stops(b, domain, quick)
+    if left is None or right is None:
+        return None
+    if any(len(s.streams[_out(p)][1]) != 1 for s, p in ((left, a), (right, b))):
         return None
     system, good = output_by_output(left, _out(a), right, _out(b))
-    answer = decide_invariant(system, good, dataclasses.replace(options, timeout=min(options.timeout or 20.0, 20.0)))
+    answer = decide_invariant(system, good, quick)
     if answer.status != "proved":
         return None
-    for s in (left, right):  # a queue of one of them that overflows would end its outputs: then nothing is proved
-        if decide_invariant(s, n.not_(s.overflow), options).status != "proved":
-            return None
     return dataclasses.replace(answer, notes=("compared output by output: one may run ahead of the other for ever",))
+
+
+def _never_stops(p: Any, domain: Domain, options: Options) -> System | None:
+    """The pipeline's system with the least queues that suffice, where it is proved that none overflows and nothing fails.
+
+    So it never stops, and the variable that says so can be taken for a constant.
+    """
+    for size in (1, 2, 4):
+        system = build_system(p.graph, domain, size)
+        stopped = n.or_(system.overflow, system.failed)
+        if decide_invariant(system, n.not_(stopped), options).status == "proved":
+            first = n.var(0, system.state[0].type)
+            return dataclasses.replace(system, next=(first, *system.next[1:]))
+    return None
 
 
 def _out(p: Any) -> str:
@@ -70,54 +97,57 @@ def _out(p: Any) -> str:
     return name
 
 
+@n.values_only()
 def output_by_output(left: System, out_a: str, right: System, out_b: str) -> tuple[System, Expr]:
-    """A system that advances two others, each on its own events, to their next outputs; and *they are equal*."""
-    sides = [(left, out_a, "1:"), (right, out_b, "2:")]
-    kinds = [t for _, t in left.streams[out_a][0].leaves()]
+    """A system that advances two others, each on events of its own; and *what they put out together is equal*.
+
+    A push in which only one of them would put out something is taken by the other alone: so their i-th outputs always
+    come together.  Every pair of runs has such a schedule, so if the outputs agree here they agree always.  A push without
+    any event is left out where it changes nothing.
+    """
+    left, right = (_folded(s, out) for s, out in ((left, out_a), (right, out_b)))
     state: list[Variable] = []
     inputs: list[Variable] = []
-    for s, _, mark in sides:
+    for s, mark in ((left, "1:"), (right, "2:")):
         state += [dataclasses.replace(v, name=mark + v.name) for v in s.state]
-        state.append(Variable(f"{mark}has", BOOL, False))
-        for j, t in enumerate(kinds):
-            size = s.domain.modulus if str(t) == "int" else None
-            state.append(Variable(f"{mark}held{j}", t, _zero(t), size))
         inputs += [dataclasses.replace(v, name=mark + v.name) for v in s.inputs]
-    following: list[Expr] = [n.const(False)] * len(state)
     at, into = 0, len(state)
-    held: list[tuple[Expr, list[Expr]]] = []
-    news: list[tuple[int, Expr, list[Expr]]] = []
-    for s, out, _ in sides:
-        variables = [n.var(at + i, v.type) for i, v in enumerate(s.state)]
-        variables += [n.var(into + i, v.type) for i, v in enumerate(s.inputs)]
+    sides: list[tuple[list[Expr], list[Expr], Expr, list[Expr]]] = []
+    for s, out in ((left, out_a), (right, out_b)):
+        own: list[Expr] = [n.var(at + i, v.type) for i, v in enumerate(s.state)]
+        given: list[Expr] = [n.var(into + i, v.type) for i, v in enumerate(s.inputs)]
+        if len(s.sources) == 1 and _stutters(s, out):
+            given[0] = n.const(True)
         slot = s.streams[out][1][0]
-        moved = substitute([*s.next, slot.present, *slot.leaves], variables)
-        own, present, leaves = moved[: len(s.state)], moved[len(s.state)], moved[len(s.state) + 1 :]
-        flag = at + len(s.state)
-        has = n.var(flag, BOOL)
-        for i, e in enumerate(own):  # one that has its output waits for the other
-            following[at + i] = n.ite(has, n.var(at + i, s.state[i].type), e)
-        now = n.or_(has, present)
-        values = [n.ite(has, n.var(flag + 1 + j, t), leaves[j]) for j, t in enumerate(kinds)]
-        held.append((now, values))
-        news.append((flag, now, values))
-        at, into = flag + 1 + len(kinds), into + len(s.inputs)
-    both = n.and_(held[0][0], held[1][0])
-    for flag, now, values in news:
-        following[flag] = n.and_(now, n.not_(both))
-        for j, value in enumerate(values):
-            kept = n.and_(now, n.not_(both))
-            following[flag + 1 + j] = n.ite(kept, value, n.const(_zero(kinds[j])))
+        moved = substitute([*s.next, slot.present, *slot.leaves], [*own, *given])
+        many = len(s.state)
+        sides.append((own, moved[:many], moved[many], moved[many + 1 :]))
+        at, into = at + many, into + len(s.inputs)
+    (own_a, next_a, now_a, values_a), (own_b, next_b, now_b, values_b) = sides
+    wait_a, wait_b = n.and_(now_a, n.not_(now_b)), n.and_(now_b, n.not_(now_a))
+    following = [n.ite(wait_a, old, new) for old, new in zip(own_a, next_a, strict=True)]
+    following += [n.ite(wait_b, old, new) for old, new in zip(own_b, next_b, strict=True)]
     equal: Expr = n.const(True)
-    for x, y in zip(held[0][1], held[1][1], strict=True):
+    for x, y in zip(values_a, values_b, strict=True):
         equal = n.and_(equal, n.eq(x, y))
-    sources = tuple((mark + name, t) for s, _, mark in sides for name, t in s.sources)
+    sources = tuple((mark + name, t) for s, mark in ((left, "1:"), (right, "2:")) for name, t in s.sources)
     system = dataclasses.replace(
         left, name=f"{left.name} beside {right.name}", state=tuple(state), inputs=tuple(inputs), next=tuple(following),
         streams={}, lengths={}, bounds={}, overflow=n.const(False), failed=n.const(False), sources=sources,
     )  # fmt: skip
-    return system, n.or_(n.not_(both), equal)
+    return system, n.or_(n.not_(n.and_(now_a, now_b)), equal)
 
 
-def _zero(t: Any) -> Any:
-    return getattr(t, "members", [None])[0] or {"bool": False, "int": 0, "float": 0.0, "str": ""}[str(t)]
+def _folded(system: System, out: str) -> System:
+    """What the output depends on, constants put in place."""
+    slot = system.streams[out][1][0]
+    small, (present, *leaves) = cone(system, [slot.present, *slot.leaves], all_inputs=True)
+    return dataclasses.replace(small, streams={out: (system.streams[out][0], (Slot(present, tuple(leaves)),))})
+
+
+def _stutters(system: System, out: str) -> bool:
+    """Whether a push in which the only source is silent changes nothing and puts out nothing."""
+    leaves: list[Expr] = [n.var(i, v.type) for i, v in enumerate((*system.state, *system.inputs))]
+    leaves[len(system.state)] = n.const(False)
+    present, *after = substitute([system.streams[out][1][0].present, *system.next], leaves)
+    return present is n.const(False) and all(e is leaf for e, leaf in zip(after, leaves, strict=False))

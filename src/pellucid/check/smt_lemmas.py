@@ -162,7 +162,8 @@ def surviving(code: Encoding, candidates: Sequence[Expr], known: Sequence[Expr],
 
 
 class _Relations:
-    """The affine hull of the samples in each context: everywhere, or while a small variable has a value."""
+    """The affine hull of the samples in each context: everywhere, while a small variable has a value, or while an int
+    is even or odd (``(variable, value, modulus)``; the modulus 0 stands for equality)."""
 
     def __init__(self, system: System, states: Sequence[State], products: bool) -> None:
         ints = [i for i, v in enumerate(system.state) if v.type == INT and v.name != ":stopped"]
@@ -170,13 +171,16 @@ class _Relations:
         self.columns: list[tuple[int, ...]] = [(i,) for i in ints]
         if products:
             self.columns += combinations_with_replacement(_free(system, states), 2)
-        self.hulls: dict[tuple[int, Any] | None, Hull] = {None: Hull(len(self.columns))}
+        self.hulls: dict[tuple[int, Any, int] | None, Hull] = {None: Hull(len(self.columns))}
         for i, v in enumerate(system.state):
             counter = v.size is not None and v.size <= 9 and v.name.endswith(("count", "seen", "length"))
             few = counter or v.type == BOOL or isinstance(v.type, EnumType)
             for value in dict.fromkeys(s[i] for s in states) if few and v.name != ":stopped" else ():
                 if len(self.hulls) <= _MOST_CONTEXTS:
-                    self.hulls[i, value] = Hull(len(self.columns))
+                    self.hulls[i, value, 0] = Hull(len(self.columns))
+            if products and v.type == INT and v.size is None:
+                for value in (0, 1):
+                    self.hulls[i, value, 2] = Hull(len(self.columns))
         for state in states:
             self.join(state)
 
@@ -190,7 +194,7 @@ class _Relations:
             point.append(product)
         grew = False
         for context, hull in self.hulls.items():
-            if context is None or state[context[0]] == context[1]:
+            if context is None or _holds(context, state):
                 grew = hull.join(point) or grew
         return grew
 
@@ -200,10 +204,11 @@ class _Relations:
         for context, hull in self.hulls.items():
             if context is None or not hull:
                 continue
-            i, value = context
-            v = n.var(i, self.system.state[i].type)
+            i, value, modulus = context
+            v: Expr = n.var(i, self.system.state[i].type)
+            v = n.binary("mod", v, n.const(modulus)) if modulus else v
             fixed = []
-            if (i,) in self.columns:
+            if (i,) in self.columns and not modulus:
                 row = [0] * (len(self.columns) + 1)
                 row[0], row[1 + self.columns.index((i,))] = -value, 1
                 fixed = [row]
@@ -227,6 +232,11 @@ class _Relations:
         if row[0]:
             sides[row[0] > 0] = n.add(sides[row[0] > 0], n.const(abs(row[0])))
         return n.eq(sides[True], sides[False])
+
+
+def _holds(context: tuple[int, Any, int], state: State) -> bool:
+    i, value, modulus = context
+    return bool((state[i] % modulus if modulus else state[i]) == value)
 
 
 def _free(system: System, states: Sequence[State]) -> list[int]:

@@ -1,7 +1,7 @@
 """A pipeline as a model for NuSMV and nuXmv, the way seed 001 does it (section 3).
 
-Each pipe is three variables ``c, b, l`` (event, presence, last); each processor an instance of a module with 3m + 3n + 1
-parameters; everything that one push causes happens in one transition.  The meaning is that of
+Each pipe is three variables ``c, b, l`` (event, presence, last); each processor an instance of a module with
+3m + 3n + 1 parameters; everything that one push causes happens in one transition.  The meaning is that of
 `pellucid.check.system`, which the tests hold it to by running both.
 
 Choices where the paper is silent, the same as in the system:
@@ -11,7 +11,8 @@ Choices where the paper is silent, the same as in the system:
 * an event that finds its queue full leads to the **overflow** state, a function that fails to the **failed** state.
   From there on, and in the push that leads there, all streams are silent.  The pipes themselves cannot tell: they are
   what the verdict is computed from.  So properties speak of the definitions ``NAME_b``, which are false then;
-* the global reset flag ``prst``, which the paper declares, is raised by such a push: one state for each reason is enough.
+* the global reset flag ``prst``, which the paper declares, is raised by such a push: one state for each reason is
+  enough.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def export(
     w = wire(library, graph, kinds, bound)
     main = _Main(graph, where, w, {id: bound(id) for id in w.lengths})
     specs = [main.spec(f, i + 1) for i, f in enumerate(formulas)]
-    return "\n".join([*_header(graph, where, main), "", *main.text(formulas), *specs, "", "\n\n".join(library.texts), ""])
+    return "\n".join(
+        [*_header(graph, where, main), "", *main.text(formulas), *specs, "", "\n\n".join(library.texts), ""]
+    )
 
 
 def _bounds(graph: Graph, queue: int | Mapping[str, int]) -> Any:
@@ -89,9 +92,14 @@ def _header(graph: Graph, domain: Domain, main: _Main) -> list[str]:
     for name, stream in main.named.items():
         pipe = main.wiring.streams[main.position[name]]
         node = graph.nodes[main.position[name]]
-        out.append(f"--   {stream} is {name!r} (pipe {pipe.b.split('_')[1]}: {node.kind}{f' {node.fn}' if node.fn else ''})")
+        out.append(
+            f"--   {stream} is {name!r} (pipe {pipe.b.split('_')[1]}: {node.kind}{f' {node.fn}' if node.fn else ''})"
+        )
     out += ["-- queues:"] * bool(main.lengths)
-    out += [f"--   {length} is the length of {id!r} after the push (bound {main.bounds[id]})" for id, length in main.lengths.items()]
+    out += [
+        f"--   {length} is the length of {id!r} after the push (bound {main.bounds[id]})"
+        for id, length in main.lengths.items()
+    ]
     return ["".join(c if c.isprintable() else " " for c in line) for line in out]
 
 
@@ -128,9 +136,7 @@ class _Main:
             own = self.wiring.streams[i].kinds
             leaves = [var(text, kind) for text, kind in zip(self.values[name], own, strict=True)]
             streams[name] = self.graph.nodes[i].type, (Slot(var(self.named[name], Kind(BOOL)), tuple(leaves)),)
-        lengths = {
-            id: var(text, Kind(INT, tuple(range(self.bounds[id] + 2)))) for id, text in self.lengths.items()
-        }
+        lengths = {id: var(text, Kind(INT, tuple(range(self.bounds[id] + 2)))) for id, text in self.lengths.items()}
         sources = tuple((self.graph.nodes[i].id, self.graph.nodes[i].type) for i in self.graph.sources)
         overflow, failed = var("overflow", Kind(BOOL)), var("failed", Kind(BOOL))
         system = System(
@@ -173,7 +179,7 @@ class _Main:
         asked = any(_mentions_length(a.body) for f in formulas for a in f.atoms())
         kept = list(w.lengths) if asked or w.failed else []
         var = [*w.variables(), "stopped : {running, overflowed, broken};"]
-        var += [f"{self.kept[id]} : 0..{self.bounds[id]};" for id in kept]
+        var += [f"{self.kept[id]} : 0..{max(self.bounds[id], 1)};" for id in kept]
         define = [
             f"stop := case {f'{_any(w.failed)} : broken; ' if w.failed else ''}"
             f"{f'{_any(w.overflow)} : overflowed; ' if w.overflow else ''}TRUE : stopped; esac;",
@@ -203,6 +209,7 @@ class _Main:
             assign.append(f"{p.l} := FALSE;")
             idle = " & ".join(f"{c} = {kind_.default}" for c, kind_ in zip(p.c, p.kinds, strict=True))
             invar += [f"INVAR {p.b} -> stopped = running;", f"INVAR !{p.b} -> ({idle});"]
+            invar += [f"INVAR {c} = {kind_.default};" for c, kind_ in zip(p.c, p.kinds, strict=True) if kind_.single]
         out = ["MODULE main", "VAR", *(f"  {line}" for line in var), "DEFINE", *(f"  {line}" for line in define)]
         return [*out, "ASSIGN", *(f"  {line}" for line in assign), *invar, ""]
 

@@ -21,15 +21,13 @@ __all__ = ["Kind", "Names", "Writer", "literal", "plain"]
 
 Interval = tuple[int, int]
 
-_WORDS = frozenset(
-    (
-        "MODULE DEFINE MDEFINE CONSTANTS VAR IVAR FROZENVAR INIT TRANS INVAR SPEC CTLSPEC LTLSPEC PSLSPEC COMPUTE NAME "
-        "INVARSPEC FAIRNESS JUSTICE COMPASSION ISA ASSIGN CONSTRAINT SIMPWFF CTLWFF LTLWFF PSLWFF COMPWFF IN MIN MAX MIRROR "
-        "PRED PREDICATES process array of boolean integer real word word1 bool signed unsigned extend resize sizeof uwconst "
-        "swconst EX AX EF AF EG AG E F O G H X Y Z A U S V T BU EBF ABF EBG ABG case esac mod next init union in xor xnor "
-        "self TRUE FALSE count abs max min toint floor W R"
-    ).split()
-)
+_WORDS = """
+MODULE DEFINE MDEFINE CONSTANTS VAR IVAR FROZENVAR INIT TRANS INVAR SPEC CTLSPEC LTLSPEC PSLSPEC COMPUTE NAME
+INVARSPEC FAIRNESS JUSTICE COMPASSION ISA ASSIGN CONSTRAINT SIMPWFF CTLWFF LTLWFF PSLWFF COMPWFF IN MIN MAX MIRROR
+PRED PREDICATES process array of boolean integer real word word1 bool signed unsigned extend resize sizeof uwconst
+swconst EX AX EF AF EG AG E F O G H X Y Z A U S V T BU EBF ABF EBG ABG case esac mod next init union in xor xnor
+self TRUE FALSE count abs max min toint floor W R
+"""
 
 
 class Names:
@@ -41,7 +39,7 @@ class Names:
     """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        self.taken = {*taken, *_WORDS}
+        self.taken = {*taken, *_WORDS.split()}
 
     def __call__(self, wish: str) -> str:
         name = re.sub(r"[^A-Za-z0-9_]", "_", wish)
@@ -64,7 +62,10 @@ def literal(value: Any) -> str:
         return "TRUE" if value else "FALSE"
     if isinstance(value, int):
         return str(value)
-    return re.sub(r"[^A-Za-z0-9_]", "_", f"{type(value).__name__}_{value.name}")
+    name = f"{type(value).__name__}_{value.name}"
+    if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        return name
+    return re.sub(r"\W", "_", f"n_{name}_{EnumType(type(value)).members.index(value) + 1}", flags=re.ASCII)
 
 
 def plain(text: str) -> str:
@@ -98,10 +99,21 @@ class Kind:
         if self.type == BOOL:
             return "boolean"
         if isinstance(self.type, EnumType):
-            return "{" + ", ".join(map(literal, self.type.members)) + "}"
+            members = [*map(literal, self.type.members), *["no_other"] * self.single]
+            return "{" + ", ".join(members) + "}"
+        if self.single:
+            return f"{self.values[0]}..{self.values[0] + 1}"
         if len(self.values) == self.values[-1] - self.values[0] + 1:
             return f"{self.values[0]}..{self.values[-1]}"
         return "{" + ", ".join(map(str, self.values)) + "}"
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one value only.  NuSMV would make the variable a constant and take no assignment to it,
+
+        so it is declared with one value more, which is never used.
+        """
+        return len(self.type.members) == 1 if isinstance(self.type, EnumType) else len(self.values) == 1
 
     @property
     def default(self) -> str:
@@ -114,8 +126,8 @@ class Kind:
 
     @property
     def interval(self) -> Interval:
-        """The least and the greatest value."""
-        return (self.values[0], self.values[-1]) if self.type == INT else (0, 1)
+        """The least and the greatest value that NuSMV sees."""
+        return (self.values[0], self.values[-1] + self.single) if self.type == INT else (0, 1)
 
 
 _BITS: dict[str, Callable[[int, int], int]] = {
@@ -125,6 +137,9 @@ _BITS: dict[str, Callable[[int, int], int]] = {
     "shl": lambda a, b: a << b if 0 <= b < 63 else 0,
     "shr": lambda a, b: a >> b if b >= 0 else 0,
 }
+
+
+_ONE: dict[str, Callable[[int], int]] = {"neg": operator.neg, "invert": operator.invert, "abs": abs}
 
 
 class Writer:
@@ -140,7 +155,6 @@ class Writer:
     def __init__(self, names: Sequence[str], kinds: Sequence[Kind], who: str = "a function", prefix: str = "t") -> None:
         self.names, self.kinds, self.who, self.prefix = names, kinds, who, prefix
         self.definitions: list[tuple[str, str]] = []
-        self.used: set[int] = set()  # numbers of the variables that were written
         self._text: dict[int, str] = {}
         self._range: dict[int, Interval] = {}
 
@@ -175,8 +189,7 @@ class Writer:
     def _write(self, e: Expr) -> str:
         op = e.op
         if op == "var":
-            self.used.add(e.value)
-            return self.names[e.value]
+            return self.names[int(e.value)]
         if op == "raise":
             return Kind(e.type, (0,)).default
         if op == "const":
@@ -213,7 +226,9 @@ class Writer:
         raise self._unknown(e)
 
     def _unknown(self, e: Expr) -> UsageError:
-        return UsageError(f"{self.who}: NuSMV has Booleans, integers and symbolic constants only, but a function computes {e}")
+        return UsageError(
+            f"{self.who}: NuSMV has Booleans, integers and symbolic constants only, but a function computes {e}"
+        )
 
     def _divide(self, op: str, a: Expr, b: Expr) -> str:
         """``//`` and ``%`` of Python, by ``/`` and ``mod`` of C."""
@@ -234,7 +249,9 @@ class Writer:
     def _table(self, op: str, a: Expr, b: Expr) -> str:
         (low, high), (least, most) = self._range[id(a)], self._range[id(b)]
         if (high - low + 1) * (most - least + 1) > 1024:
-            raise UsageError(f"{self.who}: NuSMV has no bit operations on integers, and a table of {op} would be too long")
+            raise UsageError(
+                f"{self.who}: NuSMV has no bit operations on integers, and a table of {op} would be too long"
+            )
         left, right = self.define(self._text[id(a)]), self.define(self._text[id(b)])
         rows = []
         for x in range(low, high + 1):
@@ -251,9 +268,9 @@ class Writer:
         if e.type != INT:
             return (0, 1)
         if op == "const":
-            return (e.value, e.value)
+            return (int(e.value), int(e.value))
         if op == "var":
-            return self.kinds[e.value].interval
+            return self.kinds[int(e.value)].interval
         if op == "raise":
             return (0, 0)
         if op == "after":
@@ -267,7 +284,7 @@ class Writer:
         if op == "int_of_bool":
             return (0, 1)
         if op in ("neg", "invert", "abs"):
-            one = {"neg": operator.neg, "invert": operator.invert, "abs": abs}[op]
+            one = _ONE[op]
             ends = [one(args[0][0]), one(args[0][1])] + [0] * (op == "abs" and args[0][0] <= 0 <= args[0][1])
             return min(ends), max(ends)
         if op == "mod":
@@ -278,7 +295,9 @@ class Writer:
             by = [y for y in (*args[1], -1, 1) if args[1][0] <= y <= args[1][1] and y] or [1]
             ends = [x // y for x in args[0] for y in [*by, 1]]
         elif op in _BITS and (args[0][1] - args[0][0] + 1) * (args[1][1] - args[1][0] + 1) <= 1024:
-            ends = [_BITS[op](x, y) for x in range(args[0][0], args[0][1] + 1) for y in range(args[1][0], args[1][1] + 1)]
+            ends = [
+                _BITS[op](x, y) for x in range(args[0][0], args[0][1] + 1) for y in range(args[1][0], args[1][1] + 1)
+            ]
             ends.append(0)
         else:
             raise self._unknown(e)

@@ -41,18 +41,25 @@ def refuse_what_smv_cannot(graph: Graph) -> None:
         if node.key is not None or node.kind == "key_by":
             raise UsageError(f"{who}: keyed steps cannot be exported; export the pipeline for one key")
         if node.kind == "merge" and len(node.inputs) > 1:
-            raise UsageError(f"{who}: a merge may carry several events in one push, but a pipe of NuSMV's model carries at most one")
+            raise UsageError(
+                f"{who}: a merge may carry several events in one push, but a pipe of NuSMV's model carries at most one"
+            )
         if node.kind == "task":
             assert node.fn is not None
             if node.fn.traced is None or node.state is None:
                 raise UsageError(f"{who}: {node.fn.name} {node.fn.reason}; a task is exported as data only")
             if len(node.fn.traced.slots) > 1:
-                raise UsageError(f"{who}: puts out up to {len(node.fn.traced.slots)} events at once, but a pipe of NuSMV's model carries at most one")
+                raise UsageError(
+                    f"{who}: puts out up to {len(node.fn.traced.slots)} events at once, "
+                    "but a pipe of NuSMV's model carries at most one"
+                )
         for t in (node.type, *([node.state] if node.state is not None else [])):
             for path, leaf in t.leaves():
                 if leaf not in (BOOL, INT) and not isinstance(leaf, EnumType):
                     field = f" (field {path!r})" if path else ""
-                    raise UsageError(f"{who}: NuSMV has no {leaf}{field}: its scalars are Booleans, integers and symbolic constants")
+                    raise UsageError(
+                        f"{who}: NuSMV has no {leaf}{field}: its scalars are Booleans, integers and symbolic constants"
+                    )
         if node.sub is not None:
             refuse_what_smv_cannot(node.sub)
 

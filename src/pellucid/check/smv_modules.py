@@ -66,7 +66,9 @@ class Library:
     modules: dict[tuple[str, str], str] = field(default_factory=dict)  # stem and text → name
     texts: list[str] = field(default_factory=list)
 
-    def add(self, stem: str, params: Sequence[str], sections: dict[str, list[str]], note: str, *, numbered: bool = True) -> str:
+    def add(
+        self, stem: str, params: Sequence[str], sections: dict[str, list[str]], note: str, *, numbered: bool = True
+    ) -> str:
         """Write a module, unless an equal one is there; return its name."""
         lines: list[str] = []
         for title, content in sections.items():
@@ -92,8 +94,7 @@ class Library:
         assigns = []
         for name, text, kind, e in zip(made, texts, outs, results, strict=True):
             if e.type == INT and not set(range(*_span(write, e))) <= set(kind.values):
-                there = write.define(text)  # what cannot come has to be a value of the range, too
-                text = f"({there} in {{{', '.join(map(str, kind.values))}}} ? {there} : {kind.default})"
+                text = self._into(kind, write.define(text), write._range[id(e)][0])
             assigns.append(f"{name} := {plain(text)};")
         fails = run.failed is not n.const(False)
         failed = write(run.failed) if fails else ""
@@ -102,6 +103,13 @@ class Library:
         note = f"Function (section 3.3): {fn}; stateless, {len(ins)} + {len(outs)} arguments"
         sections = {"DEFINE": defines, "ASSIGN": assigns}
         return Built(self.add("Function", [*given, *made], sections, note), fails)
+
+    def _into(self, kind: Kind, text: str, low: int) -> str:
+        """An integer as a value of this kind: modulo N, or as it is; what cannot come must be some value as well."""
+        m = self.domain.modulus
+        if m is not None and len(kind.values) == m:
+            return f"(({text} + {-(low // m) * m}) mod {m})"
+        return f"({text} in {{{', '.join(map(str, kind.values))}}} ? {text} : {kind.default})"
 
     # ------------------------------------------------------------ processors
 
@@ -115,7 +123,9 @@ class Library:
         note = f"Fork 1:{count} (section 2): the same event on every output"
         return self.add(stem, params, {"ASSIGN": lines}, note, numbered=False)
 
-    def processor(self, node: Node, ins: list[Pipe], out: tuple[Kind, ...], state: tuple[Kind, ...], bounds: list[int] | None) -> Built:
+    def processor(
+        self, node: Node, ins: list[Pipe], out: tuple[Kind, ...], state: tuple[Kind, ...], bounds: list[int] | None
+    ) -> Built:
         """The module of a step that is no window; ``bounds`` of its queues, None where its inputs come together."""
         make: dict[str, Callable[..., Built]] = {
             "map": self._map, "filter": self._filter, "cumulate": self._cumulate, "decimate": self._counted,
@@ -168,7 +178,7 @@ class Library:
         step = f"{i.b} & n < {last} : n + 1;" if last else ""
         cases = [line for line in ("rst : 0;", step, f"{i.b} : 0;" if every else "", "TRUE : n;") if line]
         sections = {
-            "VAR": [f"n : 0..{last};"],
+            "VAR": [f"n : 0..{max(last, 1)};"],
             "ASSIGN": [
                 "init(n) := 0;",
                 f"next(n) := case {' '.join(cases)} esac;",
@@ -211,7 +221,9 @@ class Library:
         assert node.fn is not None and node.fn.traced is not None and node.state is not None
         i, o = pipe("i_{}", kinds), pipe("o_{}", out)
         puts = len(node.fn.traced.slots)
-        f = self.function(node.fn, node.describe(), [*state, *kinds], [*state, Kind(INT, (0, 1)), *(out if puts else ())])
+        f = self.function(
+            node.fn, node.describe(), [*state, *kinds], [*state, Kind(INT, (0, 1)), *(out if puts else ())]
+        )
         held, new = [f"s_{j + 1}" for j in range(len(state))], [f"new_{j + 1}" for j in range(len(state))]
         args = [*held, *i.c, *new, "many", *(o.c if puts else ())]
         sections = {

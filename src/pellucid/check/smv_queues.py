@@ -80,7 +80,9 @@ class _Queue:
         j, p, b, bound = self.j, self.p, self.b, self.bound
         define, assign = sections["DEFINE"], sections["ASSIGN"]
         if bound:
-            sections["VAR"] += [f"{name} : array 0..{bound - 1} of {kind};" for name, kind in zip(self.arrays, p.kinds, strict=True)]
+            sections["VAR"] += [
+                f"{name} : array 0..{bound - 1} of {kind};" for name, kind in zip(self.arrays, p.kinds, strict=True)
+            ]
             sections["VAR"].append(f"q{j}_b : array 0..{bound - 1} of boolean;")
         for name, array, came in zip(self.front, self.arrays, p.c, strict=True):
             define.append(f"{name} := {f'({b[0]} ? {array}[0] : {came})' if bound else came};")
@@ -93,7 +95,8 @@ class _Queue:
             ahead = b[i - 1] if i else "TRUE"
             assign.append(f"init({b[i]}) := FALSE;")
             assign.append(
-                f"next({b[i]}) := case rst : FALSE; ready & {p.b} : {b[i]}; ready : {behind}; {p.b} : {ahead}; TRUE : {b[i]}; esac;"
+                f"next({b[i]}) := case rst : FALSE; ready & {p.b} : {b[i]}; ready : {behind}; {p.b} : {ahead}; "
+                f"TRUE : {b[i]}; esac;"
             )
             for array, came, kind in zip(self.arrays, p.c, p.kinds, strict=True):
                 here, rest = f"{array}[{i}]", kind.default

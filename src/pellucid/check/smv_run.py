@@ -83,7 +83,11 @@ def _environment(path: str) -> dict[str, str] | None:
     for folder in folders:
         if stand_ins is not None and folder == str(stand_ins) and not _make_stand_ins(stand_ins):
             continue
-        more = {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")]))} if folder else {}
+        more = (
+            {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")]))}
+            if folder
+            else {}
+        )
         try:
             done = subprocess.run([path, "-h"], env=os.environ | more, capture_output=True, text=True, timeout=20)
         except (OSError, subprocess.TimeoutExpired):
@@ -157,6 +161,7 @@ def parse_output(output: str) -> list[tuple[str, Checked]]:
     out = []
     for part in output.split(_MARK)[1:]:
         name, _, rest = part.strip().partition("\n")
+        name = name.strip()
         if name == "end":
             break
         verdict = re.search(r"^-- (?:specification|invariant) (.*?)\s+is (true|false)$", rest, re.MULTILINE | re.DOTALL)
@@ -183,7 +188,8 @@ def pushes_of(graph: Graph, states: Sequence[dict[str, str]]) -> list[dict[str, 
     """The pushes of a counterexample: for each state the events that came in, by the names of their sources.
 
     >>> from pellucid import pipeline
-    >>> pushes_of(pipeline(lambda x: x.trim(1), x=int).graph, [{"pb_1": "FALSE", "pc_1": "0"}, {"pb_1": "TRUE", "pc_1": "2"}])
+    >>> states = [{"pb_1": "FALSE", "pc_1": "0"}, {"pb_1": "TRUE", "pc_1": "2"}]
+    >>> pushes_of(pipeline(lambda x: x.trim(1), x=int).graph, states)
     [{}, {'x': 2}]
     """
     out = []
@@ -193,7 +199,8 @@ def pushes_of(graph: Graph, states: Sequence[dict[str, str]]) -> list[dict[str, 
             node = graph.nodes[i]
             if state[f"pb_{pipe}"] != "TRUE":
                 continue
-            leaves, kinds = [], [t for _, t in node.type.leaves()]
+            leaves: list[Any] = []
+            kinds = [t for _, t in node.type.leaves()]
             for j, t in enumerate(kinds):
                 text = state[f"pc_{pipe}" if len(kinds) == 1 else f"pc_{pipe}_{j + 1}"]
                 if isinstance(t, EnumType):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from pellucid.check.smv_expr import Kind
 from pellucid.check.smv_kinds import Kinds
 from pellucid.check.smv_modules import Built, Library, Pipe, pipe
 from pellucid.graph.model import Graph, Node
@@ -51,7 +52,7 @@ def wire(
     together = _presence(graph)
     reads: dict[tuple[int, int], Pipe] = {}  # the pipe that a node's input reads
 
-    def fresh(kinds_: tuple, what: str) -> Pipe:  # type: ignore[type-arg]
+    def fresh(kinds_: tuple[Kind, ...], what: str) -> Pipe:
         p = pipe(f"p{{}}_{len(w.pipes) + 1}", kinds_)
         w.pipes.append((p, what))
         return p
@@ -89,7 +90,9 @@ def wire(
         if len(readers) == 1 and (readers[0] is not None or node.kind != "source"):
             copies = [p]
         else:
-            copies = [ends[1] if r is None and ends is not None else fresh(p.kinds, f"{node.id}, copied") for r in readers]
+            copies = [
+                ends[1] if r is None and ends is not None else fresh(p.kinds, f"{node.id}, copied") for r in readers
+            ]
             if copies:
                 place(library.fork(p.kinds, len(copies)), [p, *copies], f"fork of {node.id}")
         for reader, copy in zip(readers, copies, strict=True):
@@ -108,7 +111,9 @@ def _presence(graph: Graph) -> list[int]:
     return out
 
 
-def _build(library: Library, node: Node, i: int, ins: list[Pipe], kinds: Kinds, bound: Callable[[str], int], together: bool) -> Built:
+def _build(
+    library: Library, node: Node, i: int, ins: list[Pipe], kinds: Kinds, bound: Callable[[str], int], together: bool
+) -> Built:
     if node.kind == "window":
         return _window(library, node, ins[0], kinds.subs[i])
     bounds = None if together else [bound(f"{node.id}.{at}") for at in range(len(ins))]
@@ -136,7 +141,11 @@ def _window(library: Library, node: Node, source: Pipe, kinds: Kinds) -> Built:
     # The last event of a run is its output for the k-th event, unless the sub-pipeline may be silent then.
     latched = presence[end] != presence[sub.sources[0]] and k > 1
     fails = group.fails
-    var, define, assign = [f"seen : 0..{k - 1};", f"c : 1..{k};"], [f"closes := {i.b} & seen = {k - 1};"], []
+    var, define, assign = (
+        [f"seen : 0..{max(k - 1, 1)};", f"c : 1..{max(k, 2)};"],
+        [f"closes := {i.b} & seen = {k - 1};"],
+        [],
+    )
     grows = [f"{i.b} & seen < {k - 1} : seen + 1;"] if k > 1 else []
     assign += ["init(seen) := 0;", f"next(seen) := case {' '.join(['rst : 0;', *grows, 'TRUE : seen;'])} esac;"]
     turn = [f"closes & c < {k} : c + 1;"] if k > 1 else []
@@ -158,7 +167,10 @@ def _window(library: Library, node: Node, source: Pipe, kinds: Kinds) -> Built:
         values, there = list(p.c), p.b
         if latched:
             var.append(f"has_{at} : boolean;")
-            assign += [f"init(has_{at}) := FALSE;", f"next(has_{at}) := case rst_{at} : FALSE; {p.b} : TRUE; TRUE : has_{at}; esac;"]
+            assign += [
+                f"init(has_{at}) := FALSE;",
+                f"next(has_{at}) := case rst_{at} : FALSE; {p.b} : TRUE; TRUE : has_{at}; esac;",
+            ]
             there = f"({p.b} | has_{at})"
             for j, (name, kind) in enumerate(zip(p.c, out, strict=True)):
                 held = f"held_{at}" if len(out) == 1 else f"held_{at}_{j + 1}"
@@ -176,16 +188,18 @@ def _window(library: Library, node: Node, source: Pipe, kinds: Kinds) -> Built:
                     f"init(bad_{at}) := FALSE;",
                     f"next(bad_{at}) := case rst_{at} : FALSE; P_{at}.failed : TRUE; TRUE : bad_{at}; esac;",
                 ]
-        has.append(f"c = {at} : {there};")
+        due = f"c = {at}" if at < k else "TRUE"
+        has.append(f"{due} : {there};")
         for j, value in enumerate(values):
-            here[j].append(f"c = {at} : {value};")
+            here[j].append(f"{due} : {value};")
     define.append(f"has := case {' '.join(has)} esac;")
     if fails:
         define.append(f"failed := closes & ({' | '.join(bad)});")
     assign += [f"{name} := case {' '.join(rows)} esac;" for name, rows in zip(o.c, here, strict=True)]
     assign += [f"{o.b} := closes & has;", f"{o.l} := closes & has & {i.l};"]
     note = (
-        f"Window of width {k} (section 3.3): {k} instances of {group.name}, each fed one event later than the one before;\n"
+        f"Window of width {k} (section 3.3): {k} instances of {group.name}, "
+        "each fed one event later than the one before;\n"
         "c tells which of them is due; after its k events its last output is taken and it is reset"
     )
     params = [*i.names, *o.names, "rst"]

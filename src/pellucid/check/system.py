@@ -23,7 +23,7 @@ from pellucid.engine.layout import capacities
 from pellucid.errors import NotTraceable, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
-from pellucid.expr.node import Expr
+from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import failure, substitute
 from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Graph, Node
@@ -119,8 +119,6 @@ class _Run:
         m = self.domain.modulus
         if m is None:
             return e
-        if e.op == "const" and e.value >= m:
-            raise UsageError(f"the constant {e.value} is not among the integers modulo {m}: use Mod({e.value + 1}) or larger")
         if e.op == "mod" and e.args[1].op == "const" and 0 < e.args[1].value <= m:
             return e
         return n.binary("mod", e, n.const(m))
@@ -128,13 +126,18 @@ class _Run:
     def call(self, fn: Function, leaves: Sequence[Expr], when: Expr, who: str) -> list[Expr]:
         """A function applied; its failure counts where an event is there."""
         roots = fn.traced.roots() if fn.traced is not None else self._tabulate(fn, who)
-        try:
-            out = substitute(roots, list(leaves), self.reduce if self.domain.modulus is not None else None)
-        except UsageError as error:
-            raise UsageError(f"{who}: {error}") from None
-        for e in out:
+        m = self.domain.modulus
+        count = None  # of a task's events: a number of its own, not an integer modulo N
+        if fn.traced is not None and fn.traced.count is not None:
+            count = len(fn.traced.outputs)
+        if m is not None:
+            _check_constants([r for i, r in enumerate(roots) if i != count], m, who)
+        with n.values_only(False):  # with every failure in its place
+            made = substitute(roots, list(leaves), self.reduce if m is not None else None)
+        for e in made:
             self.failed = n.or_(self.failed, n.and_(when, failure(e)))
-        return out
+        out = substitute(roots, list(leaves), self.reduce if m is not None else None)
+        return [e if m is None or i == count or e.type != INT else _reduced(e, m) for i, e in enumerate(out)]
 
     def _tabulate(self, fn: Function, who: str) -> tuple[Expr, ...]:
         """An opaque function over a finite domain, by calling it on everything."""
@@ -343,6 +346,26 @@ class _Run:
         return has, last
 
 
+def _reduced(e: Expr, m: int) -> Expr:
+    """A function's result among the integers modulo N: constants on its branches are not reduced yet."""
+    if e.op == "const":
+        return n.const(e.value % m)
+    if e.op == "ite":
+        return n.ite(e.args[0], _reduced(e.args[1], m), _reduced(e.args[2], m))
+    return e
+
+
+def _check_constants(roots: Sequence[Expr], m: int, who: str) -> None:
+    """Modulo N there is no N: a constant that is compared, added or handed on must be smaller; a divisor need not be."""
+    for e in walk(*roots):
+        operands = e.args[:1] if e.op in ("floordiv", "mod") else e.args
+        for a in (*operands, *(r for r in roots if r is e)):
+            if a.op == "const" and a.type == INT and a.value >= m:
+                raise UsageError(
+                    f"{who}: the constant {a.value} is not among the integers modulo {m}: use Mod({a.value + 1}) or larger"
+                )
+
+
 class _Queue:
     """A queue during one push: what it held, then what came, then what is left."""
 
@@ -403,6 +426,7 @@ def _zero(t: Type) -> Any:
     return getattr(t, "members", [None])[0] or {"bool": False, "int": 0, "float": 0.0, "str": ""}[str(t)]
 
 
+@n.values_only()
 def build_system(
     graph: Graph, domain: Domain, queue: int | Mapping[str, int] = 3, lossy: Sequence[str] = ()
 ) -> System:

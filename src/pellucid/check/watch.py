@@ -99,6 +99,7 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
     return Verdict("proved", question, "explicit", seconds, None, (), details)
 
 
+@n.values_only()
 def _observed(system: Transitions, states: list[Any], inner: System) -> tuple[System, list[dict[str, Any]]]:
     """The monitor's system with its inputs read off the state of the observed one."""
     number = {s: i for i, s in enumerate(states)}

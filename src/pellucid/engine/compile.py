@@ -7,6 +7,7 @@ named by its digest in the cache folder, and Numba keeps the machine code beside
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import importlib.util
 import linecache
@@ -60,7 +61,13 @@ def _plain_round(f: Callable[[float], int]) -> Callable[[float], tuple[int, int]
     return rounded
 
 
+def _fresh(template: list[object]) -> list[object]:
+    """A row as it starts; states that are any Python object are copied, so that no two keys share one."""
+    return [v if isinstance(v, (int, float)) else copy.deepcopy(v) for v in template]
+
+
 _PLAIN = {
+    "_fresh": _fresh,
     "_MIN": INT_MIN,
     "_INF": math.inf,
     "_NAN": math.nan,
@@ -159,7 +166,12 @@ def compile_numba(kernel: Kernel) -> Callable[..., None]:
         path = cache_folder() / f"k_{name}.py"
         try:
             _write_once(path, text)
-            _loaded[name] = _import(path)
+            try:
+                _loaded[name] = _import(path)
+            except Exception:  # what lies in the cache is damaged: throw it away, and compile again
+                for part in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+                    part.unlink(missing_ok=True)
+                _loaded[name] = _import(path)
         except OSError:  # no place to keep it: compile for this process alone
             _loaded[name] = _in_memory(name, text)
     return _loaded[name]

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.engine.layout import Layout, Region, Word, capacities, dense, encode, is_float, leaf_types
+from pellucid.engine.layout import Layout, Region, Word, capacity, dense, encode, is_float, leaf_types
 from pellucid.expr.codegen import TooDeep, Writer
 from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, INT, Type
@@ -67,7 +67,7 @@ class Storage:
         e = self.e
         if self.region is None:
             name = e.w.fresh("s")
-            e.resets.append((name, e.literal(t, start)))
+            e.resets.append((name, e.literal(t, start) if isinstance(start, (bool, int, float)) else e.object(start)))
             return _Cell(e, t, name, None)
         region = e.layout.regions[self.region]
         at = region.add(Word(self.node.id, label, t, start))
@@ -161,7 +161,7 @@ class _Emitter:
         external = self.layout.external
         root = self.layout.region(None)
         masked = len(g.sources) > 1
-        caps = capacities(g)
+        caps: list[int | None] = [1] * len(g.nodes)
         w.depth = 2
         flows: dict[int, _Flow] = {}
         params = ["n", "i", "M", "ei", "ef"]
@@ -278,7 +278,7 @@ class _Emitter:
             else:
                 out.append(
                     f"def find{r}(H, K, S, T, M, {args}):\n    s = H.get(({args},))\n    if s is None:\n"
-                    f"        s = M[{4 + r}]; M[{4 + r}] = s + 1; H[({args},)] = s; K.extend(({args},)); S.extend(T)\n"
+                    f"        s = M[{4 + r}]; M[{4 + r}] = s + 1; H[({args},)] = s; K.extend(({args},)); S.extend(_fresh(T))\n"
                     "    return s\n"
                 )
         return "\n".join(out)
@@ -302,6 +302,12 @@ class _Emitter:
         if is_float(t):
             return f"float('{start}')" if start != start or start in (float("inf"), float("-inf")) else repr(float(start))
         return f"({start})" if start != -(2**63) else "_MIN"
+
+    def object(self, start: Any) -> str:
+        """A fresh copy of a state that is any Python object, from the host."""
+        self.opaque = True
+        self.layout.objects.append(start)
+        return f"opaque[-{len(self.layout.objects)}]()"
 
     def find(self, r: int, name: str, keys: Sequence[str]) -> None:
         w = self.w
@@ -419,7 +425,11 @@ class _Emitter:
             region = root_of(node.key) if root_of is not None else None
             store = Storage(self, node, region)
             ins = [flows[j] for j in node.inputs]
+            keyed = node.key is not None or (root_of is not None and self.layout.external is not None)
+            caps[i] = capacity(node, [caps[j] for j in node.inputs], keyed)
             flows[i] = getattr(self, f"do_{node.kind}")(node, ins, caps, i, store)
+            if flows[i].many is None:
+                caps[i] = 1
 
     def same(self, flow: _Flow, values: list[str]) -> _Flow:
         return _Flow(flow.present, values, flow.key)

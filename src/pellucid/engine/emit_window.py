@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pellucid.engine.layout import capacities
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import BOOL, INT, INT_MAX, INT_MIN
@@ -108,7 +107,7 @@ def _recompute(
             w.line(f"{index} -= {k}")
         event = e.copied([f(index) for f in load])
         flows = {sub.sources[0]: e.flow(None, event, None)}
-        e.nodes(sub, capacities(sub), flows, root_of=None)
+        e.nodes(sub, [1] * len(sub.nodes), flows, root_of=None)
         result = flows[sub.outputs[0][1]]
         with e.each(result) as (values, _):
             for name, value in zip(last, values, strict=True):

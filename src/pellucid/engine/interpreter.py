@@ -20,12 +20,14 @@ after ``key_by`` every processor has one state per key.
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pellucid.engine.failure import call
-from pellucid.errors import StepError, UsageError
+from pellucid.errors import DataError, StepError, UsageError
+from pellucid.expr.types import conform
 from pellucid.graph.model import Graph, Node
 
 __all__ = ["Interpreter"]
@@ -66,12 +68,18 @@ class Interpreter:
         streams: list[list[Event]] = []
         for node in self.graph.nodes:
             if node.kind == "source":
-                streams.append([(None, events[node.id])] if node.id in events else [])
+                streams.append([(None, self._event(node, events[node.id]))] if node.id in events else [])
             else:
                 inputs = [streams[i] for i in node.inputs]
                 streams.append(getattr(self, node.kind)(node, *inputs))
         self.pushed += 1
         return {name: streams[i] for name, i in self.graph.outputs}
+
+    def _event(self, node: Node, event: Any) -> Any:
+        try:
+            return conform(node.type, event)
+        except ValueError as error:
+            raise DataError(f"source {node.id!r}, push {self.pushed:,}: {error}") from None
 
     def run(self, steps: Iterable[Mapping[str, Any]]) -> list[dict[str, list[Any]]]:
         """Push step after step; the outputs of each."""
@@ -159,7 +167,9 @@ class Interpreter:
         """The stateful task of seed 000, section 3.1: f(state, event) gives the new state and the outputs."""
         out = []
         for key, value in events:
-            state = self.state[node.id].get(key, node.start)
+            if key not in self.state[node.id]:
+                self.state[node.id][key] = copy.deepcopy(node.start)  # no two keys or runs share a state
+            state = self.state[node.id][key]
             self.state[node.id][key], produced = self._call(node, state, value)
             out += [(key, event) for event in produced]
         return out

@@ -11,8 +11,9 @@ cache on disk).  State carries over from one form to the other, so nobody notice
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from pellucid.engine.columns import Batch, Column, Output, Strings, columns_of
@@ -52,7 +53,8 @@ class Engine:
         if mode == "numba" and self.why_plain is not None:
             raise UsageError(f"{graph.name} cannot be compiled: {self.why_plain}")
         self.state = State(self._kernel(mode == "numba", False).layout)
-        self._failed: StepError | None = None
+        self._failed: str | None = None
+        self._enough_strings = _MANY_STRINGS
 
     @cached_property
     def why_plain(self) -> str | None:
@@ -119,7 +121,7 @@ class Engine:
     def push_batch(self, batch: Batch, *, positions: bool = False) -> list[Output]:
         """Push columns; the general entrance (see `pellucid.engine.columns`)."""
         if self._failed is not None:
-            raise StateError(f"this engine stopped at push {self._failed.position:,}: load a saved state, or make a new one")
+            raise StateError(f"this engine was stopped {self._failed}: load a saved state, or make a new one")
         compiled = self._choose(batch.count)
         kernel = self._kernel(compiled, positions)
         several = any(c != 1 for c in kernel.capacity)
@@ -129,14 +131,15 @@ class Engine:
             for start in range(0, max(batch.count, 1), step):
                 stop = min(start + step, batch.count)
                 parts.append(self._run(kernel, batch, start, stop))
-        except StepError as error:
-            self._failed = error
+        except BaseException as error:  # also Ctrl-C: what was done of the push cannot be undone
+            position = error.position if isinstance(error, StepError) else self.pushed
+            self._failed = f"at push {position:,}" if isinstance(error, StepError) else f"by {type(error).__name__} after push {position:,}"
             raise
-        if len(self.state.strings) > _MANY_STRINGS + len(self.state.layout.strings):
-            outputs = [_joined(p) for p in zip(*parts, strict=True)]
+        outputs = [_joined(p) for p in zip(*parts, strict=True)]
+        if len(self.state.strings) > self._enough_strings:
             self.state.forget_strings()
-            return outputs
-        return [_joined(p) for p in zip(*parts, strict=True)]
+            self._enough_strings = max(_MANY_STRINGS, 2 * len(self.state.strings))
+        return outputs
 
     def _choose(self, count: int) -> bool:
         if self.mode == "python" or (self.mode == "auto" and self.why_plain is not None):
@@ -219,8 +222,10 @@ class Engine:
                 continue
             keys = columns[name][:: max(1, count >> 16)]  # a sample: a key beyond it is searched for
             least, most = int(keys.min()), int(keys.max())
-            if least >= 0 and most < min(max(4 * count, 1 << 12), 1 << 24):
-                self.state.make_dense(r, 1 << most.bit_length())
+            rows = 1 << most.bit_length()
+            small = rows * max(layout.regions[r].width, 1) <= 1 << 24  # words
+            if least >= 0 and rows <= max(4 * count, 1 << 12) and small:
+                self.state.make_dense(r, rows)
 
     def _key_column(self, key: Type) -> str:
         """The input column that a key_by reads its key from, if it is a bare field of a source."""
@@ -291,7 +296,7 @@ class Engine:
     def _decoded(self, t: Type, column: Any) -> Column:
         """A kernel's column as the outside sees it."""
         if t == STR:
-            texts = list(self.state.strings)
+            texts = self.state.texts()
             if isinstance(column, list):
                 return [texts[c] for c in column]
             return Strings(column, texts)
@@ -326,7 +331,10 @@ class Engine:
     # ------------------------------------------------------------ functions that were not traced
 
     def _opaque(self, kernel: Kernel) -> list[Any]:
-        return [self._caller(node, fn) for node, fn in kernel.layout.sites] if "opaque" in kernel.params else []
+        if "opaque" not in kernel.params:
+            return []
+        copies = [partial(copy.deepcopy, start) for start in reversed(kernel.layout.objects)]
+        return [self._caller(node, fn) for node, fn in kernel.layout.sites] + copies
 
     def _caller(self, node: Node, fn: Any) -> Any:
         """What the kernel calls for an opaque function: leaves in, leaves out."""
@@ -377,12 +385,10 @@ class Engine:
 
     def _value(self, t: Type, leaves: Sequence[Any]) -> Any:
         """Stored leaves as an event."""
-        texts = None
         out: list[Any] = []
         for kind, leaf in zip(leaf_types(t), leaves, strict=True):
             if kind == STR:
-                texts = texts or list(self.state.strings)
-                out.append(texts[leaf])
+                out.append(self.state.texts()[leaf])
             elif isinstance(kind, EnumType):
                 out.append(kind.members[int(leaf)])
             elif kind == BOOL:
@@ -405,7 +411,8 @@ class Engine:
         call(node, fn, args, position)
         if code == OVERFLOW:
             raise step_error(node, args, position, Overflow64("in the middle of an expression"))
-        raise step_error(node, args, position, RuntimeError("the kernel failed where the function does not"))
+        changed = "it failed here when the pipeline was built, and does not now: it depends on something that has changed since"
+        raise step_error(node, args, position, RuntimeError(changed))
 
     # ------------------------------------------------------------ state
 

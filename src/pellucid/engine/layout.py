@@ -14,7 +14,7 @@ from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["Layout", "Queue", "Region", "Word", "capacities", "dense", "encode", "is_float", "leaf_types"]
+__all__ = ["Layout", "Queue", "Region", "Word", "capacities", "capacity", "dense", "encode", "is_float", "leaf_types"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class Layout:
     queues: list[Queue] = field(default_factory=list)
     sites: list[tuple[Node, Function | None]] = field(default_factory=list)
     strings: list[str] = field(default_factory=list)
+    objects: list[Any] = field(default_factory=list)  # initial states inside windows that are any Python object
 
     def region(self, key: Type | None) -> int:
         """The number of the region for steps with this key."""
@@ -104,25 +105,29 @@ def is_float(t: Type) -> bool:
     return t == FLOAT
 
 
+def capacity(node: Node, ins: list[int | None], keyed: bool) -> int | None:
+    """How many events a step can put out in one push, given its inputs'; None where a function cannot be read."""
+    known = [c for c in ins if c is not None]
+    if node.kind == "source":
+        return 1
+    if len(known) < len(ins):
+        return None
+    if node.kind == "task":
+        assert node.fn is not None
+        return len(node.fn.traced.slots) * known[0] if node.fn.traced else None
+    if node.kind == "merge" or (keyed and node.queued):
+        # Under keys, each event that comes can complete a set of its own key.
+        return sum(known)
+    # A step that waits for its inputs had an empty queue before the push, so it fires at most as often as that
+    # input brought events.
+    return max(known)
+
+
 def capacities(graph: Graph) -> list[int | None]:
-    """How many events each stream can carry in one push; None where a function cannot be read."""
+    """How many events each stream can carry in one push."""
     caps: list[int | None] = []
     for node in graph.nodes:
-        ins = [caps[i] for i in node.inputs]
-        cap: int | None
-        if node.kind == "source":
-            cap = 1
-        elif node.kind == "merge":
-            cap = None if None in ins else sum(c for c in ins if c is not None)
-        elif node.kind == "task":
-            assert node.fn is not None
-            room = len(node.fn.traced.slots) if node.fn.traced else None
-            cap = None if room is None or ins[0] is None else room * ins[0]
-        else:
-            # A step that waits for its inputs had an empty queue before the push, so it fires at most
-            # as often as that input brought events.
-            cap = None if None in ins else max(c for c in ins if c is not None)
-        caps.append(cap)
+        caps.append(capacity(node, [caps[i] for i in node.inputs], node.key is not None))
     return caps
 
 

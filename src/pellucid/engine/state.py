@@ -7,10 +7,12 @@ header that says what each word is (step by step), the words, and a checksum.
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 import struct
 import zlib
+from collections.abc import Iterable
 from typing import Any
 
 from pellucid.engine.layout import Layout, dense, is_float
@@ -24,6 +26,22 @@ _MAGIC = b"PELLUCID STATE\n"
 _FIXED = 4  # M: position, code, site, spare
 
 
+class Texts(dict[str, int]):
+    """The codes of texts, with the texts by their codes beside them; `setdefault` gives the next code."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.texts = list(texts)
+        super().__init__((text, i) for i, text in enumerate(self.texts))
+
+    def setdefault(self, text: str, code: int = 0) -> int:
+        """The text's code, a new one if need be."""
+        found = self.get(text)
+        if found is None:
+            found = self[text] = len(self.texts)
+            self.texts.append(text)
+        return found
+
+
 class State:
     """All that a kernel remembers between two calls.  ``compiled`` tells which form it has now."""
 
@@ -31,12 +49,12 @@ class State:
         self.layout = layout
         self.compiled = False
         self.pushed = 0
-        self.strings: dict[str, int] = {text: i for i, text in enumerate(layout.strings)}
+        self.strings = Texts(layout.strings)
         regions, queues = layout.regions, layout.queues
         self.meta: Any = [0] * (_FIXED + len(regions) + len(layout.graph.outputs) + 3 * len(queues))
         for q in range(len(queues)):
             self.meta[self.queue_at(q)] = -1
-        self.rows: list[Any] = [[] if r.keys else r.template() for r in regions]
+        self.rows: list[Any] = [[] if r.keys else copy.deepcopy(r.template()) for r in regions]
         self.keys: list[Any] = [[] for _ in regions]
         self.table: list[Any] = [{} for _ in regions]
         self.cells: list[list[Any]] = [[[] for _ in range(1 + len(q.leaves))] for q in queues]
@@ -190,20 +208,26 @@ class State:
 
     # ------------------------------------------------------------ strings
 
+    def texts(self) -> list[str]:
+        """The texts by their codes."""
+        return self.strings.texts
+
     def code(self, text: str) -> int:
         """The code of a text, a new one if need be."""
         return self.strings.setdefault(text, len(self.strings))
 
     def forget_strings(self) -> None:
         """Drop the texts that no word, key or queue mentions: memory follows the state, not the input."""
+        if self._objects():
+            return  # a state that is any Python object has no words to look into
         live: set[int] = set(range(len(self.layout.strings)))
         for place in self._string_places():
             live.update(place.ravel().tolist())
         texts = list(self.strings)
         kept = [texts[c] for c in sorted(live) if 0 <= c < len(texts)]
-        self._recode(texts, {text: i for i, text in enumerate(kept)})
+        self._recode(texts, Texts(kept))
 
-    def _recode(self, old: list[str], new: dict[str, int]) -> None:
+    def _recode(self, old: list[str], new: Texts) -> None:
         """Change every stored code from one table of texts to another."""
         import numpy as np
 
@@ -248,7 +272,11 @@ class State:
             if not was_compiled:
                 self.to_plain()
         else:
-            blocks = [pickle.dumps((self.meta, self.rows, self.keys, self.cells))]
+            try:
+                blocks = [pickle.dumps((self.meta, self.rows, self.keys, self.cells))]
+            except Exception as error:
+                steps = ", ".join(n.id for n in self.layout.graph.nodes if n.kind == "task" and n.state is None)
+                raise StateError(f"the state of step {steps} cannot be saved: {error}; keep something that pickle takes") from None
         header = {
             "format": FORMAT,
             "pipeline": self.layout.graph.name,
@@ -318,7 +346,7 @@ class State:
                 if width:
                     pairs = zip(*[state.keys[r][j::width] for j in range(width)], strict=True)
                     state.table[r] = {key: i for i, key in enumerate(pairs)}
-            state.strings = {text: i for i, text in enumerate(header["strings"])}
+            state.strings = Texts(header["strings"])
             if list(state.strings)[: len(layout.strings)] != layout.strings:
                 raise StateError("the saved state was made with other constant texts: save it anew")
             return state
@@ -335,12 +363,12 @@ class State:
             state.cells[q] = [np.frombuffer(next(parts), dtype=k).copy() for k in kinds]
         old: list[str] = header["strings"]
         if old[: len(layout.strings)] != layout.strings:
-            new = {text: i for i, text in enumerate(layout.strings)}
+            new = Texts(layout.strings)
             for text in old:
                 new.setdefault(text, len(new))
             state._recode(old, new)
         else:
-            state.strings = {text: i for i, text in enumerate(old)}
+            state.strings = Texts(old)
         return state
 
 

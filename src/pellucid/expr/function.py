@@ -99,7 +99,7 @@ class Function:
                 value = bool(value)
             return conform(self.result, bool(value) if self.result == BOOL else value) if self.result else value
         if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], (list, tuple)):
-            raise ValueError(f"a task must return (state, [events]), found {value!r}")
+            raise ValueError(f"a task must return (state, [events]), a list of them, found {value!r}")
         state = conform(self.result, value[0]) if self.result else value[0]
         if self.event is None:
             if value[1]:
@@ -241,6 +241,8 @@ def _declared(
         annotation = None
     if annotation is not None and not task:
         return type_of(annotation), None
+    if not task and error.reason.startswith("returns ") and ("on one path and" in error.reason or "returns None" in error.reason):
+        raise TypeMismatch(f"{name} {error.reason}; every path must return the same type")
     found = None
     if not error.effect and None not in params:
         found = _probe(f, [p for p in params if p is not None], task)

@@ -43,6 +43,7 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
@@ -74,6 +75,7 @@ __all__ = [
     "strict_parts",
     "sub",
     "unary",
+    "values_only",
     "var",
     "walk",
 ]
@@ -157,6 +159,27 @@ FALSE = const(False)
 # ---------------------------------------------------------------- failure
 
 
+_values_only = False
+
+
+@contextmanager
+def values_only(yes: bool = True) -> Iterator[None]:
+    """Inside, simplification may lose failures: for systems whose failures are conditions of their own.
+
+    >>> from pellucid.expr.types import INT
+    >>> quotient = binary("floordiv", const(10), var(0, INT))
+    >>> with values_only():
+    ...     ite(eq(quotient, const(5)), const(1), const(1))
+    1
+    """
+    global _values_only
+    before, _values_only = _values_only, yes
+    try:
+        yield
+    finally:
+        _values_only = before
+
+
 def fails_here(e: Expr) -> bool:
     """Whether this operation itself may fail, whatever its arguments do."""
     op, args = e.op, e.args
@@ -180,6 +203,8 @@ def fails(e: Expr) -> bool:
     >>> fails(add(var(0, INT), const(1))), fails(lt(var(0, INT), const(1)))
     (True, False)
     """
+    if _values_only:
+        return False
     if e._fails is None:
         for part in walk(e):  # children first, so no deep recursion
             if part._fails is None:

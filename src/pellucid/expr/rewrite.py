@@ -48,7 +48,7 @@ def substitute(
         if e.op == "var":
             made[id(e)] = leaves[e.value]
         elif not e.args:
-            made[id(e)] = after(e) if after is not None and e.op == "const" and e.type == INT else e
+            made[id(e)] = e
         else:
             new = rebuild(e, [made[id(a)] for a in e.args])
             keeps = e.op in ("ite", "after")  # these hand on what was made already

@@ -9,6 +9,7 @@ meaning or its inputs change, where a saved state would not fit any more.
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -104,11 +105,11 @@ def call(fn: Callable[..., Any], name: str, /, *streams: Stream[Any], **constant
         scope.reset(token)
 
 
-def build(fn: Callable[..., Any], name: str, types: Mapping[str, Type]) -> Graph:
-    """The graph of a pipeline's function."""
+def build(fn: Callable[..., Any], name: str, types: Mapping[str, Type]) -> tuple[Graph, type]:
+    """The graph of a pipeline's function, and what the function returned: a stream, a tuple or a dict."""
     sources = {p: source(p, t) for p, t in types.items()}
     result = call(fn, name, **sources)
-    return assemble(name, list(sources.values()), _named_outputs(name, result))
+    return assemble(name, list(sources.values()), _named_outputs(name, result)), type(result)
 
 
 def _named_outputs(name: str, result: Any) -> dict[str, Stream[Any]]:
@@ -216,12 +217,13 @@ def check_call(name: str, types: Mapping[str, Type], streams: tuple[Any, ...]) -
 
 
 def instantiate(
-    graph: Graph, sources: list[Stream[Any]], *, bypass: Mapping[int, int | None] | None = None, ids: bool = True
+    graph: Graph, sources: list[Stream[Any]], *, bypass: Mapping[int, int | None] | None = None, ids: bool = True,
+    prefix: tuple[str, ...] = (),
 ) -> dict[str, Stream[Any]]:
     """A graph's steps once more, over other sources; returns its outputs.
 
     ``bypass`` leaves steps out: each is replaced by the stream it is mapped to (an input of its own); None takes the step out
-    of the merges that read it.  Without ``ids`` the copies get derived ids.
+    of the merges that read it.  Without ``ids`` the copies get derived ids; given ids get the ``prefix`` in front.
     """
     bypass = bypass or {}
     made: dict[int, Stream[Any] | None] = dict(zip(graph.sources, sources, strict=True))
@@ -236,7 +238,7 @@ def instantiate(
         if not inputs or (len(inputs) < len(node.inputs) and node.kind != "merge"):
             made[i] = None
             continue
-        label = node.id if ids and not _derived(node) else None
+        label = "/".join([*prefix, node.id]) if ids and not _derived(node) else None
         made[i] = Stream(
             Step(node.kind, inputs, node.type, node.fn, node.k, node.start, node.state, node.sub, node.key, label, node.where)
         )
@@ -245,4 +247,4 @@ def instantiate(
 
 
 def _derived(node: Node) -> bool:
-    return node.id.startswith(f"{node.kind}-")
+    return re.fullmatch(rf"{node.kind}-[0-9a-f]{{6}}(-\d+)?", node.id) is not None

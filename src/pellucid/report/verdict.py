@@ -1,0 +1,161 @@
+"""A verdict for people and programs: a line, a page of text, HTML for a notebook, a JSON document.
+
+*Unknown* never looks like a pass: it has its own word, its own colour and its own mark.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import Any
+
+from pellucid.check.verdict import Verdict
+from pellucid.report.counterexample_json import VERSION, as_json, counterexample_document
+from pellucid.report.counterexample_rows import asked_about
+from pellucid.report.labels import clean
+
+__all__ = [
+    "evidence",
+    "headline",
+    "remarks",
+    "seconds_text",
+    "verdict_document",
+    "verdict_html",
+    "verdict_json",
+    "verdict_text",
+]
+
+_UNKNOWN = "not decided: this is no proof"
+_COLOURS = {"proved": "--good:#18794e", "refuted": "--good:#c02626", "unknown": "--good:#b4530a"}
+_DARK = {"proved": "--good:#5fcf9a", "refuted": "--good:#ff8080", "unknown": "--good:#f0a35c"}
+_MARKS = {"proved": "✓", "refuted": "✗", "unknown": "?"}
+
+
+def seconds_text(seconds: float) -> str:
+    """A time that fits in a line.
+
+    >>> seconds_text(0.0004), seconds_text(0.0031), seconds_text(2.345), seconds_text(200)
+    ('< 1 ms', '3 ms', '2.3 s', '200 s')
+    """
+    if seconds < 0.001:
+        return "< 1 ms"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds:.0f} s"
+
+
+def evidence(verdict: Verdict) -> str:
+    """Who says so: the engine, how much it saw, how long it took.
+
+    >>> evidence(Verdict("proved", "AG EF out", "explicit", 0.003, details={"states": 7}))
+    'explicit, 7 states, 3 ms'
+    """
+    states = verdict.details.get("states")
+    counted = [f"{states:,} state{'' if states == 1 else 's'}"] if isinstance(states, int) and states else []
+    return ", ".join(
+        [*([verdict.engine] if verdict.engine not in ("", "none") else []), *counted, seconds_text(verdict.seconds)]
+    )
+
+
+def headline(verdict: Verdict, name: str = "") -> str:
+    """One line: the status, what was asked, the evidence.
+
+    >>> headline(Verdict("refuted", "AG EF out", "explicit", 0.003, details={"states": 7}))
+    'refuted  AG EF out  (explicit, 7 states, 3 ms)'
+    >>> headline(Verdict("unknown", "AG EF out", "explicit", 60), "another_output")
+    'unknown  another_output: AG EF out  (explicit, 60.0 s)'
+    """
+    asked = clean(verdict.question)
+    if name and name != asked:
+        asked = f"{name}: {asked}" if asked else name
+    return f"{verdict.status:7}  {asked}  ({evidence(verdict)})"
+
+
+def remarks(verdict: Verdict) -> list[str]:
+    """What is to be said besides: the notes, the bounds of queues that were found, that unknown is no proof."""
+    why = verdict.counterexample.why if verdict.counterexample is not None else ""
+    lines = [note for note in verdict.notes if note != why]
+    if verdict.unknown:
+        lines.insert(0, _UNKNOWN)
+    bounds = verdict.details.get("bounds")
+    if isinstance(bounds, dict) and bounds:
+        lines.append("bounds: " + ", ".join(f"{id} {size}" for id, size in bounds.items()))
+    return [clean(line) for line in lines]
+
+
+def verdict_text(verdict: Verdict, *, width: int | None = None) -> str:
+    """The whole verdict for a terminal: the headline, the notes, the counterexample.
+
+    >>> from pellucid import check, pipeline
+    >>> late = pipeline(lambda x: x.trim(1), x=int)
+    >>> print(verdict_text(check.holds(late, "G (x -> out)")))
+    refuted  G (x -> out)  (...)
+      push  0
+      x     0
+      out   -
+            ^ here
+    >>> notes = ("the limit of 9 states was reached",)
+    >>> print(verdict_text(Verdict("unknown", "G F out", "explicit", 0.5, notes=notes)))
+    unknown  G F out  (explicit, 500 ms)
+      not decided: this is no proof
+      the limit of 9 states was reached
+    """
+    lines = [headline(verdict), *(f"  {line}" for line in remarks(verdict))]
+    example = verdict.counterexample
+    if example is not None:
+        from pellucid.report.counterexample_text import counterexample_text
+
+        room = width - 2 if width is not None else None
+        table = counterexample_text(example, width=room, show=asked_about(example, verdict.question))
+        lines += [f"  {line}".rstrip() for line in table.splitlines()]
+    return "\n".join(lines)
+
+
+def verdict_html(verdict: Verdict) -> str:
+    """The verdict for a notebook: a coloured word, the notes, and the counterexample as a picture.
+
+    >>> "not decided" in verdict_html(Verdict("unknown", "G F out", "explicit", 0.5))
+    True
+    """
+    status = verdict.status if verdict.status in _COLOURS else "unknown"
+    word = f'<b class="plc-v-word">{_MARKS[status]} {html.escape(verdict.status)}</b>'
+    parts = [
+        f"<style>.plc-v-{status}{{{_COLOURS[status]};font-family:ui-monospace,Menlo,Consolas,monospace;font-size:13px}}"
+        f"@media (prefers-color-scheme:dark){{.plc-v-{status}{{{_DARK[status]}}}}}"
+        ".plc-v .plc-v-word{color:var(--good)}.plc-v .plc-v-by{opacity:.7}</style>",
+        f"<div>{word} <code>{html.escape(clean(verdict.question))}</code> "
+        f'<span class="plc-v-by">({html.escape(evidence(verdict))})</span></div>',
+    ]
+    notes = remarks(verdict)
+    if notes:
+        parts.append("<ul>" + "".join(f"<li>{html.escape(note)}</li>" for note in notes) + "</ul>")
+    example = verdict.counterexample
+    if example is not None:
+        from pellucid.report.counterexample_svg import counterexample_svg
+
+        parts.append(counterexample_svg(example, title=verdict.question, show=asked_about(example, verdict.question)))
+    return f'<div class="plc-v plc-v-{status}">' + "".join(parts) + "</div>"
+
+
+def verdict_document(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as plain data, to stand inside a larger document."""
+    example = verdict.counterexample
+    return {
+        "status": verdict.status,
+        "question": verdict.question,
+        "engine": verdict.engine,
+        "seconds": round(verdict.seconds, 6),
+        "notes": list(verdict.notes),
+        "details": as_json(dict(verdict.details)),
+        "counterexample": counterexample_document(example) if example is not None else None,
+    }
+
+
+def verdict_json(verdict: Verdict, *, indent: int | None = None) -> str:
+    """The verdict as a versioned document.
+
+    >>> json.loads(verdict_json(Verdict("proved", "AG EF out")))["verdict"]["status"]
+    'proved'
+    """
+    document = {"pellucid": VERSION, "verdict": verdict_document(verdict)}
+    return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,85 @@
+"""What became of every property of a run of checks, for the reports that tell it: JSON, pictures, tests.
+
+An outcome is a verdict with the name of its property; or, where the question could not be asked, why not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pellucid.check.verdict import Counterexample, Verdict
+from pellucid.report.counterexample_json import VERSION
+from pellucid.report.counterexample_pytest import slug
+from pellucid.report.counterexample_rows import asked_about
+from pellucid.report.counterexample_svg import counterexample_svg
+from pellucid.report.verdict import verdict_document
+
+__all__ = ["STATUSES", "Outcome", "outcomes_document", "pictures", "summary"]
+
+STATUSES = ("proved", "refuted", "unknown", "error")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A property that was asked: its name, where it is written, and the verdict, or why there is none."""
+
+    name: str
+    where: str = ""
+    verdict: Verdict | None = None
+    error: str = ""
+
+    @property
+    def status(self) -> str:
+        """proved, refuted, unknown, or error."""
+        return self.verdict.status if self.verdict is not None else "error"
+
+    @property
+    def example(self) -> Counterexample | None:
+        """The counterexample, if there is one."""
+        return self.verdict.counterexample if self.verdict is not None else None
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """How many of each.
+
+    >>> summary([Outcome("a", verdict=Verdict("proved", "a")), Outcome("b", error="no such stream")])
+    '1 proved, 1 error'
+    """
+    counts = Counter(o.status for o in outcomes)
+    words = {"error": "error" if counts["error"] == 1 else "errors"}
+    return ", ".join(f"{counts[status]} {words.get(status, status)}" for status in STATUSES if counts[status])
+
+
+def outcomes_document(targets: Sequence[str], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Everything as a versioned document."""
+    results: list[dict[str, Any]] = []
+    for o in outcomes:
+        told = verdict_document(o.verdict) if o.verdict is not None else {"status": "error", "message": o.error}
+        results.append({"name": o.name, "where": o.where, **told})
+    counts = Counter(o.status for o in outcomes)
+    numbers = {status: counts[status] for status in STATUSES}
+    return {"pellucid": VERSION, "verb": "check", "targets": list(targets), "summary": numbers, "results": results}
+
+
+def pictures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
+    """A file name and an SVG for each counterexample; no name comes twice.
+
+    >>> from pellucid import check, pipeline
+    >>> found = Outcome("late: every event", verdict=check.holds(pipeline(lambda x: x.trim(1), x=int), "G (x -> out)"))
+    >>> [name for name, _ in pictures([found, found])]
+    ['late_every_event.svg', 'late_every_event_2.svg']
+    """
+    taken: set[str] = set()
+    for o in outcomes:
+        if o.verdict is None or o.example is None:
+            continue
+        base = name = slug(o.name)
+        more = 2
+        while name.lower() in taken:  # some file systems do not tell A from a
+            name, more = f"{base}_{more}", more + 1
+        taken.add(name.lower())
+        question = o.verdict.question
+        yield f"{name}.svg", counterexample_svg(o.example, title=question, show=asked_about(o.example, question))
