@@ -6,6 +6,8 @@ from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 from pellucid import Mod, Pipeline, UsageError, check
 from pellucid.check.decide import Options, decide
@@ -17,7 +19,7 @@ from pellucid.check.system import System, build_system
 from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError
 from pellucid.expr.types import BOOL, INT
-from tests.strategies import Choice, Seeded, make_pipeline
+from tests.strategies import Choice, Drawn, Seeded, make_pipeline
 
 BRANCHING = ["AG EF {a}", "AG ({a} -> EX {b})", "EF ({a} & !{b})", "AF {a}", "EG !{a}", "A [!{a} U {b}]", "AG (EF {a} | EF {b})", "EX ({a} | EG {b})"]
 LINEAR = ["G F {a}", "F G !{a}", "G ({a} -> X {b})", "{a} U {b}", "G ({a} -> F {b})", "F ({a} & X !{a})", "G (O {a} | !{b})", "!{a} W {b}"]
@@ -105,6 +107,25 @@ def test_invariants_by_three_engines_and_brute_force(seed: int) -> None:
             assert wanted is not None or len(steps) > 4
         else:
             assert wanted is None, (engine, p.graph, most)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(st.data())
+def test_explicit_is_the_reference_by_hypothesis(data: st.DataObject) -> None:
+    c = Drawn(data.draw)
+    p = make_pipeline(c, max_steps=3, windows=1, keys=False, sources=1)
+    assume(p.graph.nodes[p.graph.sources[0]].type in (INT, BOOL) and len(p.graph.outputs) == 1)
+    assume(all(t in (INT, BOOL) for node in p.graph.nodes for _, t in node.type.leaves()))
+    try:
+        system = build_system(p.graph, domain_of(Mod(4)), 1)
+        text = c.of(BRANCHING + INVARIANTS).format(a=atom(c, p, system), b=atom(c, p, system))
+        formula = resolve(parse(text), system)
+        assume(formula.op not in ("true", "false"))
+        answer = decide(system, formula, Options(engine="explicit", max_states=500))
+    except UsageError:
+        assume(False)
+    if answer.status != "unknown":
+        assert (answer.status == "proved") == decide_by_reference(system, formula), (p.graph, text)
 
 
 def test_an_invariant_is_recognised() -> None:

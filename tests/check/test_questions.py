@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pellucid import Mod, UsageError, check, pipeline
+from pellucid import Mod, UsageError, check, pipeline, silent
 
 ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "bench")]
@@ -116,6 +116,21 @@ def test_an_opaque_function_is_called_on_everything() -> None:
     assert check.holds(rolls, "G (out -> out.value = in.value)", ints=range(4)).proved
     with pytest.raises(Exception, match=r"step 'roll' .* a lambda calls Random\.getrandbits\(\).*give a finite domain"):
         check.holds(rolls, "G (out -> out.value = in.value)")
+
+
+def test_a_stream_that_ends() -> None:
+    p = pipeline(lambda a, b: a + b, a=int, b=int)
+    assert check.holds_on(p, "F out.value = 5", [1, 2], [9, 3])
+    late = check.holds_on(p, "G out", [1, silent], [2, 3])
+    assert late.refuted and late.counterexample is not None and len(late.counterexample.steps) == 2
+    with pytest.raises(UsageError, match="one stream for each source of pipeline: a, b"):
+        check.holds_on(p, "F out", [1])
+
+
+def test_a_start_value_that_is_not_in_the_domain() -> None:
+    p = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=7, id="sum"), x=int)
+    with pytest.raises(UsageError, match=r"step 'sum' .* its start value 7 is not among the integers modulo 4"):
+        check.live(p, ints=Mod(4))
 
 
 def test_bounds_give_unknown_and_never_a_pass() -> None:

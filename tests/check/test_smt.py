@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import enum
 import contextlib
+import enum
 import random
 import subprocess
 import sys

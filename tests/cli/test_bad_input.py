@@ -41,6 +41,18 @@ CSV = [
         "x\n99999999999999999999\n",
         "row 1 (line 2): column 'x': 99999999999999999999 does not fit in 64 bits: make the source float or str",
     ),
+    ("total", "x\n1\n\n2\n", "row 2 (line 3): column 'x' is null: expected int; fill it or remove the row"),
+    ("total", "x\n\n1\n", "row 1 (line 2): column 'x' is null: expected int; fill it or remove the row"),
+    ("total", "x\r\n1\r\n\r\n", "row 2 (line 3): column 'x' is null: expected int; fill it or remove the row"),
+    ("total", "\n\nx\n\n", "row 1 (line 4): column 'x' is null: expected int; fill it or remove the row"),
+    ("total", "x\n1\n\nabc\n", f"row 3 (line 4): column 'x': expected int, found 'abc'{FIX}"),
+    ("halves", "x\n1\n\n", "row 2 (line 3): column 'x' is null: expected float; fill it or remove the row"),
+    ("flags", "b\n\n", "row 1 (line 2): column 'b' is null: expected bool; fill it or remove the row"),
+    (
+        "colors",
+        "c\nRED\n\n",
+        f"row 2 (line 3): column 'c': expected a member of Color (RED, BLUE), found ''{FIX}",
+    ),
     ("total", "", "is empty (0 bytes): expected a header line with the columns' names"),
     ("total", "\n\n", "is empty: expected a header line with the columns' names"),
     ("total", "x,x\n1,2\n", "two columns are called 'x': rename one"),
@@ -261,6 +273,9 @@ PLACES = [
     (["--in", "y=a.csv"], "total has no source 'y': it has x"),
     (["--in", "x=a.csv", "--in", "x=b.csv"], "the source 'x' has two inputs: a.csv and b.csv"),
     (["--in", "-", "--in-format", "parquet"], "standard input: Parquet cannot be read from a pipe, as its index is at the end: give a file, or use arrow"),
+    (["--in", "a.csv", "--out", "pipe", "--out-format", "parquet"], "pipe: Parquet cannot be written to a pipe: give a file, or use arrow"),
+    (["--in", "pipe", "--in-format", "parquet"], "pipe: Parquet cannot be read from a pipe, as its index is at the end: give a file, or use arrow"),
+    (["--in", "/dev/null", "--in-format", "csv"], "/dev/null: is empty: expected a header line with the columns' names"),
     (["--in", "a.csv", "--out-format", "parquet"], "standard output: Parquet cannot be written to a pipe: give a file, or use arrow"),
 ]  # fmt: skip
 
@@ -270,6 +285,7 @@ def test_places(pellucid: Command, folder: Path, args: list[str], message: str) 
     (folder / "a.csv").write_text("x\n1\n")
     (folder / "a.dat").write_text("x\n1\n")
     (folder / "link.csv").symlink_to("a.csv")
+    os.mkfifo("pipe")
     refused(pellucid("run", "pipes.py:total", *args), message, folder)
     assert (folder / "a.csv").read_text() == "x\n1\n"
 
@@ -298,3 +314,25 @@ def test_a_step_that_fails_names_the_event_the_line_and_the_row(pellucid: Comman
         "  from a.csv: row 2 (line 3)"
     )
     refused(pellucid("run", "pipes.py:inverse", "--in", "a.csv", "--out", "out.csv"), message, folder)
+
+
+ASSUMED = "; JSON Lines is assumed on standard input: for CSV give --in-format csv"
+NO_JSON = "row 1 (line 1): no JSON value (Expecting value at character 1): {}; give one value on each line" + ASSUMED
+STDIN = [
+    ("total", [], "x\n1\n2\n", NO_JSON.format("'x'")),
+    ("total", [], "x", f"row 1 (line 1): the line is no whole JSON value: {CUT}{ASSUMED}"),
+    ("total", ["--key", "y"], "x,y\r\n1,2\r\n", NO_JSON.format("'x,y'")),
+    ("same", [], "name,at.x,at.y,color\n", NO_JSON.format("'name,at.x,at.y,color'")),
+    ("both", [], "a,b\n1,2\n", NO_JSON.format("'a,b'")),
+    ("total", [], '"x"\n1\n', f"row 1 (line 1): expected int, found 'x'{FIX}{ASSUMED}"),
+    ("total", [], "1\nx\n", "row 2 (line 2): no JSON value (Expecting value at character 1): 'x'; give one value on each line"),
+    ("total", ["--in-format", "jsonl"], "x\n1\n", NO_JSON.format("'x'").removesuffix(ASSUMED)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "args", "text", "message"), STDIN)
+def test_csv_where_json_lines_is_assumed(
+    pellucid: Command, folder: Path, name: str, args: list[str], text: str, message: str
+) -> None:
+    result = pellucid("run", f"pipes.py:{name}", *args, "--out", "out.csv", input=text)
+    refused(result, f"standard input: {message}", folder)

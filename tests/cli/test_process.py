@@ -34,7 +34,12 @@ def test_a_reader_that_goes_away(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "word"), [(signal.SIGTERM, 143, b"terminated"), (signal.SIGINT, 130, b"interrupted")]
+    ("number", "code", "word"),
+    [
+        (signal.SIGTERM, 143, b"terminated"),
+        (signal.SIGINT, 130, b"interrupted"),
+        (signal.SIGHUP, 129, b"hung up"),
+    ],
 )
 def test_a_signal_leaves_no_file(folder: Path, number: int, code: int, word: bytes) -> None:
     (folder / "out.csv").write_text("older")
@@ -105,3 +110,119 @@ def test_lists_stay_plain_python_and_help_is_quick(folder: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, cwd=folder)
     assert done.returncode == 0, done.stderr
+
+
+def shell(text: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
+    text = text.replace("pellucid", " ".join(COMMAND))
+    return subprocess.run(["bash", "-c", text], env=environment(), capture_output=True, timeout=60, **more)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pellucid run pipes.py:total --in <(printf 'x\\n1\\n2\\n') --in-format csv",
+        "pellucid run pipes.py:total --in <(printf '1\\n2\\n')",
+        "pellucid run pipes.py:total --in <(printf 'x\\n1\\n2\\n') --in-format csv --out /dev/stdout | cat",
+        "printf 'x\\n1\\n2\\n' | pellucid run pipes.py:total --in /dev/stdin --in-format csv",
+        "printf '1\\n2\\n' | pellucid run pipes.py:total --in /dev/stdin",
+        "printf '1\\n2\\n' > a; pellucid run pipes.py:total --in /dev/stdin < a",
+        "mkfifo p.csv; printf 'x\\n1\\n2\\n' > p.csv & sleep 0.1; pellucid run pipes.py:total --in p.csv",
+        "mkfifo p.csv.gz; printf 'x\\n1\\n2\\n' | gzip > p.csv.gz & sleep 0.1; pellucid run pipes.py:total --in p.csv.gz",
+        "printf '1\\n2\\n' | pellucid run pipes.py:total --out >(cat) | cat",
+    ],
+)
+def test_what_is_no_file_is_read_like_a_pipe(folder: Path, text: str) -> None:
+    done = shell(text, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == b'{"out": 1}\n{"out": 3}\n', done.stderr
+    assert done.stderr.startswith(b"2 in, 2 out, ")
+
+
+def test_a_pipe_of_arrow_and_a_pipe_of_nothing_known(folder: Path) -> None:
+    make = "printf '1\\n2\\n' | pellucid run pipes.py:total --out-format arrow"
+    done = shell(f"pellucid run pipes.py:total --in <({make}) --in-format arrow", cwd=folder)
+    assert (done.stdout, done.returncode) == (b'{"out": 1}\n{"out": 4}\n', 0), done.stderr
+    done = shell("pellucid run pipes.py:total --in <(printf 'x\\n1\\n')", cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        b": row 1 (line 1): no JSON value (Expecting value at character 1): 'x'; give one value on each line; "
+        b"JSON Lines is assumed on a pipe: for CSV give --in-format csv\n"
+    )
+
+
+def test_empty_lines_that_come_one_by_one(folder: Path) -> None:
+    slow = "for line in w a '' b; do echo $line; sleep 0.2; done"
+    done = shell(f"({slow}) | pellucid run pipes.py:words --in-format csv", cwd=folder)
+    assert (done.stdout, done.returncode) == (b'{"out": ""}\n{"out": "b"}\n', 0), done.stderr
+    slow = "for line in x 1 '' 2; do echo $line; sleep 0.2; done"
+    done = shell(f"({slow}) | pellucid run pipes.py:total --in-format csv --out o.csv", cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr == (
+        b"pellucid: standard input: row 2 (line 3): column 'x' is null: expected int; fill it or remove the row\n"
+    )
+
+
+def wait_for_part(folder: Path, process: subprocess.Popen[bytes]) -> str:
+    assert process.stdin is not None
+    process.stdin.write(b"1\n")
+    process.stdin.flush()
+    deadline = time.monotonic() + 20
+    while True:
+        found = [name for name in os.listdir(folder) if name.endswith(f".{process.pid}.part")]
+        if found:
+            return found[0]
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_nohup_is_obeyed(folder: Path) -> None:
+    process = subprocess.Popen(
+        ["bash", "-c", f"trap '' HUP; exec {' '.join(COMMAND)} run pipes.py:total --out out.csv"],
+        env=environment(), stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    wait_for_part(folder, process)
+    process.send_signal(signal.SIGHUP)
+    _, said = process.communicate(b"1\n", timeout=20)
+    assert process.returncode == 0, said
+    assert (folder / "out.csv").read_text() == "out\n1\n2\n"
+
+
+def test_what_a_killed_run_left_goes_with_the_next(folder: Path) -> None:
+    killed = start("run", "pipes.py:total", "--out", "out.csv", stdin=subprocess.PIPE)
+    living = start("run", "pipes.py:total", "--out", "out.csv", stdin=subprocess.PIPE)
+    left, kept = wait_for_part(folder, killed), wait_for_part(folder, living)
+    killed.kill()
+    killed.communicate(timeout=20)
+    assert (folder / left).exists()
+    (folder / "a.csv").write_text("x\n1\n")
+    done = subprocess.run([*COMMAND, "run", "pipes.py:total", "--in", "a.csv", "--out", "out.csv"], env=environment())
+    assert done.returncode == 0
+    assert not (folder / left).exists() and (folder / kept).exists()
+    _, said = living.communicate(b"5\n", timeout=20)
+    assert living.returncode == 0, said
+    assert (folder / "out.csv").read_text() == "out\n1\n6\n"
+    assert not [name for name in os.listdir(folder) if name.endswith(".part")]
+
+
+def test_a_file_called_as_one_of_pythons_own(folder: Path) -> None:
+    place = folder / "project"
+    place.mkdir()
+    (place / "queue.py").write_text("raise RuntimeError('not this one')\n")
+    (place / "helper.py").write_text("two = 2\n")
+    (place / "later.py").write_text("three = 3\n")
+    (place / "mine.py").write_text(
+        "from helper import two\n"
+        "from pellucid import Stream, pipeline\n"
+        "def late(v: int) -> int:\n"
+        "    import queue\n"
+        "    from later import three\n"
+        "    assert queue.Queue\n"
+        "    return v * two * three\n"
+        "@pipeline\n"
+        "def six(x: Stream[int]) -> Stream[int]:\n"
+        "    return x.map(late)\n"
+    )
+    (place / "bisect.py").write_text((place / "mine.py").read_text())
+    for file in ("mine.py", "bisect.py"):
+        done = shell(f"echo 1 | pellucid run project/{file}:six", cwd=folder)
+        assert (done.stdout, done.returncode) == (b'{"out": 6}\n', 0), done.stderr

@@ -226,3 +226,47 @@ def test_a_device_is_written_to_not_replaced(pellucid: Command, folder: Path) ->
     result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--out", "/dev/null", "--out-format", "csv")
     assert result.exit_code == 0, result.stderr
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "null"])
+@pytest.mark.parametrize(
+    "more", [[], *(["--out-format", form] for form in ("csv", "tsv", "jsonl", "parquet", "arrow"))]
+)
+def test_nowhere_needs_no_format(pellucid: Command, folder: Path, name: str, more: list[str]) -> None:
+    (folder / "a.csv").write_text("x\n1\n")
+    (folder / "null").symlink_to("/dev/null")
+    result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--out", name, *more)
+    assert (result.stdout, result.exit_code) == ("", 0), result.stderr
+    assert result.stderr.startswith("1 in, 1 out, ")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_an_empty_line_is_an_empty_text_in_a_file_of_one_column(pellucid: Command, folder: Path, end: str) -> None:
+    for text, events in (
+        (["w", "a", "", "b", ""], ["", "b"]),
+        (["w", "", "", "b"], ["", "b"]),  # without an end of line at the end of the file
+        (["w", "", "", "", ""], ["", ""]),
+        (["w", "a", '""', "b", ""], ["", "b"]),
+        (["w", "a", " ", ""], [" "]),
+        (["w", "a", ""], []),
+        (["w", ""], []),
+    ):
+        (folder / "a.csv").write_bytes(end.join(text).encode())
+        for chunk in (1, 1000):
+            result = pellucid("run", "pipes.py:words", "--in", "a.csv", "--chunk", chunk)
+            assert [line["out"] for line in lines(result)] == events, text
+
+
+def test_an_empty_text_is_the_same_event_with_one_column_and_with_two(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_text("w\na\n\nb\n")
+    (folder / "b.csv").write_text("w,z\na,1\n,2\nb,3\n")
+    one, two = (lines(pellucid("run", "pipes.py:words", "--in", name)) for name in ("a.csv", "b.csv"))
+    assert one == two == [{"out": ""}, {"out": "b"}]
+    assert pellucid("run", "pipes.py:words", "--in", "a.csv", "--out", "one.csv").exit_code == 0
+    (folder / "c.csv").write_text((folder / "one.csv").read_text().replace("out", "w"))
+    assert lines(pellucid("run", "pipes.py:words", "--in", "c.csv")) == [{"out": "b"}]
+
+
+def test_empty_lines_in_a_file_of_several_columns_are_no_rows(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_text("x,z\n\n1,2\n\n\n3,4\n\n")
+    assert lines(pellucid("run", "pipes.py:total", "--in", "a.csv")) == [{"out": 1}, {"out": 4}]

@@ -78,10 +78,15 @@ def test_wrong_usage_is_2(pellucid: Command) -> None:
 
 
 def test_help_has_examples(pellucid: Command) -> None:
-    for verb in ("run", "show", "init", "completion"):
+    for verb in ("run", "check", "show", "export", "init", "completion"):
         result = pellucid(verb, "--help")
         assert result.exit_code == 0
         assert "Examples:" in result.stdout
+    text = " ".join(pellucid("--help").stdout.split())
+    assert "pellucid check demo/pipeline.py" in text
+    assert "pellucid export demo/pipeline.py:totals --format smv" in text
+    assert "docs/reference/check-cli.md" in text
+    assert "Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown, 4 internal error." in text
     assert pellucid("--version").stdout.startswith("pellucid, version ")
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from pellucid import DataError, PellucidError, Stream, UsageError, merge, pipeline, silent
+from pellucid.errors import IntOverflow, StepError
 
 
 class Color(enum.Enum):
@@ -237,3 +238,45 @@ def test_bad_calls(call: Callable[[], Any], message: str) -> None:
         call()
     assert str(caught.value) == message
     assert isinstance(caught.value, PellucidError)
+
+
+invert = pipeline(lambda x: x.map(lambda v: 10 // v, id="invert"), x=int)
+square = pipeline(lambda x: x.map(lambda v: v * v, id="square"), x=int)
+
+
+@pytest.mark.parametrize("how", ["trace", "run"])
+def test_a_failing_step_counts_silent_pushes(how: str) -> None:
+    def call(p: Any, data: list[Any]) -> Any:
+        return p.trace(data) if how == "trace" else p(data)
+
+    with pytest.raises(StepError) as caught:
+        call(invert, [1, silent, silent, 0])
+    assert (caught.value.position, caught.value.step) == (3, "invert")
+    first = str(caught.value).split("\n")[0]
+    assert first.endswith(" failed at push 3 on the event 0: ZeroDivisionError: integer division or modulo by zero"), (
+        first
+    )
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    with pytest.raises(IntOverflow) as large:
+        call(square, [silent] * 1_000 + [2, 2**40])
+    assert (large.value.position, large.value.step) == (1_001, "square")
+    wanted = " failed at push 1,001 on the event 1099511627776: an integer left the signed 64-bit range"
+    assert wanted in str(large.value)
+    with pytest.raises(StepError, match=" failed at push 1 on the event 0: "):
+        call(invert, [1, 0])
+
+
+def test_a_bad_event_counts_silent_pushes() -> None:
+    cases: list[tuple[Callable[[], Any], str]] = [
+        (lambda: odds([1, silent, silent, "a"]), "odds: source 'x': position 3: expected int, found str 'a'"),
+        (lambda: odds.trace([silent, 2**63]), "odds: source 'x': position 1: 9223372036854775808 does not fit in 64 bits"),
+        (
+            lambda: halves([silent, 1.0, silent, float("nan")]),
+            f"halves: source 'x': position 3: {NAN}: replace it, or put `silent` there",
+        ),
+        (lambda: both([1], [silent, silent, None]), "both: source 'b': position 2: expected int, found NoneType None: put `silent` where there is no event"),
+    ]  # fmt: skip
+    for call, message in cases:
+        with pytest.raises(DataError) as caught:
+            call()
+        assert str(caught.value) == message

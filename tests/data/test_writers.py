@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from pellucid import DataError
+from pellucid.data.whole import write_whole
 from pellucid.data.writers import json_texts, open_writer
 
 SCHEMA = pa.schema([("x", pa.int64())])
@@ -74,3 +78,75 @@ def test_json_texts() -> None:
     assert json_texts(pa.array([1.5, float("inf"), float("-inf"), float("nan")])) == ["1.5", "1e999", "-1e999", "null"]
     assert json_texts(pa.array([True, False])) == ["true", "false"]
     assert json_texts(pa.array(['a"b\n', "é"])) == ['"a\\"b\\n"', '"é"']
+
+
+def dead() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_only_what_dead_processes_left_of_the_same_target_goes(tmp_path: Path, whole: bool) -> None:
+    gone, parent = dead(), os.getppid()
+    stale = tmp_path / f".a.csv.{gone}.part"
+    stale.write_text("half")
+    keep = [
+        f".a.csv.{parent}.part",  # alive
+        f".b.csv.{gone}.part",  # of another target
+        f".a.csv.gz.{gone}.part",
+        f".a.csv.{gone}.part.bak",
+        f".a.csv.0{gone}.part",  # no name that we give
+        ".a.csv.0.part",
+        ".a.csv..part",
+        ".a.csv.part",
+        ".a.csv.x.part",
+        f".a.csv.{10**30}.part",
+        f"a.csv.{gone}.part",
+    ]
+    for name in keep:
+        (tmp_path / name).write_text("mine")
+    other = dead()
+    (tmp_path / f".a.csv.{other}.part").symlink_to("plain")
+    (tmp_path / "plain").write_text("mine")
+    if whole:
+        write_whole(str(tmp_path / "a.csv"), "text")
+    else:
+        with open_writer(str(tmp_path / "a.csv"), SCHEMA):
+            pass
+    assert sorted(os.listdir(tmp_path)) == sorted([*keep, f".a.csv.{other}.part", "plain", "a.csv"])
+    assert all((tmp_path / name).read_text() == "mine" for name in keep)
+
+
+def test_what_somebody_has_locked_stays(tmp_path: Path) -> None:
+    """A process of another container or machine writes to the same disk: its number says nothing here."""
+    stale = tmp_path / f".a.csv.{dead()}.part"
+    with open(stale, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with open_writer(str(tmp_path / "a.csv"), SCHEMA) as writer:
+            writer.prepare()
+            with open(tmp_path / f".a.csv.{os.getpid()}.part") as own, pytest.raises(BlockingIOError):
+                fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ours stays locked until it has its name
+        assert stale.exists()
+    with open_writer(str(tmp_path / "a.csv"), SCHEMA):
+        pass
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+def test_a_file_in_the_way(tmp_path: Path) -> None:
+    mine = tmp_path / f".a.csv.{os.getpid()}.part"
+    mine.write_text("")
+    with pytest.raises(DataError) as caught:
+        open_writer(str(tmp_path / "a.csv"), SCHEMA)
+    assert str(caught.value) == f"{mine}: is in the way: another run may be writing here; else remove it"
+    assert mine.exists()
+
+
+def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        with open_writer(str(tmp_path / "a.csv"), SCHEMA) as writer:
+            writer.write(BATCH)
+        open_writer(str(tmp_path / "a.csv"), SCHEMA).discard()
+        write_whole(str(tmp_path / "b"), "text")
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pellucid.check.paths import dead_paths as dead_paths
     from pellucid.check.questions import equivalent as equivalent
     from pellucid.check.questions import holds as holds
+    from pellucid.check.questions import holds_on as holds_on
     from pellucid.check.questions import implies as implies
     from pellucid.check.questions import live as live
     from pellucid.check.verdict import Counterexample as Counterexample
@@ -31,6 +32,7 @@ _HOME = {
     "explain": "formula",
     "equivalent": "questions",
     "holds": "questions",
+    "holds_on": "questions",
     "implies": "questions",
     "live": "questions",
     "Counterexample": "verdict",

@@ -217,7 +217,7 @@ def _always_soon(system: System, formula: Formula, options: Options) -> Answer |
     fixed = []
     for v in whole.inputs:
         pool = whole.domain.leaf(v.type)
-        fixed.append(n.const(v.name.endswith(".present") or (pool[0] if pool else _simplest(v.type))))
+        fixed.append(n.const(v.name.endswith(".present") or (pool[0] if pool else simplest(v.type))))
     now: list[Expr] = [n.var(i, v.type) for i, v in enumerate(whole.state)]
     soon: Expr = n.const(False)
     for m in range(1, 6):
@@ -230,8 +230,10 @@ def _always_soon(system: System, formula: Formula, options: Options) -> Answer |
     return None
 
 
-def _simplest(t: Type) -> Any:
-    return {"int": 0, "float": 0.0, "str": ""}[str(t)]
+def simplest(t: Type) -> Any:
+    """A value of a leaf's type that stands for any."""
+    members = getattr(t, "members", None)
+    return members[0] if members else {"bool": False, "int": 0, "float": 0.0, "str": ""}[str(t)]
 
 
 def _some(space: Space, state: int, goal: Formula, number: dict[Any, int]) -> bool:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pellucid.check.compare import beside, differs, no_longer_implied
-from pellucid.check.decide import Answer, Options, decide, decide_invariant
+from pellucid.check.decide import Answer, Options, decide, decide_invariant, expression, simplest
 from pellucid.check.domains import Domain, domain_of
-from pellucid.check.formula import Formula, resolve
+from pellucid.check.formula import Formula, evaluate_finite, resolve
 from pellucid.check.parse import parse
 from pellucid.check.replay import replay
 from pellucid.check.sequence import decide_sequence, within_bounds
@@ -18,9 +18,11 @@ from pellucid.check.system import build_system
 from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
+from pellucid.expr.evaluate import evaluate
 from pellucid.graph.model import Graph
+from pellucid.graph.stream import silent
 
-__all__ = ["equivalent", "holds", "implies", "live"]
+__all__ = ["equivalent", "holds", "holds_on", "implies", "live"]
 
 
 def holds(
@@ -85,6 +87,44 @@ def _in_truth(
     if exact.status not in ("unknown", answer.status):
         return (f"over exact integers it is {exact.status}: arithmetic modulo N turned the verdict round",)
     return ()
+
+
+def holds_on(p: Any, formula: str | Formula, *streams: Any, **named: Any) -> Verdict:
+    """Whether a formula of LTL holds on one stream that ends: the finite-trace reading (LTLf).
+
+    The streams are given as for calling the pipeline, ``silent`` where a source has no event.  In the last step ``X p`` is false
+    and ``F p`` means now; a formula of CTL speaks of all runs and cannot be asked here.
+
+    >>> from pellucid import check, pipeline
+    >>> p = pipeline(lambda x: x.decimate(2), x=int)
+    >>> bool(check.holds_on(p, "G (in -> out | X out)", [1, 2, 3])), bool(check.holds_on(p, "X X X in", [1, 2, 3]))
+    (True, False)
+    """
+    started = time.perf_counter()
+    f = parse(formula) if isinstance(formula, str) else formula
+    names = [p.graph.nodes[i].id for i in p.graph.sources]
+    given = dict(zip(names, streams, strict=False)) | named
+    if set(given) != set(names) or len(streams) > len(names):
+        raise UsageError(f"holds_on wants one stream for each source of {p.name}: {', '.join(names)}")
+    rows = [list(given[name]) for name in names]
+    pushes = [
+        {name: row[i] for name, row in zip(names, rows, strict=True) if i < len(row) and row[i] is not silent}
+        for i in range(max(map(len, rows)))
+    ]
+    system = build_system(p.graph, Domain(), max(1, 4 * len(pushes)))
+    resolved = resolve(f, system)
+    trace, state = [], [v.start for v in system.state]
+    for push in pushes:
+        leaves = list(state)
+        for name, t in system.sources:
+            event = t.flatten(push[name]) if name in push else [simplest(kind) for _, kind in t.leaves()]
+            leaves += [name in push, *event]
+        memo: dict[int, Any] = {}
+        trace.append({a: bool(evaluate(expression(a), leaves, memo)) for a in resolved.atoms()})
+        state = [evaluate(e, leaves, memo) for e in system.next]
+    status = "proved" if evaluate_finite(resolved, trace) else "refuted"
+    answer = Answer(status, "finite trace", pushes if status == "refuted" else None)
+    return _verdict(f"{f} on {len(pushes)} pushes", answer, [p.graph], started)
 
 
 def live(p: Any, *, within: int | None = None, output: str = "out", **how: Any) -> Verdict:

@@ -212,8 +212,9 @@ class _Run:
         m = self.domain.modulus
         out = []
         for label, t, leaf in zip(labels, kinds, leaves, strict=True):
-            start = leaf % m if m is not None and t == INT else leaf
-            out.append((label, self.cell(node.id, label, t, start, m if t == INT else None)))
+            if m is not None and t == INT and not 0 <= leaf < m:
+                raise UsageError(f"{node.describe()}: its start value {leaf} is not among the integers modulo {m}")
+            out.append((label, self.cell(node.id, label, t, leaf, m if t == INT else None)))
         return out
 
     def do_cumulate(self, node: Node, ins: list[list[Slot]], cap: int | None) -> list[Slot]:

@@ -9,7 +9,9 @@ import importlib.util
 import linecache
 import os
 import sys
+import sysconfig
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from pellucid.data.bind import nearest
@@ -99,22 +101,45 @@ def _load_path(path: str) -> types.ModuleType:
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     folder = os.path.dirname(full)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)  # the file may import its neighbours
     sys.modules[name] = module
     try:
-        loader.exec_module(module)
+        with _neighbours(folder):
+            loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     return module
 
 
-def _load_module(name: str) -> types.ModuleType:
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+@contextlib.contextmanager
+def _neighbours(folder: str) -> Iterator[None]:
+    """Let a user's file import its neighbours: before all others while it is loaded, as if Python ran it.
+
+    Afterwards, for an import inside a function, they come behind the standard library: else a queue.py there would
+    be taken for Python's own by whatever imports that one next.
+    """
+    sys.path.insert(0, folder)
     try:
-        return importlib.import_module(name)
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # the file may have changed it too
+            sys.path.remove(folder)
+        if folder not in sys.path:
+            _add_behind(folder)
+
+
+def _add_behind(folder: str) -> None:
+    own = {os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
+    own |= {os.path.join(path, "lib-dynload") for path in own}
+    at = [i for i, path in enumerate(sys.path) if path and os.path.realpath(path) in own]
+    sys.path.insert(at[-1] + 1 if at else len(sys.path), folder)
+
+
+def _load_module(name: str) -> types.ModuleType:
+    here = contextlib.nullcontext() if "" in sys.path else _neighbours(os.getcwd())
+    try:
+        with here:
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise UsageError(f"{name}: no such file or module: write FILE.py:NAME or package.module:NAME") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
@@ -25,7 +26,8 @@ class _Failure(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         text = click.style("pellucid:", fg="red", bold=True) + " " + self.message
-        click.echo(text, err=True, color=False if os.environ.get("NO_COLOR") else None)
+        with contextlib.suppress(OSError):  # where nobody can read it, the exit code still tells
+            click.echo(text, err=True, color=False if os.environ.get("NO_COLOR") else None)
 
 
 class _Verbs(click.Group):
@@ -73,18 +75,25 @@ def cli(verbose: bool) -> None:
       pellucid init demo                                start a small project
       pellucid run demo/pipeline.py:totals --in demo/events.csv
       pellucid show demo/pipeline.py:totals
+      pellucid check demo/pipeline.py                   prove or refute what the file declares
+      pellucid check demo/pipeline.py:totals            ask the usual questions of one pipeline
+      pellucid export demo/pipeline.py:totals --format smv
 
-    Exit codes: 0 done, 2 bad usage or bad input, 4 internal error.
+    Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown, 4 internal error.
+
+    Reference: docs/reference/cli.md, and docs/reference/check-cli.md for check.
     """
 
 
 def _add_verbs() -> None:
+    from pellucid.cli.check import check
     from pellucid.cli.completion import completion
+    from pellucid.cli.export import export
     from pellucid.cli.init import init
     from pellucid.cli.run import run
     from pellucid.cli.show import show
 
-    for verb in (run, show, init, completion):
+    for verb in (run, check, show, export, init, completion):
         cli.add_command(verb)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import Any
@@ -66,6 +67,7 @@ class Progress:
     def clear(self) -> None:
         """Take the line away."""
         if self._shown and self._width:
-            self._stream.write("\r" + " " * self._width + "\r")
-            self._stream.flush()
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                self._stream.write("\r" + " " * self._width + "\r")
+                self._stream.flush()
             self._width = 0

@@ -1,4 +1,4 @@
-"""An interrupt or a SIGTERM, told apart and never lost.
+"""An interrupt, a SIGTERM or a SIGHUP, told apart and never lost.
 
 A signal becomes an exception, so that files are cleaned up on the way out.  Libraries may swallow an exception that
 comes at the wrong moment (an optional import in a ``try``, for one), so the wish is also kept: ``checkpoint`` asks
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Interrupted", "Stopped", "Terminated", "checkpoint", "stoppable"]
+__all__ = ["HungUp", "Interrupted", "Stopped", "Terminated", "checkpoint", "stoppable"]
 
 
 class Stopped(BaseException):
@@ -34,6 +34,16 @@ class Terminated(Stopped):
     code, word = 143, "terminated"
 
 
+class HungUp(Stopped):
+    """SIGHUP: the terminal went away."""
+
+    code, word = 129, "hung up"
+
+
+_KINDS: dict[int, type[Stopped]] = {signal.SIGINT: Interrupted, signal.SIGTERM: Terminated}
+if hasattr(signal, "SIGHUP"):
+    _KINDS[signal.SIGHUP] = HungUp
+
 _wish: list[type[Stopped]] = []
 
 
@@ -45,9 +55,14 @@ def checkpoint() -> None:
 
 def _handler(number: int, frame: Any) -> None:
     again = bool(_wish)
-    _wish.append(Terminated if number == signal.SIGTERM else Interrupted)
+    _wish.append(_KINDS[number])
     if not again:  # a second Ctrl-C must not disturb the cleaning up
         raise _wish[0]
+
+
+def _unwanted(number: int) -> bool:
+    """Whether it was started so that a hangup does not end it, as with ``nohup``."""
+    return _KINDS[number] is HungUp and signal.getsignal(number) is signal.SIG_IGN
 
 
 @contextmanager
@@ -55,7 +70,7 @@ def stoppable() -> Iterator[None]:
     """Signals become exceptions inside."""
     _wish.clear()
     try:
-        before = {number: signal.signal(number, _handler) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, _handler) for number in _KINDS if not _unwanted(number)}
     except ValueError:  # not in the main thread
         yield
         return

@@ -33,8 +33,14 @@ _BOOLS = {
 CUT = "the file ends in the middle of it and seems cut off"
 
 
-def csv_rows(data: bytes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a block with the number of the line (0-based in the block) on which each begins."""
+def csv_rows(data: bytes, delimiter: str, blank: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a block with the number of the line (0-based in the block) on which each begins.
+
+    With ``blank`` an empty line is a row with one empty cell, as in a file of one column; else it is no row.
+
+    >>> list(csv_rows(b"1\\n\\n2\\n", ",")), list(csv_rows(b"1\\n\\n", ",", blank=True))
+    ([(0, ['1']), (2, ['2'])], [(0, ['1']), (1, [''])])
+    """
     csv.field_size_limit(1 << 30)
     lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
     # splitlines also parts at characters such as U+2028, which are no line ends in a file
@@ -43,14 +49,14 @@ def csv_rows(data: bytes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader(lines, delimiter=delimiter)
     begin = 0
     for row in reader:
-        if row:
-            yield begin, row
+        if row or blank:
+            yield begin, row or [""]
         begin = reader.line_num
 
 
-def csv_lines(data: bytes, delimiter: str, row: int) -> int:
+def csv_lines(data: bytes, delimiter: str, row: int, blank: bool = False) -> int:
     """The line (0-based in the block) of a row of the block."""
-    for i, (line, _) in enumerate(csv_rows(data, delimiter)):
+    for i, (line, _) in enumerate(csv_rows(data, delimiter, blank)):
         if i == row:
             return line
     return 0
@@ -68,7 +74,7 @@ def csv_columns(
     """The wanted columns of a block, or the error of its first bad value."""
     where = {name: header.index(name) for name in wanted}
     out: dict[str, list[Any]] = {name: [] for name in wanted}
-    rows = list(csv_rows(data, delimiter))
+    rows = list(csv_rows(data, delimiter, blank=len(header) == 1))
     for i, (_, row) in enumerate(rows):
         if len(row) != len(header):
             text = (

@@ -6,9 +6,11 @@ holds, ``chunks`` reads the wanted columns, some rows at a time.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import select
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
@@ -21,7 +23,7 @@ from pellucid.data.text import Chunk, CsvReader, JsonLinesReader, blocks
 from pellucid.errors import DataError
 from pellucid.expr.types import STR, Type
 
-__all__ = ["FORMATS", "Reader", "format_of", "open_reader"]
+__all__ = ["FORMATS", "Reader", "flows", "format_of", "open_reader"]
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 _ENDINGS = {
@@ -56,21 +58,37 @@ class Reader(Protocol):
         """Close the file."""
 
 
+def flows(path: str) -> bool:
+    """Whether a path is there and is neither a file nor a folder: a pipe, a device, a terminal.
+
+    >>> flows("/dev/null"), flows("/"), flows("no such file")
+    (True, False, False)
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _nameless(path: str) -> bool:
+    """Whether a name says nothing about the format: ``-``, a pipe, ``/dev/stdin`` also where it is a file."""
+    return path in ("-", "/dev/stdin", "/dev/stdout") or path.startswith("/dev/fd/") or flows(path)
+
+
+def _by_ending(path: str) -> str | None:
+    base = path[:-3] if path.lower().endswith(".gz") else path
+    return _ENDINGS.get(os.path.splitext(base)[1].lower())
+
+
 def format_of(path: str, given: str | None = None, *, option: str = "--in-format") -> tuple[str, bool]:
-    """The format of a file by its ending, and whether it is compressed.
+    """The format of a file by its ending, and whether it is compressed; JSON Lines for a pipe without an ending.
 
     >>> format_of("events.csv.gz"), format_of("-")
     (('csv', True), ('jsonl', False))
     """
-    base, packed = path, False
-    if path.lower().endswith(".gz"):
-        base, packed = path[:-3], True
-    if given is not None:
-        found: str | None = given
-    elif path == "-":
-        found = "jsonl"
-    else:
-        found = _ENDINGS.get(os.path.splitext(base)[1].lower())
+    packed = path.lower().endswith(".gz")
+    found = given or _by_ending(path) or ("jsonl" if _nameless(path) else None)
     if found is None:
         raise DataError(
             f"{path}: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give {option}"
@@ -83,7 +101,7 @@ def format_of(path: str, given: str | None = None, *, option: str = "--in-format
 def open_reader(
     path: str, form: str | None = None, *, stdin: Any = None, idle: Callable[[], None] | None = None
 ) -> Reader:
-    """Open an input for reading in chunks; ``-`` is the standard input.
+    """Open an input for reading in chunks; ``-`` is the standard input.  What is no regular file is read like it.
 
     ``idle`` is called a few times a second while a pipe has nothing to give.
     """
@@ -91,7 +109,13 @@ def open_reader(
         _checked_size(path)  # says which, before anything about formats
     kind, packed = format_of(path, form)
     if path == "-":
-        return _open_pipe(stdin if stdin is not None else sys.stdin.buffer, kind, idle)
+        assumed = "standard input" if form is None else None
+        return _open_pipe(
+            stdin if stdin is not None else sys.stdin.buffer, "standard input", kind, idle, assumed=assumed
+        )
+    assumed = None if form or _by_ending(path) else "standard input" if path == "/dev/stdin" else "a pipe"
+    if flows(path):
+        return _open_flow(path, kind, packed, idle, assumed)
     size = _checked_size(path)
     if kind == "parquet":
         return _ParquetReader(path)
@@ -104,32 +128,63 @@ def open_reader(
     try:
         stream: Any = gzip.GzipFile(fileobj=raw) if packed else raw
         pieces = blocks(stream, path, quotes=kind != "jsonl", tell=raw.tell)
-        return _text(path, kind, pieces, size, raw.close)
+        return _text(path, kind, pieces, size, raw.close, assumed)
     except BaseException:
         raw.close()
         raise
 
 
-def _text(name: str, kind: str, pieces: Any, size: int, close: Callable[[], None] | None = None) -> Reader:
+def _text(
+    name: str,
+    kind: str,
+    pieces: Any,
+    size: int,
+    close: Callable[[], None] | None = None,
+    assumed: str | None = None,
+) -> Reader:
     if kind == "jsonl":
-        return JsonLinesReader(name, pieces, size, close)
+        return JsonLinesReader(name, pieces, size, close, assumed)
     return CsvReader(name, pieces, size, close, "\t" if kind == "tsv" else ",")
 
 
-def _open_pipe(stream: Any, kind: str, idle: Callable[[], None] | None) -> Reader:
-    name = "standard input"
+def _open_flow(path: str, kind: str, packed: bool, idle: Callable[[], None] | None, assumed: str | None) -> Reader:
+    """A named pipe, a process substitution, a device: opened once, as opening it again would lose what is in it."""
+    _refuse_parquet(path, kind)
+    try:
+        raw = open(path, "rb")  # noqa: SIM115 - closed with the reader
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        stream = gzip.GzipFile(fileobj=raw) if packed else raw
+        return _open_pipe(stream, path, kind, idle, raw.close, assumed)
+    except BaseException:
+        raw.close()
+        raise
+
+
+def _open_pipe(
+    stream: Any,
+    name: str,
+    kind: str,
+    idle: Callable[[], None] | None,
+    close: Callable[[], None] | None = None,
+    assumed: str | None = None,
+) -> Reader:
+    _refuse_parquet(name, kind)
+    if kind == "arrow":
+        return _ArrowReader(name, stream, 0, piped=True)
+    pipe = stream
+    if not isinstance(stream, gzip.GzipFile):
+        with contextlib.suppress(OSError, AttributeError):  # not a real file, as in a test
+            pipe = _Pipe(stream, idle)
+    return _text(name, kind, blocks(pipe, name, quotes=kind != "jsonl"), 0, close, assumed)
+
+
+def _refuse_parquet(name: str, kind: str) -> None:
     if kind == "parquet":
         raise DataError(
             f"{name}: Parquet cannot be read from a pipe, as its index is at the end: give a file, or use arrow"
         )
-    if kind == "arrow":
-        return _ArrowReader(name, stream, 0)
-    try:
-        stream.fileno()
-        pipe = _Pipe(stream, idle)
-    except (OSError, AttributeError):
-        pipe = stream  # not a real file, as in a test
-    return _text(name, kind, blocks(pipe, name, quotes=kind != "jsonl"), 0)
 
 
 class _Pipe:
@@ -224,13 +279,13 @@ class _ParquetReader:
 class _ArrowReader:
     """An Arrow file (also Feather 2) or an Arrow stream."""
 
-    def __init__(self, name: str, stream: Any, size: int) -> None:
+    def __init__(self, name: str, stream: Any, size: int, *, piped: bool = False) -> None:
         self.name, self._stream, self._size = name, stream, size
         self._options: Any = None
-        if size == 0 and name != "standard input":
+        if size == 0 and not piped:
             raise DataError(f"{name}: is empty (0 bytes): expected an Arrow file")
         self._file = False
-        if name != "standard input":
+        if not piped:
             magic = bytes(stream.read(6))
             stream.seek(0)
             if magic[:4] == b"FEA1":

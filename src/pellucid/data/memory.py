@@ -14,7 +14,7 @@ from typing import Any
 
 from pellucid.data.bind import Place, nearest
 from pellucid.engine.columns import Batch, Column, Output, columns_of
-from pellucid.errors import DataError, UsageError
+from pellucid.errors import DataError, StepError, UsageError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, conform
 from pellucid.graph.model import Graph
 
@@ -183,7 +183,18 @@ def _push_given(graph: Graph, given: list[Given], *, positions: bool) -> tuple[l
         else:
             columns.append(g.columns)
         masks.append(mask)
-    return engine.push_batch(Batch(count, columns, masks), positions=positions), rows
+    try:
+        return engine.push_batch(Batch(count, columns, masks), positions=positions), rows
+    except StepError as error:
+        if rows is None or not 0 <= error.position < len(rows):
+            raise
+        raise _moved(error, rows[error.position]) from error.__cause__
+
+
+def _moved(error: StepError, position: int) -> StepError:
+    """The same error at another push: silent ones count, though the engine has not seen them."""
+    said, meant = (f"failed at push {at:,} " for at in (error.position, position))
+    return type(error)(str(error).replace(said, meant, 1), step=error.step, position=position)
 
 
 def _chosen(column: Any, rows: list[int]) -> Column:

@@ -129,7 +129,7 @@ class _TextReader:
         """The wanted columns, at most ``rows`` rows at a time."""
         first = 0
         for block in self._blocks():
-            if not block.data.strip():
+            if self._nothing(block.data):
                 continue
             place = self._place(block, first)
             batch = self._batch(block, wanted, place, silent)
@@ -153,6 +153,10 @@ class _TextReader:
     def _place(self, block: Block, first: int) -> Place:
         return Place(self.name, lambda i: f"row {first + i + 1:,} (line {block.lines + self._line(block, i) + 1:,})")
 
+    def _nothing(self, data: bytes) -> bool:
+        """Whether there is no row in these lines."""
+        return not data.strip()
+
     def _line(self, block: Block, row: int) -> int:
         raise NotImplementedError
 
@@ -161,7 +165,10 @@ class _TextReader:
 
 
 class CsvReader(_TextReader):
-    """A CSV file with a header line."""
+    """A CSV file with a header line.
+
+    In a file of one column an empty line is an empty cell; in one of several it is no row.
+    """
 
     def __init__(
         self,
@@ -177,9 +184,9 @@ class CsvReader(_TextReader):
         if self._first is None or not self._first.data.strip():
             raise DataError(f"{name}: is empty: expected a header line with the columns' names")
         head = self._first
-        rows = exact.csv_rows(head.data, delimiter)
+        rows = exact.csv_rows(head.data, delimiter, blank=True)
         try:
-            _, header = next(rows)
+            header = next(row for _, row in rows if row != [""])
         except csv.Error as error:
             raise DataError(f"{name}: line 1: no header line of a CSV file ({error})") from None
         self.names = [column.strip() for column in header]
@@ -191,7 +198,8 @@ class CsvReader(_TextReader):
                 f"{name}: its header is one column {self.names[0]!r}: its fields must be parted by commas "
                 "(or by tabs, with --in-format tsv)"
             )
-        begin = next((line for line, _ in rows), None)
+        self.single = len(self.names) == 1
+        begin = next((line for line, row in rows if self.single or row != [""]), None)
         if begin is None:
             self._first = Block(b"", head.lines, head.done, head.last)
         else:
@@ -201,19 +209,24 @@ class CsvReader(_TextReader):
     def field_type(self, column: str) -> Any:
         """The Arrow type that the first rows of a column suggest: int64, bool or string."""
         found = pa.string()
-        if self._first is not None and self._first.data.strip():
+        if self._first is not None and not self._nothing(self._first.data):
             with contextlib.suppress(pa.ArrowInvalid):  # reading for real will say what is wrong, with its row
                 found = self._parse(self._first.data, {}, [column], silent=False).schema.field(column).type
         return found if pa.types.is_integer(found) or pa.types.is_boolean(found) else pa.string()
 
     def _line(self, block: Block, row: int) -> int:
-        return exact.csv_lines(block.data, self.delimiter, row)
+        return exact.csv_lines(block.data, self.delimiter, row, self.single)
+
+    def _nothing(self, data: bytes) -> bool:
+        return not (data if self.single else data.strip(b"\r\n"))
 
     def _parse(self, data: bytes, types: dict[str, Any], columns: list[str], silent: bool) -> Any:
         return arrow_csv.read_csv(
             pa.BufferReader(data),
             read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=1 << 20),
-            parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=b'"' in data),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=self.delimiter, newlines_in_values=b'"' in data, ignore_empty_lines=not self.single
+            ),
             convert_options=arrow_csv.ConvertOptions(
                 column_types=types,
                 include_columns=columns,
@@ -252,10 +265,21 @@ def _whole(column: Any, t: Any) -> Any:
 
 
 class JsonLinesReader(_TextReader):
-    """JSON Lines: an object on each line, or, for one scalar source, the value itself."""
+    """JSON Lines: an object on each line, or, for one scalar source, the value itself.
 
-    def __init__(self, name: str, pieces: Iterator[Block], total: int, close: Callable[[], None] | None = None) -> None:
+    ``assumed`` names the kind of input for which this format was assumed, as nobody said which it is.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pieces: Iterator[Block],
+        total: int,
+        close: Callable[[], None] | None = None,
+        assumed: str | None = None,
+    ) -> None:
         super().__init__(name, pieces, total, close)
+        self._assumed = assumed
         self.bare, self.blank = False, True
         self._sample: list[dict[str, Any]] = []
         if self._first is None:
@@ -270,6 +294,9 @@ class JsonLinesReader(_TextReader):
                 )
             if i == 0 and not line.lstrip().startswith(b"{"):
                 self.bare = True
+                if assumed is not None:
+                    with self._doubting():
+                        exact.json_value(line, place, 0, self._first.last and not self._first.data.endswith(b"\n"))
                 break
             if i == 0:
                 value = exact.json_value(line, place, 0, self._first.last and not self._first.data.endswith(b"\n"))
@@ -282,6 +309,18 @@ class JsonLinesReader(_TextReader):
                 self._sample.append(value)
         self.blank = not self.bare and not self._sample
         self.names = ["value"] if self.bare else list(dict.fromkeys(p for v in self._sample for p in _paths(v)))
+
+    @contextlib.contextmanager
+    def _doubting(self) -> Iterator[None]:
+        """Where the format was only assumed, an error in the very first line may mean that it is another."""
+        try:
+            yield
+        except DataError as error:
+            if self._assumed is None or not str(error).startswith(f"{self.name}: row 1 "):
+                raise
+            raise DataError(
+                f"{error}; JSON Lines is assumed on {self._assumed}: for CSV give --in-format csv"
+            ) from None
 
     def field_type(self, column: str) -> Any:
         """The Arrow type that the first rows of a column suggest."""
@@ -328,7 +367,8 @@ class JsonLinesReader(_TextReader):
             )
             return table.combine_chunks().to_batches()[0]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, IndexError):
-            found = exact.json_columns(block.data, wanted, place, block.last, bare)
+            with self._doubting() if bare is not None else contextlib.nullcontext():
+                found = exact.json_columns(block.data, wanted, place, block.last, bare)
         return pa.RecordBatch.from_arrays(
             [pa.array(found[n], arrow_type(t)) for n, t in wanted.items()], names=list(wanted)
         )

@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from pellucid.data.arrow import numpy_of
-from pellucid.data.files import format_of
+from pellucid.data.files import flows, format_of
+from pellucid.data.whole import Claim, sweep, temporary_name
 from pellucid.errors import DataError
 
 __all__ = ["Writer", "json_texts", "open_writer", "refuse_same_file"]
@@ -60,6 +61,7 @@ class Writer:
         self._prepared = False
         self._sink: Any = None
         self._target = os.path.realpath(path) if path != "-" else "-"
+        self._claim = Claim()
         self.live = path == "-" or _special(path)  # somebody may be reading: do not hold lines back
         try:
             self._raw = self._open(stdout)
@@ -79,10 +81,11 @@ class Writer:
         folder = os.path.dirname(self._target)
         try:
             if self.live:
-                return open(self._target, "wb")
-            self._temporary = os.path.join(folder, f".{os.path.basename(self._target)}.{os.getpid()}.part")
+                return open(self.path, "wb")  # not the target: what /dev/stdout leads to may have no name
+            sweep(self._target)
+            self._temporary = temporary_name(self._target)
             # open honours the umask, as a file made by hand would
-            return open(self._temporary, "xb")
+            return self._claim(open(self._temporary, "xb"))
         except FileExistsError:
             raise DataError(
                 f"{self._temporary}: is in the way: another run may be writing here; else remove it"
@@ -133,6 +136,7 @@ class Writer:
             if self._temporary is not None:
                 os.replace(self._temporary, self._target)
                 self._temporary = None
+                self._claim.release()
                 _sync_folder(os.path.dirname(self._target))
         except BaseException:
             self.discard()
@@ -162,6 +166,7 @@ class Writer:
             with contextlib.suppress(OSError):
                 os.unlink(self._temporary)
             self._temporary = None
+        self._claim.release()
 
     def _guarded(self, action: Callable[[], Any]) -> None:
         try:
@@ -189,8 +194,9 @@ def open_writer(path: str, schema: Any, form: str | None = None, *, stdout: Any 
     if path != "-" and os.path.isdir(path):
         raise DataError(f"{path}: is a folder: expected the name of a file to write")
     found, packed = format_of(path, form, option="--out-format")
-    if path == "-" and found == "parquet":
-        raise DataError("standard output: Parquet cannot be written to a pipe: give a file, or use arrow")
+    if found == "parquet" and (path == "-" or (flows(path) and os.path.realpath(path) != os.devnull)):
+        name = "standard output" if path == "-" else path
+        raise DataError(f"{name}: Parquet cannot be written to a pipe: give a file, or use arrow")
     return Writer(path, found, schema, packed=packed, stdout=stdout)
 
 
