@@ -40,14 +40,14 @@ def test_the_readme_says_what_comes_out(capsys: pytest.CaptureFixture[str]) -> N
     for block in blocks(ROOT / "README.md", "python"):
         exec(compile(block, "README.md", "exec"), space)
         for line in block.splitlines():
-            match = re.match(r"^(?!print)(\S.*?\))\s+# (?:push by push: )?(\[.*\])", line)
+            match = re.match(r"^(?!print)(\S.*?)\s\s+# (?:push by push: )?(\[.*\]|True|False)", line)
             if match:
                 assert eval(match[1], space) == eval(match[2])
                 checked += 1
     printed = capsys.readouterr().out
     assert "x ─▶ filter v % 2 == 1 ─▶ cumulate total + v ─▶ out" in printed
     assert "failed at push 2 on the event 0: ZeroDivisionError" in printed
-    assert checked == 3
+    assert checked == 7
 
 
 def test_the_readme_commands_run(tmp_path: Path) -> None:
