@@ -20,7 +20,7 @@ from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import FLOAT, INT, Type
+from pellucid.expr.types import FLOAT, INT, simplest
 
 __all__ = ["Answer", "Options", "decide", "decide_invariant"]
 
@@ -228,12 +228,6 @@ def _always_soon(system: System, formula: Formula, options: Options) -> Answer |
             note = f"from every state {goal} holds within {m} push(es) of the simplest event"
             return dataclasses.replace(answer, notes=(note,))
     return None
-
-
-def simplest(t: Type) -> Any:
-    """A value of a leaf's type that stands for any."""
-    members = getattr(t, "members", None)
-    return members[0] if members else {"bool": False, "int": 0, "float": 0.0, "str": ""}[str(t)]
 
 
 def _some(space: Space, state: int, goal: Formula, number: dict[Any, int]) -> bool:

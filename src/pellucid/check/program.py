@@ -15,7 +15,7 @@ from typing import Any
 from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr.node import Expr, walk
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, simplest
 
 __all__ = ["OPS", "Program", "compile_program", "decode", "encode"]
 
@@ -108,9 +108,7 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
 def _any(t: Type, system: System) -> Any:
     """A value that stands for all of them."""
     pool = system.domain.leaf(t)
-    if pool:
-        return pool[0]
-    return {"int": 0, "float": 0.0, "str": ""}[str(t)]
+    return pool[0] if pool else simplest(t)
 
 
 def compile_program(system: System, observed: Sequence[Expr]) -> Program:

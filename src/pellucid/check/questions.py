@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pellucid.check.compare import beside, differs, no_longer_implied
-from pellucid.check.decide import Answer, Options, decide, decide_invariant, expression, simplest
+from pellucid.check.decide import Answer, Options, decide, decide_invariant, expression
 from pellucid.check.domains import Domain, domain_of
 from pellucid.check.formula import Formula, evaluate_finite, resolve
 from pellucid.check.parse import parse
@@ -19,6 +19,7 @@ from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import evaluate
+from pellucid.expr.types import simplest
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import silent
 

@@ -65,7 +65,7 @@ def within_bounds(system: System, answer: Answer, options: Options) -> Answer:
 
 
 def _proof_by_outputs(a: Any, b: Any, domain: Domain, options: Options) -> Answer | None:
-    quick = dataclasses.replace(options, timeout=min(options.timeout or 20.0, 20.0))
+    quick = dataclasses.replace(options, timeout=options.timeout or 120.0)
     left, right = _never_stops(a, domain, quick), _never_stops(b, domain, quick)
     if left is None or right is None:
         return None

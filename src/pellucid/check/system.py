@@ -25,7 +25,7 @@ from pellucid.expr import node as n
 from pellucid.expr.function import Function
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import failure, substitute
-from pellucid.expr.types import BOOL, INT, Type
+from pellucid.expr.types import BOOL, INT, Type, simplest
 from pellucid.graph.model import Graph, Node
 
 __all__ = ["Slot", "System", "Variable", "build_system"]
@@ -314,7 +314,7 @@ class _Run:
         for s in ins[0]:
             count = self.cell(node.id, "seen", INT, 0, k)
             ring = [
-                tuple(self.cell(node.id, f"event{i}.{j}", t, _zero(t), self.domain.modulus if t == INT else None) for j, t in enumerate(kinds))
+                tuple(self.cell(node.id, f"event{i}.{j}", t, simplest(t), self.domain.modulus if t == INT else None) for j, t in enumerate(kinds))
                 for i in range(k - 1)
             ]
             full = n.eq(count, n.const(k - 1))
@@ -384,12 +384,12 @@ class _Queue:
             self.length = run.cell(step, f"{id}.length", INT, 0, self.bound + 1)
             self.items = [
                 tuple(
-                    run.cell(step, f"{id}.{i}.{j}", t, _zero(t), run.domain.modulus if t == INT else None)
+                    run.cell(step, f"{id}.{i}.{j}", t, simplest(t), run.domain.modulus if t == INT else None)
                     for j, t in enumerate(self.kinds)
                 )
                 for i in range(self.bound)
             ]
-        empty = tuple(n.const(_zero(t)) for t in self.kinds)
+        empty = tuple(n.const(simplest(t)) for t in self.kinds)
         for s in slots:  # room for all that comes, beyond the bound; what stays must fit again
             self.items.append(empty)
             for i in range(len(self.items)):
@@ -402,7 +402,7 @@ class _Queue:
         return n.not_(n.eq(self.length, n.const(0)))
 
     def take(self, when: Expr) -> None:
-        empty = tuple(n.const(_zero(t)) for t in self.kinds)
+        empty = tuple(n.const(simplest(t)) for t in self.kinds)
         shifted = [*self.items[1:], empty]
         self.items = [
             tuple(n.ite(when, a, b) for a, b in zip(new, old, strict=True))
@@ -421,10 +421,6 @@ class _Queue:
         for i in range(self.bound):
             for j in range(len(self.kinds)):
                 run.cells[self.step, f"{self.id}.{i}.{j}"] = self.items[i][j]
-
-
-def _zero(t: Type) -> Any:
-    return getattr(t, "members", [None])[0] or {"bool": False, "int": 0, "float": 0.0, "str": ""}[str(t)]
 
 
 @n.values_only()

@@ -24,7 +24,7 @@ from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import BOOL, INT, conform
+from pellucid.expr.types import BOOL, INT, conform, simplest
 
 __all__ = ["Transitions", "monitor"]
 
@@ -133,7 +133,7 @@ def _observed(system: Transitions, states: list[Any], inner: System) -> tuple[Sy
         for j, (_, kind) in enumerate(t.leaves()):
             zero = next((t.flatten(p[name])[j] for p in pushes if name in p), None)
             values = [t.flatten(p[name])[j] if name in p else zero for p in pushes]
-            leaves.append(_table(now, [n.const(v) for v in values]) if zero is not None else _nothing(kind))
+            leaves.append(_table(now, [n.const(v) for v in values]) if zero is not None else n.const(simplest(kind)))
     flat = [*inner.next, inner.overflow, inner.failed, *inner.lengths.values()]
     flat += [e for _, slots in inner.streams.values() for s in slots for e in (s.present, *s.leaves)]
     done = iter(substitute(flat, leaves))
@@ -157,11 +157,6 @@ def _table(index: Expr, values: list[Expr]) -> Expr:
     for i in range(len(values) - 2, -1, -1):
         out = n.ite(n.eq(index, n.const(i)), values[i], out)
     return out
-
-
-def _nothing(kind: Any) -> Expr:
-    members = getattr(kind, "members", None)
-    return n.const(members[0] if members else {"bool": False, "int": 0, "float": 0.0, "str": ""}[str(kind)])
 
 
 def _follow(

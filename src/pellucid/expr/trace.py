@@ -32,7 +32,7 @@ from pellucid.expr.node import Expr
 from pellucid.expr.purity import AsksIdentity, watched
 from pellucid.expr.shadow import shadowed, truth_of
 from pellucid.expr.symbolic import Sym, Untraceable, lift_scalar, promote
-from pellucid.expr.types import BOOL, FLOAT, EnumType, RecordType, TupleType, Type, join, type_of_value
+from pellucid.expr.types import BOOL, FLOAT, EnumType, RecordType, TupleType, Type, join, simplest, type_of_value
 
 __all__ = ["MAX_CHECKS", "MAX_DECISIONS", "MAX_OUTPUTS", "MAX_PATHS", "Traced", "current_path", "note_refusal", "trace"]
 
@@ -354,12 +354,6 @@ def _join_all(values: list[Any]) -> Type:
     return result
 
 
-def _zero(t: Type) -> Expr:
-    if isinstance(t, EnumType):
-        return n.const(t.members[0])
-    return n.const({"bool": False, "int": 0, "float": 0.0, "str": ""}[str(t)])
-
-
 def _fold(tree: _Leaf | _Fork, types: list[Type], pick: Callable[[Any], list[Expr]]) -> list[Expr]:
     """The tree as one expression per leaf of the result; checks go before the first of them."""
     if isinstance(tree, _Leaf):
@@ -423,7 +417,7 @@ def _task(explorer: _Explorer, tree: _Leaf | _Fork, values: list[Any]) -> Traced
                 assert event is not None
                 out += _leaves(value[1][i], event)
             else:
-                out += [_zero(t) for t in event_types]
+                out += [n.const(simplest(t)) for t in event_types]
         return out
 
     flat = _fold(tree, state_types + [int_type] + event_types * room, pick)

@@ -43,6 +43,7 @@ __all__ = [
     "conform",
     "fits_int",
     "join",
+    "simplest",
     "type_of",
     "type_of_value",
 ]
@@ -354,6 +355,17 @@ def join(a: Type, b: Type) -> Type | None:
         items = [join(x, y) for x, y in zip(a.items, b.items, strict=True)]
         return TupleType(tuple(items)) if all(items) else None  # type: ignore[arg-type]
     return None
+
+
+def simplest(t: Type) -> Any:
+    """A value of a leaf's type that stands for any.
+
+    >>> simplest(INT), simplest(STR)
+    (0, '')
+    """
+    if isinstance(t, EnumType):
+        return t.members[0]
+    return {"bool": False, "int": 0, "float": 0.0, "str": ""}[str(t)]
 
 
 def conform(t: Type, value: Any) -> Any:
