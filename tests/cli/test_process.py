@@ -21,7 +21,12 @@ def environment(**more: str) -> dict[str, str]:
     return dict(os.environ, PYTHONPATH=SOURCE, **more)
 
 
+def _hang_up_as_usual() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
+
+
 def start(*args: str, **more: Any) -> subprocess.Popen[bytes]:
+    more.setdefault("preexec_fn", _hang_up_as_usual)
     return subprocess.Popen([*COMMAND, *args], env=environment(), stderr=subprocess.PIPE, **more)
 
 
