@@ -228,7 +228,7 @@ def add_steps(c: Choice, streams: list[Stream[Any]], count: int, depth: int, key
         kinds = ["map", "filter", "decimate", "trim", "cumulate", "apply", "merge", "filter_by"]
         kinds += ["window"] if depth > 0 else []
         kinds += ["task"] if t in TASKS else []
-        kinds += ["key_by"] if keys and t in KEYS else []
+        kinds += ["key_by", "join"] if keys and t in KEYS else []
         streams.append(one_step(c, c.of(kinds), x, streams, depth))
     return streams
 
@@ -249,6 +249,10 @@ def one_step(c: Choice, kind: str, x: Stream[Any], streams: list[Stream[Any]], d
         return x.task(*c.of(TASKS[t]))
     if kind == "key_by":
         return x.key_by(c.of(KEYS[t]))
+    if kind == "join":  # two streams meet under the same kind of key, often under different keys in one push
+        other = c.of([s for s in streams if s.type == t])
+        key = c.of(KEYS[t])
+        return apply(c.of([lambda a, b: a, lambda a, b: b, lambda a, b: a == b]), x.key_by(key), other.key_by(key))
     if kind == "window":
         k, inner = c.of([3, 2, 5, 1, 4]), c.of([2, 1, 3])
         return x.window(k, lambda w: add_steps(c, [w], inner, depth - 1, c.of([False] * 9 + [True]))[-1])

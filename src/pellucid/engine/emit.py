@@ -179,7 +179,7 @@ class _Emitter:
                 if external is not None:
                     keys = [f"key{s}_{j}" for j in range(external.width)]
                     params += keys
-                    flow.key = f"k{s}"
+                    flow.key = f"row{s}"  # no fresh name begins like this
                     self.find(root, flow.key, [f"{k}[i]" for k in keys])
             self.layout.regions[root].new_keys += external is not None
             flows[at] = flow
