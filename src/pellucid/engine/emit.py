@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.engine.layout import Layout, Region, Word, capacity, dense, encode, is_float, leaf_types
+from pellucid.engine.emit_keys import finders
+from pellucid.engine.emit_state import Cell, Storage, array_of
+from pellucid.engine.layout import Layout, capacity, dense, encode, is_float, leaf_types
 from pellucid.expr.codegen import TooDeep, Writer
 from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, INT, Type
@@ -53,96 +55,10 @@ class _Flow:
 
 def emit(graph: Graph, *, numba: bool, external: Type | None = None, positions: bool = False) -> Kernel:
     """Write the kernel of a graph.  ``external`` is the type of a key column that comes with the data."""
-    return _Emitter(graph, numba, external, positions).run()
+    return Emitter(graph, numba, external, positions).run()
 
 
-class Storage:
-    """Where a step's words live: in rows of a region, or in locals of a window's inner run."""
-
-    def __init__(self, e: _Emitter, node: Node, region: int | None) -> None:
-        self.e, self.node, self.region = e, node, region
-
-    def word(self, label: str, t: Type, start: Any) -> _Cell:
-        """One word of state."""
-        e = self.e
-        if self.region is None:
-            name = e.w.fresh("s")
-            e.resets.append((name, e.literal(t, start) if isinstance(start, (bool, int, float)) else e.object(start)))
-            return _Cell(e, t, name, None)
-        region = e.layout.regions[self.region]
-        at = region.add(Word(self.node.id, label, t, start))
-        if not region.keys:
-            name = f"s{self.region}_{at}"
-            e.locals_.append((name, self.region, at, t))
-            return _Cell(e, t, name, None)
-        return _Cell(e, t, f"{_array(self.region, t)}", at, region)
-
-    def ring(self, label: str, t: Type, size: int) -> _Ring:
-        """A row of words that is addressed by position."""
-        e = self.e
-        if self.region is None:
-            name = e.w.fresh("Z")
-            e.scratch.append((name, t, size))
-            return _Ring(name, t, 0, None)
-        region = e.layout.regions[self.region]
-        at = region.add(Word(self.node.id, label, t, 0, size))
-        return _Ring(_array(self.region, t), t, at, region if region.keys else None)
-
-
-def _array(region: int, t: Type) -> str:
-    return f"S{'F' if is_float(t) else 'I'}{region}"
-
-
-@dataclass
-class _Cell:
-    e: _Emitter
-    t: Type
-    name: str
-    at: int | None
-    region: Region | None = None
-
-    def place(self, key: str | None) -> str:
-        if self.at is None:
-            return self.name
-        assert self.region is not None
-        return f"{self.name}[{key} * {{W{self.region_number()}}} + {self.at}]"
-
-    def region_number(self) -> int:
-        assert self.region is not None
-        return self.e.layout.regions.index(self.region)
-
-    def load(self, key: str | None) -> str:
-        """The word's value, as an expression."""
-        place = self.place(key)
-        return f"({place} != 0)" if self.t == BOOL and self.at is not None else place
-
-    def store(self, key: str | None, value: str) -> None:
-        """Set the word."""
-        if self.t == BOOL and self.at is not None:
-            value = f"int({value})"
-        self.e.w.line(f"{self.place(key)} = {value}")
-
-
-@dataclass
-class _Ring:
-    array: str
-    t: Type
-    at: int
-    region: Region | None
-
-    def place(self, e: _Emitter, key: str | None, index: str) -> str:
-        base = f"{key} * {{W{e.layout.regions.index(self.region)}}} + " if self.region is not None else ""
-        return f"{self.array}[{base}{self.at} + {index}]"
-
-    def load(self, e: _Emitter, key: str | None, index: str) -> str:
-        place = self.place(e, key, index)
-        return f"({place} != 0)" if self.t == BOOL else place
-
-    def store(self, e: _Emitter, key: str | None, index: str, value: str) -> None:
-        e.w.line(f"{self.place(e, key, index)} = {f'int({value})' if self.t == BOOL else value}")
-
-
-class _Emitter:
+class Emitter:
     def __init__(self, graph: Graph, numba: bool, external: Type | None, positions: bool) -> None:
         self.graph, self.numba, self.positions = graph, numba, positions
         self.layout = Layout(graph, external)
@@ -209,7 +125,7 @@ class _Emitter:
                     head.append(f"room{r} = K{r}.size // {len(region.keys)} - M[{m + r}]")
                     checks.append(f"if _rare(room{r} < {region.new_keys}): code = {GROW_REGION}; site = {r}; break")
         for name, r, at, t in self.locals_:
-            array = _array(r, t)
+            array = array_of(r, t)
             head.append(f"{name} = ({array}[{at}] != 0)" if t == BOOL else f"{name} = {array}[{at}]")
             tail.append(f"{array}[{at}] = int({name})" if t == BOOL else f"{array}[{at}] = {name}")
         m += len(layout.regions)
@@ -233,7 +149,7 @@ class _Emitter:
             else:
                 head.append(f"{name} = [0] * {size}")
         params += ["opaque"] if self.opaque else []
-        lines = [self.finders(), f"def kernel({', '.join(params)}):", "    code = 0; site = 0"]
+        lines = [finders(self.layout, self.numba), f"def kernel({', '.join(params)}):", "    code = 0; site = 0"]
         lines += ["    " + text for text in head]
         lines += ["    while i < n:"]
         lines += ["        " + text for text in checks]
@@ -245,43 +161,6 @@ class _Emitter:
         for r, region in enumerate(layout.regions):
             text = text.replace(f"{{W{r}}}", str(region.width))
         return text
-
-    def finders(self) -> str:
-        """For each keyed region: the function that finds a key's row, or makes one."""
-        out = []
-        for r, region in enumerate(self.layout.regions):
-            if not region.keys:
-                continue
-            size = len(region.keys)
-            args = ", ".join(f"a{j}" for j in range(size))
-            if self.numba:
-                # Two functions: the search is small enough to be put in place, the rest is called rarely.
-                same = " and ".join(f"K[s * {size} + {j}] == a{j}" for j in range(size))
-                mix = "".join(
-                    f"    h = (h ^ np.uint64(a{j})) * np.uint64(0x9E3779B97F4A7C15)\n    h ^= h >> np.uint64(29)\n"
-                    for j in range(size)
-                )
-                out.append(
-                    f"@njit\ndef find{r}(H, K, {args}):\n    h = np.uint64(0)\n{mix}"
-                    "    mask = np.uint64(H.size - 1)\n    h &= mask\n"
-                    "    while True:\n        s = H[h] - 1\n        if s < 0: return s\n"
-                    f"        if {same}: return s\n        h = (h + np.uint64(1)) & mask\n"
-                )
-                out.append(
-                    f"@njit\ndef make{r}(H, K, S, T, M, {args}):\n    h = np.uint64(0)\n{mix}"
-                    "    mask = np.uint64(H.size - 1)\n    h &= mask\n"
-                    "    while H[h] != 0: h = (h + np.uint64(1)) & mask\n"
-                    f"    s = M[{4 + r}]\n    M[{4 + r}] = s + 1\n    H[h] = s + 1\n"
-                    + "".join(f"    K[s * {size} + {j}] = a{j}\n" for j in range(size))
-                    + f"    for j in range({{W{r}}}): S[s * {{W{r}}} + j] = T[j]\n    return s\n"
-                )
-            else:
-                out.append(
-                    f"def find{r}(H, K, S, T, M, {args}):\n    s = H.get(({args},))\n    if s is None:\n"
-                    f"        s = M[{4 + r}]; M[{4 + r}] = s + 1; H[({args},)] = s; K.extend(({args},)); S.extend(_fresh(T))\n"
-                    "    return s\n"
-                )
-        return "\n".join(out)
 
     def keyed(self, node: Node) -> bool:
         return node.key is not None or self.layout.external is not None
@@ -519,7 +398,7 @@ class _Emitter:
             self.push(out, advance(values, key), key)
         return out
 
-    def state_cells(self, node: Node, store: Storage) -> list[_Cell]:
+    def state_cells(self, node: Node, store: Storage) -> list[Cell]:
         assert node.state is not None
         leaves = node.state.flatten(node.start)
         return [

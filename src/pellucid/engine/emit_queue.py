@@ -8,7 +8,8 @@ from pellucid.engine.layout import Queue
 from pellucid.expr.types import BOOL, INT, Type
 
 if TYPE_CHECKING:
-    from pellucid.engine.emit import Storage, _Emitter
+    from pellucid.engine.emit import Emitter
+    from pellucid.engine.emit_state import Storage
 
 __all__ = ["QueueWriter"]
 
@@ -20,7 +21,7 @@ class QueueWriter:
     array that starts empty with every run; elsewhere the pool belongs to the state and may grow.
     """
 
-    def __init__(self, e: _Emitter, store: Storage, id: str, leaves: tuple[Type, ...], burst: int | None) -> None:
+    def __init__(self, e: Emitter, store: Storage, id: str, leaves: tuple[Type, ...], burst: int | None) -> None:
         self.e, self.leaves = e, leaves
         self.head = store.word(f"{id}.head", INT, -1)
         self.tail = store.word(f"{id}.tail", INT, -1)

@@ -26,7 +26,8 @@ from pellucid.expr.types import BOOL, INT, INT_MAX, INT_MIN
 from pellucid.graph.model import Graph, Node
 
 if TYPE_CHECKING:
-    from pellucid.engine.emit import Storage, _Emitter, _Flow
+    from pellucid.engine.emit import Emitter, _Flow
+    from pellucid.engine.emit_state import Storage
 
 __all__ = ["associative", "needs_interpreter", "write_window"]
 
@@ -36,7 +37,7 @@ def needs_interpreter(sub: Graph) -> bool:
     return any(node.kind == "key_by" or (node.sub is not None and needs_interpreter(node.sub)) for node in sub.nodes)
 
 
-def write_window(e: _Emitter, node: Node, flow: _Flow, cap: int | None, store: Storage) -> _Flow:
+def write_window(e: Emitter, node: Node, flow: _Flow, cap: int | None, store: Storage) -> _Flow:
     """Write one window step; returns its output stream."""
     assert node.sub is not None and node.k is not None
     w, k = e.w, node.k
@@ -80,7 +81,7 @@ def write_window(e: _Emitter, node: Node, flow: _Flow, cap: int | None, store: S
 
 
 def _recompute(
-    e: _Emitter, node: Node, load: Sequence[Callable[[str], str]], pos: str, out: _Flow, key: str | None
+    e: Emitter, node: Node, load: Sequence[Callable[[str], str]], pos: str, out: _Flow, key: str | None
 ) -> None:
     """The definition: push the window's events through a fresh sub-pipeline; the last output counts."""
     assert node.sub is not None and node.k is not None
@@ -242,7 +243,7 @@ class _Sums:
     seen k of them, and then `seen` need not be looked at either.
     """
 
-    def __init__(self, e: _Emitter, node: Node, shape: Associative, store: Storage) -> None:
+    def __init__(self, e: Emitter, node: Node, shape: Associative, store: Storage) -> None:
         assert node.k is not None
         self.e, self.node, self.shape, self.k = e, node, shape, node.k
         self.kinds = [BOOL if p.op in ("and", "or") else INT for p in shape.parts]
@@ -320,7 +321,7 @@ class _Sliding(_Sums):
     They hold the last ``clean`` events; a bad one empties them, so what goes is always good.
     """
 
-    def __init__(self, e: _Emitter, node: Node, shape: Associative, store: Storage) -> None:
+    def __init__(self, e: Emitter, node: Node, shape: Associative, store: Storage) -> None:
         super().__init__(e, node, shape, store)
         self.running = [store.word(f"sum{j}", INT, 0) for j in range(len(shape.parts))]
 
@@ -352,7 +353,7 @@ class _Sliding(_Sums):
 class _Blocks(_Sums):
     """Blocks of k events with the aggregates of their suffixes, and a running prefix."""
 
-    def __init__(self, e: _Emitter, node: Node, shape: Associative, store: Storage) -> None:
+    def __init__(self, e: Emitter, node: Node, shape: Associative, store: Storage) -> None:
         super().__init__(e, node, shape, store)
         self.blocks = [store.ring(f"block{j}", t, self.k) for j, t in enumerate(self.kinds)]
         self.backs = [
