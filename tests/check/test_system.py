@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pellucid import IntOverflow, Mod, Pipeline, UsageError, pipeline
+from pellucid import IntOverflow, Mod, Pipeline, UsageError, check, pipeline
 from pellucid.check.domains import Domain, domain_of
 from pellucid.check.system import System, build_system
 from pellucid.expr.evaluate import evaluate
@@ -72,3 +72,10 @@ def test_bad_domains_and_queues() -> None:
         Mod(1)
     with pytest.raises(UsageError, match=r"ints= takes Mod\(N\), range\(lo, hi\) or a set of whole numbers, found 'many'"):
         domain_of("many")
+
+
+def test_a_constant_on_a_branch_is_reduced() -> None:
+    p = pipeline(lambda x: x.map(lambda v: -1 if v > 0 else v), x=int)
+    assert check.holds(p, "AG (out -> out.value >= 0)", ints=Mod(3), warn=False).proved
+    pairs = pipeline(lambda x: x.task(lambda s, v: (v, [s, v]), initial=0), x=int)
+    assert check.live(pairs, ints=Mod(2)).proved  # the number of a task's events is no integer modulo 2
