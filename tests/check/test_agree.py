@@ -128,5 +128,28 @@ def test_explicit_is_the_reference_by_hypothesis(data: st.DataObject) -> None:
         assert (answer.status == "proved") == decide_by_reference(system, formula), (p.graph, text)
 
 
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(st.data())
+def test_explicit_is_symbolic_is_brute_force_by_hypothesis(data: st.DataObject) -> None:
+    c = Drawn(data.draw)
+    p = make_pipeline(c, max_steps=3, windows=1, keys=False, sources=1)
+    assume(p.graph.nodes[p.graph.sources[0]].type in (INT, BOOL) and len(p.graph.outputs) == 1)
+    assume(p.graph.nodes[p.graph.outputs[0][1]].type == INT)
+    assume(all(t in (INT, BOOL) for node in p.graph.nodes for _, t in node.type.leaves()))
+    most = c.of([0, 1, 2])
+    wanted = brute_force(p, 3, lambda out: any(v > most for v in out[-1:]))
+    for engine in ("explicit", "smt"):
+        how = {"engine": engine, "max_states": 2000, "max_depth": 4, "timeout": 10}
+        try:
+            verdict = check.holds(p, f"G (out -> out.value <= {most})", ints=range(3), queue=8, **how)
+        except UsageError:
+            assume(False)
+        if wanted is not None:
+            assert verdict.unknown or (verdict.refuted and len(verdict.counterexample.steps) == wanted)
+            assert engine != "explicit" or verdict.refuted
+        elif verdict.refuted:
+            assert len(verdict.counterexample.steps) > 3
+
+
 def test_an_invariant_is_recognised() -> None:
     assert isinstance(is_invariant(parse("AG (out -> in)")), Formula)
