@@ -24,7 +24,7 @@ from pellucid.engine.emit import Kernel
 from pellucid.engine.layout import is_float, leaf_types
 from pellucid.expr.types import BOOL, INT_MIN, Type, fits_int
 
-__all__ = ["cache_folder", "compile_numba", "compile_plain", "is_cached"]
+__all__ = ["cache_folder", "compile_numba", "compile_plain"]
 
 _FORMAT = 1  # raise it when the meaning of the primitives changes
 
@@ -150,12 +150,6 @@ def _digest(text: str) -> str:
 
 
 _loaded: dict[str, Callable[..., None]] = {}
-
-
-def is_cached(kernel: Kernel) -> bool:
-    """Whether machine code for this kernel is there already."""
-    name = _digest(_text(kernel))
-    return name in _loaded or any((cache_folder() / "__pycache__").glob(f"k_{name}.kernel*.nbc"))
 
 
 def compile_numba(kernel: Kernel) -> Callable[..., None]:

@@ -153,7 +153,6 @@ class Associative:
     """A sub-pipeline that needs one operation per event: stateless steps, then a cumulate."""
 
     chain: tuple[Node, ...]
-    cumulate: Node
     parts: tuple[_Part, ...]
 
     @property
@@ -198,7 +197,7 @@ def associative(sub: Graph) -> Associative | None:
         if part is None or not isinstance(starts[i], int):
             return None
         parts.append(_Part(part[0], part[1], int(starts[i])))
-    return Associative(tuple(chain), last, tuple(parts))
+    return Associative(tuple(chain), tuple(parts))
 
 
 _IDENTITY = {"add": 0, "min": INT_MAX, "max": INT_MIN, "and": True, "or": False}

@@ -16,7 +16,6 @@ out = sum
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -197,8 +196,3 @@ def _cycle(nodes: tuple[Node, ...], start: int) -> str:
                 path.append(nxt)
                 stack.append(iter(nodes[nxt].inputs))
     return f"step {nodes[start].id!r} reads a step that comes after it; list steps in the order of the flow"
-
-
-def rename(graph: Graph, name: str) -> Graph:
-    """The same graph under another name."""
-    return dataclasses.replace(graph, name=name)
