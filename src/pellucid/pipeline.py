@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from pellucid.errors import PipelineError, TypeMismatch
@@ -14,6 +14,8 @@ from pellucid.graph.model import Graph
 from pellucid.graph.stream import Stream, scope, silent
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from pellucid.engine.kernel import Engine
 
 __all__ = ["Pipeline", "pipeline", "silent"]
@@ -97,6 +99,75 @@ class Pipeline:
         from pellucid.engine.kernel import Engine
 
         return Engine(self.graph, key=type_of(key) if key is not None else None, mode=mode)
+
+    def spark(
+        self,
+        *frames: Any,
+        value: str | Mapping[str, str] | None = None,
+        key: str | Sequence[str] | None = None,
+        order: str | Sequence[str] | None = None,
+        step: str | None = None,
+        nth: str | None = None,
+        late: str = "fail",
+        wait: int | timedelta | None = None,
+        sequence: int | None = None,
+        gaps: str = "fail",
+        state: str | None = None,
+        store: str = "own",
+        buckets: int | None = None,
+        drop: Sequence[str] = (),
+        partitions: int | None = None,
+        native: str = "auto",
+        **sources: Any,
+    ) -> Any:
+        """The pipeline on Spark: a DataFrame in, a DataFrame out, lazily; batch or streaming as the input is.
+
+        Several sources take several DataFrames, by position or by name, or one with a column for each.
+
+        * ``value``: the column of a scalar source (a record reads one column for each field).
+        * ``key``: the columns that keep events apart: the pipeline runs once for each key.
+        * ``order``: the columns that put the events of a key in order; needed if the pipeline remembers anything.
+        * ``step``: give all outputs as one DataFrame with this column, which tells the output of a row.
+        * ``nth``: the column that numbers the events of one push (``nth`` where a push can put out several).
+        * ``late``: what is done about an event that comes after a later one: ``fail``, ``drop``, or ``keep`` it as an output
+          called ``late``.  ``wait``: hold events back until the order has gone on by so much (a number or a timedelta).
+        * ``sequence``: the order counts up by one from this number; ``gaps`` (``fail`` or ``wait``) if a number is missing.
+        * ``state``: the folder in which a streaming query keeps its snapshots; ``store="spark"``: let Spark keep them;
+          ``buckets``: into how many parts the keys go; ``drop``: steps whose state is given up after a change.
+        * ``partitions``: into how many parts a batch goes.  ``native``: ``auto``, ``off``, or ``windows``.
+
+        .. code-block:: python
+
+            totals = sum_of_odds.spark(df, value="x", key="user", order="seq")
+        """
+        from pellucid.spark.api import Options, run
+
+        options = Options(
+            value, key, order, step, nth, late, wait, sequence, gaps, partitions, native, state, store, buckets, drop
+        )
+        return run(self.graph, frames, sources, options)
+
+    def spark_plan(
+        self,
+        *,
+        key: Any = None,
+        order: Any = None,
+        streaming: bool = False,
+        native: str = "auto",
+    ) -> str:
+        """In words: what becomes of the pipeline on Spark, step by step, and why.
+
+        >>> from pellucid import pipeline
+        >>> print(pipeline(lambda x: x.map(lambda v: v + 1, id="inc"), x=int).spark_plan())
+        pipeline on Spark
+        native: Spark's own expressions, no Python worker, no shuffle
+          because it remembers nothing, and every function has an exact equal in Spark
+          inc  map: a Column expression
+        """
+        from pellucid.spark.plan import explain
+
+        given = None if key is None else bool(key)
+        return explain(self.graph, key=given, order=None if order is None else bool(order), streaming=streaming, native=native)
 
     def show(self, style: str = "text") -> str:
         """The graph as ``text``, ``mermaid`` or ``svg``.

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "arrow_type",
+    "check_kind",
     "column_at",
     "column_names",
     "key_type",
     "leaf_column",
     "numpy_of",
+    "one_mask",
     "output_batch",
     "output_names",
     "output_schema",
@@ -95,7 +97,7 @@ def source_columns(
         column, mask = leaf_column(leaf, column_at(batch, path), column=path, place=place, silent=silent)
         columns.append(column)
         masks.append(mask)
-    mask = _one_mask(binding, masks, place, batch.num_rows) if silent else None
+    mask = one_mask(binding, masks, place, batch.num_rows) if silent else None
     keys: list[Column] | None = None
     if binding.key is not None:
         array = column_at(batch, binding.key)
@@ -103,7 +105,7 @@ def source_columns(
     return columns, mask, keys
 
 
-def _one_mask(binding: Binding, masks: list[Mask], place: Place, count: int) -> Mask:
+def one_mask(binding: Binding, masks: list[Mask], place: Place, count: int) -> Mask:
     """A record is silent where all its leaves are null; where only some are, it is broken."""
     if all(m is None for m in masks):
         return None
@@ -147,7 +149,7 @@ def leaf_column(t: Type, array: Any, *, column: str, place: Place, silent: bool 
         array = array.cast(array.type.value_type)
     if isinstance(t, EnumType):
         return _enum_codes(t, array, mask, column, place), mask
-    _check_kind(t, array.type, column, place)
+    check_kind(t, array.type, column, place)
     if t == STR:
         return _strings(array, mask), mask
     if mask is not None:
@@ -159,7 +161,7 @@ def leaf_column(t: Type, array: Any, *, column: str, place: Place, silent: bool 
     return numpy_of(array), mask
 
 
-def _check_kind(t: Type, found: Any, column: str, place: Place) -> None:
+def check_kind(t: Type, found: Any, column: str, place: Place) -> None:
     """Refuse a column whose kind cannot hold events of this type, with a hint."""
     kind, bare = pa.types, found
     if t == INT:

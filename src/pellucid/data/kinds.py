@@ -23,7 +23,7 @@ def read(kind: str, source: str, t: Type, data: Any, place: Place) -> Given:
     """One source's events from an array, a Series, a DataFrame or an Arrow object."""
     if kind == "ndarray":
         return _from_numpy(source, t, data, place)
-    if kind == "Series" and data.dtype == object:
+    if kind == "Series" and data.dtype == object and not _are_names(t, data):
         return _from_events(place.name.split(":")[0], source, t, data.tolist())
     import pyarrow as pa
 
@@ -36,6 +36,11 @@ def read(kind: str, source: str, t: Type, data: Any, place: Place) -> Given:
     binding = bind(source, t, column_names(table.schema), place=place.name, advice=advice)
     columns, mask, _ = source_columns(binding, table, place)
     return Given(table.num_rows, columns, mask)
+
+
+def _are_names(t: Type, data: Any) -> bool:
+    """Whether a column of objects holds the names of an enum's members: before pandas 3 every text column is one."""
+    return isinstance(t, EnumType) and {type(value) for value in data} <= {str}
 
 
 def read_wide(graph: str, sources: Mapping[str, Type], data: Any) -> list[Given]:

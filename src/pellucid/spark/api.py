@@ -1,0 +1,220 @@
+"""``p.spark(…)``: a DataFrame in, a DataFrame out, by the best plan for the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from pellucid.engine.layout import capacities
+from pellucid.errors import UsageError
+from pellucid.expr.types import INT, Type
+from pellucid.graph.model import Graph
+from pellucid.spark.frames import Frame, one_frame
+from pellucid.spark.job import LATE, Job, Late
+from pellucid.spark.order import check_sequence
+from pellucid.spark.plan import Plan, choose
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Options", "run"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The keyword arguments of ``p.spark``; see there."""
+
+    value: str | Mapping[str, str] | None = None
+    key: str | Sequence[str] | None = None
+    order: str | Sequence[str] | None = None
+    step: str | None = None
+    nth: str | None = None
+    late: str = "fail"
+    wait: int | timedelta | None = None
+    sequence: int | None = None
+    gaps: str = "fail"
+    partitions: int | None = None
+    native: str = "auto"
+    state: str | None = None
+    store: str = "own"
+    buckets: int | None = None
+    drop: Sequence[str] = ()
+
+
+def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: Options) -> Any:
+    """A DataFrame, or a dict of them by output."""
+    key, order = _names("key", options.key), _names("order", options.order)
+    given = _given(graph, frames, named)
+    frame = one_frame(graph, given, value=options.value, key=key, order=order)
+    streaming = frame.df.isStreaming
+    _check(graph, options, streaming)
+    plan = choose(
+        graph,
+        key=bool(key),
+        order=bool(order),
+        streaming=streaming,
+        native=options.native,
+        ansi=_ansi(frame.df),
+        tagged=frame.fields.tagged,
+        several=options.step is not None,
+    )
+    if plan.problem is not None:
+        raise UsageError(plan.problem)
+    outputs = tuple((name, graph.nodes[at].type) for name, at in graph.outputs)
+    if len(outputs) > 1 and options.step is None:
+        if streaming:
+            raise UsageError(
+                f"{graph.name} has several outputs ({', '.join(n for n, _ in outputs)}): a streaming query has one result, so "
+                "say step='output' to get one DataFrame with a column that tells which output a row is of"
+            )
+        return {name: _one(graph, frame, options, plan, ((name, t),)) for name, t in outputs}
+    return _one(graph, frame, options, plan, outputs)
+
+
+def _one(graph: Graph, frame: Frame, options: Options, plan: Plan, outputs: tuple[tuple[str, Type], ...]) -> DataFrame:
+    """One DataFrame with these outputs."""
+    job = _job(graph, frame, options, outputs)
+    if plan.way == "native":
+        from pellucid.spark.native_frames import native_frame
+
+        return native_frame(job, frame, ansi=_ansi(frame.df))
+    if plan.way == "windows":
+        from pellucid.spark.windows import windows_frame
+
+        return windows_frame(job, frame)
+    if plan.way == "rows":
+        from pellucid.spark.batch import per_row
+
+        return per_row(replace(job, ordered=False, external=False), frame)
+    if plan.way == "inner":
+        from pellucid.spark.native_frames import with_inner_key
+
+        frame, job = with_inner_key(graph, frame, job, ansi=_ansi(frame.df))
+    if frame.df.isStreaming:
+        return _streaming(graph, frame, options, job)
+    if plan.way == "scan":
+        from pellucid.spark.scan import scanned
+
+        return scanned(job, frame, options.partitions)
+    from pellucid.spark.batch import keyed
+
+    return keyed(job, frame, options.partitions)
+
+
+def _streaming(graph: Graph, frame: Frame, options: Options, job: Job) -> DataFrame:
+    if options.store == "spark":
+        from pellucid.spark.managed import managed
+
+        return managed(job, frame, options.buckets, tuple(options.drop))
+    from pellucid.spark.store import Store
+    from pellucid.spark.stream import prepared, streamed
+
+    if options.state is None:
+        raise UsageError(
+            f"{graph.name} remembers something, so a streaming query of it keeps snapshots: say where with state='FOLDER' "
+            "(a folder of its own, best beside the query's checkpoint), or let Spark keep it with store='spark'"
+        )
+    plan = prepared(job, Store(options.state), frame, options.buckets, tuple(options.drop))
+    return streamed(job, frame, plan)
+
+
+def _job(graph: Graph, frame: Frame, options: Options, outputs: tuple[tuple[str, Type], ...]) -> Job:
+    from pellucid.spark.reading import event_columns
+
+    fields = frame.fields
+    check_sequence(fields.order, options.sequence, options.gaps)
+    late = Late(options.late, _wait(options.wait, frame), options.sequence, options.gaps)
+    if late.policy == "keep" and options.step is None:
+        raise UsageError(
+            "late='keep' gives late rows as an output of their own: say step='output' to get a column that tells them apart"
+        )
+    most = {name: c for (name, at) in graph.outputs for c in [capacities(graph)[at]]}
+    nth = options.nth
+    if nth is None and any(most[name] != 1 for name, _ in outputs):
+        nth = "nth"
+    if options.step is None:
+        taken = {f.name for name, t in outputs for f in event_columns(t, name)}
+    else:
+        taken = {name for name, _ in outputs} | ({LATE} if late.policy == "keep" else set())
+    for what, column in (("step", options.step), ("nth", nth)):
+        if column is not None and (column in taken or column in {n for n, _ in frame.kept}):
+            raise UsageError(f"{what}={column!r}: there is a column of this name already; choose another with {what}=")
+    columns = [*fields.keys, *fields.orders]
+    kept: dict[str, str] = {}
+    for (name, _), column in zip(frame.kept, columns, strict=True):
+        if name not in taken:  # an event that carries the key or the order itself needs no second column of it
+            kept.setdefault(name, column)
+    return Job(graph, fields, outputs, tuple(kept.items()), late=late, nth=nth, tag=options.step)
+
+
+def _names(what: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else tuple(given or ())
+    if not all(isinstance(n, str) for n in names):
+        raise UsageError(f"{what}= is the name of a column, or a list of names, found {given!r}")
+    if len(set(names)) < len(names):
+        raise UsageError(f"{what}= names a column twice: {', '.join(names)}")
+    return names
+
+
+def _given(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any]) -> dict[str | None, Any]:
+    """DataFrames by source; None for one that holds all."""
+    sources = [graph.nodes[i].id for i in graph.sources]
+    if len(frames) == 1 and isinstance(frames[0], Mapping):
+        named, frames = {**frames[0], **named}, ()
+    if len(frames) > len(sources):
+        raise UsageError(f"{graph.name} has {len(sources)} source(s) ({', '.join(sources)}), but {len(frames)} DataFrames were given")
+    if len(frames) == 1 and not named:
+        return {None: frames[0]}
+    given: dict[str | None, Any] = dict(zip(sources, frames, strict=False))
+    for name, df in named.items():
+        if name in given:
+            raise UsageError(f"{graph.name}: the source {name!r} was given twice")
+        given[name] = df
+    if not given:
+        raise UsageError(f"{graph.name}.spark wants a DataFrame for {', '.join(sources)}")
+    return given
+
+
+def _check(graph: Graph, options: Options, streaming: bool) -> None:
+    for what, value, allowed in (
+        ("native", options.native, ("auto", "off", "windows")),
+        ("store", options.store, ("own", "spark")),
+    ):
+        if value not in allowed:
+            raise UsageError(f"{what}= must be one of {', '.join(map(repr, allowed))}, found {value!r}")
+    for what, number in (("partitions", options.partitions), ("buckets", options.buckets)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            raise UsageError(f"{what}= must be a whole number above 0, found {number!r}")
+    if not streaming:
+        for what in ("state", "buckets", "wait"):
+            if getattr(options, what):
+                raise UsageError(f"{what}= is for streaming DataFrames, and this one is not")
+        if options.gaps == "wait":
+            raise UsageError("gaps='wait' is for streaming DataFrames: in a batch, what is missing does not come any more")
+
+
+def _wait(wait: int | timedelta | None, frame: Frame) -> int:
+    """How far the order must have gone on, in the unit of the order column."""
+    if wait is None:
+        return 0
+    if not frame.fields.order:
+        raise UsageError("wait= needs order=")
+    name, t = frame.fields.order[0]
+    kind = type(dict(frame.kept)[name]).__name__
+    if kind in ("TimestampType", "TimestampNTZType", "DateType"):
+        if not isinstance(wait, timedelta):
+            raise UsageError(f"wait= must be a timedelta, as the order column {name!r} is a time, found {wait!r}")
+        amount = wait // timedelta(microseconds=1) if kind != "DateType" else wait.days
+    else:
+        if t != INT or isinstance(wait, (bool, timedelta)) or not isinstance(wait, int):
+            raise UsageError(f"wait= must be a whole number, in the unit of the order column {name!r}, found {wait!r}")
+        amount = wait
+    if amount < 0:
+        raise UsageError(f"wait= must not be negative, found {wait!r}")
+    return amount
+
+
+def _ansi(df: DataFrame) -> bool:
+    return str(df.sparkSession.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true"

@@ -1,0 +1,215 @@
+"""What Spark throws, said in one clear message.
+
+An error of a pipeline travels far on Spark: raised in a Python worker, it is printed as a traceback, wrapped into a Java
+exception, sent to the driver, wrapped by the job, the query and ``foreachBatch``, and arrives with a page of
+Java frames.  Nothing of that helps.  What helps is the message that was raised, so :func:`explain` looks for it:
+
+1. our own error in the traceback of a worker wins, with its class and *all* lines of its message;
+2. then a message that a native expression raised on our behalf by ``raise_error``: it begins with ``[pellucid] ``, and may
+   name its class (``[pellucid] DataError: a null key``), else it is a :class:`~pellucid.errors.StepError`;
+3. then an error of any other Python function, with the place where it was raised;
+4. then what Spark names (``ARITHMETIC_OVERFLOW``, ``PATH_NOT_FOUND`` …) and failures of the machine (memory that ran out, a
+   worker that died, a JVM that has gone), in the words of this library;
+5. else Spark's own first sentence, without the frames.
+
+The original stays the cause (``raise explain(error) from error``), for ``--verbose``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pellucid import errors
+from pellucid.errors import DataError, IntOverflow, PellucidError, StepError, UsageError
+
+__all__ = ["MARK", "explain", "from_text"]
+
+MARK = "[pellucid] "  # what a native expression puts before the message it raises
+
+# Where a message ends that Spark has wrapped: its own words follow.
+_END = re.compile(
+    r"\n? SQLSTATE: \w{5}\b|\n=== Streaming Query ===|\n== \w+ ==|\n\tat |\nDriver stacktrace:|"
+    r"\nCaused by: |\n\nDuring handling of the above exception|\n\nThe above exception was the direct cause|"
+    r"\n\nJVM stacktrace:|\nServer stacktrace:|\nTraceback \(most recent call last\):"
+)
+_OURS = re.compile(r"^pellucid(?:\.\w+)*\.(\w+)(?:: |$)", re.MULTILINE)
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] ")
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]{3,}(?:\.[A-Z0-9_]+)*)\]")
+_PYTHON = re.compile(r"^((?:\w+\.)*\w+)(?:: (.*))?$")
+_JAVA_CLASS = re.compile(r"^(?:(?:[a-z][\w$]*\.)+[A-Z][\w$]*: )+")
+_GONE = re.compile(
+    r"SparkContext was shut down|Cannot call methods on a stopped SparkContext|Answer from Java side is empty|"
+    r"Error while sending or receiving|error occurred while trying to connect to the Java server|Connection refused|"
+    r"StatusCode\.UNAVAILABLE"
+)
+_MEMORY = re.compile(r"OutOfMemoryError|Java heap space|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|MemoryError|OOMKilled")
+
+
+def explain(error: BaseException) -> PellucidError | None:
+    """The error in Pellucid's words, or None if it does not come from Spark.
+
+    >>> explain(DataError("events.csv: row 3 is empty"))
+    DataError('events.csv: row 3 is empty')
+    >>> explain(ValueError("not Spark's")) is None
+    True
+    """
+    if isinstance(error, PellucidError):
+        return error
+    names = {f"{cls.__module__.split('.')[0]}.{cls.__name__}" for cls in type(error).__mro__}
+    if isinstance(error, ConnectionError):
+        return _gone()
+    if not names & {"pyspark.PySparkException", "py4j.Py4JError"}:
+        return None
+    return from_text(_text(error))
+
+
+def from_text(text: str) -> PellucidError:
+    """The same for the text of an error, as Spark prints it.
+
+    >>> from_text('''[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+    ...   File "/job.py", line 8, in push
+    ... pellucid.errors.IntOverflow: step 'total' left the 64-bit range
+    ...   at push 3
+    ...  SQLSTATE: 38000''')
+    IntOverflow("step 'total' left the 64-bit range\\n  at push 3")
+    >>> from_text("[USER_RAISED_EXCEPTION] [pellucid] DataError: column 'user': a null key SQLSTATE: P0001")
+    DataError("column 'user': a null key")
+    >>> from_text("[PATH_NOT_FOUND] Path does not exist: file:/data/in. SQLSTATE: 42K03")
+    DataError('/data/in does not exist (or Spark may not read it).')
+    """
+    for look in (_ours_from_worker, _raised_natively, _foreign_python, _memory, _by_condition, _by_machine):
+        found = look(text)
+        if found is not None:
+            return found
+    return PellucidError(f"Spark failed: {_first_words(text)}")
+
+
+def _text(error: BaseException) -> str:
+    """All that an error says.  A Java error is asked for its text through the JVM, which may have gone."""
+    try:
+        return str(error)
+    except Exception as second:
+        return f"{type(error).__name__}: {second}: Connection refused"
+
+
+def _made(name: str, message: str) -> PellucidError:
+    kind = getattr(errors, name, None)
+    known = isinstance(kind, type) and issubclass(kind, PellucidError)
+    made: PellucidError = kind(message) if known and kind is not None else PellucidError(message)
+    return made
+
+
+def _until_end(text: str, start: int) -> str:
+    end = _END.search(text, start)
+    return text[start : end.start() if end else len(text)].rstrip()
+
+
+def _ours_from_worker(text: str) -> PellucidError | None:
+    """The last of our errors in the text: a traceback prints what was raised after what it was raised from."""
+    found = list(_OURS.finditer(text))
+    if not found:
+        return None
+    last = found[-1]
+    return _made(last[1], _until_end(text, last.end()) or last[1])
+
+
+def _raised_natively(text: str) -> PellucidError | None:
+    found = list(_RAISED.finditer(text))
+    if not found:
+        return None
+    message = _until_end(text, found[-1].end())
+    if not message.startswith(MARK):
+        return StepError(f"raise_error in the query said: {message}")
+    named = re.match(r"(\w+): ", message[len(MARK) :])
+    if named and isinstance(getattr(errors, named[1], None), type):
+        return _made(named[1], message[len(MARK) + named.end() :])
+    return StepError(message[len(MARK) :])
+
+
+def _by_condition(text: str) -> PellucidError | None:
+    """By the innermost condition that Spark names, where we can say it better."""
+    for found in reversed(list(_CONDITION.finditer(text))):
+        name, said = found[1], _sentence(_until_end(text, found.end()).strip())
+        if name == "ARITHMETIC_OVERFLOW":
+            return IntOverflow(f"An integer left the signed 64-bit range in a native expression{_called_from(text)}.")
+        if name in ("DIVIDE_BY_ZERO", "REMAINDER_BY_ZERO"):
+            return StepError(f"Division by zero in a native expression{_called_from(text)}.")
+        if name == "PATH_NOT_FOUND":
+            path = re.search(r"Path does not exist: (?:file:)?(.+?)\.?$", said, re.MULTILINE)
+            return DataError(f"{path[1] if path else said} does not exist (or Spark may not read it).")
+        if name.startswith("UNRESOLVED_COLUMN"):
+            column = re.search(r"with name (.+?) cannot be resolved", said)
+            known = re.search(r"Did you mean one of the following\? \[(.+?)\]", said)
+            there = f" Columns like it: {known[1]}." if known else ""
+            return DataError(f"There is no column {(column[1] if column else said)}.{there}".replace("`", "'"))
+        if name in ("STREAM_FAILED", "PYTHON_EXCEPTION", "FOREACH_BATCH_USER_FUNCTION_ERROR") or not said:
+            continue
+        if name.startswith(("CAST_", "MALFORMED_", "FAILED_READ_FILE", "CANNOT_PARSE")):
+            return DataError(f"Spark cannot read a value: {said}")
+        return UsageError(f"Spark refused it ({name}): {said}")
+    return None
+
+
+def _called_from(text: str) -> str:
+    """Where the expression was written, if Spark knows."""
+    found = re.search(r"== DataFrame ==\n\"?(\w+)\"? was called from\n(\S+)", text)
+    return f" (written at {found[2]})" if found else ""
+
+
+def _memory(text: str) -> PellucidError | None:
+    if _MEMORY.search(text) is None:
+        return None
+    return PellucidError(
+        "Spark ran out of memory. Give it more (conf spark.driver.memory=4g for a local Spark, spark.executor.memory=4g on a "
+        "cluster; it counts only for a new session), or smaller pieces (a larger spark.sql.shuffle.partitions)."
+    )
+
+
+def _by_machine(text: str) -> PellucidError | None:
+    if "All masters are unresponsive" in text:
+        return UsageError("The Spark master takes connections but does not answer as a master does. Are port and version right?")
+    if re.search(r"Python worker (exited unexpectedly|failed to connect back)", text):
+        return PellucidError(
+            "A Python worker died 4 times or could not start: it was killed (most often for want of memory), or a library in it "
+            "crashed. Give more memory (conf spark.executor.pyspark.memory=2g), or see which with "
+            "conf spark.python.worker.faulthandler.enabled=true."
+        )
+    return _gone() if _GONE.search(text) else None
+
+
+def _gone() -> PellucidError:
+    return PellucidError(
+        "Spark has gone: it was stopped or killed, or ran out of memory, and does not answer any more. "
+        "Start again with a new session; if memory was short, with more (conf spark.driver.memory=4g)."
+    )
+
+
+def _foreign_python(text: str) -> PellucidError | None:
+    """An error of a Python function that is not ours: its last line, and where it was raised."""
+    start = text.rfind("Traceback (most recent call last):")
+    if start < 0:
+        return None
+    end = _END.search(text, start + 1)
+    lines = text[start : end.start() if end else len(text)].rstrip().splitlines()
+    places = [found for line in lines if (found := re.match(r'\s+File "(.+)", line (\d+), in (.+)', line))]
+    first = next((i for i, line in enumerate(lines) if i > 0 and _PYTHON.match(line)), len(lines) - 1)
+    if lines[first].startswith(("pyspark.", "py4j.", "MemoryError")):
+        return None  # not the function's fault, but of what it called
+    where = f" (in {places[-1][3]}, {places[-1][1]}:{places[-1][2]})" if places else ""
+    raised = "\n".join(lines[first:])
+    return StepError(f"A Python function failed on Spark{where}: {raised}")
+
+
+def _sentence(said: str) -> str:
+    """Spark's words without the plan and without its advice to switch checks off."""
+    said = said.split(";\n")[0].split("\n'")[0].rstrip("; \n")
+    return re.sub(r"\s*(?:If necessary set|Use `try_\w+`|Use 'try_\w+').*", "", said, flags=re.DOTALL)
+
+
+def _first_words(text: str) -> str:
+    """The message of the innermost cause, without class names, task numbers and frames."""
+    inner = text.rsplit("\nCaused by: ", 1)[-1]
+    inner = re.sub(r"^An error occurred while calling [\w.$:]+\n: ", "", inner)
+    inner = re.sub(r"^.*?most recent failure: Lost task .*?\): ", "", inner, flags=re.DOTALL)
+    words = _JAVA_CLASS.sub("", _sentence(_until_end(inner, 0))).strip()
+    return words or text.strip().splitlines()[0]

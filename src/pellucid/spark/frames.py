@@ -1,0 +1,281 @@
+"""A user's DataFrames as one frame with columns of our own names: what every plan starts from.
+
+===========  =========================================================================
+column       what it is
+===========  =========================================================================
+``b``        the bucket of the key (streaming only)
+``k0, k1…``  the key's columns, as the user has them
+``o0, o1…``  the order's columns
+``s``        the number of the source that a row is of, where each source has a DataFrame
+``v0_0…``    the columns that feed the leaves of source 0, of source 1, …
+===========  =========================================================================
+
+Only columns that are needed are taken, so Spark reads no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pellucid.data.bind import bind, nearest
+from pellucid.data.feed import source_types
+from pellucid.errors import DataError, UsageError
+from pellucid.expr.types import BOOL, INT, STR, TupleType, Type
+from pellucid.graph.model import Graph
+from pellucid.spark.reading import source_leaves
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+__all__ = ["Fields", "Frame", "Source", "column_at", "column_names", "key_leaf", "one_frame", "order_leaf"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source and the user's columns that feed its leaves."""
+
+    name: str
+    type: Type
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fields:
+    """What the columns of a frame mean: all that a worker needs to know of them."""
+
+    sources: tuple[Source, ...]
+    key: tuple[tuple[str, Type], ...] = ()
+    order: tuple[tuple[str, Type], ...] = ()
+    tagged: bool = False  # a row is of one source, and `s` says of which
+    wide: bool = False  # a row holds all sources, and null is silence
+
+    @property
+    def key_type(self) -> Type | None:
+        """The key as an engine takes it."""
+        kinds = tuple(t for _, t in self.key)
+        return None if not kinds else kinds[0] if len(kinds) == 1 else TupleType(kinds)
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of the key's columns in the frame."""
+        return [f"k{i}" for i in range(len(self.key))]
+
+    @property
+    def orders(self) -> list[str]:
+        """The names of the order's columns in the frame."""
+        return [f"o{i}" for i in range(len(self.order))]
+
+    def values(self, s: int) -> list[str]:
+        """The names of a source's columns in the frame."""
+        return [f"v{s}_{j}" for j in range(len(self.sources[s].columns))]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A DataFrame with the columns above, what they mean, and the users' types of key and order."""
+
+    df: DataFrame
+    fields: Fields
+    kept: tuple[tuple[str, DataType], ...]  # key and order, by the user's names
+    raw: DataFrame  # the first of the user's own
+    columns: tuple[Column, ...]  # what was selected from it
+
+
+def one_frame(
+    graph: Graph,
+    frames: Mapping[str | None, DataFrame],
+    *,
+    value: str | Mapping[str, str] | None,
+    key: Sequence[str],
+    order: Sequence[str],
+) -> Frame:
+    """The frame of all sources; ``frames`` maps sources to DataFrames, or None to one that holds all of them."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    types = source_types(graph)
+    values = _values(graph.name, types, value)
+    wide = None in frames and len(types) > 1
+    if None in frames and not wide:
+        frames = {next(iter(types)): frames[None]}
+    _check_sources(graph.name, types, frames, wide)
+    parts: list[tuple[DataFrame, list[Source], str]] = []
+    if wide:
+        df = frames[None]
+        place = "the DataFrame"
+        parts.append((df, [_source(s, t, df, place, values.get(s), key, order, wide) for s, t in types.items()], place))
+    else:
+        for s, t in types.items():
+            place = "the DataFrame" if len(types) == 1 else f"the DataFrame of source {s!r}"
+            parts.append((frames[s], [_source(s, t, frames[s], place, values.get(s), key, order, wide)], place))
+    keys = _leaves(parts, key, "key", key_leaf)
+    orders = _leaves(parts, order, "order", order_leaf)
+    sources = tuple(source for _, found, _ in parts for source in found)
+    fields = Fields(sources, keys, orders, tagged=len(parts) > 1, wide=wide)
+    first = parts[0][0].schema
+    kept = tuple((name, _type_at(first, name)) for name in [*key, *order])
+    selected: list[DataFrame] = []
+    chosen: tuple[Column, ...] = ()
+    for number, (df, found, _) in enumerate(parts):
+        columns = [column_at(df.schema, name).alias(f"k{i}") for i, name in enumerate(key)]
+        columns += [column_at(df.schema, name).alias(f"o{i}") for i, name in enumerate(order)]
+        if fields.tagged:
+            columns.append(F.lit(number).alias("s"))
+        for at, source in enumerate(sources):
+            for j, path in enumerate(source.columns):
+                if source in found:
+                    columns.append(column_at(df.schema, path).alias(f"v{at}_{j}"))
+                else:
+                    there = parts[at][0].schema
+                    columns.append(F.lit(None).cast(_type_at(there, path)).alias(f"v{at}_{j}"))
+        chosen = chosen or tuple(columns)
+        selected.append(df.select(*columns))
+    whole = selected[0]
+    for more in selected[1:]:
+        whole = whole.unionByName(more)
+    return Frame(whole, fields, kept, parts[0][0], chosen)
+
+
+def _values(name: str, types: Mapping[str, Type], value: str | Mapping[str, str] | None) -> dict[str, str]:
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        if len(types) > 1:
+            raise UsageError(
+                f"{name} has several sources ({', '.join(types)}): say which column is for which, as in "
+                f"value={{{next(iter(types))!r}: {value!r}, …}}"
+            )
+        value = {next(iter(types)): value}
+    for source in value:
+        if source not in types:
+            raise UsageError(f"value=: {name} has no source {source!r}: it has {', '.join(types)}{nearest(source, list(types))}")
+        if [path for path, _ in types[source].leaves()] != [""]:
+            raise UsageError(
+                f"value= names one column, but the source {source!r} is a record {types[source]}: it reads "
+                f"{', '.join(path for path, _ in types[source].leaves())}; leave value= out"
+            )
+    return dict(value)
+
+
+def _check_sources(name: str, types: Mapping[str, Type], frames: Mapping[str | None, Any], wide: bool) -> None:
+    for source, df in frames.items():
+        if source not in types and not wide:
+            raise UsageError(f"{name} has no source {source!r}: it has {', '.join(types)}{nearest(str(source), list(types))}")
+        if not hasattr(df, "isStreaming") or not hasattr(df, "select"):
+            raise UsageError(f"{name}.spark wants a Spark DataFrame, found {type(df).__module__}.{type(df).__qualname__}")
+    missing = [s for s in types if s not in frames and not wide]
+    if missing:
+        raise UsageError(f"{name} has {len(types)} sources ({', '.join(types)}): no DataFrame for {', '.join(missing)}")
+    if len({df.isStreaming for df in frames.values()}) > 1:
+        raise UsageError(f"{name}: some DataFrames are streams and some are not: give all of one kind")
+
+
+def _source(
+    name: str, t: Type, df: DataFrame, place: str, value: str | None, key: Sequence[str], order: Sequence[str], wide: bool
+) -> Source:
+    names = column_names(df.schema)
+    scalar = t.width == 1 and next(t.leaves())[0] == ""
+    if scalar and value is None and not wide:
+        names = [n for n in names if n not in key and n not in order] or names
+    bound = bind(name, t, names, place=place, value=value, wide=wide, advice="rename one, or name it with value=")
+    source_leaves(bound, df.schema, place, silent=wide)  # a column of the wrong type is refused here, before any job
+    return Source(name, t, bound.columns)
+
+
+def _leaves(parts: Any, names: Sequence[str], what: str, leaf: Any) -> tuple[tuple[str, Type], ...]:
+    """The types of key or order columns; they must be the same in all DataFrames."""
+    out: list[tuple[str, Type]] = []
+    for df, _, place in parts:
+        known = column_names(df.schema)
+        for i, name in enumerate(names):
+            if name not in known:
+                raise DataError(f"{place}: no {what} column {name!r}: its columns are {', '.join(known)}{nearest(name, known)}")
+            found = _type_at(df.schema, name)
+            t = leaf(found, name, place)
+            if len(out) <= i:
+                out.append((name, t))
+            elif found != _type_at(parts[0][0].schema, name):
+                first = _type_at(parts[0][0].schema, name)
+                raise DataError(
+                    f"{place}: the {what} column {name!r} is {found.simpleString()}, but {first.simpleString()} in "
+                    f"{parts[0][2]}: cast one of them"
+                )
+    return tuple(out)
+
+
+def key_leaf(found: DataType, name: str, place: str) -> Type:
+    """How an engine keeps a key of this Spark type."""
+    kind = type(found).__name__
+    if kind in _WHOLE:
+        return INT
+    if kind == "BooleanType":
+        return BOOL
+    if kind in _TEXT or kind == "DecimalType":
+        return STR
+    hint = "round it, or cast it to string" if kind in ("FloatType", "DoubleType") else "cast it to string"
+    raise DataError(
+        f"{place}: the key column {name!r} is {found.simpleString()}: a key is a whole number, a text, a truth value, a "
+        f"date, a timestamp or a decimal; {hint}"
+    )
+
+
+def order_leaf(found: DataType, name: str, place: str) -> Type:
+    """How an engine keeps an order of this Spark type."""
+    kind = type(found).__name__
+    if kind in _WHOLE:
+        return INT
+    if kind in _TEXT:
+        return STR
+    raise DataError(
+        f"{place}: the order column {name!r} is {found.simpleString()}: expected a whole number, a date, a timestamp or a "
+        "text; cast it to bigint"
+    )
+
+
+_WHOLE = {"ByteType", "ShortType", "IntegerType", "LongType", "DateType", "TimestampType", "TimestampNTZType"}
+_TEXT = {"StringType", "VarcharType", "CharType"}
+
+
+# ------------------------------------------------------------------ columns by name
+
+
+def column_names(schema: StructType) -> list[str]:
+    """The columns of a schema; a struct also by the dotted paths of its fields."""
+    out: list[str] = []
+
+    def visit(prefix: str, struct: StructType) -> None:
+        for field in struct.fields:
+            path = f"{prefix}{field.name}"
+            out.append(path)
+            if type(field.dataType).__name__ == "StructType":
+                visit(path + ".", field.dataType)
+
+    visit("", schema)
+    return out
+
+
+def _segments(schema: StructType, path: str) -> list[str]:
+    """A dotted path as names; a name may itself hold dots."""
+    for field in schema.fields:
+        if field.name == path:
+            return [path]
+    for field in schema.fields:
+        if path.startswith(field.name + ".") and type(field.dataType).__name__ == "StructType":
+            return [field.name, *_segments(field.dataType, path[len(field.name) + 1 :])]
+    raise DataError(f"no column {path!r}: the columns are {', '.join(column_names(schema))}")
+
+
+def column_at(schema: StructType, path: str) -> Column:
+    """The column, or the field of a struct column, at this path."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.col(".".join("`" + part.replace("`", "``") + "`" for part in _segments(schema, path)))
+
+
+def _type_at(schema: StructType, path: str) -> DataType:
+    found: Any = schema
+    for part in _segments(schema, path):
+        found = next(f.dataType for f in found.fields if f.name == part)
+    return found

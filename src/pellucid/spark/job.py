@@ -1,0 +1,121 @@
+"""What is shipped to the workers: the pipeline, what the frame's columns mean, what is to come out.
+
+A job travels as bytes and is unpacked once in each worker process, however many tasks it runs there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pellucid.errors import UsageError
+from pellucid.expr.types import Type
+from pellucid.graph.model import Graph
+from pellucid.spark.frames import Fields, Frame
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["LATE", "Job", "Late", "output_schema", "packed", "unpacked"]
+
+LATE = "late"  # the name of the output that late rows go to
+
+
+@dataclass(frozen=True)
+class Late:
+    """What is done about rows that are not in order (see `pellucid.spark.order`)."""
+
+    policy: str = "fail"  # or "drop", "keep"
+    wait: int = 0  # how far the order must have gone on before a row is applied
+    sequence: int | None = None
+    gaps: str = "fail"  # or "wait"
+
+    def __post_init__(self) -> None:
+        if self.policy not in ("fail", "drop", "keep"):
+            raise UsageError(f"late= must be 'fail', 'drop' or 'keep', found {self.policy!r}")
+
+
+@dataclass(frozen=True)
+class Job:
+    """The work of one task."""
+
+    graph: Graph
+    fields: Fields
+    outputs: tuple[tuple[str, Type], ...]  # those that are wanted
+    kept: tuple[tuple[str, str], ...]  # (the user's name, the column of the frame), of key and order
+    external: bool = True  # the key comes with the data, and the whole pipeline runs once for each
+    ordered: bool = True  # rows come in order, and are judged
+    late: Late = Late()
+    nth: str | None = None  # the column that numbers the events of one push
+    tag: str | None = None  # the column that says which output an event is of
+    engine: str = "auto"  # the engine's mode
+
+
+def packed(job: Job) -> bytes:
+    """The job as bytes; functions of modules that executors do not have go along."""
+    from pyspark import cloudpickle
+
+    try:
+        return cloudpickle.dumps(job)  # type: ignore[no-any-return]
+    except Exception as error:
+        raise UsageError(
+            f"{job.graph.name} cannot be sent to Spark's workers: {error}; one of its functions holds something that "
+            "cannot be pickled, such as an open file or a connection"
+        ) from None
+
+
+@lru_cache(maxsize=32)
+def unpacked(data: bytes) -> Job:
+    """The job again."""
+    import pickle
+
+    return pickle.loads(data)  # type: ignore[no-any-return]
+
+
+def output_schema(job: Job, frame: Frame) -> StructType:
+    """The schema of what comes out: key, order, output, number, events."""
+    from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+    from pellucid.spark.reading import event_columns
+
+    types = dict(frame.kept)
+    fields = [StructField(name, types[name], False) for name, _ in job.kept]
+    if job.tag is not None:
+        fields.append(StructField(job.tag, StringType(), False))
+    if job.nth is not None:
+        fields.append(StructField(job.nth, IntegerType(), False))
+    for name, t in job.outputs:
+        if job.tag is None:
+            fields += event_columns(t, name)
+            continue
+        inner = event_columns(t, name)
+        scalar = len(inner) == 1 and inner[0].name == name
+        fields.append(StructField(name, inner[0].dataType if scalar else StructType(inner), True))
+    if job.late.policy == "keep":
+        fields.append(StructField(LATE, late_struct(job, frame), True))
+    return StructType(fields)
+
+
+def late_struct(job: Job, frame: Frame) -> StructType:
+    """A late row as it came in: the columns of its source."""
+    from pyspark.sql.types import StructField, StructType
+
+    types: dict[str, Any] = {f.name: f.dataType for f in frame.df.schema.fields}
+    return StructType([StructField(name, types[column], True) for name, column in late_columns(job.fields)])
+
+
+def late_columns(fields: Fields) -> list[tuple[str, str]]:
+    """(name, column of the frame) of what a late row holds besides key and order.
+
+    >>> from pellucid.expr.types import INT
+    >>> from pellucid.spark.frames import Source
+    >>> late_columns(Fields((Source("x", INT, ("v",)),)))
+    [('v', 'v0_0')]
+    """
+    out: list[tuple[str, str]] = []
+    for s, source in enumerate(fields.sources):
+        for path, column in zip(source.columns, fields.values(s), strict=True):
+            name = path if len(fields.sources) == 1 else f"{source.name}_{path}"
+            out.append((name.replace(".", "_"), column))
+    return out

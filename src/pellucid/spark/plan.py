@@ -1,0 +1,162 @@
+"""Which way a pipeline goes on Spark, and why, in words.
+
+========  =======================================================================================
+way       what happens
+========  =======================================================================================
+native    ``Column`` expressions; no Python worker
+windows   SQL window functions; no Python worker (on request: they are slower than the kernel)
+rows      the kernel over Arrow batches, each row where it is: no shuffle
+keys      repartition by key, sort by order, the kernel over Arrow batches
+inner     the same, by the key that the pipeline makes itself (``key_by``)
+scan      one stream without keys, on all cores: chunks by order, in two passes or more
+one       one stream without keys, on one core
+========  =======================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pellucid.graph.model import Graph, Node
+from pellucid.spark.memory import inner_key, remembering
+
+__all__ = ["Plan", "choose", "explain"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The chosen way, the reasons, and what is wrong with the question, if something is."""
+
+    way: str
+    reasons: tuple[str, ...] = ()
+    problem: str | None = None
+    steps: tuple[tuple[str, str], ...] = field(default=())  # (step, what becomes of it)
+
+    def __str__(self) -> str:
+        lines = [_WAYS[self.way], *(f"  because {r}" for r in self.reasons)]
+        if self.problem is not None:
+            lines.append(f"  but: {self.problem}")
+        width = max((len(step) for step, _ in self.steps), default=0)
+        return "\n".join([*lines, *(f"  {step:<{width}}  {what}" for step, what in self.steps)])
+
+
+_WAYS = {
+    "native": "native: Spark's own expressions, no Python worker, no shuffle",
+    "windows": "windows: SQL window functions, no Python worker; one shuffle by key, one sort",
+    "rows": "rows: the kernel inside Arrow batches, each row where it is, no shuffle",
+    "keys": "keys: one shuffle by key, a sort by order within partitions, the kernel inside Arrow batches",
+    "inner": "inner: one shuffle by the key that key_by makes, a sort by order, the kernel inside Arrow batches",
+    "scan": "scan: one stream on all cores: chunks by ranges of the order, one pass to find their states, one to run",
+    "one": "one: one stream on one core: everything in one partition, sorted by order, through the kernel",
+}
+
+
+def choose(
+    graph: Graph,
+    *,
+    key: bool,
+    order: bool,
+    streaming: bool = False,
+    native: str = "auto",
+    ansi: bool = True,
+    tagged: bool = False,
+    several: bool = False,
+) -> Plan:
+    """The way for this pipeline on a DataFrame with or without a key and an order."""
+    memory = remembering(graph)
+    if not memory:
+        return _without_memory(graph, native, ansi, tagged, order, key)
+    if not order:
+        node = memory[0]
+        problem = (
+            f"{graph.name} remembers something ({node.describe()}), and Spark promises nothing about the order of rows: say "
+            "which column orders them with order=, and with key= which rows belong together"
+        )
+        return Plan("keys" if key else "one", (f"{node.describe()} remembers",), problem)
+    steps = _steps(graph, memory)
+    if native == "windows":
+        from pellucid.spark.windows import why_not
+
+        reason = why_not(graph) if not (tagged or several or streaming) else "only one DataFrame in, one output, in a batch"
+        problem = None if reason is None else f"native='windows' does not go with {graph.name}: {reason}; leave it out"
+        return Plan("windows", ("it was asked for",), problem, steps)
+    why = [f"{node.describe()} remembers" for node in memory[:3]]
+    if key:
+        return Plan("keys", tuple(why), steps=steps)
+    if inner_key(graph) is not None and _inner_native(graph, ansi) is None:
+        return Plan("inner", ("all it remembers is kept apart by the key of key_by",), steps=steps)
+    if streaming:
+        return Plan("one", (*why, "the stream has no key"), steps=steps)
+    from pellucid.spark.scan import scannable
+
+    found = scannable(graph) if not tagged else "several sources are lined up row by row"
+    if isinstance(found, str):
+        return Plan("one", (*why, f"it has no key, and cannot be cut into chunks: {found}"), steps=steps)
+    return Plan("scan", tuple(f"{node.describe()}: {reason}" for node, reason in found), steps=steps)
+
+
+def _without_memory(graph: Graph, native: str, ansi: bool, tagged: bool, order: bool, key: bool) -> Plan:
+    if tagged and order:
+        return Plan("keys" if key else "one", ("several sources are lined up by their order",), steps=_steps(graph, []))
+    if native == "off":
+        return Plan("rows", ("native='off' was asked for",), steps=_steps(graph, []))
+    if tagged or len(graph.sources) > 1:
+        return Plan("rows", ("it has several sources",), steps=_steps(graph, []))
+    reason = why_not_native(graph, ansi)
+    if reason is not None:
+        return Plan("rows", ("it remembers nothing", reason), steps=_steps(graph, []))
+    steps = tuple((n.id, f"{n.kind}: a Column expression") for n in graph.nodes if n.kind != "source")
+    return Plan("native", ("it remembers nothing, and every function has an exact equal in Spark",), steps=steps)
+
+
+def why_not_native(graph: Graph, ansi: bool) -> str | None:
+    """Why a pipeline that remembers nothing does not become Column expressions, or None."""
+    from pellucid.spark.native import why_not
+    from pellucid.spark.stateless import Remembers, slots
+
+    for node, fn in graph.opaque():
+        return f"{node.describe()}: {fn.name} {fn.reason}"
+    try:
+        for _, at in graph.outputs:
+            for slot in slots(graph, at):
+                for e in (slot.when, *slot.leaves):
+                    reason = why_not(e, ansi=ansi)
+                    if reason is not None:
+                        return reason
+    except Remembers as error:
+        return str(error)
+    return None
+
+
+def _inner_native(graph: Graph, ansi: bool) -> str | None:
+    from pellucid.spark.native import why_not
+
+    for e in inner_key(graph) or []:
+        reason = why_not(e, ansi=ansi)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _steps(graph: Graph, memory: list[Node]) -> tuple[tuple[str, str], ...]:
+    """What becomes of each step where the kernel runs."""
+    out = []
+    for node in graph.nodes:
+        if node.kind == "source":
+            continue
+        opaque = node.fn is not None and node.fn.traced is None
+        how = "called as Python for each event: " + str(node.fn.reason) if opaque and node.fn else "in the fused kernel"
+        out.append((node.id, f"{node.kind}: {how}{', keeps state' if node in memory else ''}"))
+    return tuple(out)
+
+
+def explain(graph: Graph, *, key: bool | None, order: bool | None, streaming: bool, native: str) -> str:
+    """The plan in words; for both cases where it was not said whether there is a key."""
+    if not remembering(graph) or key is not None or order is not None:
+        plan = choose(graph, key=bool(key), order=order is not False, streaming=streaming, native=native)
+        return f"{graph.name} on Spark\n{plan}"
+    parts = []
+    for with_key in (True, False):
+        plan = choose(graph, key=with_key, order=True, streaming=streaming, native=native)
+        parts.append(f"{'with' if with_key else 'without'} key=\n{plan}")
+    return f"{graph.name} on Spark\n" + "\n".join(parts)

@@ -1,0 +1,263 @@
+"""A DataFrame's columns as the leaves of a source, and leaves as the columns of an event.
+
+In: each leaf is read from one column (or a field of a struct) as ``bigint``, ``double``, ``boolean`` or ``string``, an
+enum as the name of its member.  What fits is what the local reader takes (`pellucid.data.arrow`): a type that does not
+fit is refused at once, from the schema; a null, a NaN or an unknown member fails where a row brings it.  A guard costs a
+look at each value, so a column that cannot be null has none.
+
+Out: a scalar is one column, a record its fields, a tuple its items behind the name; what is inside those is a struct.
+The schema, the native columns and the kernels' Arrow arrays are made by one walk each over the type, in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pellucid.data.bind import Binding, Place
+from pellucid.errors import DataError
+from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, RecordType, TupleType, Type
+from pellucid.spark.native import MARK, failure, native_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import StructField, StructType
+
+__all__ = ["arrow_arrays", "column_of", "event_columns", "pack", "source_leaves", "surely_events"]
+
+
+# ---------------------------------------------------------------- in
+
+
+@dataclass(frozen=True)
+class _Found:
+    column: Column
+    type: Any  # the Spark type
+    nullable: bool
+
+
+def column_of(name: str) -> Column:
+    """The column of exactly this name, whatever is in it: a dot is no path here."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def source_leaves(binding: Binding, schema: StructType, place: str, silent: bool = False) -> list[Column]:
+    """The leaves of a source, one column each, with guards against what is no event.
+
+    ``binding`` says which column feeds which leaf, as for a file.  With ``silent`` a row whose leaves are all null is
+    no event (its leaves come out null); a row where only some are null fails in any case::
+
+        source_leaves(bind("x", INT, ["x"], place="df"), df.schema, "df")   # [Column<'coalesce(x, raise_error(…))'>]
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    found = [_find(schema, path, place) for path in binding.columns]
+    leaves = []
+    for path, (_, t), f in zip(binding.columns, binding.type.leaves(), found, strict=True):
+        x = _as_enum(t, f, path, place) if isinstance(t, EnumType) else _as_scalar(t, f, path, place)
+        if f.nullable and not silent:
+            x = F.coalesce(x, failure(f"{place}: column {path!r} is null: expected {t}; fill it or remove the row", t))
+        if t == FLOAT and f.type.typeName() in ("double", "float"):
+            message = (
+                f"{place}: column {path!r} is NaN: NaN is no event, as it equals nothing, not even itself; "
+                "replace it or remove the row"
+            )
+            x = F.nanvl(x, failure(message, FLOAT))
+        leaves.append(x)
+    return _all_or_none(binding, found, leaves, place) if silent and len(leaves) > 1 else leaves
+
+
+def surely_events(binding: Binding, schema: StructType, place: str = "the DataFrame") -> list[bool]:
+    """For each leaf, whether its column can only hold events, so that reading it never fails."""
+    out = []
+    for path, (_, t) in zip(binding.columns, binding.type.leaves(), strict=True):
+        found = _find(schema, path, place)
+        floats = t == FLOAT and found.type.typeName() in ("double", "float")
+        out.append(not (found.nullable or floats or isinstance(t, EnumType)))
+    return out
+
+
+def _find(schema: StructType, path: str, place: str) -> _Found:
+    """The column of this path: one of that name, or a field of a struct (of a struct …)."""
+    fields = {f.name: f for f in schema.fields}
+    if path in fields:
+        return _Found(column_of(path), fields[path].dataType, fields[path].nullable)
+    for i, c in enumerate(path):
+        if c == "." and path[:i] in fields and fields[path[:i]].dataType.typeName() == "struct":
+            f, rest = fields[path[:i]], path[i + 1 :]
+            column, nullable = column_of(f.name), f.nullable
+            while rest:
+                inner = {g.name: g for g in getattr(f.dataType, "fields", ())}
+                step = next((n for n in sorted(inner, key=len, reverse=True) if rest == n or rest.startswith(n + ".")), None)
+                if step is None:
+                    break
+                f, rest = inner[step], rest[len(step) + 1 :]
+                column, nullable = column.getField(step), nullable or f.nullable
+            if not rest:
+                return _Found(column, f.dataType, nullable)
+    raise DataError(f"{place}: no column {path!r}: its columns are {', '.join(fields)}")
+
+
+def _arrow(found: Any, column: str, place: str, t: Type) -> Any:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    try:
+        return to_arrow_type(found)
+    except PySparkException:
+        raise DataError(
+            f"{place}: column {column!r} holds {found.simpleString()}: expected {t}; read it as {t}, or change the source's type"
+        ) from None
+
+
+def _as_scalar(t: Type, f: _Found, column: str, place: str) -> Column:
+    from pellucid.data.arrow import check_kind
+
+    kind = f.type.typeName()
+    if kind != "void":
+        check_kind(t, _arrow(f.type, column, place, t), column, Place(place, str))
+    if kind == "boolean" and t == FLOAT:
+        return f.column.cast("bigint").cast("double")
+    # A cast that changes nothing costs nothing; one of a text drops its collation, which would compare differently.
+    return f.column if f.type.simpleString() == native_type(t) else f.column.cast(native_type(t))
+
+
+def _as_enum(t: EnumType, f: _Found, column: str, place: str) -> Column:
+    """Members by name, else by value; in texts also by a whole number's digits, like the local reader."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    kind, x = f.type.typeName(), f.column
+    texts = kind in ("string", "char", "varchar")
+    if kind == "void":
+        return x.cast("string")
+    if not texts and kind not in ("byte", "short", "integer", "long", "float", "double", "boolean"):
+        raise DataError(
+            f"{place}: column {column!r} holds {_arrow(f.type, column, place, t)}: expected {t}; "
+            "give its members by name or by value"
+        )
+    known: dict[Any, str] = {}
+    for m in t.members:
+        if isinstance(m.value, int):
+            known[str(m.value)] = m.name
+    for m in t.members:
+        if isinstance(m.value, (bool, int, float, str)):
+            known[m.value] = m.name
+    for m in t.members:
+        known[m.name] = m.name
+    found = F.raise_error(
+        F.concat(F.lit(f"{MARK}{place}: column {column!r}: expected a member of {t} ({_names(t)}), found "), x.cast("string"),
+                 F.lit("; correct the value or remove the row"))
+    )  # fmt: skip
+    if texts:
+        x = x.cast("string")  # without a collation
+        names = [m.name for m in t.members]
+        out = F.when(x.isNull() | x.isin(names), x)
+        for key, name in known.items():
+            if isinstance(key, str) and key not in names:
+                out = out.when(x == F.lit(str(key)), F.lit(name))
+        return out.otherwise(found)
+    number = x.cast("double") if kind in ("float", "double") else x.cast("bigint")
+    out = F.when(x.isNull(), F.lit(None).cast("string"))
+    for key, name in known.items():
+        if isinstance(key, str) or (kind not in ("float", "double") and key != int(key)):
+            continue
+        value = float(key) if kind in ("float", "double") else int(key)
+        out = out.when(number == F.lit(value), F.lit(name))
+    return out.otherwise(found)
+
+
+def _names(t: EnumType) -> str:
+    return ", ".join(m.name for m in t.members[:8]) + (", …" if len(t.members) > 8 else "")
+
+
+def _all_or_none(binding: Binding, found: list[_Found], leaves: list[Column], place: str) -> list[Column]:
+    """A record is silent where all its leaves are null; where only some are, it is broken."""
+    from functools import reduce
+
+    from pyspark.sql import functions as F  # noqa: N812
+
+    empty = reduce(lambda a, b: a & b, [f.column.isNull() for f in found])
+    out = []
+    for path, (_, t), x in zip(binding.columns, binding.type.leaves(), leaves, strict=True):
+        message = (
+            f"{place}: column {path!r} is null, but other columns of the source {binding.source!r} are not: "
+            "give all of them, or none for silence"
+        )
+        out.append(F.when(empty, F.lit(None).cast(native_type(t))).otherwise(F.coalesce(x, failure(message, t))))
+    return out
+
+
+# ---------------------------------------------------------------- out
+
+
+def _items(t: Type, name: str) -> list[tuple[str, Type]]:
+    """The columns of an event: their names and types."""
+    if isinstance(t, RecordType):
+        return list(t.fields)
+    if isinstance(t, TupleType):
+        return [(f"{name}_{i}", item) for i, item in enumerate(t.items)]
+    return [(name, t)]
+
+
+def _inside(t: Type) -> list[tuple[str, Type]] | None:
+    """The fields of a struct; None for a scalar."""
+    return _items(t, "") if isinstance(t, (RecordType, TupleType)) else None
+
+
+def event_columns(t: Type, name: str) -> list[StructField]:
+    """The columns of an event of this type: ``name`` for a scalar, a record's fields, ``name_0`` … for a tuple.
+
+    What is inside a field is a struct; the items of a tuple there are ``_0``, ``_1`` …::
+
+        event_columns(TupleType((INT, FLOAT)), "out")   # out_0 bigint, out_1 double
+    """
+    from pyspark.sql import types as T  # noqa: N812
+
+    scalars: dict[Type, Any] = {INT: T.LongType(), FLOAT: T.DoubleType(), BOOL: T.BooleanType()}
+
+    def spark_type(u: Type) -> Any:
+        fields = _inside(u)
+        if fields is None:
+            return scalars.get(u, T.StringType())
+        return T.StructType([T.StructField(n, spark_type(i), False) for n, i in fields])
+
+    return [T.StructField(n, spark_type(i), False) for n, i in _items(t, name)]
+
+
+def pack(t: Type, leaves: Sequence[Column], name: str) -> list[Column]:
+    """The columns of an event from its leaves, named as :func:`event_columns` has them."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rest = iter(leaves)
+
+    def build(u: Type) -> Column:
+        fields = _inside(u)
+        return next(rest) if fields is None else F.struct(*[build(i).alias(n) for n, i in fields])
+
+    return [build(i).alias(n) for n, i in _items(t, name)]
+
+
+def arrow_arrays(t: Type, name: str, leaves: Sequence[Any]) -> tuple[list[str], list[Any]]:
+    """The same for Arrow: the names of an event's columns, and their arrays from those of the leaves.
+
+    >>> import pyarrow as pa
+    >>> pair = TupleType((INT, TupleType((INT, INT))))
+    >>> names, arrays = arrow_arrays(pair, "out", [pa.array([1]), pa.array([2]), pa.array([3])])
+    >>> names, arrays[1].to_pylist()
+    (['out_0', 'out_1'], [{'_0': 2, '_1': 3}])
+    """
+    import pyarrow as pa
+
+    rest = iter(leaves)
+
+    def build(u: Type) -> Any:
+        fields = _inside(u)
+        if fields is None:
+            return next(rest)
+        return pa.StructArray.from_arrays([build(i) for _, i in fields], names=[n for n, _ in fields])
+
+    items = _items(t, name)
+    return [n for n, _ in items], [build(i) for _, i in items]

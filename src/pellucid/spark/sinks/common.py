@@ -1,0 +1,136 @@
+"""What all sinks share: a micro-batch is written once because the target itself remembers which one it wrote last.
+
+Spark may run a micro-batch again: after a crash between the sink's write and Spark's commit, the same batch id comes with the
+same rows.  So a sink keeps, *in the same transaction as the rows*, the number of the last batch of this query, and leaves out
+every batch up to that number.  A query is known by the id that Spark keeps in the checkpoint: it survives a restart and is
+new for a new checkpoint, whose batches count from 0 again.  A query id and a batch id together name an epoch.
+
+Two drivers may work on one checkpoint for a while (one is a zombie that nobody could stop).  A sink therefore never relies
+on "I looked and the batch was not there": the look and the write are one transaction, or the commit is exclusive.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pellucid.errors import UsageError
+
+__all__ = ["Sink", "Written", "checked_batch", "checked_query", "point", "query_of"]
+
+
+def point(name: str) -> None:
+    """A named moment inside a sink, such as ``"sqlite:before-commit"``.  It does nothing; the crash tests replace it.
+
+    >>> point("sqlite:before-commit")
+    """
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a sink did with one micro-batch.
+
+    >>> str(Written(query="orders", batch=7, rows=120, skipped=False))
+    'orders: batch 7: 120 rows written'
+    >>> str(Written(query="orders", batch=7, rows=0, skipped=True))
+    'orders: batch 7: left out, its rows are there already'
+    """
+
+    query: str
+    batch: int
+    rows: int
+    skipped: bool
+
+    def __str__(self) -> str:
+        what = "left out, its rows are there already" if self.skipped else f"{self.rows} rows written"
+        return f"{self.query}: batch {self.batch}: {what}"
+
+
+class Sink(ABC):
+    """A target of a streaming query: ``df.writeStream.foreachBatch(sink)``.
+
+    ``guarantee`` says in one sentence what holds; ``last_written`` is what the latest call did (None before the first).
+    """
+
+    kind: ClassVar[str]
+    guarantee: ClassVar[str]
+
+    def __init__(self, query: str | None = None) -> None:
+        self.query = None if query is None else checked_query(query)
+        self.last_written: Written | None = None
+
+    def __call__(self, df: Any, batch_id: int) -> None:
+        """What ``foreachBatch`` calls for each micro-batch."""
+        self.write(df, self.query or query_of(df), batch_id)
+
+    def write(self, data: Any, query: str, batch_id: int) -> Written:
+        """Write one batch (a DataFrame of Spark, or Arrow data) as batch ``batch_id`` of ``query``, once."""
+        self.last_written = self._write(data, checked_query(query), checked_batch(batch_id))
+        return self.last_written
+
+    @abstractmethod
+    def _write(self, data: Any, query: str, batch: int) -> Written:
+        """Write, or leave out, one batch; the arguments are checked."""
+
+    @abstractmethod
+    def last(self, query: str) -> int | None:
+        """The number of the last batch of ``query`` that is in the target for good; None if there is none."""
+
+    @abstractmethod
+    def read(self) -> Any:
+        """All rows that count, as an Arrow table (for :func:`split`, one for each output)."""
+
+    def close(self) -> None:  # noqa: B027 - not abstract: most sinks keep nothing open between two batches
+        """Let go of connections."""
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} sink: {self.guarantee}>"
+
+
+# The name becomes part of file names, of Kafka's group and transactional ids, and of database rows.
+_QUERY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
+
+def checked_query(query: object) -> str:
+    """The query's name, if every target can carry it.
+
+    >>> checked_query("orders-by-user")
+    'orders-by-user'
+    >>> checked_query("orders/2024")
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.UsageError: query='orders/2024': a query's name has 1 to 100 letters, digits, '_' or '-', and starts with a
+    letter or a digit
+    """
+    if isinstance(query, str) and _QUERY.fullmatch(query):
+        return query
+    raise UsageError(f"query={query!r}: a query's name has 1 to 100 letters, digits, '_' or '-', and starts with a letter or a digit")
+
+
+def checked_batch(batch: object) -> int:
+    """The batch's number, if it is one.
+
+    >>> checked_batch(-1)
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.UsageError: batch_id=-1: a batch id is an integer from 0, as foreachBatch gives it
+    """
+    if isinstance(batch, int) and not isinstance(batch, bool) and 0 <= batch < 2**63 - 1:
+        return batch
+    raise UsageError(f"batch_id={batch!r}: a batch id is an integer from 0, as foreachBatch gives it")
+
+
+def query_of(df: Any) -> str:
+    """The id that Spark keeps in the checkpoint of the query whose ``foreachBatch`` is running now."""
+    try:
+        found = df.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    except Exception:  # Spark Connect and serverless have no SparkContext; each says so with its own class
+        found = None
+    if found:
+        return str(found)
+    raise UsageError(
+        "the sink cannot see the id of the streaming query (it is called outside foreachBatch, or through Spark Connect): "
+        "give the query a name of its own, once for each checkpoint, with query='name'"
+    )

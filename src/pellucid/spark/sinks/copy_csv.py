@@ -1,0 +1,62 @@
+"""An Arrow batch as the CSV that PostgreSQL's ``COPY`` reads back exactly.
+
+Arrow quotes every string and leaves a null empty and unquoted, which is how ``COPY`` tells '' from NULL; floats have the
+fewest digits that give the same float again.  Binary becomes ``\\x…``, a record or a list becomes JSON.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from pellucid.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["csv_bytes"]
+
+
+def csv_bytes(batch: pa.RecordBatch) -> bytes:
+    r"""The rows as CSV, without a header.
+
+    >>> import pyarrow as pa
+    >>> csv_bytes(pa.RecordBatch.from_pydict({"a": ["x", "", None], "b": [0.1, None, 2.0]}))
+    b'"x",0.1\n"",\n,2\n'
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+
+    columns = [_plain(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+    out = io.BytesIO()
+    options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
+    pyarrow.csv.write_csv(pa.RecordBatch.from_arrays(columns, [str(place) for place in range(len(columns))]), out, options)
+    return out.getvalue()
+
+
+def _plain(name: str, column: pa.Array) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    t = pa.types
+    if t.is_string(column.type) or t.is_large_string(column.type):
+        if pc.any(pc.match_substring(column, "\0")).as_py():
+            raise DataError(f"column {name!r}: a text holds the character NUL, which PostgreSQL cannot store; remove it before the sink")
+        return column
+    if t.is_binary(column.type) or t.is_large_binary(column.type):
+        return pa.array([None if value is None else "\\x" + value.hex() for value in column.to_pylist()], pa.string())
+    if t.is_nested(column.type):
+        return pa.array([None if value is None else json.dumps(_jsonable(value), default=str) for value in column.to_pylist()], pa.string())
+    return column
+
+
+def _jsonable(value: Any) -> Any:
+    """A map comes from Arrow as pairs; JSON has objects for it."""
+    if isinstance(value, list) and value and all(isinstance(item, tuple) and len(item) == 2 for item in value):
+        return {str(key): _jsonable(item) for key, item in value}
+    if isinstance(value, list):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _jsonable(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,132 @@
+"""Delta Lake through the ``deltalake`` package: the batch's number is in the same commit as its files.
+
+A commit of Delta can carry ``txn`` actions: an application's id and the version it has reached.  Here they are the query and
+the batch.  Writing the same pair twice is no error for Delta, so the number is read first, from the *same* snapshot of the
+table on which the commit is then based: if another writer has committed the same query meanwhile, the commit is refused as a
+conflict ("Concurrent transaction failed"), and the number is read again.  Appends of other queries do not disturb.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pellucid.errors import DataError, StateError, UsageError
+from pellucid.spark.sinks import common
+from pellucid.spark.sinks.rows import is_spark, rows_of, schema_of
+from pellucid.spark.sinks.schema import differences
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+__all__ = ["DeltaSink", "delta"]
+
+
+class DeltaSink(common.Sink):
+    """See :func:`delta`."""
+
+    kind: ClassVar[str] = "delta"
+    guarantee: ClassVar[str] = "each batch is in the table whole and once, because its files and its number are one commit of Delta's log"
+
+    def __init__(self, path: str | os.PathLike[str], *, partition_by: tuple[str, ...] = (),
+                 storage_options: dict[str, str] | None = None, query: str | None = None) -> None:
+        super().__init__(query)
+        self.path = os.fspath(path)
+        self.partition_by = partition_by
+        self.storage_options = storage_options
+
+    def last(self, query: str) -> int | None:
+        table = self._table()
+        return None if table is None else table.transaction_version(query)
+
+    def read(self) -> pa.Table:
+        table = self._table()
+        if table is None:
+            raise DataError(f"{self.path}: no Delta table is there")
+        return table.to_pyarrow_table()
+
+    def _write(self, data: Any, query: str, batch: int) -> common.Written:
+        lake = _deltalake()
+        for _ in range(10):
+            table = self._table() or self._created(schema_of(data))
+            last = table.transaction_version(query)
+            if last is not None and batch <= last:
+                return common.Written(query, batch, 0, skipped=True)
+            self._compare(table, schema_of(data))
+            rows = rows_of(data)  # a DataFrame is computed again on a second attempt: the same rows, by the offset log
+            common.point("delta:before-commit")
+            try:
+                self._append(table, rows, query, batch)
+            except lake.exceptions.CommitFailedError:
+                if not is_spark(data) and not hasattr(data, "num_rows") and not isinstance(data, (list, tuple)):
+                    raise StateError(f"{self.path}: batch {batch}: another driver of query {query!r} committed meanwhile, and a reader of "
+                                     "Arrow batches cannot be read twice; write the batch again") from None
+                continue
+            common.point("delta:after-commit")
+            return common.Written(query, batch, rows.count, skipped=False)
+        raise StateError(f"{self.path}: batch {batch} of query {query!r} met another writer's commit ten times in a row: "
+                         "is a second driver of this query still running?")
+
+    def _append(self, table: DeltaTable, rows: Any, query: str, batch: int) -> None:
+        import pyarrow as pa
+
+        lake = _deltalake()
+        lake.write_deltalake(
+            table, pa.RecordBatchReader.from_batches(rows.schema, rows), mode="append",
+            partition_by=list(self.partition_by) or None,
+            commit_properties=lake.CommitProperties(app_transactions=[lake.Transaction(query, batch)]),
+        )
+
+    def _table(self) -> DeltaTable | None:
+        lake = _deltalake()
+        try:
+            return lake.DeltaTable(self.path, storage_options=self.storage_options)
+        except lake.exceptions.TableNotFoundError:
+            return None
+
+    def _created(self, schema: pa.Schema) -> DeltaTable:
+        """An empty table; two drivers may try at once, and one of them finds the other's."""
+        lake = _deltalake()
+        for name in self.partition_by:
+            if name not in schema.names:
+                raise DataError(f"{self.path}: partition_by={name!r}: there is no such column; there are {', '.join(schema.names)}")
+        try:
+            lake.DeltaTable.create(self.path, schema=lake.Schema.from_arrow(schema), mode="ignore",
+                                   partition_by=list(self.partition_by) or None, storage_options=self.storage_options)
+        except lake.exceptions.DeltaError:
+            if self._table() is None:
+                raise
+        table = self._table()
+        assert table is not None
+        return table
+
+    def _compare(self, table: DeltaTable, given: pa.Schema) -> None:
+        import pyarrow as pa
+
+        lake = _deltalake()
+        # Both through Delta's own types, which know fewer kinds than Arrow: a large string is a string there.
+        there, wanted = pa.schema(table.schema().to_arrow()), pa.schema(lake.Schema.from_arrow(given).to_arrow())
+        different = differences(there, wanted)
+        if different:
+            raise DataError(f"{self.path}: the batch does not fit the Delta table: {different}; write to another table, or alter this one")
+
+
+def _deltalake() -> Any:
+    try:
+        import deltalake
+        import deltalake.exceptions
+    except ImportError:
+        raise UsageError("the Delta sink needs the package deltalake: pip install deltalake") from None
+    return deltalake
+
+
+def delta(path: str | os.PathLike[str], *, partition_by: str | list[str] | tuple[str, ...] = (),
+          storage_options: dict[str, str] | None = None, query: str | None = None) -> DeltaSink:
+    """A Delta table in which each micro-batch counts once; ``storage_options`` are those of ``deltalake``.
+
+    >>> delta("lake/sums").guarantee
+    "each batch is in the table whole and once, because its files and its number are one commit of Delta's log"
+    """
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    return DeltaSink(path, partition_by=columns, storage_options=storage_options, query=query)

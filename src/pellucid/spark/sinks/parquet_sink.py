@@ -1,0 +1,251 @@
+"""Parquet files with a manifest: the executors write, the manifest commits, the visible folder follows.
+
+A batch goes through three places::
+
+    _staging/<query>-<batch>-<attempt>/part-…   the executors write here; nobody looks
+    _manifest/<query>-<batch>.json              created once, exclusively: from now on the batch counts
+    batch-<batch>-part-…                        the files move here, one rename each; done again after a crash
+
+The order matters.  Moving first and committing afterwards would show rows of an attempt that never counts to every reader
+that does not know the manifest.  Here such a reader sees only rows that count; at worst it misses, for the moment of the
+moves or until a crashed query runs again, some files of the newest batch.  :func:`read` misses nothing: it follows the
+manifest, and takes a file from staging where it has not moved yet.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pellucid.errors import DataError, StateError
+from pellucid.spark.sinks import common, folder
+from pellucid.spark.sinks.manifest import DataFile, Manifest, ManifestLog
+from pellucid.spark.sinks.rows import is_spark, rows_of, schema_of
+from pellucid.spark.sinks.schema import differences
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["ParquetSink", "parquet", "read", "read_spark"]
+
+
+class ParquetSink(common.Sink):
+    """See :func:`parquet`."""
+
+    kind: ClassVar[str] = "parquet"
+    guarantee: ClassVar[str] = (
+        "read() and read_spark() see each batch whole and once; a reader that does not know the manifest sees only rows that "
+        "count, and may miss files of the newest batch while they are moved or until a crashed query runs again"
+    )
+
+    def __init__(self, path: str | os.PathLike[str], *, partition_by: tuple[str, ...] = (), compression: str = "snappy",
+                 query: str | None = None) -> None:
+        super().__init__(query)
+        self.path = folder.local_folder(path)
+        self.partition_by = partition_by
+        self.compression = compression
+        self.log = ManifestLog(self.path)
+
+    def last(self, query: str) -> int | None:
+        return self.log.last(query)
+
+    def read(self) -> pa.Table:
+        return read(self.path)
+
+    def _write(self, data: Any, query: str, batch: int) -> common.Written:
+        last = self.last(query)
+        if last is not None:
+            self._finish(query, last)
+            if batch <= last:
+                return common.Written(query, batch, 0, skipped=True)
+        self._check_schema(schema_of(data))
+        attempt = f"{query}-{batch:020d}-{uuid.uuid4().hex}"
+        staging = self.path / "_staging" / attempt
+        expected = self._stage_spark(data, staging) if is_spark(data) else self._stage_arrow(data, staging)
+        manifest = Manifest(query, batch, attempt, self._staged_files(staging, batch))
+        if manifest.rows != expected:
+            raise StateError(
+                f"{self.path}: batch {batch}: the executors wrote {expected} rows, but the driver finds {manifest.rows}: "
+                "the folder must be the same one, shared or mounted, on the driver and on every executor"
+            )
+        common.point("parquet:before-commit")
+        won = self.log.commit(manifest)
+        common.point("parquet:after-commit")
+        self._finish(query, batch)
+        if won:
+            self.log.fold(query, batch)
+        return common.Written(query, batch, manifest.rows if won else 0, skipped=not won)
+
+    def _stage_spark(self, df: Any, staging: Path) -> int:
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as F  # noqa: N812
+
+        counted = Observation()
+        df = df.observe(counted, F.count(F.lit(1)).alias("rows"))
+        writer = df.write.mode("error").option("compression", self.compression)
+        if self.partition_by:
+            writer = writer.partitionBy(*self.partition_by)
+        writer.parquet(staging.as_uri())
+        return int(counted.get["rows"])
+
+    def _stage_arrow(self, data: Any, staging: Path) -> int:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+
+        rows = rows_of(data)
+        parts = ds.partitioning(pa.schema([rows.schema.field(name) for name in self.partition_by]), flavor="hive")
+        ds.write_dataset(
+            pa.RecordBatchReader.from_batches(rows.schema, rows), staging, format="parquet",
+            partitioning=parts if self.partition_by else None, basename_template=f"part-{uuid.uuid4().hex}-{{i}}.parquet",
+            file_options=ds.ParquetFileFormat().make_write_options(compression=self.compression),
+        )
+        return rows.count
+
+    def _staged_files(self, staging: Path, batch: int) -> tuple[DataFile, ...]:
+        """The files of this attempt, lasting on disk; Spark writes an empty one for an empty batch, which is left out."""
+        import pyarrow.parquet as pq
+
+        files = []
+        for path in folder.files_below(staging, ".parquet"):
+            rows = pq.read_metadata(path).num_rows
+            if rows:
+                folder.sync(path)
+                inside = path.relative_to(staging)
+                name = inside.with_name(f"batch-{batch:020d}-{inside.name}")
+                files.append(DataFile(name.as_posix(), inside.as_posix(), rows, path.stat().st_size))
+        for place in {parent for file in files for parent in (staging / file.staged).parents if staging.parent in (parent, *parent.parents)}:
+            folder.sync(place)
+        return tuple(files)
+
+    def _finish(self, query: str, batch: int) -> None:
+        """Move the files of a committed batch to where every reader sees them, and clear away attempts that lost.
+
+        Only attempts at *committed* batches are cleared: one at a later batch may belong to a driver that is about to commit.
+        """
+        staging = self.path / "_staging"
+        stale = [name for name in folder.names(staging) if _is_attempt(name, query, batch)]
+        if not stale:
+            return
+        manifest = self.log.get(query, batch)
+        if manifest is not None and manifest.attempt in stale:
+            for file in manifest.files:
+                folder.move(staging / manifest.attempt / file.staged, self.path / file.name)
+                common.point("parquet:between-moves")
+            for parent in {(self.path / file.name).parent for file in manifest.files}:
+                folder.sync(parent)
+        for name in stale:
+            folder.remove_tree(staging / name)
+
+    def _check_schema(self, schema: pa.Schema) -> None:
+        """The first batch decides the columns of the target; a batch with others is refused."""
+        import pyarrow as pa
+
+        schema = schema.remove_metadata()
+        for name in self.partition_by:
+            if name not in schema.names:
+                raise DataError(f"{self.path}: partition_by={name!r}: there is no such column; there are {', '.join(schema.names)}")
+        path = self.path / "_manifest" / "schema.arrow"
+        if not path.exists() and folder.create(path, schema.serialize().to_pybytes()):
+            return
+        different = differences(pa.ipc.read_schema(pa.BufferReader(path.read_bytes())), schema)
+        if different:
+            raise DataError(f"{self.path}: the batch does not fit what is there: {different}; write to another folder")
+
+
+def _is_attempt(name: str, query: str, upto: int) -> bool:
+    """Whether a folder in staging is an attempt of this query at a batch up to ``upto``.
+
+    >>> _is_attempt("orders-00000000000000000007-9f", "orders", 7), _is_attempt("orders-00000000000000000008-9f", "orders", 7)
+    (True, False)
+    """
+    head, _, _ = name.rpartition("-")
+    owner, _, number = head.rpartition("-")
+    return owner == query and number.isdigit() and int(number) <= upto
+
+
+def parquet(path: str | os.PathLike[str], *, partition_by: str | list[str] | tuple[str, ...] = (), compression: str = "snappy",
+            query: str | None = None) -> ParquetSink:
+    """A folder of Parquet files in which each micro-batch counts once.
+
+    Several queries may write to one folder.  Readers that must not miss anything use :func:`read` or :func:`read_spark`.
+
+    >>> import pyarrow as pa, tempfile
+    >>> sink = parquet(tempfile.mkdtemp())
+    >>> print(sink.write(pa.table({"user": ["a", "b"], "sum": [1, 2]}), "sums", 0))
+    sums: batch 0: 2 rows written
+    >>> print(sink.write(pa.table({"user": ["a", "b"], "sum": [1, 2]}), "sums", 0))
+    sums: batch 0: left out, its rows are there already
+    >>> sink.read().num_rows
+    2
+    """
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    return ParquetSink(path, partition_by=columns, compression=compression, query=query)
+
+
+def read(path: str | os.PathLike[str]) -> pa.Table:
+    """The rows that the manifests list, as an Arrow table, batch by batch."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    target = folder.local_folder(path)
+    schema = _schema(target)
+    # Spark's default for a timestamp is INT96; read as nanoseconds it would overflow in the year 2262.
+    form = ds.ParquetFileFormat(read_options={"coerce_int96_timestamp_unit": "us"})
+    for attempt in range(5):
+        try:
+            tables = [
+                ds.dataset(files, schema=schema, format=form, partitioning="hive", partition_base_dir=base).to_table()
+                for base, files in _places(target)
+            ]
+            return pa.concat_tables([schema.empty_table(), *tables])
+        except FileNotFoundError:  # it moved from staging to its place while we looked
+            if attempt == 4:
+                raise
+    raise AssertionError("unreachable")
+
+
+def read_spark(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
+    """The rows that the manifests list now, as a DataFrame."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    target = folder.local_folder(path)
+    schema = from_arrow_schema(_schema(target))
+    result = spark.createDataFrame([], schema)
+    for place, (base, files) in enumerate(_places(target)):
+        part = spark.read.schema(schema).option("basePath", Path(base).as_uri()).parquet(*[Path(file).as_uri() for file in files])
+        part = part.select(*schema.names)
+        result = part if place == 0 else result.unionByName(part)
+    return result
+
+
+def _schema(target: Path) -> pa.Schema:
+    import pyarrow as pa
+
+    path = target / "_manifest" / "schema.arrow"
+    try:
+        return pa.ipc.read_schema(pa.BufferReader(path.read_bytes()))
+    except FileNotFoundError:
+        raise DataError(f"{target}: no manifest is there: nothing was written by pellucid.spark.sinks.parquet") from None
+
+
+def _places(target: Path) -> list[tuple[str, list[str]]]:
+    """The files that count, by the folder below which their partitions are told: the target, and rarely a staging folder."""
+    log = ManifestLog(target)
+    manifests, newest = log.all(), log.newest()
+    visible: list[str] = []
+    staged: dict[str, list[str]] = {}
+    for manifest in manifests:
+        on_its_way = (manifest.query, manifest.batch) in newest and (target / "_staging" / manifest.attempt).exists()
+        if on_its_way:
+            time.sleep(0.05)  # mostly the writer is just moving them; give it the moment
+        for file in manifest.files:
+            base = target / "_staging" / manifest.attempt
+            if on_its_way and not (target / file.name).exists() and (base / file.staged).exists():
+                staged.setdefault(str(base), []).append(str(base / file.staged))
+            else:
+                visible.append(str(target / file.name))
+    return ([(str(target), visible)] if visible else []) + list(staged.items())

@@ -1,0 +1,125 @@
+"""The rows of a micro-batch on the driver: as Arrow batches, one after another, never row by row.
+
+Measured here (2 cores, 2 million rows of four columns): ``toLocalIterator`` by row 0.13 million rows/s; Spark's own Arrow
+stream (``__arrow_c_stream__``, one partition at a time) 0.6 to 0.8; ``toArrow`` 2.3, but with the whole batch in the driver's
+Python.  The default here reads the socket that ``toArrow`` reads, at the same speed, and hands each Arrow batch on as it
+comes: all partitions run in parallel and Python holds one batch.  Partitions come in the order in which they finish; inside
+a partition the order stays, so the events of one key keep theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pellucid.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Rows", "is_spark", "rows_of", "schema_of"]
+
+
+@dataclass
+class Rows:
+    """Arrow batches of one schema; ``count`` is the number of rows that have been handed out so far.
+
+    >>> import pyarrow as pa
+    >>> rows = rows_of(pa.table({"x": [1, 2, 3]}))
+    >>> [batch.num_rows for batch in rows], rows.count
+    ([3], 3)
+    """
+
+    schema: pa.Schema
+    source: Iterable[pa.RecordBatch]
+    count: int = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.source:
+            if batch.num_rows:
+                fits = batch.schema.equals(self.schema)
+                self.count += batch.num_rows
+                yield batch if fits else batch.cast(self.schema)  # only labels differ: a time zone, large strings
+
+
+def is_spark(data: Any) -> bool:
+    """Whether ``data`` is a DataFrame of Spark, of whatever kind."""
+    return hasattr(data, "sparkSession")
+
+
+def schema_of(data: Any) -> pa.Schema:
+    """The Arrow schema of the data, known before a row is computed; a timestamp is in UTC."""
+    import pyarrow as pa
+
+    if is_spark(data):
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return to_arrow_schema(data.schema, timezone="UTC")
+    if isinstance(data, (pa.Table, pa.RecordBatch, pa.RecordBatchReader)):
+        return data.schema
+    if isinstance(data, (list, tuple)) and data and all(isinstance(batch, pa.RecordBatch) for batch in data):
+        return data[0].schema
+    raise UsageError(
+        f"a sink writes a DataFrame of Spark, an Arrow table, an Arrow reader or a list of Arrow batches, not {type(data).__name__}"
+    )
+
+
+def rows_of(data: Any) -> Rows:
+    """The rows as Arrow batches; a DataFrame is evaluated once, when the batches are asked for."""
+    import pyarrow as pa
+
+    schema = schema_of(data)
+    if is_spark(data):
+        return Rows(schema, _from_spark(data))
+    if isinstance(data, pa.Table):
+        return Rows(schema, data.to_batches())
+    if isinstance(data, pa.RecordBatch):
+        return Rows(schema, [data])
+    return Rows(schema, data)
+
+
+def _from_spark(df: Any) -> Iterator[pa.RecordBatch]:
+    collect = getattr(getattr(df, "_jdf", None), "collectAsArrowToPython", None)
+    if collect is None:  # Spark Connect: its client keeps the batches of the result
+        yield from df.toArrow().to_batches()
+        return
+    import pyarrow as pa
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.serializers import UTF8Deserializer, read_int
+
+    with _served(df, collect) as stream:
+        yield from pa.ipc.open_stream(stream)
+        # After the batches come their places in the whole, which nobody here needs, or -1 and what went wrong.  A stream
+        # that ends earlier raises EOFError: a part of a batch is never taken for the whole.
+        places = read_int(stream)
+        failure = UTF8Deserializer().loads(stream) if places == -1 else None
+        for _ in range(places):
+            read_int(stream)
+    if failure is not None:  # leaving the socket raised Spark's own error already, unless Spark changed its ways
+        raise PySparkRuntimeError(f"the micro-batch failed in Spark: {failure}")
+
+
+@contextmanager
+def _served(df: Any, collect: Any) -> Iterator[Any]:
+    """The socket on which the JVM serves the result; at the end, Spark's own error if the job failed."""
+    from pyspark.errors.exceptions.captured import unwrap_spark_exception
+    from pyspark.traceback_utils import SCCallSiteSync
+    from pyspark.util import local_connect_and_auth
+
+    with SCCallSiteSync(df._sc):
+        port, secret, server = collect()
+    stream, connection = local_connect_and_auth(port, secret)
+    connection.settimeout(None)
+    finished = False
+    try:
+        yield stream
+        finished = True
+    finally:
+        stream.close()
+        connection.close()
+        # Where the reader gave up (the target failed), the JVM's complaint about the closed socket would hide the reason.
+        if finished:
+            with unwrap_spark_exception():
+                server.getResult()

@@ -1,0 +1,333 @@
+"""The columnar step: Arrow rows of a frame, in order, through the local engine, to Arrow rows.
+
+This is what runs in Spark's Python workers, for batch and streaming alike.  It holds no Spark: rows in, rows out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pellucid.data.arrow import array_of, arrow_type, leaf_column, one_mask
+from pellucid.data.bind import Binding, Place
+from pellucid.engine.columns import Batch, Column, Output, Strings
+from pellucid.engine.kernel import Engine
+from pellucid.errors import DataError, StepError
+from pellucid.expr.types import Type
+from pellucid.spark.job import LATE, Job, late_columns
+from pellucid.spark.order import Judge, Refusal
+
+__all__ = ["Done", "Runner", "in_chunks"]
+
+_ROWS = 1 << 17  # rows per call of the kernel: Spark's Arrow batches are smaller
+
+
+@dataclass
+class Done:
+    """What became of some rows: events, and rows that must wait (after a gap in a sequence)."""
+
+    out: list[Any]  # Arrow record batches
+    held: Any = None  # an Arrow table, or None
+
+
+class Runner:
+    """A pipeline at work on rows of a frame."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.fields = job, job.fields
+        self.engine = Engine(job.graph, key=job.fields.key_type if job.external else None, mode=job.engine)
+        self.judge: Judge | None = None
+        if job.ordered:
+            self.judge = Judge(job.fields.order, job.fields.key_type, sequence=job.late.sequence)
+        self._bindings = [
+            Binding(source.name, source.type, source.columns) for source in job.fields.sources
+        ]  # for messages: the user's names
+
+    # ------------------------------------------------------------ rows in, events out
+
+    def push(self, table: Any) -> Done:
+        """Push rows that are sorted by order; where sources are tagged, by order, key and source."""
+        held, late = None, None
+        pushes = self._pushes(table)
+        if self.judge is not None:
+            refused = self.judge.refused(pushes.count, pushes.order, pushes.keys)
+            if refused:
+                table, held, late = self._refuse(table, pushes, refused)
+                pushes = self._pushes(table)
+        out: list[Any] = []
+        if pushes.count:
+            batch = Batch(pushes.count, *self._sources(table, pushes))
+            if self.job.external and pushes.keys is not None:
+                batch.keys = [pushes.keys for _ in self.fields.sources]
+            base = self.engine.pushed
+            try:
+                outputs = self.engine.push_batch(batch, positions=True)
+            except StepError as error:
+                at = error.position - base
+                if 0 <= at < pushes.count:
+                    where = self._row(table, int(pushes.first[at]))
+                    raise type(error)(f"{error}\n  from {where}", step=error.step, position=error.position) from None
+                raise
+            wanted = {name for name, _ in self.job.outputs}
+            out = [self._events(o, table, pushes, base) for o in outputs if o.name in wanted and len(o)]
+        if late is not None and late.num_rows and self.job.late.policy == "keep":
+            out.append(self._late(late))
+        return Done(out, held)
+
+    def _pushes(self, table: Any) -> _Pushes:
+        """Which rows are one push, with its key and order."""
+        keys = [self._leaf(t, table.column(c), n, "key", table) for (n, t), c in zip(self.fields.key, self.fields.keys, strict=True)]
+        order = [self._leaf(t, table.column(c), n, "order", table) for (n, t), c in zip(self.fields.order, self.fields.orders, strict=True)]
+        count = table.num_rows
+        first = np.arange(count)
+        group = first
+        if self.fields.tagged and count:
+            new = np.ones(count, dtype=bool)
+            new[1:] = np.logical_or.reduce([_codes(c)[1:] != _codes(c)[:-1] for c in [*keys, *order]])
+            group, first = np.cumsum(new) - 1, np.flatnonzero(new)
+            keys, order = [_take(c, first) for c in keys], [_take(c, first) for c in order]
+            count = len(first)
+        return _Pushes(count, keys or None, order, first, group)
+
+    def _leaf(self, t: Type, array: Any, name: str, what: str, table: Any) -> Column:
+        if array.null_count:
+            i = int(np.argmin(np.asarray(array.combine_chunks().is_valid().to_numpy(zero_copy_only=False))))
+            raise DataError(
+                f"{self._row(table, i)}: the {what} column {name!r} is null: give every row a{' key' if what == 'key' else 'n order'}, "
+                "or leave such rows out"
+            )
+        if pa.types.is_date(array.type):
+            array = array.cast(pa.int32())
+        elif pa.types.is_timestamp(array.type):
+            array = array.cast(pa.int64())
+        elif pa.types.is_decimal(array.type):
+            array = array.cast(pa.string())
+        return leaf_column(t, array, column=name, place=Place("the DataFrame", lambda i: self._row(table, i)))[0]
+
+    def _sources(self, table: Any, pushes: _Pushes) -> tuple[list[list[Column]], list[Any]]:
+        columns: list[list[Column]] = []
+        masks: list[Any] = []
+        tags = table.column("s").to_numpy() if self.fields.tagged else None
+        for s, binding in enumerate(self._bindings):
+            part, at = table, None
+            if tags is not None:
+                rows = np.flatnonzero(tags == s)
+                part, at = table.take(rows), pushes.group[rows]
+                double = np.flatnonzero(at[1:] == at[:-1])
+                if len(double):
+                    raise DataError(
+                        f"{self._row(part, int(double[0]))}: the source {binding.source!r} has two rows of this "
+                        "order: add a column to order= that tells them apart"
+                    )
+            leaves, mask = self._columns(binding, s, part)
+            if at is not None:
+                mask = np.zeros(pushes.count, dtype=bool)
+                mask[at] = True
+                leaves = [_spread(c, at, pushes.count) for c in leaves]
+            columns.append(leaves)
+            masks.append(mask)
+        return columns, masks
+
+    def _columns(self, binding: Binding, s: int, part: Any) -> tuple[list[Column], Any]:
+        place = Place("the DataFrame", lambda i: self._row(part, i))
+        leaves, masks = [], []
+        for (_, leaf), path, column in zip(binding.type.leaves(), binding.columns, self.fields.values(s), strict=True):
+            values, mask = leaf_column(leaf, part.column(column), column=path, place=place, silent=self.fields.wide)
+            leaves.append(values)
+            masks.append(mask)
+        return leaves, one_mask(binding, masks, place, part.num_rows) if self.fields.wide else None
+
+    # ------------------------------------------------------------ rows out of order
+
+    def _refuse(self, table: Any, pushes: _Pushes, refused: list[Refusal]) -> tuple[Any, Any, Any]:
+        """The rows without those that were refused, those that wait, and those that are late."""
+        late = self.job.late
+        for r in refused:
+            if r.why == "late" and late.policy == "fail":
+                raise DataError(self._late_message(table, pushes, r))
+            if r.why == "gap" and late.gaps == "fail":
+                due = r.last[0] + 1 if r.last else late.sequence
+                name = self.fields.order[0][0]
+                raise DataError(
+                    f"{self._row(table, int(pushes.first[r.row]))}: {name} {due} is missing: the sequence must go up by "
+                    f"one from {late.sequence}; find the missing rows, or with gaps='wait' hold back what comes after them"
+                )
+        state = np.zeros(pushes.count, dtype=np.int8)
+        for r in refused:
+            state[r.row] = 1 if r.why == "late" else 2
+        rows = state[pushes.group]
+        split = [table.filter(pa.array(rows == v)) for v in (0, 1, 2)]
+        return split[0], split[2] if split[2].num_rows else None, split[1]
+
+    def _late_message(self, table: Any, pushes: _Pushes, r: Refusal) -> str:
+        row = int(pushes.first[r.row])
+        names = [n for n, _ in self.fields.order]
+        here = tuple(str(table.column(c)[row].as_py()) for c in self.fields.orders)
+        before = tuple(str(table.column(c)[int(pushes.first[r.row - 1])].as_py()) for c in self.fields.orders) if r.row else None
+        if here == before and r.last is not None:
+            return (
+                f"{self._row(table, row)}: two rows have this order: add a column to order= that tells them apart, or "
+                "with late='drop' keep the first"
+            )
+        last = ", ".join(f"{n}={v}" for n, v in zip(names, r.last or (), strict=False))
+        return (
+            f"{self._row(table, row)}: the row is late or doubled: {last} of the same key was applied before; allow for it with "
+            "wait=, or choose late='drop' or late='keep'"
+        )
+
+    def _row(self, table: Any, i: int) -> str:
+        """A row for messages: its key and order."""
+        names = [(n, c) for (n, _), c in zip((*self.fields.key, *self.fields.order), (*self.fields.keys, *self.fields.orders), strict=True)]
+        return ", ".join(f"{n}={_shown(table.column(c)[i].as_py())}" for n, c in names) or f"row {i + 1} of a batch"
+
+    # ------------------------------------------------------------ what comes out
+
+    def _events(self, output: Output, table: Any, pushes: _Pushes, base: int) -> Any:
+        from pellucid.spark.reading import arrow_arrays
+
+        at = np.asarray(output.positions, dtype=np.int64) - base
+        rows = at if not self.fields.tagged else pushes.first[at]
+        whole = len(rows) == table.num_rows and not self.fields.tagged and (rows == np.arange(len(rows))).all()
+        names, arrays = [], []
+        for name, column in self.job.kept:
+            names.append(name)
+            found = table.column(column)
+            arrays.append(found if whole else found.take(pa.array(rows)))
+        if self.job.tag is not None:
+            names.append(self.job.tag)
+            arrays.append(pa.array([output.name], pa.string()).take(pa.array(np.zeros(len(rows), np.int64))))
+        if self.job.nth is not None:
+            names.append(self.job.nth)
+            arrays.append(pa.array(_numbered(at)))
+        leaves = [array_of(t, c) for (_, t), c in zip(output.type.leaves(), output.columns, strict=True)]
+        inner_names, inner = arrow_arrays(output.type, output.name, leaves)
+        if self.job.tag is None:
+            return _batch(names + inner_names, arrays + inner)
+        return self._tagged(names, arrays, output.name, _one_column(output.name, inner_names, inner), table)
+
+    def _tagged(self, names: list[str], arrays: list[Any], own: str, value: Any, table: Any) -> Any:
+        """A batch with a column for each output: null in all but its own."""
+        count = len(value)
+        for name, t in self.job.outputs:
+            names.append(name)
+            arrays.append(value if name == own else pa.nulls(count, _column_type(name, t)))
+        if self.job.late.policy == "keep":
+            names.append(LATE)
+            arrays.append(value if own == LATE else pa.nulls(count, self._late_type(table)))
+        return _batch(names, arrays)
+
+    def _late_type(self, table: Any) -> Any:
+        return pa.struct([(name, table.schema.field(column).type) for name, column in late_columns(self.fields)])
+
+    def _late(self, rows: Any) -> Any:
+        names = [name for name, _ in self.job.kept]
+        arrays = [rows.column(column) for _, column in self.job.kept]
+        assert self.job.tag is not None
+        names.append(self.job.tag)
+        arrays.append(pa.array([LATE] * rows.num_rows, pa.string()))
+        if self.job.nth is not None:
+            names.append(self.job.nth)
+            arrays.append(pa.array(np.zeros(rows.num_rows, np.int32)))
+        inner = late_columns(self.fields)
+        struct = pa.StructArray.from_arrays([rows.column(c).combine_chunks() for _, c in inner], names=[n for n, _ in inner])
+        return self._tagged(names, arrays, LATE, struct, rows)
+
+
+@dataclass
+class _Pushes:
+    """Rows as pushes: of each its first row; of each row its push."""
+
+    count: int
+    keys: list[Column] | None
+    order: list[Column]
+    first: Any
+    group: Any
+
+
+def in_chunks(batches: Iterator[Any], tagged: bool) -> Iterator[Any]:
+    """Small record batches as tables of some hundred thousand rows; pushes of several rows are not cut."""
+    waiting: list[Any] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _ROWS:
+            table = pa.Table.from_batches(waiting)
+            keep = 0 if not tagged else _open(table)
+            if keep < rows:
+                yield table.slice(0, rows - keep).combine_chunks()
+                rest = table.slice(rows - keep)
+                waiting, rows = rest.to_batches() if keep else [], keep
+    if rows:
+        yield pa.Table.from_batches(waiting).combine_chunks()
+
+
+def _open(table: Any) -> int:
+    """How many rows at the end may belong to a push that goes on."""
+    last = table.num_rows - 1
+    names = [n for n in table.schema.names if n[0] in "ko" and n[1:].isdigit()]
+    values = [table.column(n)[last] for n in names]
+    keep = 1
+    while keep <= last and all(table.column(n)[last - keep] == v for n, v in zip(names, values, strict=True)):
+        keep += 1
+    return keep
+
+
+def _one_column(name: str, names: list[str], arrays: list[Any]) -> Any:
+    """An event as one column: itself, or a struct."""
+    return arrays[0] if names == [name] else pa.StructArray.from_arrays(arrays, names=names)
+
+
+@lru_cache(maxsize=256)
+def _column_type(name: str, t: Type) -> Any:
+    from pellucid.spark.reading import arrow_arrays
+
+    empty = [pa.array([], arrow_type(leaf)) for _, leaf in t.leaves()]
+    return _one_column(name, *arrow_arrays(t, name, empty)).type
+
+
+def _batch(names: list[str], arrays: list[Any]) -> Any:
+    flat = [a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays]
+    flat = [pa.concat_arrays(a.chunks) if isinstance(a, pa.ChunkedArray) else a for a in flat]
+    return pa.RecordBatch.from_arrays(flat, names=names)
+
+
+def _codes(column: Column) -> Any:
+    return column.codes if isinstance(column, Strings) else column
+
+
+def _take(column: Any, rows: Any) -> Column:
+    return Strings(column.codes[rows], column.values) if isinstance(column, Strings) else column[rows]
+
+
+def _spread(column: Any, at: Any, count: int) -> Column:
+    """The values of some pushes as a column of all; a mask says which count."""
+    codes = _codes(column)
+    out = np.zeros(count, dtype=codes.dtype)
+    out[at] = codes
+    if isinstance(column, Strings):
+        return Strings(out, column.values if len(column.values) else [""])
+    return out
+
+
+def _numbered(positions: Any) -> Any:
+    """0, 1, … for the events of each push.
+
+    >>> _numbered(np.array([0, 0, 2, 3, 3, 3])).tolist()
+    [0, 1, 0, 0, 1, 2]
+    """
+    count = len(positions)
+    new = np.ones(count, dtype=bool)
+    new[1:] = positions[1:] != positions[:-1]
+    starts = np.flatnonzero(new)
+    return (np.arange(count) - np.repeat(starts, np.diff(np.append(starts, count)))).astype(np.int32)
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, (str, int, bool)) or value is None else str(value)
+

@@ -1,0 +1,205 @@
+"""Where snapshots lie: a local folder, or any file system that pyarrow or fsspec reaches.
+
+A file appears whole or not at all.  Locally that is a temporary file beside it, fsync, a rename, and fsync of the
+folder; on an object store one put; on other remote file systems a temporary file and a rename.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid
+from collections.abc import Iterable
+from typing import Any, Protocol
+from urllib.parse import unquote, urlparse
+
+from pellucid.errors import StateError, UsageError
+
+__all__ = ["Files", "LocalFiles", "RemoteFiles", "open_files"]
+
+TEMPORARY = ".tmp"
+# File systems on which a file that is being written cannot be seen: there a rename would be a slow copy.
+_OBJECT_STORES = {"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az", "adl", "oss", "oci", "memory", "r2"}
+
+
+class Files(Protocol):
+    """The few things that a store does with files; paths are relative to its folder."""
+
+    def names(self, folder: str) -> list[str]:
+        """What is in a folder; nothing if there is no such folder."""
+
+    def read(self, path: str) -> bytes:
+        """A whole file; FileNotFoundError if it is not there."""
+
+    def write(self, path: str, pieces: Iterable[Any]) -> None:
+        """A file, whole or not at all, and for good."""
+
+    def create(self, path: str, data: bytes) -> None:
+        """A file if there is none yet; else nothing."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+
+    def age(self, path: str) -> float:
+        """Seconds since it was written; 0 if it is gone."""
+
+
+def open_files(path: str) -> Files:
+    """The file system of a path or URI, and the folder in it.
+
+    >>> open_files("file:///some/folder").root
+    '/some/folder'
+    >>> open_files("nowhere://x")
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: the state folder 'nowhere://x' is on no file system that pyarrow knows (a path, file://, s3://, gs://, hdfs://, abfs://): install fsspec and its package for 'nowhere', or choose another folder
+    """
+    if "://" not in path and not path.startswith("file:"):
+        return LocalFiles(path)
+    scheme = urlparse(path).scheme
+    if scheme == "file":
+        return LocalFiles(unquote(urlparse(path).path))
+    from pyarrow import fs
+
+    try:
+        found, root = fs.FileSystem.from_uri(path.replace("s3a://", "s3://", 1))
+        return RemoteFiles(found, root, found.type_name in _OBJECT_STORES)
+    except Exception as error:
+        try:
+            import fsspec  # type: ignore[import-not-found, unused-ignore]
+        except ImportError:
+            raise UsageError(
+                f"the state folder {path!r} is on no file system that pyarrow knows (a path, file://, s3://, gs://, hdfs://, "
+                f"abfs://): install fsspec and its package for {scheme!r}, or choose another folder"
+            ) from None
+        try:
+            found, root = fsspec.core.url_to_fs(path)
+        except Exception as second:
+            raise UsageError(f"the state folder {path!r} cannot be opened: {error}; by fsspec: {second}") from None
+        return RemoteFiles(fs.PyFileSystem(fs.FSSpecHandler(found)), root, scheme in _OBJECT_STORES)
+
+
+class LocalFiles:
+    """A folder on this machine (or one that is mounted)."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+
+    def _at(self, path: str) -> str:
+        return os.path.join(self.root, path)
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            return os.listdir(self._at(folder))
+        except FileNotFoundError:
+            return []
+
+    def read(self, path: str) -> bytes:
+        with open(self._at(path), "rb", buffering=0) as file:
+            return file.read()
+
+    def write(self, path: str, pieces: Iterable[Any]) -> None:
+        self._place(path, pieces, os.replace)
+
+    def create(self, path: str, data: bytes) -> None:
+        def link(temporary: str, target: str) -> None:
+            try:
+                os.link(temporary, target)  # unlike a rename, it never takes the place of a file
+            except FileExistsError:
+                pass
+            except OSError:  # a file system without links
+                if not os.path.exists(target):
+                    os.replace(temporary, target)
+                    return
+            os.unlink(temporary)
+
+        self._place(path, [data], link)
+
+    def _place(self, path: str, pieces: Iterable[Any], move: Any) -> None:
+        target = self._at(path)
+        folder, name = os.path.split(target)
+        temporary = os.path.join(folder, f".{name}.{os.getpid()}-{uuid.uuid4().hex}{TEMPORARY}")
+        try:
+            if not os.path.isdir(folder):
+                os.makedirs(folder, exist_ok=True)
+                _sync(os.path.dirname(folder))
+            with open(temporary, "xb") as file:
+                for piece in pieces:
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+            move(temporary, target)
+            _sync(folder)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise StateError(f"{target} cannot be written: {error.strerror or error}; the snapshot before it is whole") from error
+
+    def remove(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._at(path))
+
+    def age(self, path: str) -> float:
+        try:
+            return time.time() - os.stat(self._at(path)).st_mtime
+        except FileNotFoundError:
+            return 0.0
+
+
+def _sync(folder: str) -> None:
+    """Make names in a folder last: without it a rename may be gone after a power failure."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class RemoteFiles:
+    """A folder on a file system of pyarrow's."""
+
+    def __init__(self, system: Any, root: str, puts: bool) -> None:
+        self.system, self.root, self.puts = system, root.rstrip("/"), puts
+
+    def _at(self, path: str) -> str:
+        return f"{self.root}/{path}".rstrip("/")
+
+    def names(self, folder: str) -> list[str]:
+        from pyarrow import fs
+
+        return [info.base_name for info in self.system.get_file_info(fs.FileSelector(self._at(folder), allow_not_found=True))]
+
+    def read(self, path: str) -> bytes:
+        with self.system.open_input_stream(self._at(path)) as file:
+            return bytes(file.read())
+
+    def write(self, path: str, pieces: Iterable[Any]) -> None:
+        target = self._at(path)
+        folder, _, name = target.rpartition("/")
+        place = target if self.puts else f"{folder}/.{name}.{uuid.uuid4().hex}{TEMPORARY}"
+        try:
+            if not self.puts:
+                self.system.create_dir(folder, recursive=True)
+            with self.system.open_output_stream(place) as file:
+                for piece in pieces:
+                    file.write(piece)
+            if not self.puts:
+                self.system.move(place, target)
+        except OSError as error:
+            raise StateError(f"{target} cannot be written: {error}; the snapshot before it is whole") from error
+
+    def create(self, path: str, data: bytes) -> None:
+        # There is no put that spares an existing file in all of these systems: who comes a moment later wins, and the
+        # caller reads what is there.  The driver does this once, before any task runs.
+        try:
+            self.read(path)
+        except FileNotFoundError:
+            self.write(path, [data])
+
+    def remove(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self.system.delete_file(self._at(path))
+
+    def age(self, path: str) -> float:
+        written = self.system.get_file_info(self._at(path)).mtime
+        return 0.0 if written is None else time.time() - float(written.timestamp())

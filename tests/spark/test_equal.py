@@ -1,0 +1,142 @@
+"""Random pipelines: interpreter = Spark batch = Spark streaming, whatever the partitions and micro-batches."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pellucid import Pipeline, StepError
+from pellucid.spark.failure import explain
+from tests.spark.worlds import Failed, Row, expected, found, rows_of, table_of, tables_of
+from tests.strategies import Seeded, make_input, make_pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def world(seed: int) -> tuple[Pipeline, list[Row], random.Random]:
+    """A random pipeline, its rows, and a source of further choices."""
+    c = Seeded(seed)
+    p = make_pipeline(c, max_steps=6, windows=1)
+    keys = c.of([[1, 2, 3, 4, 5], ["a", "b", "ß"], [7]])
+    return p, rows_of(make_input(c, p, c.of([0, 7, 40, 90])), keys, c.rng), c.rng
+
+
+def outcome(p: Pipeline, rows: list[Row]) -> Any:
+    try:
+        return expected(p, rows)
+    except Failed:
+        return "fails"
+
+
+def collected(p: Pipeline, run: Any) -> Any:
+    """What Spark gives, in the form of `outcome`."""
+    try:
+        return found(p, [row.asDict(recursive=True) for row in run()])
+    except Exception as error:
+        if isinstance(explain(error), StepError) or isinstance(error, StepError):
+            return "fails"
+        raise
+
+
+def frames(spark: SparkSession, p: Pipeline, rows: list[Row], rng: random.Random) -> list[DataFrame]:
+    """The rows as DataFrames, in any order and any number of partitions."""
+    shuffled = list(rows)
+    rng.shuffle(shuffled)
+    tables = [table_of(p, shuffled)] if rng.random() < 0.5 else list(tables_of(p, shuffled).values())
+    return [spark.createDataFrame(t).repartition(rng.choice([1, 2, 3])) for t in tables]
+
+
+def check_batch(spark: SparkSession, seed: int) -> None:
+    p, rows, rng = world(seed)
+    dfs = frames(spark, p, rows, rng)
+    made = p.spark(*dfs, key="user", order="seq", step="output", partitions=rng.choice([None, 1, 3]))
+    assert collected(p, made.collect) == outcome(p, rows), f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_batch(spark: SparkSession, seed: int) -> None:
+    check_batch(spark, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1000, 1400))
+def test_batch_long(spark: SparkSession, seed: int) -> None:
+    check_batch(spark, seed)
+
+
+def check_stream(spark: SparkSession, seed: int, folder: Path, store: str) -> None:
+    """Micro-batches cut anywhere; the query is stopped and started again somewhere."""
+    p, rows, rng = world(seed)
+    if not rows:
+        return
+    parts: list[list[Row]] = []
+    rest = list(rows)
+    while rest:
+        size = rng.choice([1, 5, 30])
+        parts.append(rest[:size])
+        rest = rest[size:]
+        rng.shuffle(parts[-1])
+    schema = spark.createDataFrame(table_of(p, rows)).schema
+    out: dict[int, list[Any]] = {}
+
+    def collect(df: DataFrame, batch: int) -> None:
+        out[batch] = df.collect()
+
+    def run() -> None:
+        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+        where = {"store": "spark"} if store == "spark" else {"state": str(folder / "state")}
+        made = p.spark(stream, key="user", order="seq", step="output", buckets=rng.choice([None, 2]), **where)
+        query = made.writeStream.foreachBatch(collect).option("checkpointLocation", str(folder / "check"))
+        started = query.trigger(availableNow=True).start()
+        started.awaitTermination()
+
+    (folder / "in").mkdir()
+    stop = rng.randrange(len(parts) + 1)
+    try:
+        for first, last in ((0, stop), (stop, len(parts))):
+            for i in range(first, last):
+                pq.write_table(table_of(p, parts[i]), folder / f"{i}.tmp")
+                (folder / f"{i}.tmp").rename(folder / "in" / f"{i:05d}.parquet")
+                import os
+
+                os.utime(folder / "in" / f"{i:05d}.parquet", (i + 1, i + 1))
+            if first < last:
+                run()
+    except Exception as error:
+        assert isinstance(explain(error), StepError), error
+        assert outcome(p, rows) == "fails"
+        return
+    assert collected(p, lambda: [row for batch in out.values() for row in batch]) == outcome(p, rows), f"seed {seed}"
+
+
+@pytest.mark.parametrize(("seed", "store"), [*[(s, "own") for s in range(8)], *[(s, "spark") for s in range(3)]])
+def test_streaming(spark: SparkSession, seed: int, store: str, tmp_path: Path) -> None:
+    check_stream(spark, 500 + seed, tmp_path, store)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2000, 2100))
+def test_streaming_long(spark: SparkSession, seed: int, tmp_path: Path) -> None:
+    for store in ("own", "spark"):
+        folder = tmp_path / store
+        folder.mkdir()
+        check_stream(spark, seed, folder, store)
+        shutil.rmtree(folder)
+
+
+def test_an_empty_frame(spark: SparkSession) -> None:
+    p, _, _ = world(3)
+    table = pa.table({"user": pa.array([], pa.int64()), "seq": pa.array([], pa.int64())} | _no_rows(p))
+    assert p.spark(spark.createDataFrame(table), key="user", order="seq", step="output").collect() == []
+
+
+def _no_rows(p: Pipeline) -> dict[str, Any]:
+    table = table_of(p, [])
+    return {n: table.column(n) for n in table.column_names if n not in ("user", "seq")}

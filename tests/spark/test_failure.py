@@ -1,0 +1,233 @@
+"""Real failures of a real Spark, and what the user is told of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pellucid import errors
+from pellucid.errors import DataError, IntOverflow, PellucidError, StepError, UsageError
+from pellucid.spark.failure import MARK, explain, from_text
+
+MESSAGE = "step 'total': the function failed\n  at push 3, on event 7"
+
+
+def told(action: Callable[[], Any]) -> PellucidError:
+    """What the user is told of an action that fails."""
+    with pytest.raises(Exception) as caught:
+        action()
+    found = explain(caught.value)
+    assert found is not None and found is not caught.value, caught.value
+    text = str(found)
+    assert "\tat " not in text and "org.apache" not in text and "SQLSTATE" not in text, text
+    return found
+
+
+def fails(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        if batch.num_rows:
+            raise StepError("step 'total': the function failed\n  at push 3, on event 7", step="total", position=3)
+        yield batch
+
+
+def fails_from_another(batches: Iterator[Any]) -> Iterator[Any]:
+    for _ in batches:
+        try:
+            raise DataError("the first\n\n  after an empty line")
+        except DataError as error:
+            raise IntOverflow("the second\n\n  after an empty line") from error
+    yield from ()
+
+
+def fails_by_itself(batches: Iterator[Any]) -> Iterator[Any]:
+    for _ in batches:
+        raise KeyError("nope")
+    yield from ()
+
+
+def refused(batches: Iterator[Any]) -> Iterator[Any]:
+    for _ in batches:
+        raise ConnectionRefusedError("[PATH_NOT_FOUND] Connection refused")
+    yield from ()
+
+
+def dies(batches: Iterator[Any]) -> Iterator[Any]:
+    import os
+
+    for _ in batches:
+        os._exit(3)
+    yield from ()
+
+
+@pytest.mark.parametrize("action", ["collect", "count", "write"])
+def test_our_error_from_a_worker(spark: Any, tmp_path: Path, action: str) -> None:
+    frame = spark.range(3, numPartitions=1).mapInArrow(fails, "id long")
+    act = {"collect": frame.collect, "count": frame.count, "write": lambda: frame.write.parquet(str(tmp_path / "out"))}
+    error = told(act[action])
+    assert type(error) is StepError and str(error) == MESSAGE
+
+
+def test_the_last_raised_of_our_errors_wins(spark: Any) -> None:
+    error = told(spark.range(3, numPartitions=1).mapInArrow(fails_from_another, "id long").collect)
+    assert type(error) is IntOverflow and str(error) == "the second\n\n  after an empty line"
+
+
+def stream(spark: Any, folder: Path, step: Any, sink: Callable[[Any, int], None] | None) -> None:
+    spark.range(3, numPartitions=1).write.parquet(str(folder / "in"))
+    frame = spark.readStream.schema("id long").parquet(str(folder / "in"))
+    frame = frame.mapInArrow(step, "id long") if callable(step) else frame.select(step) if step is not None else frame
+    writer = frame.writeStream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    (writer.foreachBatch(sink) if sink else writer.format("noop")).start().awaitTermination()
+
+
+def test_our_error_from_a_worker_of_a_stream(spark: Any, tmp_path: Path) -> None:
+    error = told(lambda: stream(spark, tmp_path, fails, None))
+    assert type(error) is StepError and str(error) == MESSAGE
+
+
+def test_our_error_through_foreach_batch(spark: Any, tmp_path: Path) -> None:
+    error = told(lambda: stream(spark, tmp_path, fails, lambda frame, _: frame.collect()))
+    assert type(error) is StepError and str(error) == MESSAGE
+
+
+def test_our_error_in_foreach_batch_itself(spark: Any, tmp_path: Path) -> None:
+    def sink(frame: Any, epoch: int) -> None:
+        raise errors.StateError(f"micro-batch {epoch}:\n  the snapshot is damaged")
+
+    error = told(lambda: stream(spark, tmp_path, None, sink))
+    assert type(error) is errors.StateError and str(error) == "micro-batch 0:\n  the snapshot is damaged"
+
+
+def test_raised_natively(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    def raising(message: str) -> Any:
+        return spark.range(1).select(F.raise_error(F.lit(message)).cast("string").alias("x"))
+
+    error = told(raising(f"{MARK}{MESSAGE}").collect)
+    assert type(error) is StepError and str(error) == MESSAGE
+    error = told(raising(f"{MARK}DataError: column 'user':\n  a null key").collect)
+    assert type(error) is DataError and str(error) == "column 'user':\n  a null key"
+    error = told(raising("the user's own").collect)
+    assert type(error) is StepError and str(error) == "raise_error in the query said: the user's own"
+    error = told(lambda: raising(f"{MARK}{MESSAGE}").write.parquet(str(tmp_path / "out")))
+    assert str(error) == MESSAGE
+    error = told(lambda: stream(spark, tmp_path, F.raise_error(F.lit(f"{MARK}{MESSAGE}")).cast("long").alias("x"), None))
+    assert type(error) is StepError and str(error) == MESSAGE
+
+
+def test_arithmetic(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    error = told(spark.range(1).select(F.lit(2**63 - 1) + F.col("id") + 1).collect)
+    assert type(error) is IntOverflow
+    assert str(error).startswith("An integer left the signed 64-bit range in a native expression (written at ")
+    assert "test_failure.py" in str(error) and "ansi" not in str(error)
+    error = told(spark.range(1).select(F.lit(1) / F.col("id")).collect)
+    assert type(error) is StepError and str(error).startswith("Division by zero in a native expression (written at ")
+    error = told(spark.range(1).selectExpr("1 % id").collect)
+    assert type(error) is StepError and str(error) == "Division by zero in a native expression."
+    error = told(lambda: stream(spark, tmp_path, F.col("id") + 9223372036854775807, None))
+    assert type(error) is IntOverflow
+
+
+def test_what_the_query_asks_for_is_not_there(spark: Any) -> None:
+    error = told(lambda: spark.range(1).select("nope"))
+    assert type(error) is DataError and str(error) == "There is no column 'nope'. Columns like it: 'id'."
+    error = told(lambda: spark.read.parquet("/there/is/no/such"))
+    assert type(error) is DataError and str(error) == "/there/is/no/such does not exist (or Spark may not read it)."
+    error = told(lambda: spark.table("nope"))
+    assert type(error) is UsageError and str(error).startswith("Spark refused it (TABLE_OR_VIEW_NOT_FOUND): The table or view")
+    assert "UnresolvedRelation" not in str(error)
+    error = told(spark.range(1).selectExpr("cast('abc' as bigint)").collect)
+    assert type(error) is DataError and str(error).startswith("Spark cannot read a value: The value 'abc' of the type")
+    assert "try_cast" not in str(error)
+
+
+def test_another_function_fails(spark: Any) -> None:
+    error = told(spark.range(1, numPartitions=1).mapInArrow(fails_by_itself, "id long").collect)
+    assert type(error) is StepError
+    assert str(error).startswith("A Python function failed on Spark (in fails_by_itself, ")
+    assert str(error).endswith("): KeyError: 'nope'")
+    error = told(spark.range(1, numPartitions=1).mapInArrow(refused, "id long").collect)
+    assert str(error).endswith("): ConnectionRefusedError: [PATH_NOT_FOUND] Connection refused")
+
+
+def test_a_worker_dies(spark: Any) -> None:
+    error = told(spark.range(1, numPartitions=1).mapInArrow(dies, "id long").count)
+    assert type(error) is PellucidError and str(error).startswith("A Python worker died 4 times or could not start: it was killed")
+
+
+def test_out_of_memory(spark: Any) -> None:
+    error = told(lambda: spark._jvm.java.nio.ByteBuffer.allocate(2**31 - 1))
+    assert str(error).startswith("Spark ran out of memory. Give it more (conf spark.driver.memory=4g")
+
+
+def test_another_java_error(spark: Any) -> None:
+    error = told(lambda: spark._jvm.java.util.Optional.empty().get())
+    assert type(error) is PellucidError and str(error) == "Spark failed: No value present"
+
+
+def test_spark_has_gone(java_home: Any, tmp_path: Path) -> None:
+    """In a process of its own, because its JVM is killed."""
+    script = """
+        import os, signal
+        from pyspark import SparkContext
+        from pellucid.errors import UsageError
+        from pellucid.spark.failure import explain
+        from pellucid.spark.session import session, stop_if_ours
+
+        spark = session(master="local[1]")
+        jvm = SparkContext._gateway.proc
+        os.kill(spark._jvm.java.lang.ProcessHandle.current().pid(), signal.SIGKILL)
+        jvm.wait()
+        try:
+            spark.range(1).count()
+        except Exception as error:
+            print(explain(error))
+        try:
+            session()
+        except UsageError as error:
+            print(error)
+        print(stop_if_ours(spark))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3, done
+    assert lines[0].startswith("Spark has gone: it was stopped or killed")
+    assert lines[1] == "The Spark of this process has died (killed, or out of memory). Start Python again."
+    assert lines[2] == "True" and done.returncode == 0
+
+
+def test_what_is_not_sparks_is_not_explained() -> None:
+    assert explain(ValueError("x")) is None and explain(KeyboardInterrupt()) is None
+    ours = UsageError("x")
+    assert explain(ours) is ours
+
+
+KINDS = [name for name in errors.__all__ if name != "PellucidError"]
+LINES = st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"]), max_size=20), min_size=1, max_size=4)
+WRAPPINGS = [
+    "{}",
+    "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: {}\n SQLSTATE: 38000",
+    "[STREAM_FAILED] Query [id = 1] terminated with exception: {}\n SQLSTATE: 38000 SQLSTATE: XXKST\n=== Streaming Query ===\nx",
+    "An error occurred while calling o1.count.\n: org.apache.spark.SparkException: Job aborted: {}\n\tat x.y(Z.java:1)\nCaused by: z",
+]
+
+
+@given(st.sampled_from(KINDS), LINES, st.lists(st.sampled_from(WRAPPINGS), max_size=3))
+def test_a_message_survives_any_wrapping(kind: str, lines: list[str], wrappings: list[str]) -> None:
+    message = "\n".join(["it failed", *(f"  {line}." for line in lines)])
+    text = f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    f()\npellucid.errors.{kind}: {message}'
+    for wrapping in wrappings:
+        text = wrapping.replace("{}", text)
+    found = from_text(text)
+    assert type(found).__name__ == kind and str(found) == message

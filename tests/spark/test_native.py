@@ -1,0 +1,310 @@
+"""Catalyst columns against the evaluator, bit for bit, on extremes; failures included."""
+
+from __future__ import annotations
+
+import enum
+import math
+import random
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pellucid.expr import node as n
+from pellucid.expr.evaluate import evaluate
+from pellucid.expr.node import Expr
+from pellucid.expr.trace import trace
+from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, STR
+from pellucid.spark.native import MARK, MAX_DEPTH, NotNative, barrier, column, why_not
+from tests.spark.random_exprs import KINDS, NAMES, Maker, Side, row
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+SCHEMA = "i bigint, j bigint, f double, g double, b boolean, s string, e string"
+FAILED = ("failed",)
+
+
+def leaves() -> list[Column]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return [F.col(name) for name in NAMES]
+
+
+def plain(value: Any) -> Any:
+    return value.name if isinstance(value, enum.Enum) else value
+
+
+def local(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
+    """A DataFrame that Spark evaluates while it plans, without a job."""
+    import pyarrow as pa
+
+    kinds = [pa.int64(), pa.int64(), pa.float64(), pa.float64(), pa.bool_(), pa.string(), pa.string()]
+    columns = [pa.array([plain(r[i]) for r in rows], kind) for i, kind in enumerate(kinds)]
+    return spark.createDataFrame(pa.table(columns, names=NAMES))
+
+
+def spread(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
+    """A DataFrame whose expressions are compiled and run in tasks."""
+    return spark.createDataFrame([tuple(map(plain, r)) for r in rows], SCHEMA)
+
+
+def bits(value: Any) -> Any:
+    """What two values are compared by: floats by their bits, every NaN alike."""
+    value = plain(value)
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else struct.pack(">d", value)
+    return (type(value), value)
+
+
+def wanted(e: Expr, leaves: tuple[Any, ...]) -> Any:
+    try:
+        return bits(evaluate(e, leaves))
+    except Exception:
+        return FAILED
+
+
+def translated(rng: random.Random, count: int, depth: int) -> list[Expr]:
+    """Random expressions that have a counterpart and are not trivial."""
+    out: list[Expr] = []
+    while len(out) < count:
+        e = Maker(rng).make(rng.choice([INT, FLOAT, BOOL, STR]), rng.randint(1, depth))
+        if e.args and why_not(e, ansi=True) is None:
+            out.append(e)
+    return out
+
+
+def compare_locally(spark: SparkSession, e: Expr, rows: list[tuple[Any, ...]]) -> None:
+    made = column(e, leaves(), ansi=True).alias("out")
+    want = [wanted(e, r) for r in rows]
+    fine = [r for r, w in zip(rows, want, strict=True) if w != FAILED]
+    if fine:
+        got = [bits(r.out) for r in local(spark, fine).select(made).collect()]
+        for r, a, b in zip(fine, [w for w in want if w != FAILED], got, strict=True):
+            assert a == b, (e, r)
+    for r in [r for r, w in zip(rows, want, strict=True) if w == FAILED][:2]:
+        try:
+            found = local(spark, [r]).select(made).collect()
+        except Exception:
+            continue
+        raise AssertionError((e, r, found))
+
+
+def compare_compiled(spark: SparkSession, exprs: list[Expr], rows: list[tuple[Any, ...]]) -> None:
+    """All expressions in one projection, where each looks only at the rows on which it does not fail."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = [r for r in rows if any(wanted(e, r) != FAILED for e in exprs)]
+    table = [(*map(plain, r), [wanted(e, r) != FAILED for e in exprs]) for r in rows]
+    if not table:
+        return
+    df = spark.createDataFrame(table, SCHEMA + ", fine array<boolean>")
+    made = [F.when(F.col("fine")[k], column(e, leaves(), ansi=True)).alias(f"c{k}") for k, e in enumerate(exprs)]
+    for r, found in zip(rows, df.select(*made).collect(), strict=True):
+        for e, value in zip(exprs, found, strict=True):
+            want = wanted(e, r)
+            assert (want == bits(value)) if want != FAILED else value is None, (e, r)
+
+
+SLOW = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@SLOW
+@given(st.integers(0, 2**32))
+def test_random_expressions_are_equal_while_planning(spark: SparkSession, seed: int) -> None:
+    rng = random.Random(seed)
+    for e in translated(rng, 6, 4):
+        compare_locally(spark, e, [row(rng) for _ in range(25)])
+
+
+@SLOW
+@given(st.integers(0, 2**32))
+def test_random_expressions_are_equal_when_compiled(spark: SparkSession, seed: int) -> None:
+    rng = random.Random(seed)
+    compare_compiled(spark, translated(rng, 20, 3), [row(rng) for _ in range(150)])
+
+
+@pytest.mark.long
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**32))
+def test_many_random_expressions_are_equal(spark: SparkSession, seed: int) -> None:
+    rng = random.Random(seed)
+    exprs = translated(rng, 20, 4)
+    rows = [row(rng) for _ in range(150)]
+    compare_compiled(spark, exprs, rows)
+    for e in exprs[:8]:
+        compare_locally(spark, e, rows[:25])
+
+
+I, J, F_, G, B, S = (n.var(k, t) for k, t in enumerate(KINDS[:6]))
+
+
+def c(value: Any) -> Expr:
+    return n.const(value)
+
+
+EDGES = [
+    n.add(n.add(I, c(INT_MAX)), c(-INT_MAX)),  # Catalyst would add the constants first
+    n.add(n.add(c(5), I), n.add(J, c(-5))),
+    n.mul(n.mul(I, c(2**62)), c(4)),
+    n.binary("shl", n.mul(I, c(2**40)), c(20)),
+    n.mul(n.mul(n.mul(I, J), c(3)), c(-1)),
+    n.binary("mul", n.add(I, c(INT_MAX)), c(0)),
+    n.ite(n.lt(n.add(I, c(INT_MAX)), J), c(1), c(1)),  # both branches are equal: the condition may fail
+    n.and_(n.lt(n.mul(I, J), c(5)), c(False)),
+    n.or_(n.lt(n.mul(I, J), c(5)), c(True)),
+    n.after((n.binary("floordiv", c(10), I),), J),
+    n.and_(n.not_(n.eq(I, c(0))), n.lt(n.binary("floordiv", c(10), I), c(3))),
+    n.or_(n.eq(I, c(0)), n.lt(n.binary("mod", J, I), c(3))),
+    n.binary("floordiv", I, J),
+    n.binary("mod", I, J),
+    n.binary("floordiv", I, c(-1)),
+    n.binary("mod", I, c(-7)),
+    n.binary("floordiv", I, c(8)),
+    n.binary("mod", I, c(8)),
+    n.binary("mod", I, c(10)),
+    n.binary("mod", F_, G),
+    n.binary("truediv", F_, G),
+    n.binary("truediv", I, c(-4)),
+    n.lt(I, F_),
+    n.le(F_, I),
+    n.eq(F_, I),
+    n.le(c(2**53 + 1), F_),
+    n.lt(I, c(2.5)),
+    n.lt(F_, n.sub(F_, G)),  # NaN on the right, on the left
+    n.le(n.sub(F_, G), G),
+    n.eq(n.sub(F_, G), n.binary("mul", F_, G)),
+    n.not_(n.eq(n.sub(F_, G), F_)),
+    n.neg(F_),
+    n.abs_(F_),
+    n.neg(I),
+    n.abs_(I),
+    n.sqrt(F_),
+    n.round_to_int("floor", F_),
+    n.round_to_int("ceil", F_),
+    n.round_to_int("trunc", F_),
+    n.binary("shr", I, J),
+    n.binary("shr", I, c(70)),
+    n.binary("shr", I, c(-7)),
+    n.binary("floordiv", I, c(0)),
+    n.binary("mod", I, c(0)),
+    n.binary("truediv", F_, c(0.0)),
+    n.binary("mod", F_, c(0.0)),
+    n.binary("shl", I, n.binary("band", J, c(7))),
+    n.lt(S, c("\U0001f600")),
+    n.ite(B, n.raise_(0, STR), S),
+    n.ite(n.eq(n.var(6, KINDS[6]), c(Side.HOLD)), c(Side.BUY), n.var(6, KINDS[6])),
+    n.float_of_int(I),
+    n.binary("truediv", n.binary("mod", I, c(1000)), n.binary("mod", J, c(10))),
+]
+
+
+@pytest.mark.parametrize("e", EDGES, ids=str)
+def test_edges(spark: SparkSession, e: Expr) -> None:
+    rng = random.Random(7)
+    compare_locally(spark, e, [row(rng) for _ in range(120)])
+
+
+def test_edges_compiled(spark: SparkSession) -> None:
+    rng = random.Random(8)
+    compare_compiled(spark, EDGES, [row(rng) for _ in range(400)])
+
+
+@pytest.mark.parametrize("e", EDGES[:12], ids=str)
+def test_failures_compiled(spark: SparkSession, e: Expr) -> None:
+    rng = random.Random(9)
+    rows = [row(rng) for _ in range(300)]
+    bad = next((r for r in rows if wanted(e, r) == FAILED), None)
+    if bad is None:
+        return
+    with pytest.raises(Exception, match=r"OVERFLOW|ZERO|pellucid"):
+        spread(spark, [bad]).select(column(e, leaves(), ansi=True)).collect()
+
+
+def test_a_raise_of_the_users_is_marked(spark: SparkSession) -> None:
+    def careful(v: int) -> int:
+        if v < 0:
+            raise ValueError("below zero")
+        return v
+
+    traced = trace(careful, (INT,))
+    made = column(traced.outputs[0], leaves(), ansi=True, raises=[f"step 'x': {text}" for text in traced.raises])
+    with pytest.raises(Exception, match=r"\[pellucid\] step 'x': ValueError: below zero"):
+        spread(spark, [(-1, 0, 0.0, 0.0, True, "", Side.BUY)]).select(made).collect()
+    assert MARK == "[pellucid] "
+
+
+def test_a_constant_that_fails_waits_for_a_row(spark: SparkSession) -> None:
+    made = column(n.binary("floordiv", c(1), c(0)), leaves(), ansi=True)
+    df = spread(spark, [(-1, 0, 0.0, 0.0, True, "", Side.BUY)])
+    assert df.filter("i > 0").select(made).collect() == []
+    with pytest.raises(Exception, match="ZeroDivisionError"):
+        df.select(made).collect()
+
+
+def test_a_barrier_stays_where_it_is(spark: SparkSession) -> None:
+    """Spark moves an ordinary filter below a join, where it meets rows that the join would have dropped."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    left = spread(spark, [(0, 0, 0.0, 0.0, True, "", Side.BUY), (5, 0, 0.0, 0.0, True, "", Side.BUY)])
+    right = spark.createDataFrame([(5,)], "i bigint")
+    condition = column(n.lt(n.binary("floordiv", c(10), I), c(3)), [F.col("i")], ansi=True)
+    joined = left.join(F.broadcast(right), "i")
+    assert [r.i for r in joined.filter(barrier(condition)).select("i").collect()] == [5]
+    assert barrier_is_needed(joined, condition)
+
+
+def barrier_is_needed(joined: DataFrame, condition: Column) -> bool:
+    try:
+        joined.filter(condition).select("i").collect()
+    except Exception:
+        return True
+    return False
+
+
+def refused(e: Expr, *, ansi: bool = True) -> str:
+    with pytest.raises(NotNative) as error:
+        column(e, [], ansi=ansi)
+    return error.value.reason
+
+
+def test_refusals() -> None:
+    assert refused(n.binary("truediv", I, J)) == "divides integers that may be above 2**53, where Spark rounds twice"
+    assert refused(n.binary("floordiv", F_, G)) == "uses // on floats, which Spark does not have"
+    assert refused(n.binary("shl", I, J)) == "shifts left by an amount that may be outside 0 to 62"
+    assert refused(n.binary("shl", I, c(63))) == "shifts left by an amount that may be outside 0 to 62"
+    assert refused(n.add(F_, c(-0.0))) == "uses the constant -0.0, which Spark takes for 0.0"
+    assert refused(n.eq(S, c("\ud800"))) == "uses a text that is not valid Unicode"
+    assert refused(n.eq(n.add(I, J), n.add(J, I))) == "compares two expressions that Catalyst may take for the same one"
+    assert refused(n.add(I, J), ansi=False) == "may overflow (add), which only fails with spark.sql.ansi.enabled"
+    assert refused(n.binary("mod", I, J), ansi=False) == "may overflow (mod), which only fails with spark.sql.ansi.enabled"
+    assert why_not(n.lt(I, J), ansi=False) is None
+
+
+def test_shared_parts_do_not_blow_up() -> None:
+    e: Expr = I
+    for _ in range(60):
+        e = n.add(e, e)
+    assert refused(e) == "is written out in more than 2,000 operations"
+    e = I
+    for _ in range(MAX_DEPTH + 1):
+        e = n.add(J, e)
+    assert refused(e) == "nests deeper than 150 operations"
+
+
+def test_without_ansi_what_cannot_overflow_is_equal(spark: SparkSession) -> None:
+    rng = random.Random(3)
+    exprs = [e for e in translated(rng, 60, 3) if why_not(e, ansi=False) is None and not n.fails(e)][:12]
+    assert len(exprs) == 12
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        rows = [row(rng) for _ in range(60)]
+        for e in exprs:
+            compare_locally(spark, e, rows)
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+
+

@@ -1,0 +1,223 @@
+"""The columnar step and the bucket, without Spark: random pipelines, keys, micro-batches, against the interpreter."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pellucid import DataError, Pipeline, StepError, pipeline
+from pellucid.engine.layout import capacities
+from pellucid.expr.types import INT, STR
+from pellucid.spark.bucket import Bucket, in_order, run_bucket
+from pellucid.spark.frames import Fields, Source
+from pellucid.spark.job import Job, Late, packed, unpacked
+from pellucid.spark.step import Runner, in_chunks
+from tests.spark.worlds import Failed, Row, expected, found, rows_of, table_of, tables_of
+from tests.strategies import Seeded, make_input, make_pipeline
+
+RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+
+def job_of(p: Pipeline, key: Any, *, tagged: bool, late: Late | None = None) -> Job:
+    sources = tuple(
+        Source(n.id, n.type, tuple(path or n.id for path, _ in n.type.leaves())) for n in (p.graph.nodes[i] for i in p.graph.sources)
+    )
+    several = len(sources) > 1
+    fields = Fields(sources, (("user", key),), (("seq", INT),), tagged=several and tagged, wide=several and not tagged)
+    outputs = tuple((name, p.graph.nodes[at].type) for name, at in p.graph.outputs)
+    kept = (("user", "k0"), ("seq", "o0"))
+    return Job(p.graph, fields, outputs, kept, late=late or Late(), nth="nth", tag="output")
+
+
+def frame_of(p: Pipeline, job: Job, rows: list[Row]) -> Any:
+    """The internal frame of some rows, as an Arrow table."""
+    if not job.fields.tagged:
+        wide = table_of(p, rows).flatten()
+        return wide.rename_columns(_internal(p, wide.column_names))
+    parts = []
+    for s, (name, table) in enumerate(tables_of(p, rows).items()):
+        t = p.graph[name].type
+        columns = {"k0": table["user"], "o0": table["seq"], "s": pa.array([s] * len(table), pa.int32())}
+        columns |= {f"v{s}_{j}": table[path or name] for j, (path, _) in enumerate(t.leaves())}
+        parts.append(pa.table(columns))
+    return pa.concat_tables(parts, promote_options="default")
+
+
+def _internal(p: Pipeline, names: list[str]) -> list[str]:
+    known = {"user": "k0", "seq": "o0"}
+    several = len(p.graph.sources) > 1
+    for s, at in enumerate(p.graph.sources):
+        node = p.graph.nodes[at]
+        for j, (path, _) in enumerate(node.type.leaves()):
+            name = (f"{node.id}.{path}" if several else path) if path else node.id
+            known[name] = f"v{s}_{j}"
+    return [known[n] for n in names]
+
+
+def drawn(data: Any, **limits: Any) -> tuple[Pipeline, list[Row], random.Random]:
+    limits = {"max_steps": 6} | limits
+    c = Seeded(data.draw(st.integers(0, 2**32), label="seed"))
+    p = make_pipeline(c, **limits)
+    keys = data.draw(st.sampled_from([[1, 2, 3], ["a", "b", "ß"], [7]]), label="keys")
+    return p, rows_of(make_input(c, p, data.draw(st.integers(0, 24), label="size")), keys, c.rng), c.rng
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=RELAXED)
+@given(st.data())
+def test_a_batch_equals_the_interpreter(data: Any) -> None:
+    p, rows, rng = drawn(data)
+    job = job_of(p, STR if rows and isinstance(rows[0].key, str) else INT, tagged=rng.random() < 0.5)
+    job = unpacked(packed(job))  # as a worker has it
+    rng.shuffle(shuffled := list(rows))
+    table = in_order(job, frame_of(p, job, shuffled))
+    runner = Runner(job)
+    out: list[Any] = []
+    size = rng.choice([1, 3, 100])
+    try:
+        for chunk in in_chunks(iter(table.to_batches(max_chunksize=size)), job.fields.tagged):
+            out += runner.push(chunk).out
+    except StepError:
+        with pytest.raises(Failed):
+            expected(p, rows)
+        return
+    assert found(p, [r for b in out for r in b.to_pylist()]) == expected(p, rows)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=RELAXED)
+@given(st.data())
+def test_micro_batches_equal_the_interpreter(data: Any) -> None:
+    """Boundaries anywhere, state saved and loaded anywhere, some micro-batches run twice."""
+    p, rows, rng = drawn(data)
+    job = job_of(p, STR if rows and isinstance(rows[0].key, str) else INT, tagged=rng.random() < 0.5)
+    bucket = Bucket(Runner(job))
+    saved = bucket.save()
+    out: list[Any] = []
+    at = 0
+    try:
+        while at < len(rows):
+            stop = at + rng.choice([1, 2, 5, 20])
+            part = rows[at:stop]
+            rng.shuffle(part)
+            if rng.random() < 0.5:
+                bucket = Bucket(Runner(job))
+                bucket.load(*saved, same=True)
+            got = run_bucket(job, bucket, frame_of(p, job, part))
+            if rng.random() < 0.3:  # a repeated micro-batch
+                again = Bucket(Runner(job))
+                again.load(*saved, same=True)
+                rng.shuffle(part)
+                twice = run_bucket(job, again, frame_of(p, job, part))
+                assert [b.to_pylist() for b in got] == [b.to_pylist() for b in twice]
+                bucket = again
+            out += got
+            saved = bucket.save()
+            at = stop
+    except StepError:
+        with pytest.raises(Failed):
+            expected(p, rows)
+        return
+    assert found(p, [r for b in out for r in b.to_pylist()]) == expected(p, rows)
+
+
+# ------------------------------------------------------------------ order
+
+TOTAL = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
+
+
+def steps(late: Late, *batches: list[tuple[str, int, int]], p: Pipeline = TOTAL) -> list[tuple[str, int, int]]:
+    """Micro-batches of (user, seq, x) through the total: (user, seq, total), in the order in which they come out."""
+    job = job_of(p, STR, tagged=False, late=late)
+    bucket = Bucket(Runner(job))
+    out: list[Any] = []
+    for batch in batches:
+        fresh = Bucket(Runner(job))
+        fresh.load(*bucket.save(), same=True)
+        bucket = fresh
+        rows = [Row(u, s, {"x": x}) for u, s, x in batch]
+        out += [r for b in run_bucket(job, bucket, frame_of(p, job, rows)) for r in b.to_pylist()]
+    return [(r["user"], r["seq"], r["out"] if r["output"] == "out" else r["late"]) for r in out]
+
+
+def test_rows_are_sorted_within_a_micro_batch() -> None:
+    assert steps(Late(), [("a", 2, 20), ("a", 1, 1)], [("a", 3, 300)]) == [("a", 1, 1), ("a", 2, 21), ("a", 3, 321)]
+
+
+def test_a_late_row_fails_with_key_and_numbers() -> None:
+    with pytest.raises(DataError) as error:
+        steps(Late(), [("a", 5, 1), ("b", 9, 1)], [("a", 4, 1)])
+    assert str(error.value) == (
+        "user='a', seq=4: the row is late or doubled: seq=5 of the same key was applied before; allow for it with wait=, "
+        "or choose late='drop' or late='keep'"
+    )
+
+
+def test_two_rows_of_one_order_fail() -> None:
+    with pytest.raises(DataError) as error:
+        steps(Late(), [("a", 5, 1), ("a", 5, 2)])
+    assert str(error.value) == (
+        "user='a', seq=5: two rows have this order: add a column to order= that tells them apart, or with late='drop' keep the first"
+    )
+
+
+def test_late_rows_are_dropped_or_kept() -> None:
+    batches = [("a", 5, 1), ("b", 1, 7)], [("a", 4, 10), ("a", 6, 100), ("a", 5, 1)]
+    assert steps(Late("drop"), *batches) == [("b", 1, 7), ("a", 5, 1), ("a", 6, 101)]
+    assert steps(Late("keep"), *batches) == [("b", 1, 7), ("a", 5, 1), ("a", 6, 101), ("a", 4, {"x": 10}), ("a", 5, {"x": 1})]
+
+
+def test_of_two_rows_of_one_order_the_same_is_kept_however_they_come() -> None:
+    one = steps(Late("drop"), [("a", 5, 2), ("a", 5, 1)])
+    assert one == steps(Late("drop"), [("a", 5, 1), ("a", 5, 2)]) == [("a", 5, 1)]
+
+
+def test_rows_wait_until_the_order_has_gone_on() -> None:
+    got = steps(Late(wait=10), [("a", 1, 1)], [("a", 12, 100), ("b", 2, 5)], [("a", 3, 10)], [("b", 30, 0)])
+    assert got == [("a", 1, 1), ("b", 2, 5), ("a", 3, 11), ("a", 12, 111)]
+
+
+def test_a_gap_in_a_sequence_fails_or_waits() -> None:
+    batches = [("a", 1, 1), ("a", 3, 100), ("b", 1, 5)], [("a", 4, 1000)], [("a", 2, 10)]
+    with pytest.raises(DataError) as error:
+        steps(Late(sequence=1), *batches)
+    assert str(error.value) == (
+        "user='a', seq=3: seq 2 is missing: the sequence must go up by one from 1; find the missing rows, or with gaps='wait' "
+        "hold back what comes after them"
+    )
+    got = steps(Late(sequence=1, gaps="wait"), *batches)
+    assert got == [("a", 1, 1), ("b", 1, 5), ("a", 2, 11), ("a", 3, 111), ("a", 4, 1111)]
+
+
+def test_a_null_key_and_a_null_value_are_named() -> None:
+    job = job_of(TOTAL, STR, tagged=False)
+    bad = pa.table({"k0": pa.array(["a", None]), "o0": [1, 2], "v0_0": [1, 2]})
+    with pytest.raises(DataError, match=r"user=None, seq=2: the key column 'user' is null: give every row a key, or leave such rows out"):
+        Runner(job).push(bad)
+    bad = pa.table({"k0": ["a", "a"], "o0": [1, 2], "v0_0": pa.array([1, None])})
+    with pytest.raises(DataError, match=r"the DataFrame: user='a', seq=2: column 'x' is null: expected int; fill it or remove the row"):
+        Runner(job).push(bad)
+
+
+def test_a_failing_step_is_told_with_its_row() -> None:
+    p = pipeline(lambda x: x.map(lambda v: 10 // v), x=int)
+    job = job_of(p, STR, tagged=False)
+    with pytest.raises(StepError, match=r"(?s)ZeroDivisionError.*\n  from user='b', seq=4"):
+        Runner(job).push(pa.table({"k0": ["a", "b"], "o0": [3, 4], "v0_0": [1, 0]}))
+
+
+def test_capacity_is_what_decides_nth() -> None:
+    assert capacities(TOTAL.graph)[-1] == 1
+
+
+def test_a_job_carries_functions_that_cannot_be_traced(tmp_path: Path) -> None:
+    import math
+
+    p = pipeline(lambda x: x.map(lambda v: math.gcd(v, 12), to=int), x=int)
+    job = unpacked(packed(job_of(p, INT, tagged=False)))
+    out = Runner(job).push(pa.table({"k0": [1], "o0": [1], "v0_0": [18]})).out
+    assert out[0].to_pylist()[0]["out"] == 6
