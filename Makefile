@@ -8,12 +8,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 
-.PHONY: help setup demo test test-long lint bench clean
+.PHONY: help setup demo test test-long test-kafka lint bench clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## put Pellucid and its tools into .venv, with the versions of requirements.lock
+setup: $(STAMP) ## put Pellucid and its tools into .venv (versions of requirements.lock), and a Java for Spark
 
 $(STAMP): requirements.lock pyproject.toml
 	@command -v $(PYTHON) > /dev/null || { echo "Python is missing. On Debian or Ubuntu: sudo apt-get install python3 python3-venv" >&2; exit 2; }
@@ -25,6 +25,8 @@ $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pellucid.spark.java --install || echo "Without a Java everything works except Spark; its tests will be skipped." >&2
+	@$(BIN)/python -m tests.spark.postgres --install || true
 	@touch $(STAMP)
 
 demo: $(STAMP) ## see a pipeline drawn and run
@@ -36,12 +38,16 @@ test: lint ## everything that must hold before a change goes in
 test-long: $(STAMP) ## the tests that take minutes or gigabytes
 	$(BIN)/python -m pytest -q -m long
 
+test-kafka: $(STAMP) ## the tests against a real Kafka broker, which is brought from Maven Central
+	$(BIN)/python -m pytest -q -m kafka
+
 lint: $(STAMP) ## ruff and mypy
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy
 
-bench: $(STAMP) ## measure the local engine beside its peers
+bench: $(STAMP) ## measure the local engine and Spark beside their peers
 	$(BIN)/python bench/local.py
+	$(BIN)/python bench/spark.py
 
 clean: ## remove everything that was made
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,7 +12,7 @@ cache on disk).  State carries over from one form to the other, so nobody notice
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -430,9 +430,31 @@ class Engine:
             raise StateError("the state of an engine that stopped in the middle of a push is not saved")
         return self.state.save()
 
-    def load(self, data: bytes) -> None:
+    def load(self, data: bytes | memoryview) -> None:
         """Go on from a saved state; refused if it is damaged or of another pipeline."""
-        self.state = State.load(self.state.layout, data)
+        self._go_on(State.load(self.state.layout, data))
+
+    def carry(self, data: bytes | memoryview, *, drop: Collection[str] = ()) -> None:
+        """Go on from the saved state of another version of this pipeline (see `pellucid.engine.carry`).
+
+        What a step remembered is found by the step's id.  Steps that are new start as new; a step that is gone, or does
+        not fit any more, is refused unless ``drop`` names it.
+
+        >>> from pellucid import pipeline
+        >>> old = pipeline(lambda x: x.trim(2, id="cut"), x=int).engine()
+        >>> old.push([1])
+        []
+        >>> new = pipeline(lambda x: x.trim(2, id="cut").decimate(2, id="half"), x=int).engine()
+        >>> new.carry(old.save())
+        >>> new.push([2, 3, 4, 5])
+        [3, 5]
+        """
+        from pellucid.engine.carry import carry
+
+        self._go_on(carry(self.state.layout, data, drop=drop))
+
+    def _go_on(self, state: State) -> None:
+        self.state = state
         self._failed = None
         self._calls = {k: v for k, v in self._calls.items() if k[0]}
         if not (self.state.compiled and self._choose(0)):

@@ -1,28 +1,25 @@
 """The state of a running pipeline: rows of words for each key, and the cells of queues.
 
 It has two forms with the same contents: lists for kernels that CPython runs, arrays for compiled ones.
-Saved, it is one block of bytes that any process, on any machine, can load into the same pipeline: a
-header that says what each word is (step by step), the words, and a checksum.
+Saved, it is one block of bytes that any process, on any machine, can load into the same pipeline (see
+`pellucid.engine.saved`), or carry over to a changed one (`pellucid.engine.carry`).
 """
 
 from __future__ import annotations
 
 import copy
-import json
 import pickle
-import struct
-import zlib
 from collections.abc import Iterable
 from typing import Any
 
 from pellucid.engine.layout import Layout, dense, is_float
+from pellucid.engine.saved import FORMAT, Buffer, compare, describe, pack, pack_texts, unpack, unpack_texts
 from pellucid.errors import StateError
-from pellucid.expr.types import STR, EnumType, Type
+from pellucid.expr.types import STR
 
-__all__ = ["FORMAT", "State"]
+__all__ = ["FORMAT", "State", "Texts"]
 
-FORMAT = 1
-_MAGIC = b"PELLUCID STATE\n"
+_FEW_TEXTS = 1024  # so many that nothing needs may stay in a saved state
 _FIXED = 4  # M: position, code, site, spare
 
 
@@ -31,7 +28,7 @@ class Texts(dict[str, int]):
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = list(texts)
-        super().__init__((text, i) for i, text in enumerate(self.texts))
+        super().__init__(zip(self.texts, range(len(self.texts)), strict=True))
 
     def setdefault(self, text: str, code: int = 0) -> int:
         """The text's code, a new one if need be."""
@@ -56,7 +53,7 @@ class State:
             self.meta[self.queue_at(q)] = -1
         self.rows: list[Any] = [[] if r.keys else copy.deepcopy(r.template()) for r in regions]
         self.keys: list[Any] = [[] for _ in regions]
-        self.table: list[Any] = [{} for _ in regions]
+        self.table: list[Any] = [{} for _ in regions]  # None: to be made when a compiled kernel asks for it
         self.cells: list[list[Any]] = [[[] for _ in range(1 + len(q.leaves))] for q in queues]
         self.templates: list[Any] = [r.template() for r in regions]
         self.dense: list[int] = [0] * len(regions)  # keys below it are their own row numbers
@@ -88,6 +85,7 @@ class State:
         """The kernel's arguments by name."""
         out: dict[str, Any] = {"M": self.meta}
         for r in range(len(self.layout.regions)):
+            self._index(r)
             out[f"SI{r}"] = self.rows[r]
             out[f"SF{r}"] = self.rows[r].view("float64") if self.compiled else self.rows[r]
             out[f"TI{r}"], out[f"K{r}"], out[f"H{r}"] = self.templates[r], self.keys[r], self.table[r]
@@ -114,9 +112,12 @@ class State:
             self.keys[r] = np.array(self.keys[r], dtype=np.int64)
             if region.keys:
                 self._resize(r, max(1024, int(self.meta[self.region_at(r)])))
-        for q, queue in enumerate(self.layout.queues):
-            kinds = ["int64", *("float64" if is_float(t) else "int64" for t in queue.leaves)]
-            self.cells[q] = [np.array(c, dtype=k) for c, k in zip(self.cells[q], kinds, strict=True)]
+        for q in range(len(self.layout.queues)):
+            self.cells[q] = [np.array(c, dtype=k) for c, k in zip(self.cells[q], self._kinds(q), strict=True)]
+
+    def _kinds(self, q: int) -> list[str]:
+        """The types of a queue's arrays: the links, and the leaves of an event."""
+        return ["int64", *("float64" if is_float(t) else "int64" for t in self.layout.queues[q].leaves)]
 
     def _buffer(self, flat: list[Any], r: int) -> Any:
         """Rows of Python numbers as 64-bit words; a float keeps its bits."""
@@ -146,14 +147,17 @@ class State:
             rows = self.meta[self.region_at(r)]
             self.templates[r] = region.template()
             self.rows[r] = self._lists(self.rows[r][: rows * region.width], r)
-            size = len(region.keys)
-            self.keys[r] = self.keys[r][: rows * size].tolist()
-            if size:
-                pairs = zip(*[self.keys[r][j::size] for j in range(size)], strict=True)
-                self.table[r] = {key: i for i, key in enumerate(pairs)}
+            self.keys[r] = self.keys[r][: rows * len(region.keys)].tolist()
+            self.plain_table(r)
         for q in range(len(self.layout.queues)):
             used = self.meta[self.queue_at(q) + 1]
             self.cells[q] = [c[:used].tolist() for c in self.cells[q]]
+
+    def plain_table(self, r: int) -> None:
+        """Make the dictionary that finds the rows of a region's keys (plain form)."""
+        size = len(self.layout.regions[r].keys)
+        pairs = zip(*[self.keys[r][j::size] for j in range(size)], strict=True)
+        self.table[r] = {key: i for i, key in enumerate(pairs)}
 
     def _lists(self, buffer: Any, r: int) -> list[Any]:
         width = self.layout.regions[r].width
@@ -173,15 +177,21 @@ class State:
         self._resize(r, 2 * max(512, len(self.keys[r]) // size, self.layout.regions[r].new_keys))
 
     def _resize(self, r: int, rows: int) -> None:
+        region = self.layout.regions[r]
+        self.rows[r] = _longer(self.rows[r], rows * region.width)
+        self.keys[r] = _longer(self.keys[r], rows * len(region.keys))
+        self.table[r] = None
+
+    def _index(self, r: int) -> None:
+        """Make the table of a region's keys, if it is due: who only saves or reads a state needs none."""
+        if self.table[r] is not None:
+            return
         import numpy as np
 
         from pellucid.engine.prims import rehash
 
-        region = self.layout.regions[r]
-        size, have = len(region.keys), int(self.meta[self.region_at(r)])
-        self.rows[r] = _longer(self.rows[r], rows * region.width)
-        self.keys[r] = _longer(self.keys[r], rows * size)
-        searched = max(rows - self.dense[r], 512)  # small whole keys are found without the table
+        size, have = len(self.layout.regions[r].keys), int(self.meta[self.region_at(r)])
+        searched = max(len(self.keys[r]) // size - self.dense[r], 512)  # small whole keys are found without the table
         self.table[r] = np.zeros(1 << (2 * searched - 1).bit_length(), dtype=np.int64)
         rehash(self.table[r], self.keys[r], size, self.dense[r], have)
 
@@ -216,30 +226,33 @@ class State:
         """The code of a text, a new one if need be."""
         return self.strings.setdefault(text, len(self.strings))
 
-    def forget_strings(self) -> None:
-        """Drop the texts that no word, key or queue mentions: memory follows the state, not the input."""
-        if self._objects():
-            return  # a state that is any Python object has no words to look into
-        live: set[int] = set(range(len(self.layout.strings)))
-        for place in self._string_places():
-            live.update(place.ravel().tolist())
-        texts = list(self.strings)
-        kept = [texts[c] for c in sorted(live) if 0 <= c < len(texts)]
-        self._recode(texts, Texts(kept))
+    def forget_strings(self, unless_used: float = 1.0) -> None:
+        """Drop the texts that no word, key or queue mentions: memory follows the state, not the input.
 
-    def _recode(self, old: list[str], new: Texts) -> None:
-        """Change every stored code from one table of texts to another."""
+        Where more than the share ``unless_used`` of them is in use, nothing is done.
+        """
+        if self.has_objects():
+            return  # a state that is any Python object has no words to look into
         import numpy as np
 
-        table = np.array([new.get(text, -1) for text in old] or [0], dtype=np.int64)
-        self.to_compiled()
+        texts = self.strings.texts
+        live = np.zeros(len(texts), dtype=np.bool_)
+        live[: len(self.layout.strings)] = True
         for place in self._string_places():
-            inside = (place >= 0) & (place < len(old))
+            live[place[(place >= 0) & (place < len(texts))]] = True
+        kept = np.flatnonzero(live).tolist()
+        if len(kept) <= unless_used * len(texts):
+            self.recode(np.cumsum(live) - 1, Texts([texts[c] for c in kept]))
+
+    def recode(self, table: Any, new: Texts) -> None:
+        """Change every stored code ``c`` to ``table[c]``, its number among other texts."""
+        for place in self._string_places():
+            inside = (place >= 0) & (place < len(table))
             place[inside] = table[place[inside]]
         self.strings = new
         for r, region in enumerate(self.layout.regions):
             if STR in region.keys:
-                self._resize(r, max(1, len(self.keys[r]) // len(region.keys)))
+                self.table[r] = None
 
     def _string_places(self) -> list[Any]:
         """Views of all words, keys and cells that hold codes of texts."""
@@ -264,144 +277,111 @@ class State:
 
     def save(self) -> bytes:
         """The state as bytes."""
-        objects = self._objects()
-        was_compiled = self.compiled
-        if not objects:
-            self.to_compiled()
-            blocks = self._blocks()
-            if not was_compiled:
-                self.to_plain()
-        else:
+        objects = self.has_objects()
+        if objects:
             try:
-                blocks = [pickle.dumps((self.meta, self.rows, self.keys, self.cells))]
+                blocks: list[Any] = [pickle.dumps((self.meta, self.rows, self.keys, self.cells, self.templates))]
             except Exception as error:
                 steps = ", ".join(n.id for n in self.layout.graph.nodes if n.kind == "task" and n.state is None)
                 raise StateError(f"the state of step {steps} cannot be saved: {error}; keep something that pickle takes") from None
+        else:
+            if len(self.strings) > len(self.layout.strings) + _FEW_TEXTS:
+                was_compiled = self.compiled
+                self.forget_strings(unless_used=0.5)
+                if not was_compiled:
+                    self.to_plain()
+            blocks = self._blocks()
         header = {
-            "format": FORMAT,
             "pipeline": self.layout.graph.name,
             "pushed": self.pushed,
-            "steps": self._described(),
-            "strings": list(self.strings),
+            "about": describe(self.layout),
             "objects": objects,
             "dense": self.dense,
-            "blocks": [len(b) for b in blocks],
         }
-        head = json.dumps(header).encode()
-        body = struct.pack("<I", len(head)) + head + b"".join(blocks)
-        return _MAGIC + struct.pack("<I", zlib.crc32(body)) + body
+        return pack(header, [*pack_texts(self.strings.texts), *blocks])
 
-    def _objects(self) -> bool:
+    def has_objects(self) -> bool:
         """Whether some task's state is any Python object."""
         return any(n.kind == "task" and n.state is None for n in self.layout.graph.nodes)
 
-    def _blocks(self) -> list[bytes]:
-        out = [self.meta.tobytes()]
+    def _blocks(self) -> list[Any]:
+        """The words as arrays, in either form: meta; template, rows and keys of each region; cells of each queue."""
+        import numpy as np
+
+        out: list[Any] = [np.asarray(self.meta, dtype=np.int64)]
         for r, region in enumerate(self.layout.regions):
             rows = int(self.meta[self.region_at(r)])
-            out += [self.rows[r][: rows * region.width].tobytes(), self.keys[r][: rows * len(region.keys)].tobytes()]
+            template, words, keys = self.templates[r], self.rows[r], self.keys[r]
+            if not self.compiled:
+                template, words, keys = self._buffer(template, r), self._buffer(words, r), np.array(keys, dtype=np.int64)
+            out += [template, words[: rows * region.width], keys[: rows * len(region.keys)]]
         for q in range(len(self.layout.queues)):
             used = int(self.meta[self.queue_at(q) + 1])
-            out += [c[:used].tobytes() for c in self.cells[q]]
-        return out
-
-    def _described(self) -> list[Any]:
-        """What each word is: compared when a state is loaded."""
-        out: list[Any] = []
-        for r, region in enumerate(self.layout.regions):
-            keys = [_mark(t) for t in region.keys]
-            out += [[w.step, w.label, _mark(w.type), w.count, keys] for w in region.words]
-            out += [["", f"region {r}", "", region.width, keys]]
-        out += [[q.id, "queue", [_mark(t) for t in q.leaves], 0, []] for q in self.layout.queues]
+            out += [np.asarray(c[:used], dtype=k) for c, k in zip(self.cells[q], self._kinds(q), strict=True)]
         return out
 
     @staticmethod
-    def load(layout: Layout, data: bytes) -> State:
+    def load(layout: Layout, data: Buffer) -> State:
         """The state that was saved, for the pipeline with this layout."""
         import numpy as np
 
-        if not data.startswith(_MAGIC):
-            raise StateError("this is no saved state of Pellucid: expected what save() returned")
-        start = len(_MAGIC) + 4
-        (checksum,) = struct.unpack("<I", data[len(_MAGIC) : start].ljust(4, b"\0"))
-        body = data[start:]
-        if zlib.crc32(body) != checksum or len(body) < 4:
-            raise StateError("the saved state is damaged (its checksum is wrong): use an older one")
-        (size,) = struct.unpack("<I", body[:4])
-        header = json.loads(body[4 : 4 + size])
-        if header["format"] != FORMAT:
-            raise StateError(f"the saved state has format {header['format']}, this version reads {FORMAT}")
+        saved = unpack(data)
+        compare(saved.header, layout)
         state = State(layout)
-        _compare(header, state._described(), layout.graph.name)
-        blocks, at = [], 4 + size
-        for length in header["blocks"]:
-            blocks.append(body[at : at + length])
-            at += length
-        state.pushed = header["pushed"]
-        state.dense = header["dense"]
-        if header["objects"]:
-            state.meta, state.rows, state.keys, state.cells = pickle.loads(blocks[0])
-            for r, region in enumerate(layout.regions):
-                width = len(region.keys)
-                if width:
-                    pairs = zip(*[state.keys[r][j::width] for j in range(width)], strict=True)
-                    state.table[r] = {key: i for i, key in enumerate(pairs)}
-            state.strings = Texts(header["strings"])
-            if list(state.strings)[: len(layout.strings)] != layout.strings:
-                raise StateError("the saved state was made with other constant texts: save it anew")
+        state.pushed, state.dense = saved.header["pushed"], list(saved.header["dense"])
+        old = unpack_texts(*saved.blocks[:2])
+        if saved.header["objects"]:
+            if old[: len(layout.strings)] != layout.strings:
+                raise StateError("the saved state was made with other constant texts: carry() takes it, load() does not")
+            state.strings = Texts(old)
+            state.meta, state.rows, state.keys, state.cells, _ = pickle.loads(saved.blocks[2])
+            for r in range(len(layout.regions)):
+                state.plain_table(r)
             return state
         state.to_compiled()
-        parts = iter(blocks)
+        parts = iter(saved.blocks[2:])
         state.meta = np.frombuffer(next(parts), dtype=np.int64).copy()
-        for r, region in enumerate(layout.regions):
-            state.rows[r] = np.frombuffer(next(parts), dtype=np.int64).copy()
-            state.keys[r] = np.frombuffer(next(parts), dtype=np.int64).copy()
-            if region.keys:
-                state._resize(r, max(1024, int(state.meta[state.region_at(r)])))
-        for q, queue in enumerate(layout.queues):
-            kinds = ["int64", *("float64" if is_float(t) else "int64" for t in queue.leaves)]
-            state.cells[q] = [np.frombuffer(next(parts), dtype=k).copy() for k in kinds]
-        old: list[str] = header["strings"]
+        for r in range(len(layout.regions)):
+            next(parts)  # the row as it started then: of no use to the same pipeline
+            words, keys = (np.frombuffer(next(parts), dtype=np.int64) for _ in range(2))
+            state.put_region(r, words, keys)
+        for q in range(len(layout.queues)):
+            state.cells[q] = [np.frombuffer(next(parts), dtype=k).copy() for k in state._kinds(q)]
         if old[: len(layout.strings)] != layout.strings:
-            new = Texts(layout.strings)
-            for text in old:
-                new.setdefault(text, len(new))
-            state._recode(old, new)
+            table, new = recoded(old, layout)
+            state.recode(table, new)
         else:
             state.strings = Texts(old)
         return state
 
+    def put_region(self, r: int, words: Any, keys: Any) -> None:
+        """Copy a region's rows and keys in (compiled form; the number of rows is in the meta words already)."""
+        region, have = self.layout.regions[r], int(self.meta[self.region_at(r)])
+        if not region.keys:
+            self.rows[r] = words.copy()
+            return
+        # Room for some more keys at once: the next chunk is likely to bring some.
+        room = max(1024, have + have // 4)
+        self.rows[r], self.keys[r] = _roomy(words, room * region.width), _roomy(keys, room * len(region.keys))
+        self.table[r] = None
 
-def _longer(array: Any, size: int) -> Any:
+
+def recoded(old: list[str], layout: Layout) -> tuple[Any, Texts]:
+    """The new codes of old texts where a pipeline's own texts come first, and all texts by the new codes."""
     import numpy as np
 
-    if len(array) >= size:
-        return array
+    new = Texts(layout.strings)
+    return np.array([new.setdefault(text) for text in old], dtype=np.int64), new
+
+
+def _longer(array: Any, size: int) -> Any:
+    return array if len(array) >= size else _roomy(array, size)
+
+
+def _roomy(array: Any, size: int) -> Any:
+    """A copy with room: memory that is zero costs nothing until it is used."""
+    import numpy as np
+
     out = np.zeros(size, dtype=array.dtype)
     out[: len(array)] = array
     return out
-
-
-def _mark(t: Type) -> str:
-    """A type with the names of an enum's members: their numbers are what is stored."""
-    if isinstance(t, EnumType):
-        return f"{t}{{{','.join(m.name for m in t.members)}}}"
-    return str(t)
-
-
-def _compare(header: dict[str, Any], wanted: list[Any], name: str) -> None:
-    found = header["steps"]
-    if found == wanted:
-        return
-    before = {(s[0], s[1]): s for s in found if s[0]}
-    now = {(s[0], s[1]): s for s in wanted if s[0]}
-    gone = sorted({k[0] for k in before.keys() - now.keys()})
-    new = sorted({k[0] for k in now.keys() - before.keys()})
-    changed = sorted({k[0] for k in before.keys() & now.keys() if before[k] != now[k]})
-    parts = [
-        f"{what}: {', '.join(steps)}" for what, steps in (("gone", gone), ("new", new), ("changed", changed)) if steps
-    ]
-    raise StateError(
-        f"the saved state is of another pipeline ({header['pipeline']!r}) than {name!r}; steps that differ: "
-        + ("; ".join(parts) or "their order")
-    )
