@@ -139,7 +139,7 @@ def test_many_random_expressions_are_equal(spark: SparkSession, seed: int) -> No
         compare_locally(spark, e, rows[:25])
 
 
-I, J, F_, G, B, S = (n.var(k, t) for k, t in enumerate(KINDS[:6]))
+X, Y, F_, G, B, S = (n.var(k, t) for k, t in enumerate(KINDS[:6]))
 
 
 def c(value: Any) -> Expr:
@@ -147,58 +147,58 @@ def c(value: Any) -> Expr:
 
 
 EDGES = [
-    n.add(n.add(I, c(INT_MAX)), c(-INT_MAX)),  # Catalyst would add the constants first
-    n.add(n.add(c(5), I), n.add(J, c(-5))),
-    n.mul(n.mul(I, c(2**62)), c(4)),
-    n.binary("shl", n.mul(I, c(2**40)), c(20)),
-    n.mul(n.mul(n.mul(I, J), c(3)), c(-1)),
-    n.binary("mul", n.add(I, c(INT_MAX)), c(0)),
-    n.ite(n.lt(n.add(I, c(INT_MAX)), J), c(1), c(1)),  # both branches are equal: the condition may fail
-    n.and_(n.lt(n.mul(I, J), c(5)), c(False)),
-    n.or_(n.lt(n.mul(I, J), c(5)), c(True)),
-    n.after((n.binary("floordiv", c(10), I),), J),
-    n.and_(n.not_(n.eq(I, c(0))), n.lt(n.binary("floordiv", c(10), I), c(3))),
-    n.or_(n.eq(I, c(0)), n.lt(n.binary("mod", J, I), c(3))),
-    n.binary("floordiv", I, J),
-    n.binary("mod", I, J),
-    n.binary("floordiv", I, c(-1)),
-    n.binary("mod", I, c(-7)),
-    n.binary("floordiv", I, c(8)),
-    n.binary("mod", I, c(8)),
-    n.binary("mod", I, c(10)),
+    n.add(n.add(X, c(INT_MAX)), c(-INT_MAX)),  # Catalyst would add the constants first
+    n.add(n.add(c(5), X), n.add(Y, c(-5))),
+    n.mul(n.mul(X, c(2**62)), c(4)),
+    n.binary("shl", n.mul(X, c(2**40)), c(20)),
+    n.mul(n.mul(n.mul(X, Y), c(3)), c(-1)),
+    n.binary("mul", n.add(X, c(INT_MAX)), c(0)),
+    n.ite(n.lt(n.add(X, c(INT_MAX)), Y), c(1), c(1)),  # both branches are equal: the condition may fail
+    n.and_(n.lt(n.mul(X, Y), c(5)), c(False)),
+    n.or_(n.lt(n.mul(X, Y), c(5)), c(True)),
+    n.after((n.binary("floordiv", c(10), X),), Y),
+    n.and_(n.not_(n.eq(X, c(0))), n.lt(n.binary("floordiv", c(10), X), c(3))),
+    n.or_(n.eq(X, c(0)), n.lt(n.binary("mod", Y, X), c(3))),
+    n.binary("floordiv", X, Y),
+    n.binary("mod", X, Y),
+    n.binary("floordiv", X, c(-1)),
+    n.binary("mod", X, c(-7)),
+    n.binary("floordiv", X, c(8)),
+    n.binary("mod", X, c(8)),
+    n.binary("mod", X, c(10)),
     n.binary("mod", F_, G),
     n.binary("truediv", F_, G),
-    n.binary("truediv", I, c(-4)),
-    n.lt(I, F_),
-    n.le(F_, I),
-    n.eq(F_, I),
+    n.binary("truediv", X, c(-4)),
+    n.lt(X, F_),
+    n.le(F_, X),
+    n.eq(F_, X),
     n.le(c(2**53 + 1), F_),
-    n.lt(I, c(2.5)),
+    n.lt(X, c(2.5)),
     n.lt(F_, n.sub(F_, G)),  # NaN on the right, on the left
     n.le(n.sub(F_, G), G),
     n.eq(n.sub(F_, G), n.binary("mul", F_, G)),
     n.not_(n.eq(n.sub(F_, G), F_)),
     n.neg(F_),
     n.abs_(F_),
-    n.neg(I),
-    n.abs_(I),
+    n.neg(X),
+    n.abs_(X),
     n.sqrt(F_),
     n.round_to_int("floor", F_),
     n.round_to_int("ceil", F_),
     n.round_to_int("trunc", F_),
-    n.binary("shr", I, J),
-    n.binary("shr", I, c(70)),
-    n.binary("shr", I, c(-7)),
-    n.binary("floordiv", I, c(0)),
-    n.binary("mod", I, c(0)),
+    n.binary("shr", X, Y),
+    n.binary("shr", X, c(70)),
+    n.binary("shr", X, c(-7)),
+    n.binary("floordiv", X, c(0)),
+    n.binary("mod", X, c(0)),
     n.binary("truediv", F_, c(0.0)),
     n.binary("mod", F_, c(0.0)),
-    n.binary("shl", I, n.binary("band", J, c(7))),
+    n.binary("shl", X, n.binary("band", Y, c(7))),
     n.lt(S, c("\U0001f600")),
     n.ite(B, n.raise_(0, STR), S),
     n.ite(n.eq(n.var(6, KINDS[6]), c(Side.HOLD)), c(Side.BUY), n.var(6, KINDS[6])),
-    n.float_of_int(I),
-    n.binary("truediv", n.binary("mod", I, c(1000)), n.binary("mod", J, c(10))),
+    n.float_of_int(X),
+    n.binary("truediv", n.binary("mod", X, c(1000)), n.binary("mod", Y, c(10))),
 ]
 
 
@@ -251,7 +251,7 @@ def test_a_barrier_stays_where_it_is(spark: SparkSession) -> None:
 
     left = spread(spark, [(0, 0, 0.0, 0.0, True, "", Side.BUY), (5, 0, 0.0, 0.0, True, "", Side.BUY)])
     right = spark.createDataFrame([(5,)], "i bigint")
-    condition = column(n.lt(n.binary("floordiv", c(10), I), c(3)), [F.col("i")], ansi=True)
+    condition = column(n.lt(n.binary("floordiv", c(10), X), c(3)), [F.col("i")], ansi=True)
     joined = left.join(F.broadcast(right), "i")
     assert [r.i for r in joined.filter(barrier(condition)).select("i").collect()] == [5]
     assert barrier_is_needed(joined, condition)
@@ -272,26 +272,26 @@ def refused(e: Expr, *, ansi: bool = True) -> str:
 
 
 def test_refusals() -> None:
-    assert refused(n.binary("truediv", I, J)) == "divides integers that may be above 2**53, where Spark rounds twice"
+    assert refused(n.binary("truediv", X, Y)) == "divides integers that may be above 2**53, where Spark rounds twice"
     assert refused(n.binary("floordiv", F_, G)) == "uses // on floats, which Spark does not have"
-    assert refused(n.binary("shl", I, J)) == "shifts left by an amount that may be outside 0 to 62"
-    assert refused(n.binary("shl", I, c(63))) == "shifts left by an amount that may be outside 0 to 62"
+    assert refused(n.binary("shl", X, Y)) == "shifts left by an amount that may be outside 0 to 62"
+    assert refused(n.binary("shl", X, c(63))) == "shifts left by an amount that may be outside 0 to 62"
     assert refused(n.add(F_, c(-0.0))) == "uses the constant -0.0, which Spark takes for 0.0"
     assert refused(n.eq(S, c("\ud800"))) == "uses a text that is not valid Unicode"
-    assert refused(n.eq(n.add(I, J), n.add(J, I))) == "compares two expressions that Catalyst may take for the same one"
-    assert refused(n.add(I, J), ansi=False) == "may overflow (add), which only fails with spark.sql.ansi.enabled"
-    assert refused(n.binary("mod", I, J), ansi=False) == "may overflow (mod), which only fails with spark.sql.ansi.enabled"
-    assert why_not(n.lt(I, J), ansi=False) is None
+    assert refused(n.eq(n.add(X, Y), n.add(Y, X))) == "compares two expressions that Catalyst may take for the same one"
+    assert refused(n.add(X, Y), ansi=False) == "may overflow (add), which only fails with spark.sql.ansi.enabled"
+    assert refused(n.binary("mod", X, Y), ansi=False) == "may overflow (mod), which only fails with spark.sql.ansi.enabled"
+    assert why_not(n.lt(X, Y), ansi=False) is None
 
 
 def test_shared_parts_do_not_blow_up() -> None:
-    e: Expr = I
+    e: Expr = X
     for _ in range(60):
         e = n.add(e, e)
     assert refused(e) == "is written out in more than 2,000 operations"
-    e = I
+    e = X
     for _ in range(MAX_DEPTH + 1):
-        e = n.add(J, e)
+        e = n.add(Y, e)
     assert refused(e) == "nests deeper than 150 operations"
 
 

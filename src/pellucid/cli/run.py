@@ -44,7 +44,20 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 @click.option(
     "--chunk", type=click.IntRange(min=1), default=1 << 17, show_default=True, metavar="N", help="Rows at a time."
 )
-@click.option("--engine", type=click.Choice(["local"]), default="local", show_default=True, help="Where to run.")
+@click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True, help="Where to run.")
+@click.option("--order", metavar="COLUMN,…", help="Spark: the columns that put the events of a key in order.")
+@click.option("--master", metavar="URL", help="Spark: the cluster, as in spark://host:7077; all cores of this machine by default.")
+@click.option("--conf", multiple=True, metavar="NAME=VALUE", help="Spark: a setting of its own.")
+@click.option("--partitions", type=click.IntRange(min=1), metavar="N", help="Spark: into how many parts a batch goes.")
+@click.option("--overwrite", is_flag=True, help="Spark: replace output that is there.")
+@click.option("--stream", is_flag=True, help="Spark: a query that goes on as files are added to the input folder.")
+@click.option("--checkpoint", metavar="FOLDER", help="Spark, --stream: how far it has come; the same command goes on from there.")
+@click.option("--trigger", metavar="WHEN", help="Spark, --stream: once (all there is, then end), or '10 seconds'.")
+@click.option("--late", type=click.Choice(["fail", "drop", "keep"]), default="fail", show_default=True, help="Spark: a row that comes after a later one.")
+@click.option("--wait", metavar="TIME", help="Spark, --stream: hold rows back until the order has gone on by so much.")
+@click.option("--sequence", type=int, metavar="N", help="Spark: the order counts up by one from N; a gap is an error.")
+@click.option("--gaps", type=click.Choice(["fail", "wait"]), default="fail", show_default=True, help="Spark, --stream: if a number is missing.")
+@click.option("--drop", multiple=True, metavar="STEP", help="Spark, --stream: give up the state of a step that is gone.")
 @click.option("--json", "as_json", is_flag=True, help="Put a report about the run on stdout.")
 def run(
     target: str,
@@ -58,11 +71,15 @@ def run(
     chunk: int,
     engine: str,
     as_json: bool,
+    **spark: Any,
 ) -> None:
     """Run a pipeline over events from files (CSV, JSON Lines, Parquet, Arrow; .gz) or from a pipe.
 
     A scalar source reads the column of its name, the one given by --value, or the only one; a record source reads
     one column for each field. Output files appear whole or not at all.
+
+    With --engine spark, inputs are files, folders, table:NAME or kafka://HOST/TOPIC, outputs are folders,
+    postgresql://…#TABLE, sqlite:FILE#TABLE, delta:FOLDER or kafka://HOST/TOPIC.
 
     \b
     Examples:
@@ -70,17 +87,38 @@ def run(
       pellucid run pipeline.py:totals --in trades.parquet --value price --key symbol --limit 1000
       pellucid run pipeline.py:joined --in left=a.csv --in right=b.csv --out joined.jsonl
       seq 1 10 | pellucid run pipeline.py:totals | head -3
+      pellucid run pipeline.py:totals --engine spark --in events.parquet --key user --order seq --out totals.parquet
+      pellucid run pipeline.py:totals --engine spark --stream --in events/ --key user --order seq \
+        --checkpoint state/ --out sqlite:totals.db#totals
     """
     from pellucid.cli.load import load_pipeline
 
-    graph = load_pipeline(target).graph
-    sinks = _targets(graph, outputs)
+    p = load_pipeline(target)
+    graph = p.graph
+    from pellucid.cli.run_spark import SparkOptions
+
+    settings = SparkOptions(verbose=_verbose(), **spark)
+    sinks = _targets(graph, outputs, extra=["late"] if settings.late == "keep" else [])
+    if engine != "spark" and settings.given():
+        raise UsageError(f"--{settings.given()[0]} goes with --engine spark")
     if as_json and "-" in sinks.values():
         raise UsageError("--json puts a report on stdout: send the events to a file with --out")
     stdout = sys.stdout.buffer
     # A user's function may print: stdout belongs to the result.
     with contextlib.redirect_stdout(sys.stderr):
-        report = _run(graph, _inputs(graph, inputs), sinks, limit, key, value, in_format, out_format, chunk, stdout)
+        if engine == "spark":
+            from pellucid.cli.run_spark import json_line, run_on_spark
+
+            if limit is not None:
+                raise UsageError("--limit goes with the local engine: Spark has no first rows")
+            done = run_on_spark(p, _inputs(graph, inputs), sinks, key, value, in_format, out_format, settings, stdout)
+        else:
+            report = _run(graph, _inputs(graph, inputs), sinks, limit, key, value, in_format, out_format, chunk, stdout)
+    if engine == "spark":
+        click.echo(done.line(), err=True)
+        if as_json:
+            click.echo(json_line(done))
+        return
     click.echo(report.line(), err=True)
     if as_json:
         click.echo(json.dumps({"pellucid": 1, "verb": "run", **report.document(graph.name, inputs or ("-",), sinks)}))
@@ -277,8 +315,13 @@ def _inputs(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str]:
     return out
 
 
-def _targets(graph: Graph, given: tuple[str, ...]) -> dict[str, str]:
-    names = [name for name, _ in graph.outputs]
+def _verbose() -> bool:
+    context = click.get_current_context()
+    return bool(context.find_root().params.get("verbose"))
+
+
+def _targets(graph: Graph, given: tuple[str, ...], extra: list[str] | None = None) -> dict[str, str]:
+    names = [*[name for name, _ in graph.outputs], *(extra or [])]
     pairs = [_split(text, names, "output", graph.name) for text in given or ("-",)]
     if len(pairs) == 1 and pairs[0][0] is None:
         path = pairs[0][1]

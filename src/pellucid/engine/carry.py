@@ -288,7 +288,7 @@ class _Carrier:
                 column = self._recode(self.rows[move.region][:, move.was + j], move.mark)
                 matrix[into[move.region], move.at + j] = self._started(r, move, j, column)
         state.meta[state.region_at(r)] = count
-        state.dense[r] = self.header["dense"][sources[0]] if len(sources) == 1 else 0
+        state.dense[r] = self.header["dense"][sources[0]]  # whose keys stand first, in the same order
         if not self.objects:
             state.put_region(r, matrix.ravel(), keys.ravel() if keys is not None else None)
             return

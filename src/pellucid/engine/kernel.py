@@ -457,7 +457,8 @@ class Engine:
         self.state = state
         self._failed = None
         self._calls = {k: v for k, v in self._calls.items() if k[0]}
-        if not (self.state.compiled and self._choose(0)):
+        worth_it = self.mode == "numba" or self.pushed >= COMPILE_FROM  # a saved state is in the compiled form, however small
+        if not (worth_it and self._choose(0)):
             self.state.to_plain()
 
     @property

@@ -96,10 +96,10 @@ def parts(data: Buffer) -> list[int]:
     Saved states are found also a little way behind something else, and behind one another.  Anything else is one part.
 
     >>> data = pack({}, [bytes(100), bytes(5)])
-    >>> [stop % 64 for stop in parts(data)], parts(b"something else")
-    ([0, 0, 0], [14])
-    >>> len(parts(b"head" + data + b"tail"))
-    5
+    >>> [stop - len(data) for stop in parts(data)], parts(b"something else")
+    ([-256, -192, -64, 0, 0], [14])
+    >>> [stop - len(data) for stop in parts(b"head" + data + b"tail")]
+    [-252, -188, -60, 4, 8]
     """
     view = memoryview(data).cast("B")
     stops: list[int] = []
@@ -113,9 +113,9 @@ def parts(data: Buffer) -> list[int]:
             break  # it only looks like one
         if start + size > len(view):
             break
-        stops += [start, *[start + begin for begin, _ in places]]
+        stops += [start, *[start + begin for begin, _ in places], start + size]  # empty parts count: they may grow
         at = start + size
-    return [stop for stop in stops if stop] + [len(view)]
+    return [*stops, len(view)]
 
 
 def _padded(size: int) -> int:

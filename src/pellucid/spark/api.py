@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -150,8 +150,9 @@ def _job(graph: Graph, frame: Frame, options: Options, outputs: tuple[tuple[str,
 
 
 def _names(what: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(given or ())
-    if not all(isinstance(n, str) for n in names):
+    names: tuple[Any, ...] = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    names = () if given is None else names
+    if not all(isinstance(n, str) and n for n in names):
         raise UsageError(f"{what}= is the name of a column, or a list of names, found {given!r}")
     if len(set(names)) < len(names):
         raise UsageError(f"{what}= names a column twice: {', '.join(names)}")

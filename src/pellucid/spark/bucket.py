@@ -36,7 +36,7 @@ class Bucket:
         head = struct.pack("<QQ?q", len(extra), len(held), self.high is not None, self.high or 0)
         return self.runner.engine.save(), head + extra + held
 
-    def load(self, state: bytes, extra: bytes, *, same: bool, drop: tuple[str, ...] = ()) -> None:
+    def load(self, state: Any, extra: Any, *, same: bool, drop: tuple[str, ...] = ()) -> None:
         """Go on from there; of another version of the pipeline, step by step."""
         if same:
             self.runner.engine.load(state)

@@ -102,9 +102,12 @@ def _find(schema: StructType, path: str, place: str) -> _Found:
 
 
 def _arrow(found: Any, column: str, place: str, t: Type) -> Any:
+    import pyarrow as pa
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_type
 
+    if found.typeName() == "timestamp":
+        return pa.timestamp("us", tz="UTC")  # versions of Spark differ in how they are told the time zone
     try:
         return to_arrow_type(found)
     except PySparkException:

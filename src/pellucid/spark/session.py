@@ -23,13 +23,12 @@ import socket
 import sys
 import tempfile
 import threading
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import UsageError
-from pellucid.spark import java
+from pellucid.spark import failure, java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -252,15 +251,17 @@ def _address(text: str, master: str, scheme: str) -> tuple[str, int]:
 
 def _start(spark_session: Any, chosen: dict[str, str], *, quiet: bool, submitted: bool) -> Any:
     """Start a JVM and a context in it, then the session."""
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
 
-    last_words: deque[str] = deque(maxlen=12)
-    # Noise of the JVM's own is printed before any log is configured; it can only be taken out on the way.
     launches = not submitted and SparkContext._gateway is None
     if launches:
         os.environ["JAVA_HOME"] = str(java.find().home)
+    if quiet:  # else PySpark prints a page of JSON beside every error it raises
+        logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    relay = _Relay()
     with tempfile.TemporaryDirectory(prefix="pellucid-") as folder:
         if quiet and launches:
             log = Path(folder) / "log4j2.properties"
@@ -269,36 +270,73 @@ def _start(spark_session: Any, chosen: dict[str, str], *, quiet: bool, submitted
             chosen[options] = f"-Dlog4j2.configurationFile={log.as_uri()} {chosen.get(options, '')}".strip()
         spark_conf = SparkConf()
         spark_conf.setAll(list(chosen.items()))
-        if quiet:  # else PySpark prints a page of JSON beside every error it raises
-            logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
         try:
             if quiet and launches:
-                reading, writing = os.pipe()
-                with open(writing, "wb") as into_pipe:  # the JVM has its own copy once it runs
-                    reader = threading.Thread(target=_pump, args=(reading, last_words), daemon=True)
-                    reader.start()
-                    gateway = launch_gateway(conf=spark_conf, popen_kwargs={"stderr": into_pipe})
+                with relay.pipe(1) as out, relay.pipe(2) as err:  # the JVM has copies of its own once it runs
+                    gateway = launch_gateway(conf=spark_conf, popen_kwargs={"stdout": out, "stderr": err})
                 SparkContext(conf=spark_conf, gateway=gateway)
-            return spark_session.builder.config(conf=spark_conf).getOrCreate()
-        except PySparkException as error:
-            if error.getCondition() != "JAVA_GATEWAY_EXITED":
-                raise
-            said = "\n".join(f"  {line}" for line in last_words) or "  (it printed nothing, or see above)"
+            made = spark_session.builder.config(conf=spark_conf).getOrCreate()
+        except (PySparkException, Py4JError) as error:
+            if not isinstance(error, PySparkException) or error.getCondition() != "JAVA_GATEWAY_EXITED":
+                relay.open()
+                raise failure.explain(error) or error from error
+            said = "\n".join(f"  {line}" for line in relay.last_words()) or "  (it printed nothing, or see above)"
             raise UsageError(
                 f"Java started and ended before Spark was up. It is {os.environ.get('JAVA_HOME')}; it said:\n{said}\n"
                 "If the settings (conf=) are right, try again with verbose=True to see the whole log."
             ) from error
+        relay.open()
+        return made
 
 
-def _pump(reading: int, last_words: deque[str]) -> None:
-    """Pass on what the JVM (and the prints of functions in local workers) write to stderr, without the known noise."""
-    with open(reading, "rb") as source:
-        for line in source:
-            text = line.decode(errors="replace").rstrip("\n")
-            if _NOISE.match(text):
-                continue
-            last_words.append(text)
-            try:
-                os.write(2, line)
-            except OSError:
-                return  # our own stderr is gone, and nobody can read it
+class _Relay:
+    """Passes on what the JVM (and the prints of functions in local workers) write, without the known noise.
+
+    The JVM's own noise comes before any log is set up, so that it can only be taken out on the way.  Lines are held back until
+    Spark is up: if it does not come up they belong into the message, and not on the standard output of a program.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[bytes] | None = []
+        self._lock = threading.Lock()
+        self._readers: list[threading.Thread] = []
+
+    @contextlib.contextmanager
+    def pipe(self, target: int) -> Iterator[Any]:
+        """The writing end of a pipe whose lines go to the file descriptor ``target``."""
+        reading, writing = os.pipe()
+        reader = threading.Thread(target=self._pump, args=(reading, target), daemon=True)
+        reader.start()
+        self._readers.append(reader)
+        with open(writing, "wb") as into:
+            yield into
+
+    def open(self) -> None:
+        """Spark is up: let out what was held back."""
+        with self._lock:
+            held, self._held = self._held or [], None
+            for line in held:
+                _write(2, line)
+
+    def last_words(self) -> list[str]:
+        """What a JVM that has ended said."""
+        for reader in self._readers:
+            reader.join(2)
+        with self._lock:
+            return [line.decode(errors="replace").rstrip() for line in (self._held or [])[-12:]]
+
+    def _pump(self, reading: int, target: int) -> None:
+        with open(reading, "rb") as source:
+            for line in source:
+                if _NOISE.match(line.decode(errors="replace")):
+                    continue
+                with self._lock:
+                    if self._held is not None:
+                        self._held.append(line)
+                        continue
+                _write(target, line)
+
+
+def _write(target: int, line: bytes) -> None:
+    with contextlib.suppress(OSError):  # our own end is closed: nobody can read it, but the JVM must not wait
+        os.write(target, line)

@@ -37,7 +37,7 @@ from pellucid.spark.reading import column_of, event_columns, pack
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["MAX_SLOTS", "MAX_TOTAL", "Remembers", "Slot", "Stateless", "frame", "obligations", "slots", "stateless"]
+__all__ = ["MAX_SLOTS", "MAX_TOTAL", "Frame", "Remembers", "Slot", "Stateless", "frame", "obligations", "slots", "stateless", "step"]
 
 MAX_SLOTS = 64  # how many events one push may put out natively
 MAX_TOTAL = 10_000  # how many operations all columns together may have
@@ -92,13 +92,14 @@ def stateless(graph: Graph, at: int | None = None) -> Stateless:
                 raise Remembers(node, "is a second source, which may be silent")
             out.slots.append([Slot(TRUE, tuple(n.var(k, t) for k, (_, t) in enumerate(node.type.leaves())))])
         else:
-            out.slots.append(_step(out, node, [out.slots[j] for j in node.inputs]))
+            out.slots.append(step(out, node, [out.slots[j] for j in node.inputs]))
         if len(out.slots[-1]) > MAX_SLOTS:
             raise Remembers(node, f"may put out more than {MAX_SLOTS} events in one push")
     return out
 
 
-def _step(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
+def step(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
+    """The slots of one step from those of its inputs; what it evaluates is noted in ``out``."""
     kind, k = node.kind, node.k
     if kind == "merge":
         return [slot for events in inputs for slot in events]
@@ -247,7 +248,7 @@ def _window(out: Stateless, node: Node, slot: Slot) -> Slot:
 # ---------------------------------------------------------------- failures
 
 
-def obligations(found: Stateless, outputs: Sequence[int], read: Sequence[int] = ()) -> tuple[list[Expr], list[Expr]]:
+def obligations(found: Stateless, outputs: Sequence[int], read: Sequence[Expr] = ()) -> tuple[list[Expr], list[Expr]]:
     """What a push evaluates for its failure only: parts that may fail, and leaves, that the outputs do not compute.
 
     ``read`` are the leaves whose reading may fail (a null): a row is read whether or not a step looks at it.
@@ -257,8 +258,8 @@ def obligations(found: Stateless, outputs: Sequence[int], read: Sequence[int] = 
     >>> obligations(stateless(p.graph), [2])
     ([], [])
     >>> q = pipeline(lambda x: (x.map(lambda v: v * v), x.map(lambda v: v + 1)), x=int)
-    >>> obligations(stateless(q.graph), [2], read=[0])  # only the second output is asked for
-    ([after(v0 * v0, True)], [])
+    >>> obligations(stateless(q.graph), [2], [n.var(0, INT), n.var(1, INT)])  # only the second output is asked for
+    ([after(v0 * v0, True)], [v1])
     """
     events = [slot for at in outputs for slot in found.slots[at]]
     always = _computed([slot.when for slot in events] + [e for slot in events if slot.when is TRUE for e in slot.leaves])
@@ -270,8 +271,7 @@ def obligations(found: Stateless, outputs: Sequence[int], read: Sequence[int] = 
         lazily = what.type == BOOL and n.and_(when, what) in always
         if not lazily and not _covered(what, known):
             out.append(n.and_(when, _for_failure(what)))
-    source = found.slots[found.graph.sources[0]][0]
-    return out, [source.leaves[i] for i in read if source.leaves[i] not in always]
+    return out, [leaf for leaf in read if leaf not in always]
 
 
 def _for_failure(e: Expr) -> Expr:
@@ -325,26 +325,40 @@ def frame(
     events of one push.  With ``tag`` there is a column with the output's name and one column for each output; without
     it one output gives the columns of its events.  Raises ``Remembers`` or ``NotNative`` if it cannot be done exactly.
     """
-    names = [name for name, _ in graph.outputs] if outputs is None else list(outputs)
-    if tag is None and len(names) != 1:
-        raise ValueError("several outputs need a column that tells them apart")
-    return _Frame(graph, leaves, names, ansi, sure, tag).over(df, keep, nth)
+    found = stateless(graph)
+    source = found.slots[graph.sources[0]][0]
+    return Frame(found, source.leaves, leaves, outputs=outputs, ansi=ansi, sure=sure, tag=tag).over(df, keep, nth)
 
 
-class _Frame:
+class Frame:
+    """Makes the DataFrame of slots: ``leaves`` are the columns of the variables that the slots are written in."""
+
     def __init__(
-        self, graph: Graph, leaves: Sequence[Column], names: list[str], ansi: bool, sure: Sequence[bool], tag: str | None
+        self,
+        found: Stateless,
+        variables: Sequence[Expr],
+        leaves: Sequence[Column],
+        *,
+        outputs: Sequence[str] | None,
+        ansi: bool,
+        sure: Sequence[bool],
+        tag: str | None,
+        checks: Sequence[tuple[Column, Type]] = (),
     ) -> None:
         from pyspark.sql import functions as F  # noqa: N812
 
-        self.f, self.leaves, self.ansi, self.tag = F, leaves, ansi, tag
-        self.found = stateless(graph)
+        graph = found.graph
+        names = [name for name, _ in graph.outputs] if outputs is None else list(outputs)
+        if tag is None and len(names) != 1:
+            raise ValueError("several outputs need a column that tells them apart")
+        self.f, self.found, self.leaves, self.ansi, self.tag = F, found, leaves, ansi, tag
         at = dict(graph.outputs)
         self.types = {name: graph.nodes[at[name]].type for name in names}
-        self.events = [(name, slot) for name in names for slot in self.found.slots[at[name]]]
+        self.events = [(name, slot) for name in names for slot in found.slots[at[name]]]
         self.sure = {i for i, yes in enumerate(sure) if yes}
-        unsure = [i for i in range(len(leaves)) if i not in self.sure]
-        self.due, self.reads = obligations(self.found, [at[name] for name in names], unsure)
+        unsure = [v for v in variables if v.value not in self.sure]
+        self.due, reads = obligations(found, [at[name] for name in names], unsure)
+        self.checks = [*checks, *((leaves[v.value], v.type) for v in reads)]
         total = sum(size(e) for _, slot in self.events for e in (slot.when, slot.when, *slot.leaves)) + sum(map(size, self.due))
         if total > MAX_TOTAL:
             raise NotNative(f"is written out in more than {MAX_TOTAL:,} operations")
@@ -352,6 +366,7 @@ class _Frame:
             raise NotNative("never puts out an event")
 
     def over(self, df: DataFrame, keep: Sequence[Column], nth: str | None) -> DataFrame:
+        """The events of all rows."""
         if len(self.events) == 1:
             name, slot = self.events[0]
             number = [self.f.lit(0).alias(nth)] if nth is not None else []
@@ -370,15 +385,15 @@ class _Frame:
     def filtered(self, df: DataFrame, when: Expr) -> DataFrame:
         """The rows with an event; and what only fails is evaluated here, where no later step can drop it."""
         condition = n.after(tuple(self.due), when)
-        if condition is when and not self.reads:
+        if condition is when and not self.checks:
             for part in _conjuncts(when):  # what cannot fail comes first, so that Spark may move it
                 if fails(part) or any(e.op == "var" and e.value not in self.sure for e in walk(part)):
                     break
                 df = df.filter(self.made(part)) if part is not TRUE else df
                 condition = _without(condition, part)
-        if condition is TRUE and not self.reads:
+        if condition is TRUE and not self.checks:
             return df
-        return df.filter(barrier(checked([(self.made(e), e.type) for e in self.reads], self.made(condition))))
+        return df.filter(barrier(checked(self.checks, self.made(condition))))
 
     def items(self) -> list[Column]:
         """The possible events of a push, each a struct or null."""

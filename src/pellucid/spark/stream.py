@@ -185,9 +185,8 @@ def _bucket(data: bytes, job: Job, plan: Plan, query: str, version: int, number:
     if kept is not None and kept[:3] == (data, query, newest):
         return kept[3]
     bucket = Bucket(Runner(job))
-    if newest is not None:
-        snapshot = plan.store.load(number, version)
-        assert snapshot is not None
+    snapshot = plan.store.load(number, version)  # also asked if none is listed: what was removed must not pass for a new bucket
+    if snapshot is not None:
         bucket.load(snapshot.state, snapshot.extra, same=snapshot.meta.get("digest") == job.graph.digest, drop=plan.drop)
         bucket.snapshot = snapshot
     return bucket

@@ -57,7 +57,7 @@ def run_job(config: dict[str, Any], folder: Path, kill_after: float | None = Non
     path.write_text(json.dumps(config))
     with (folder / "job.log").open("ab") as log:
         process = subprocess.Popen([sys.executable, "-m", "tests.spark.sinks.streaming_job", str(path)], stdout=log, stderr=log,
-                                   start_new_session=True)
+                                   start_new_session=True, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])})
         try:
             code = process.wait(timeout=kill_after if kill_after is not None else 300)
         except subprocess.TimeoutExpired:

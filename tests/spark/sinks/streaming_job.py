@@ -2,7 +2,8 @@
 
 ``python -m tests.spark.sinks.streaming_job CONFIG.json`` with::
 
-    {"source": folder, "work": folder, "sinks": {name: ["sqlite", {arguments}], …}, "kill": [name, point, nth] or null}
+    {"source": folder, "work": folder, "sinks": {name: ["sqlite", {arguments}], …}, "kill": [name, point, nth] or null,
+     "kafka": {options} (the source is a topic, by the reader in kafka_source.py, or by Spark's own with "format": "kafka")}
 
 Each sink has a checkpoint of its own below ``work``; the queries run one after another until their input is used up.
 """
@@ -28,15 +29,29 @@ def main(config: dict[str, Any]) -> None:
     for name, (kind, arguments) in config["sinks"].items():
         sink = getattr(sinks, kind)(**arguments)
         common.point = _killer(name, config["kill"])
-        stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(config["source"])
-        rows = stream.where("x < 900").repartition(2, "user")
-        query = (
-            rows.writeStream.foreachBatch(sink).trigger(availableNow=True)
-            .option("checkpointLocation", str(Path(config["work"]) / name / "checkpoint")).start()
-        )
-        query.awaitTermination()
+        started = rows_of(spark, config).writeStream.foreachBatch(sink).option("checkpointLocation", str(Path(config["work"]) / name / "checkpoint"))
+        if config.get("kafka"):
+            query = started.start()
+            query.processAllAvailable()
+            query.stop()
+        else:
+            started.trigger(availableNow=True).start().awaitTermination()
         sink.close()
     spark.stop()
+
+
+def rows_of(spark: Any, config: dict[str, Any]) -> Any:
+    """The streaming DataFrame: some of the rows of the files, or all records of the topic."""
+    if not config.get("kafka"):
+        stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(config["source"])
+        return stream.where("x < 900").repartition(2, "user")
+    options = dict(config["kafka"])
+    form = options.pop("format", "kafka-for-tests")
+    if form == "kafka-for-tests":
+        from tests.spark.sinks.kafka_source import KafkaForTests
+
+        spark.dataSource.register(KafkaForTests)
+    return spark.readStream.format(form).options(**options).load().select("key", "value")
 
 
 def _killer(running: str, kill: list[Any] | None) -> Any:

@@ -65,9 +65,16 @@ class ParquetSink(common.Sink):
         self._check_schema(schema_of(data))
         attempt = f"{query}-{batch:020d}-{uuid.uuid4().hex}"
         staging = self.path / "_staging" / attempt
-        expected = self._stage_spark(data, staging) if is_spark(data) else self._stage_arrow(data, staging)
-        manifest = Manifest(query, batch, attempt, self._staged_files(staging, batch))
+        try:
+            expected = self._stage_spark(data, staging) if is_spark(data) else self._stage_arrow(data, staging)
+            manifest = Manifest(query, batch, attempt, self._staged_files(staging, batch))
+        except Exception:
+            if self._overtaken(query, batch):  # another driver has committed this batch and cleared our attempt away under us
+                return common.Written(query, batch, 0, skipped=True)
+            raise
         if manifest.rows != expected:
+            if self._overtaken(query, batch):
+                return common.Written(query, batch, 0, skipped=True)
             raise StateError(
                 f"{self.path}: batch {batch}: the executors wrote {expected} rows, but the driver finds {manifest.rows}: "
                 "the folder must be the same one, shared or mounted, on the driver and on every executor"
@@ -79,6 +86,10 @@ class ParquetSink(common.Sink):
         if won:
             self.log.fold(query, batch)
         return common.Written(query, batch, manifest.rows if won else 0, skipped=not won)
+
+    def _overtaken(self, query: str, batch: int) -> bool:
+        last = self.last(query)
+        return last is not None and batch <= last
 
     def _stage_spark(self, df: Any, staging: Path) -> int:
         from pyspark.sql import Observation

@@ -1,0 +1,108 @@
+"""Sinks inside Spark: the rows as Arrow batches, the query's id, a new checkpoint, a failed job, several outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pellucid.errors import StateError
+from pellucid.spark import sinks
+from pellucid.spark.sinks import common
+from pellucid.spark.sinks.rows import rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for number in range(3):
+        pq.write_table(pa.table({"id": [number * 10 + i for i in range(10)]}), folder / f"{number}.parquet")
+    return folder
+
+
+def stream(spark: SparkSession, source: Path, sink: Any, checkpoint: Path) -> None:
+    rows = spark.readStream.schema("id bigint").option("maxFilesPerTrigger", 1).parquet(str(source))
+    query = rows.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    query.awaitTermination()
+
+
+def test_rows_are_those_of_spark(spark: SparkSession) -> None:
+    df = spark.range(25_000, numPartitions=3).selectExpr(
+        "id", "if(id % 7 = 0, null, concat('u', id)) AS s", "timestamp_micros(id) AS at", "array(id, null) AS a", "cast(id AS decimal(20, 3)) AS d")
+    rows = rows_of(df)
+    table = pa.Table.from_batches(list(rows), rows.schema)
+    assert rows.count == 25_000 and table.sort_by("id").to_pylist() == df.toArrow().sort_by("id").to_pylist()
+    assert pa.Table.from_batches(list(rows_of(df.limit(0))), rows.schema).num_rows == 0
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "delta", "parquet"])
+def test_a_job_that_fails_in_the_middle_commits_nothing(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    df = spark.range(40_000, numPartitions=4).selectExpr("if(id = 39999, raise_error('bad row'), id) AS id")
+    sink = sinks.sqlite(tmp_path / "a.db", "t") if kind == "sqlite" else getattr(sinks, kind)(tmp_path / "out")
+    with pytest.raises(Exception, match="bad row"):
+        sink.write(df, "q", 0)
+    assert sink.last("q") is None
+    sink.write(spark.range(3), "q", 0)
+    assert Counter(sink.read()["id"].to_pylist()) == Counter(range(3))
+
+
+def test_a_new_checkpoint_is_another_query(spark: SparkSession, source: Path, tmp_path: Path) -> None:
+    for checkpoint in ("first", "first", "second"):  # the same again: nothing new; another: batches from 0, all written
+        stream(spark, source, sinks.parquet(tmp_path / "out"), tmp_path / checkpoint)
+    sink = sinks.parquet(tmp_path / "out")
+    assert Counter(sink.read()["id"].to_pylist()) == Counter(list(range(30)) * 2)
+    assert Counter(row["id"] for row in sinks.read_spark(spark, tmp_path / "out").collect()) == Counter(list(range(30)) * 2)
+    assert sorted(batch for _, batch in sink.log.newest()) == [2, 2]
+
+
+def test_a_fixed_name_outlives_the_checkpoint(spark: SparkSession, source: Path, tmp_path: Path) -> None:
+    for checkpoint in ("first", "second"):
+        stream(spark, source, sinks.sqlite(tmp_path / "a.db", "t", query="mine"), tmp_path / checkpoint)
+    assert sinks.sqlite(tmp_path / "a.db", "t").read().num_rows == 30
+
+
+def test_partitions_and_read_spark(spark: SparkSession, tmp_path: Path) -> None:
+    df = spark.range(100).selectExpr("id", "concat('k', id % 3) AS k", "timestamp'9999-12-31 23:59:59' AS at")
+    sink = sinks.parquet(tmp_path / "out", partition_by="k")
+    sink.write(df, "q", 0)
+    expected = Counter((i, f"k{i % 3}") for i in range(100))
+    assert Counter((row["id"], row["k"]) for row in sink.read().to_pylist()) == expected
+    assert {row["at"].year for row in sink.read().slice(0, 5).to_pylist()} == {9999}
+    assert Counter((row["id"], row["k"]) for row in sinks.read_spark(spark, tmp_path / "out").collect()) == expected
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 100
+
+
+def test_a_folder_that_is_not_shared_is_found_out(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = sinks.parquet(tmp_path / "out")
+    monkeypatch.setattr(sink, "_staged_files", lambda staging, batch: ())
+    with pytest.raises(StateError, match=r"the executors wrote 5 rows, but the driver finds 0: the folder must be the same one"):
+        sink.write(spark.range(5), "q", 0)
+
+
+def test_split_in_a_query(spark: SparkSession, source: Path, tmp_path: Path) -> None:
+    sink = sinks.split("output", sinks={"odd": sinks.parquet(tmp_path / "odd"), "even": sinks.sqlite(tmp_path / "a.db", "even")})
+
+    def divided(df: Any, batch_id: int) -> None:
+        sink(df.selectExpr("if(id % 2 = 0, 'even', 'odd') AS output", "if(id % 2 = 1, id, null) AS odd", "if(id % 2 = 0, id, null) AS even"), batch_id)
+
+    stream(spark, source, divided, tmp_path / "checkpoint")
+    found = sink.read()
+    assert found["odd"].column_names == ["odd"] and sorted(found["odd"]["odd"].to_pylist()) == list(range(1, 30, 2))
+    assert sorted(found["even"]["even"].to_pylist()) == list(range(0, 30, 2))
+
+
+def test_outside_a_query_a_name_is_needed(spark: SparkSession, tmp_path: Path) -> None:
+    from pellucid.errors import UsageError
+
+    with pytest.raises(UsageError, match="cannot see the id of the streaming query"):
+        common.query_of(spark.range(1))
+    sinks.sqlite(tmp_path / "a.db", "t", query="mine")(spark.range(3), 0)
+    assert sinks.sqlite(tmp_path / "a.db", "t").last("mine") == 0

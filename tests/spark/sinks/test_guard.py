@@ -1,0 +1,202 @@
+"""The guard by (query, batch), for every sink that needs no server, against a model: a dict of what must be there."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pellucid.errors import DataError, PellucidError, StateError, UsageError
+from pellucid.spark import sinks
+from pellucid.spark.sinks import common
+
+MAKERS: dict[str, Callable[[Path], sinks.Sink]] = {
+    "parquet": lambda folder: sinks.parquet(folder / "out"),
+    "partitioned": lambda folder: sinks.parquet(folder / "out", partition_by="user"),
+    "sqlite": lambda folder: sinks.sqlite(folder / "out.db", "out"),
+    "delta": lambda folder: sinks.delta(folder / "out"),
+}
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "user": pa.array([f"u{i % 3}" for i in ids], pa.string())})
+
+
+def ids_in(sink: sinks.Sink) -> Counter[int]:
+    return Counter(sink.read()["id"].to_pylist())
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@settings(max_examples=15, deadline=None)
+@given(calls=st.lists(st.tuples(st.sampled_from(["a", "b-1"]), st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=8))
+def test_each_batch_of_each_query_counts_once(kind: str, calls: list[tuple[str, int, int]]) -> None:
+    """Any order of calls, from a new sink object each time (a restart): a batch at or below the last is left out."""
+    last: dict[str, int] = {}
+    expected: Counter[int] = Counter()
+    with tempfile.TemporaryDirectory() as place:
+        for number, (query, batch, size) in enumerate(calls):
+            sink = MAKERS[kind](Path(place))
+            given_rows = rows(*range(number * 10, number * 10 + size))
+            written = sink.write(given_rows, query, batch)
+            assert written.skipped == (batch <= last.get(query, -1))
+            if not written.skipped:
+                assert written.rows == size
+                last[query] = batch
+                expected.update(given_rows["id"].to_pylist())
+            assert sink.last(query) == last[query]
+        assert ids_in(MAKERS[kind](Path(place))) == expected
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("point", ["before-commit", "after-commit"])
+def test_failure_around_the_commit(kind: str, point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        if name.endswith(point):
+            raise RuntimeError("stopped")
+
+    MAKERS[kind](tmp_path).write(rows(1, 2), "q", 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(common, "point", fail)
+        with pytest.raises(RuntimeError, match="stopped"):
+            MAKERS[kind](tmp_path).write(rows(3, 4, 5), "q", 1)
+    sink = MAKERS[kind](tmp_path)
+    assert ids_in(sink) == Counter([1, 2] + ([3, 4, 5] if point == "after-commit" else []))
+    assert sink.write(rows(3, 4, 5), "q", 1).skipped == (point == "after-commit")
+    assert ids_in(sink) == Counter([1, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_other_columns_are_refused_by_name(kind: str, tmp_path: Path) -> None:
+    sink = MAKERS[kind](tmp_path)
+    sink.write(rows(1), "q", 0)
+    with pytest.raises(DataError, match=r"('id'.*'extra'|'extra'.*'id')"):
+        sink.write(pa.table({"id": pa.array(["x"]), "user": ["u"], "extra": [True]}), "q", 1)
+    assert sink.last("q") == 0 and ids_in(sink) == Counter([1])
+
+
+def test_the_words_about_other_columns(tmp_path: Path) -> None:
+    sink = sinks.sqlite(tmp_path / "a.db", "out")
+    sink.write(rows(1), "q", 0)
+    with pytest.raises(DataError) as caught:
+        sink.write(pa.table({"id": ["x"], "more": [1]}), "q", 1)
+    assert str(caught.value) == (
+        f"{tmp_path}/a.db: table 'out' does not fit the batch: column 'more' (INTEGER) is missing in the table, column 'user' (TEXT) is not "
+        "in the batch, column 'id' is INTEGER in the table and TEXT in the batch; name another table, or alter this one"
+    )
+
+
+@pytest.mark.parametrize(("query", "batch"), [("", 0), ("a/b", 0), ("x" * 101, 0), ("q", -1), ("q", True), ("q", "1")])
+def test_bad_names_and_numbers(query: Any, batch: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="query=|batch_id="):
+        sinks.parquet(tmp_path).write(rows(1), query, batch)
+
+
+def test_outside_foreach_batch_a_name_is_asked_for() -> None:
+    with pytest.raises(UsageError, match="query='name'"):
+        common.query_of(object())
+
+
+def test_not_data(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not dict"):
+        sinks.sqlite(tmp_path / "a.db", "t").write({"id": [1]}, "q", 0)
+
+
+def test_sqlite_values_are_exact_or_refused(tmp_path: Path) -> None:
+    sink = sinks.sqlite(tmp_path / "a.db", "t")
+    sink.write(pa.table({"i": [2**63 - 1, -(2**63)], "f": [0.1, float("-inf")], "s": ["", None], "b": [b"\0", None]}), "q", 0)
+    assert sink.read().to_pylist() == [{"i": 2**63 - 1, "f": 0.1, "s": "", "b": b"\0"}, {"i": -(2**63), "f": float("-inf"), "s": None, "b": None}]
+    with pytest.raises(DataError, match="column 'f' has a NaN"):
+        sink.write(pa.table({"i": [1], "f": [float("nan")], "s": ["x"], "b": [b""]}), "q", 1)
+
+
+def test_sqlite_says_who_holds_the_lock(tmp_path: Path) -> None:
+    import sqlite3
+
+    sink = sinks.sqlite(tmp_path / "a.db", "t", wait=0.1)
+    sink.write(rows(1), "q", 0)
+    other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StateError, match=r"another writer has held the database for 0\.1 s"):
+        sink.write(rows(2), "q", 1)
+    other.close()
+
+
+def test_once_tells_whether_something_may_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, bool]] = []
+    sink = sinks.once(lambda df, batch_id, again: seen.append((batch_id, again)), ledger=tmp_path)
+    sink.write(rows(1), "q", 0)
+
+    def fail(name: str) -> None:
+        if name == "once:before-end":
+            raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(common, "point", fail)
+        with pytest.raises(RuntimeError):
+            sink.write(rows(1), "q", 1)
+    for batch in (1, 1, 2):
+        sink.write(rows(1), "q", batch)
+    assert seen == [(0, False), (1, False), (1, True), (2, False)]
+    assert sink.last("q") == 2 and sink.last("new") is None
+    (tmp_path / "q.json").write_text("{")
+    with pytest.raises(StateError, match=r"q\.json: not a ledger"):
+        sink.last("q")
+
+
+def test_once_with_a_plain_function(tmp_path: Path) -> None:
+    seen: list[int] = []
+    sink = sinks.once(lambda df, batch_id: seen.append(batch_id), ledger=tmp_path)
+    for batch in (0, 0, 1):
+        sink.write(rows(1), "q", batch)
+    assert seen == [0, 1]
+    with pytest.raises(UsageError, match="read them there"):
+        sink.read()
+
+
+def test_split_after_a_crash_between_two_sinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def made() -> sinks.Sink:
+        return sinks.split("output", sinks={"odd": sinks.sqlite(tmp_path / "a.db", "odd"), "even": sinks.parquet(tmp_path / "even"), "late": None})
+
+    batch = pa.table({"output": ["odd", "even", "odd", "late"], "n": [0, 1, 2, 3], "odd": [1, None, 3, None], "even": [None, 2, None, None],
+                      "late": [None, None, None, "x"]})
+
+    def fail(name: str) -> None:
+        if name == "split:after-odd":
+            raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(common, "point", fail)
+        with pytest.raises(RuntimeError):
+            made().write(batch, "q", 0)
+    assert made().last("q") is None
+    assert made().write(batch, "q", 0).rows == 1  # only what was missing
+    assert made().write(batch, "q", 0).skipped
+    assert made().read()["odd"].to_pylist() == [{"n": 0, "odd": 1}, {"n": 2, "odd": 3}]
+    assert made().read()["even"].to_pylist() == [{"n": 1, "even": 2}]
+
+
+def test_split_refuses_a_stray_output(tmp_path: Path) -> None:
+    sink = sinks.split(sinks={"odd": sinks.sqlite(tmp_path / "a.db", "odd")})
+    with pytest.raises(DataError, match=r"names the output 'even', which has no sink; there are odd \(give it None"):
+        sink.write(pa.table({"output": ["odd", "even"], "odd": [1, 2]}), "q", 0)
+    with pytest.raises(DataError, match="no column 'output'"):
+        sink.write(rows(1), "q", 0)
+    with pytest.raises(UsageError, match=r"wrap a function of your own with once"):
+        sinks.split(sinks={"odd": print})  # type: ignore[dict-item]
+
+
+def test_every_sink_states_its_guarantee(tmp_path: Path) -> None:
+    for make in MAKERS.values():
+        assert "once" in make(tmp_path).guarantee
+    for sink in (sinks.kafka("h:1", "t"), sinks.postgres("", "t"), sinks.once(lambda df, batch_id: None, ledger=tmp_path)):
+        assert sink.guarantee.endswith(tuple("abcdefghijklmnopqrstuvwxyz"))
+        assert json.dumps(sink.guarantee) and issubclass(type(sink), sinks.Sink)
+    assert issubclass(StateError, PellucidError)

@@ -1,0 +1,145 @@
+"""The manifests: folding, zombies, readers in the middle of it, and damage."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from pellucid.errors import DataError, StateError
+from pellucid.spark import sinks
+from pellucid.spark.sinks import common, manifest
+from pellucid.spark.sinks.manifest import DataFile, Manifest, ManifestLog
+
+
+def made(batch: int, query: str = "q", attempt: str = "a") -> Manifest:
+    return Manifest(query, batch, attempt, (DataFile(f"{query}-{batch}.parquet", "s", batch + 1, 10),))
+
+
+def test_folding_keeps_every_batch_and_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest, "FOLD", 5)
+    log = ManifestLog(tmp_path)
+    for batch in range(137):
+        for query in ("q", "other-query"):
+            assert log.commit(made(batch, query))
+            log.fold(query, batch)
+            assert log.last(query) == batch
+    assert [(m.query, m.batch) for m in log.all()] == [(q, b) for q in ("other-query", "q") for b in range(137)]
+    assert log.get("q", 3) == made(3) and log.get("q", 136) == made(136) and log.get("q", 137) is None
+    names = sorted(path.name for path in (tmp_path / "_manifest").iterdir() if path.name.startswith("q-"))
+    # 0..124 (a fold of folds of folds), 125..129, 130..134, 135, 136
+    assert names == [
+        f"q-{0:020d}..{124:020d}.json", f"q-{125:020d}..{129:020d}.json", f"q-{130:020d}..{134:020d}.json",
+        f"q-{135:020d}.json", f"q-{136:020d}.json",
+    ]
+
+
+def test_a_zombie_cannot_commit_a_batch_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest, "FOLD", 5)
+    log = ManifestLog(tmp_path)
+    for batch in range(5):
+        log.commit(made(batch))
+    assert not log.commit(made(4, attempt="zombie"))  # the name is taken
+    log.fold("q", 4)
+    assert not log.commit(made(3, attempt="zombie"))  # the name is free again, but the fold decides
+    assert [m.attempt for m in log.all()] == ["a"] * 5
+    assert len(list((tmp_path / "_manifest").iterdir())) == 1
+
+
+def test_a_crash_inside_folding_is_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest, "FOLD", 5)
+    log = ManifestLog(tmp_path)
+    for batch in range(5):
+        log.commit(made(batch))
+    with monkeypatch.context() as patch:
+        patch.setattr(manifest.folder, "remove", lambda path: (_ for _ in ()).throw(RuntimeError("stopped")))
+        with pytest.raises(RuntimeError):
+            log.fold("q", 4)
+    assert len(list((tmp_path / "_manifest").iterdir())) == 6  # the fold and the five that it covers
+    assert [m.batch for m in log.all()] == [0, 1, 2, 3, 4] and log.last("q") == 4
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    log = ManifestLog(tmp_path)
+    log.commit(made(0))
+    (tmp_path / "_manifest" / f"q-{0:020d}.json").write_text('{"format": 1')
+    with pytest.raises(StateError, match=r"q-00000000000000000000\.json: not a manifest of pellucid"):
+        log.all()
+
+
+def test_files_of_lost_attempts_do_not_count_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = sinks.parquet(tmp_path)
+
+    def fail(name: str) -> None:
+        if name == "parquet:before-commit":
+            raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(common, "point", fail)
+        for _ in range(2):
+            with pytest.raises(RuntimeError):
+                sink.write(pa.table({"x": [1, 2]}), "q", 0)
+    foreign = tmp_path / "_staging" / f"other-{7:020d}-0"  # another query's attempt, perhaps at work now
+    foreign.mkdir()
+    assert len(list((tmp_path / "_staging").iterdir())) == 3
+    sink.write(pa.table({"x": [1, 2]}), "q", 0)
+    assert list((tmp_path / "_staging").iterdir()) == [foreign]
+    assert sink.read().to_pydict() == {"x": [1, 2]}
+    assert ds.dataset(tmp_path, format="parquet").to_table().to_pydict() == {"x": [1, 2]}
+
+
+def test_readers_follow_the_manifest_before_the_files_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = sinks.parquet(tmp_path, partition_by="k")
+    sink.write(pa.table({"x": [0], "k": ["a"]}), "q", 0)
+
+    def fail(name: str) -> None:
+        if name == "parquet:between-moves":
+            raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(common, "point", fail)
+        with pytest.raises(RuntimeError):
+            sink.write(pa.table({"x": [1, 2, 3], "k": ["a", "b", "c"]}), "q", 1)
+    by_name = ds.dataset(tmp_path, format="parquet", partitioning="hive").to_table()
+    assert by_name.num_rows == 2  # one file of three has moved: fewer rows, never wrong ones
+    whole = Counter((row["x"], row["k"]) for row in sink.read().to_pylist())
+    assert whole == Counter([(0, "a"), (1, "a"), (2, "b"), (3, "c")])
+    sink.write(pa.table({"x": [1, 2, 3], "k": ["a", "b", "c"]}), "q", 1)  # the replay finishes the moves
+    assert ds.dataset(tmp_path, format="parquet", partitioning="hive").to_table().num_rows == 4
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no manifest is there"):
+        sinks.read(tmp_path)
+    with pytest.raises(DataError, match="partition_by='nope': there is no such column; there are x"):
+        sinks.parquet(tmp_path, partition_by="nope").write(pa.table({"x": [1]}), "q", 0)
+
+
+def _race(kind: str, path: str, number: int, barrier: object) -> None:
+    """One of two drivers that both believe they run batch after batch; its rows carry its number."""
+    sink = getattr(sinks, kind)(path) if kind != "sqlite" else sinks.sqlite(path, "t")
+    for batch in range(12):
+        barrier.wait()  # type: ignore[attr-defined]
+        sink.write(pa.table({"batch": [batch] * 3, "driver": [number] * 3}), "q", batch)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "sqlite"])
+def test_two_drivers_at_once(kind: str, tmp_path: Path) -> None:
+    """Two processes write every batch at the same moment: each batch is there once, and from one of them only."""
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(2)
+    path = str(tmp_path / "out")
+    drivers = [context.Process(target=_race, args=(kind, path, number, barrier)) for number in (1, 2)]
+    for driver in drivers:
+        driver.start()
+    for driver in drivers:
+        driver.join(120)
+    assert [driver.exitcode for driver in drivers] == [0, 0]
+    sink = getattr(sinks, kind)(path) if kind != "sqlite" else sinks.sqlite(path, "t")
+    found = Counter((row["batch"], row["driver"]) for row in sink.read().to_pylist())
+    assert sorted(batch for batch, _ in found) == list(range(12))
+    assert set(found.values()) == {3}
