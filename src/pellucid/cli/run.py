@@ -37,7 +37,7 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     "--out", "outputs", multiple=True, metavar="[OUTPUT=]FILE", help="Where to write; - is stdout (the default)."
 )
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N pushes.")
-@click.option("--key", metavar="COLUMN", help="Run once for each value of this column.")
+@click.option("--key", metavar="COLUMN", help="Run once for each value of this column (Spark: of several, with commas).")
 @click.option("--value", metavar="COLUMN", help="The column that holds the events of a scalar source.")
 @click.option("--in-format", type=_FORMATS, help="Instead of the ending of the name; stdin is jsonl.")
 @click.option("--out-format", type=_FORMATS, help="Instead of the ending of the name; stdout is jsonl.")
@@ -98,6 +98,8 @@ def run(
     from pellucid.cli.run_spark import SparkOptions
 
     settings = SparkOptions(verbose=_verbose(), **spark)
+    if engine == "spark":
+        _refuse_local_options()
     sinks = _targets(graph, outputs, extra=["late"] if settings.late == "keep" else [])
     if engine != "spark" and settings.given():
         raise UsageError(f"--{settings.given()[0]} goes with --engine spark")
@@ -107,11 +109,9 @@ def run(
     # A user's function may print: stdout belongs to the result.
     with contextlib.redirect_stdout(sys.stderr):
         if engine == "spark":
-            from pellucid.cli.run_spark import json_line, run_on_spark
+            from pellucid.cli.run_spark import Places, json_line, run_on_spark
 
-            if limit is not None:
-                raise UsageError("--limit goes with the local engine: Spark has no first rows")
-            done = run_on_spark(p, _inputs(graph, inputs), sinks, key, value, in_format, out_format, settings, stdout)
+            done = run_on_spark(p, Places(_inputs(graph, inputs), sinks, key, value, in_format, out_format), settings, stdout)
         else:
             report = _run(graph, _inputs(graph, inputs), sinks, limit, key, value, in_format, out_format, chunk, stdout)
     if engine == "spark":
@@ -313,6 +313,14 @@ def _inputs(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str]:
     if list(out.values()).count("-") > 1:
         raise UsageError("only one source can read the standard input")
     return out
+
+
+def _refuse_local_options() -> None:
+    """Options that only the local engine has."""
+    context = click.get_current_context()
+    for name, why in (("limit", "Spark has no first rows"), ("chunk", "Spark chooses how many rows go at a time")):
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(f"--{name} goes with the local engine: {why}")
 
 
 def _verbose() -> bool:

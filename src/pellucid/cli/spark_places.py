@@ -15,14 +15,28 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Collection
 from typing import Any
 
 from pellucid.errors import DataError, UsageError
+from pellucid.expr.types import STR, EnumType
+from pellucid.graph.model import Graph
 
-__all__ = ["reader", "sink_of", "target"]
+__all__ = ["on_this_machine", "reader", "sink_of", "target", "text_columns"]
 
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}
 _SINKS = ("postgresql://", "postgres://", "sqlite:", "delta:", "kafka://")
+_FILES_AT_ONCE = 1000  # new files that one micro-batch reads
+
+
+def on_this_machine(path: str) -> bool:
+    """Whether this is a plain path, not an address such as ``s3a://bucket/folder`` or ``file:/folder``.
+
+    >>> on_this_machine("data/events.csv"), on_this_machine("hdfs://host/events"), on_this_machine("file:/events")
+    (True, False, False)
+    """
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path) is None
 
 
 def format_of(path: str, given: str | None) -> str:
@@ -39,59 +53,104 @@ def format_of(path: str, given: str | None) -> str:
     ending = os.path.splitext(bare.rstrip("/"))[1].lower()
     if ending in _FORMATS:
         return _FORMATS[ending]
+    if ending in (".arrow", ".feather", ".ipc"):
+        raise UsageError(f"{path}: Spark does not read or write Arrow files: use parquet")
     if os.path.isdir(path):
         for name in sorted(os.listdir(path)):
-            if not name.startswith((".", "_")):
-                return format_of(name, None) if os.path.splitext(name)[1] else "parquet"
+            if not name.startswith((".", "_")) and os.path.splitext(name)[1]:
+                return format_of(name, None)
     raise UsageError(f"{path}: which format is it? Give --in-format or --out-format csv, tsv, jsonl or parquet")
 
 
-def reader(spark: Any, path: str, given: str | None, stream: bool) -> Any:
-    """The DataFrame at this place."""
+def text_columns(graph: Graph, source: str | None, value: str | None) -> set[str]:
+    """The columns of which it is known that they hold texts: ``007`` in a CSV file is then no number.
+
+    >>> from pellucid import pipeline
+    >>> sorted(text_columns(pipeline(lambda w: w.trim(1), w=str).graph, None, "word")), text_columns(pipeline(lambda x: x, x=int).graph, None, None)
+    (['w', 'word'], set())
+    """
+    out: set[str] = set()
+    for node in (graph.nodes[i] for i in graph.sources):
+        if source is None or node.id == source:
+            for path, t in node.type.leaves():
+                if t == STR or isinstance(t, EnumType):
+                    out |= {path, f"{node.id}.{path}"} if path else {node.id, *([value] if value else [])}
+    return out
+
+
+def reader(spark: Any, path: str, given: str | None, stream: bool, texts: Collection[str] = (), silent: bool = False) -> Any:
+    """The DataFrame at this place.  In CSV an empty cell of ``texts`` is the empty text, unless ``silent``."""
     if path.startswith("table:"):
         return (spark.readStream if stream else spark.read).table(path[6:])
     if path.startswith("kafka://"):
-        host, _, topic = path[8:].partition("/")
-        if not topic:
-            raise UsageError(f"--in {path}: expected kafka://HOST:PORT/TOPIC")
-        read = spark.readStream if stream else spark.read
-        return read.format("kafka").option("kafka.bootstrap.servers", host).option("subscribe", topic).option("startingOffsets", "earliest").load()
-    if "://" not in path and not os.path.exists(path):
+        return _kafka(spark, path, stream)
+    if on_this_machine(path) and not os.path.exists(path):
         raise DataError(f"{path}: no such file or folder")
     kind = format_of(path, given)
     static = _configured(spark.read, kind).load(path)
-    if not stream:
-        return static
-    if "://" not in path and not os.path.isdir(path):
+    if stream and on_this_machine(path) and not os.path.isdir(path):
         raise UsageError(f"--in {path}: a stream reads a folder, to which files are added: give the folder")
     if not static.columns:
-        raise DataError(f"{path}: holds no {kind} file yet, so its columns are not known: put one there first")
-    return _configured(spark.readStream.schema(static.schema), kind, infer=False).option("maxFilesPerTrigger", 1000).load(path)
+        raise DataError(f"{path}: holds no {kind} file with columns: put one there first")
+    found = [c for c in static.columns if c in texts]
+    schema = _with_texts(static.schema, found) if kind in ("csv", "tsv") else static.schema
+    if stream:
+        made = _configured(spark.readStream.schema(schema), kind, infer=False).option("maxFilesPerTrigger", _FILES_AT_ONCE).load(path)
+    else:
+        made = static if schema == static.schema else _configured(spark.read.schema(schema), kind, infer=False).load(path)
+    return made.fillna("", subset=found) if found and kind in ("csv", "tsv") and not silent else made
+
+
+def _kafka(spark: Any, path: str, stream: bool) -> Any:
+    """Key and value as texts, with the partition and the offset, which order them."""
+    host, _, topic = path[8:].partition("/")
+    if not host or not topic:
+        raise UsageError(f"--in {path}: expected kafka://HOST:PORT/TOPIC")
+    read = (spark.readStream if stream else spark.read).format("kafka").option("kafka.bootstrap.servers", host)
+    read = read.option("subscribe", topic).option("startingOffsets", "earliest").option("kafka.isolation.level", "read_committed")
+    return read.load().selectExpr("cast(key as string) key", "cast(value as string) value", "topic", "partition", "offset", "timestamp")
 
 
 def _configured(read: Any, kind: str, *, infer: bool = True) -> Any:
-    if kind in ("csv", "tsv"):
-        read = read.format("csv").option("header", True).option("mode", "FAILFAST")
-        read = read.option("inferSchema", True) if infer else read
-        return read.option("sep", "\t") if kind == "tsv" else read
-    return read.format("json" if kind == "jsonl" else kind)
+    if kind == "parquet":
+        return read.format("parquet")
+    read = read.option("mode", "FAILFAST")  # a line that cannot be read is an error, not a row of nulls
+    if kind == "jsonl":
+        return read.format("json")
+    read = read.format("csv").option("header", True).option("sep", "\t" if kind == "tsv" else ",")
+    return read.option("inferSchema", True) if infer else read
+
+
+def _with_texts(schema: Any, texts: Collection[str]) -> Any:
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    return StructType([StructField(f.name, StringType() if f.name in texts else f.dataType, True) for f in schema.fields])
+
+
+# ------------------------------------------------------------------ out
 
 
 def target(path: str, stream: bool, given: str | None, overwrite: bool) -> tuple[str, str]:
     """What ``--out`` means: ("sink" or Spark's name of a format, the place); refused if it cannot be written."""
     if path == "-":
+        if given not in (None, "jsonl"):
+            raise UsageError(f"--out-format {given}: on the standard output Spark's rows are JSON Lines (jsonl)")
         return "print", path
     if path.startswith(_SINKS):
         _parsed(path)
+        if overwrite:
+            raise UsageError(f"--overwrite is for files: rows are added to {path}; empty it first if you want it new")
         return "sink", path
     if stream:
         if given not in (None, "parquet"):
             raise UsageError(f"--out {path}: a stream writes Parquet files, or to a database: leave --out-format out")
+        if os.path.splitext(path)[1].lower() in _FORMATS and format_of(path, None) != "parquet":
+            raise UsageError(f"--out {path}: a stream writes a folder of Parquet files, or to a database: choose another name")
         return "sink", path
     kind = format_of(path, given)
-    if "://" not in path and os.path.exists(path) and not overwrite:
+    if on_this_machine(path) and os.path.exists(path) and not overwrite:
         raise UsageError(f"--out {path}: is there already: choose another name, remove it, or say --overwrite")
-    if "://" not in path and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+    if on_this_machine(path) and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
         raise UsageError(f"--out {path}: there is no folder {os.path.dirname(path)!r}: make it first")
     if kind == "tsv":
         raise UsageError(f"--out {path}: Spark writes csv, jsonl or parquet: choose one of them")
@@ -106,6 +165,8 @@ def _parsed(path: str) -> tuple[str, str, str]:
             raise UsageError(f"--out {path}: expected kafka://HOST:PORT/TOPIC")
         return "kafka", host, topic
     if path.startswith("delta:"):
+        if not path[6:]:
+            raise UsageError(f"--out {path}: expected delta:FOLDER")
         return "delta", path[6:], ""
     address, hash_, table = path.partition("#")
     kind = "sqlite" if path.startswith("sqlite:") else "postgres"

@@ -92,6 +92,12 @@ def _one(graph: Graph, frame: Frame, options: Options, plan: Plan, outputs: tupl
         from pellucid.spark.native_frames import with_inner_key
 
         frame, job = with_inner_key(graph, frame, job, ansi=_ansi(frame.df))
+    if plan.way != "scan" and options.native == "auto" and len(graph.sources) == 1:
+        from pellucid.spark.native_frames import leaves_of
+        from pellucid.spark.prefix import cut
+
+        leaves, sure = leaves_of(frame)
+        job, frame = cut(job, frame, leaves, sure, ansi=_ansi(frame.df))
     if frame.df.isStreaming:
         return _streaming(graph, frame, options, job)
     if plan.way == "scan":

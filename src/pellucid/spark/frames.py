@@ -93,7 +93,7 @@ def one_frame(
     order: Sequence[str],
 ) -> Frame:
     """The frame of all sources; ``frames`` maps sources to DataFrames, or None to one that holds all of them."""
-    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+    from pyspark.sql import functions as F
 
     types = source_types(graph)
     values = _values(graph.name, types, value)
@@ -269,7 +269,7 @@ def _segments(schema: StructType, path: str) -> list[str]:
 
 def column_at(schema: StructType, path: str) -> Column:
     """The column, or the field of a struct column, at this path."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     return F.col(".".join("`" + part.replace("`", "``") + "`" for part in _segments(schema, path)))
 

@@ -20,7 +20,7 @@ __all__ = ["managed"]
 
 def managed(job: Job, frame: Frame, buckets: int | None, drop: tuple[str, ...] = ()) -> DataFrame:
     """The frame through the pipeline, with the state kept by Spark."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
     from pyspark.sql.streaming.state import GroupStateTimeout
 
     from pellucid.spark.session import cores

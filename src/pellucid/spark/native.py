@@ -63,14 +63,14 @@ def native_type(t: Type) -> str:
 
 def failure(message: str, t: Type) -> Column:
     """A column of this type that fails with a message, where a row reaches it."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     return F.raise_error(F.lit(MARK + message)).cast(native_type(t))
 
 
 def barrier(condition: Column) -> Column:
     """The same condition, as one that Catalyst neither splits nor moves: for a filter that may fail."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     here = F.spark_partition_id()
     return here == F.when(condition, here).otherwise(F.lit(-1))
@@ -78,7 +78,7 @@ def barrier(condition: Column) -> Column:
 
 def checked(checks: Sequence[tuple[Column, Type]], value: Column) -> Column:
     """The value, once the checks (columns and their types) have been evaluated: Catalyst cannot drop them."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     never = F.spark_partition_id() < 0
     out: Column | None = None
@@ -216,7 +216,7 @@ def _shape(e: Expr) -> Counter[Any]:
 
 class _Translation:
     def __init__(self, leaves: Sequence[Column], raises: Sequence[str]) -> None:
-        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql import functions as F
 
         self.f = F
         self.leaves = leaves

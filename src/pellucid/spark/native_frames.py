@@ -17,7 +17,7 @@ from pellucid.spark.reading import source_leaves, surely_events
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["native_frame", "with_inner_key"]
+__all__ = ["leaves_of", "native_frame", "with_inner_key"]
 
 
 def native_frame(job: Job, frame: Frame, *, ansi: bool) -> DataFrame:
@@ -27,11 +27,12 @@ def native_frame(job: Job, frame: Frame, *, ansi: bool) -> DataFrame:
     schema = frame.raw.schema
     keep = [column_at(schema, name).alias(name) for name, _ in job.kept]
     names = [name for name, _ in job.outputs]
-    leaves, sure = _leaves(frame)
+    leaves, sure = leaves_of(frame)
     return stateless_frame(job.graph, frame.raw, leaves, keep, outputs=names, nth=job.nth, ansi=ansi, sure=sure, tag=job.tag)
 
 
-def _leaves(frame: Frame) -> tuple[list[Column], list[bool]]:
+def leaves_of(frame: Frame) -> tuple[list[Column], list[bool]]:
+    """The leaves of the one source, as columns of the user's DataFrame, and which of them never fail to be read."""
     (source,) = frame.fields.sources
     binding = Binding(source.name, source.type, source.columns)
     schema = frame.raw.schema
@@ -40,14 +41,15 @@ def _leaves(frame: Frame) -> tuple[list[Column], list[bool]]:
 
 def with_inner_key(graph: Graph, frame: Frame, job: Job, *, ansi: bool) -> tuple[Frame, Job]:
     """The frame with the key that the pipeline makes by ``key_by`` as its key; the engine makes it again for itself."""
-    leaves, _ = _leaves(frame)
+    leaves, _ = leaves_of(frame)
     found = inner_key(graph)
     assert found is not None
     columns = [column(e, leaves, ansi=ansi).alias(f"k{i}") for i, e in enumerate(found)]
     key = tuple((f"key_by {i}" if len(found) > 1 else "key_by", _kept_as(e.type)) for i, e in enumerate(found))
     fields = replace(frame.fields, key=key)
-    df = frame.raw.select(*columns, *frame.columns)
-    return replace(frame, df=df, fields=fields), replace(job, fields=fields, external=False)
+    chosen = (*columns, *frame.columns)
+    made = replace(frame, df=frame.raw.select(*chosen), fields=fields, columns=chosen)
+    return made, replace(job, fields=fields, external=False)
 
 
 def _kept_as(t: Type) -> Type:

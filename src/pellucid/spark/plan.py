@@ -15,10 +15,12 @@ one       one stream without keys, on one core
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pellucid.graph.model import Graph, Node
 from pellucid.spark.memory import inner_key, remembering
+from pellucid.spark.prefix import front
 
 __all__ = ["Plan", "choose", "explain"]
 
@@ -73,13 +75,13 @@ def choose(
             "which column orders them with order=, and with key= which rows belong together"
         )
         return Plan("keys" if key else "one", (f"{node.describe()} remembers",), problem)
-    steps = _steps(graph, memory)
+    steps = _steps(graph, memory, front(graph, ansi=ansi) if native == "auto" and not tagged else [])
     if native == "windows":
         from pellucid.spark.windows import why_not
 
         reason = why_not(graph) if not (tagged or several or streaming) else "only one DataFrame in, one output, in a batch"
-        problem = None if reason is None else f"native='windows' does not go with {graph.name}: {reason}; leave it out"
-        return Plan("windows", ("it was asked for",), problem, steps)
+        refusal = None if reason is None else f"native='windows' does not go with {graph.name}: {reason}; leave it out"
+        return Plan("windows", ("it was asked for",), refusal, steps)
     why = [f"{node.describe()} remembers" for node in memory[:3]]
     if key:
         return Plan("keys", tuple(why), steps=steps)
@@ -92,7 +94,7 @@ def choose(
     found = scannable(graph) if not tagged else "several sources are lined up row by row"
     if isinstance(found, str):
         return Plan("one", (*why, f"it has no key, and cannot be cut into chunks: {found}"), steps=steps)
-    return Plan("scan", tuple(f"{node.describe()}: {reason}" for node, reason in found), steps=steps)
+    return Plan("scan", tuple(f"{node.describe()}: {reason}" for node, reason in found), steps=_steps(graph, memory))
 
 
 def _without_memory(graph: Graph, native: str, ansi: bool, tagged: bool, order: bool, key: bool) -> Plan:
@@ -138,11 +140,14 @@ def _inner_native(graph: Graph, ansi: bool) -> str | None:
     return None
 
 
-def _steps(graph: Graph, memory: list[Node]) -> tuple[tuple[str, str], ...]:
+def _steps(graph: Graph, memory: list[Node], before: Sequence[Node] = ()) -> tuple[tuple[str, str], ...]:
     """What becomes of each step where the kernel runs."""
     out = []
     for node in graph.nodes:
         if node.kind == "source":
+            continue
+        if node in before:
+            out.append((node.id, f"{node.kind}: a Column expression, before the shuffle"))
             continue
         opaque = node.fn is not None and node.fn.traced is None
         how = "called as Python for each event: " + str(node.fn.reason) if opaque and node.fn else "in the fused kernel"

@@ -39,7 +39,7 @@ class _Found:
 
 def column_of(name: str) -> Column:
     """The column of exactly this name, whatever is in it: a dot is no path here."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     return F.col("`" + name.replace("`", "``") + "`")
 
@@ -52,7 +52,7 @@ def source_leaves(binding: Binding, schema: StructType, place: str, silent: bool
 
         source_leaves(bind("x", INT, ["x"], place="df"), df.schema, "df")   # [Column<'coalesce(x, raise_error(…))'>]
     """
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     found = [_find(schema, path, place) for path in binding.columns]
     leaves = []
@@ -130,7 +130,7 @@ def _as_scalar(t: Type, f: _Found, column: str, place: str) -> Column:
 
 def _as_enum(t: EnumType, f: _Found, column: str, place: str) -> Column:
     """Members by name, else by value; in texts also by a whole number's digits, like the local reader."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     kind, x = f.type.typeName(), f.column
     texts = kind in ("string", "char", "varchar")
@@ -180,7 +180,7 @@ def _all_or_none(binding: Binding, found: list[_Found], leaves: list[Column], pl
     """A record is silent where all its leaves are null; where only some are, it is broken."""
     from functools import reduce
 
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     empty = reduce(lambda a, b: a & b, [f.column.isNull() for f in found])
     out = []
@@ -217,7 +217,7 @@ def event_columns(t: Type, name: str) -> list[StructField]:
 
         event_columns(TupleType((INT, FLOAT)), "out")   # out_0 bigint, out_1 double
     """
-    from pyspark.sql import types as T  # noqa: N812
+    from pyspark.sql import types as T
 
     scalars: dict[Type, Any] = {INT: T.LongType(), FLOAT: T.DoubleType(), BOOL: T.BooleanType()}
 
@@ -232,7 +232,7 @@ def event_columns(t: Type, name: str) -> list[StructField]:
 
 def pack(t: Type, leaves: Sequence[Column], name: str) -> list[Column]:
     """The columns of an event from its leaves, named as :func:`event_columns` has them."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     rest = iter(leaves)
 

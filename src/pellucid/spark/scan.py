@@ -69,7 +69,7 @@ def scanned(job: Job, frame: Frame, partitions: int | None) -> DataFrame:
 
 def _bounds(frame: Frame, chunks: int) -> DataFrame:
     """One row with an array of the first orders of all chunks but the first."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     size = max(_SAMPLE, _PER_CHUNK * chunks)
     every = frame.df.agg((F.floor(F.count(F.lit(1)) / F.lit(size)) + F.lit(1)).alias("every"))
@@ -83,7 +83,7 @@ def _bounds(frame: Frame, chunks: int) -> DataFrame:
 
 def _chunk(chunks: int) -> Column:
     """The number of the chunk, by bisection; a null order, which fails when it is run, goes to the first."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     def between(low: int, high: int) -> Column:
         if low == high:
@@ -103,7 +103,7 @@ def _repartitioned(rows: DataFrame, chunks: int) -> DataFrame:
 
 def _sorted(together: DataFrame, frame: Frame, sums: DataFrame | None) -> DataFrame:
     """Partitions sorted by order, and with that by chunk; the first row of each brings the sums along."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     rows = together.sortWithinPartitions(*frame.fields.orders)
     if sums is None:

@@ -345,7 +345,7 @@ class Frame:
         tag: str | None,
         checks: Sequence[tuple[Column, Type]] = (),
     ) -> None:
-        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql import functions as F
 
         graph = found.graph
         names = [name for name, _ in graph.outputs] if outputs is None else list(outputs)

@@ -72,7 +72,7 @@ def _check_state(job: Job, plan: Plan) -> None:
 
 def streamed(job: Job, frame: Frame, plan: Plan) -> DataFrame:
     """The frame through the pipeline, bucket by bucket."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     keys = [F.col(k) for k in frame.fields.keys]
     if keys:

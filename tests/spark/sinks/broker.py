@@ -24,7 +24,7 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0
 </project>"""
 
 
-class Unavailable(Exception):
+class Unavailable(Exception):  # noqa: N818 - reads as what it is
     """The jars cannot be brought here; the message says why."""
 
 

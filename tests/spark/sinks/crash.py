@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -71,10 +72,8 @@ def run_job(config: dict[str, Any], folder: Path, kill_after: float | None = Non
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
     """The job's own process group: its Python, its JVM, its workers."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
     time.sleep(0.1)
 

@@ -25,10 +25,10 @@ class Reader(DataSourceStreamReader):
     def __init__(self, options: Any) -> None:
         self.bootstrap, self.topic = options["kafka.bootstrap.servers"], options["subscribe"]
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+    def initialOffset(self) -> dict[str, int]:
         return {str(partition): low for partition, (low, _) in self._bounds().items()}
 
-    def latestOffset(self, *_: Any) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self, *_: Any) -> dict[str, int]:
         return {str(partition): high for partition, (_, high) in self._bounds().items()}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
@@ -80,5 +80,5 @@ class KafkaForTests(DataSource):
     def schema(self) -> str:
         return "key binary, value binary"
 
-    def streamReader(self, schema: Any) -> Reader:  # noqa: N802
+    def streamReader(self, schema: Any) -> Reader:
         return Reader(self.options)

@@ -70,14 +70,15 @@ def test_a_fixed_name_outlives_the_checkpoint(spark: SparkSession, source: Path,
 
 
 def test_partitions_and_read_spark(spark: SparkSession, tmp_path: Path) -> None:
-    df = spark.range(100).selectExpr("id", "concat('k', id % 3) AS k", "timestamp'9999-12-31 23:59:59' AS at")
-    sink = sinks.parquet(tmp_path / "out", partition_by="k")
+    folder = tmp_path / "an out=put"
+    df = spark.range(100).selectExpr("id", "concat('k', id % 3, ' %=/ü') AS k", "timestamp'9999-12-31 23:59:59' AS at")
+    sink = sinks.parquet(folder, partition_by="k")
     sink.write(df, "q", 0)
-    expected = Counter((i, f"k{i % 3}") for i in range(100))
+    expected = Counter((i, f"k{i % 3} %=/ü") for i in range(100))
     assert Counter((row["id"], row["k"]) for row in sink.read().to_pylist()) == expected
     assert {row["at"].year for row in sink.read().slice(0, 5).to_pylist()} == {9999}
-    assert Counter((row["id"], row["k"]) for row in sinks.read_spark(spark, tmp_path / "out").collect()) == expected
-    assert spark.read.parquet(str(tmp_path / "out")).count() == 100
+    assert Counter((row["id"], row["k"]) for row in sinks.read_spark(spark, folder).collect()) == expected
+    assert spark.read.parquet(str(folder)).count() == 100
 
 
 def test_a_folder_that_is_not_shared_is_found_out(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

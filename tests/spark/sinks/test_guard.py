@@ -95,7 +95,7 @@ def test_the_words_about_other_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("query", "batch"), [("", 0), ("a/b", 0), ("x" * 101, 0), ("q", -1), ("q", True), ("q", "1")])
 def test_bad_names_and_numbers(query: Any, batch: Any, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="query=|batch_id="):
+    with pytest.raises(UsageError, match=r"query=|batch_id="):
         sinks.parquet(tmp_path).write(rows(1), query, batch)
 
 

@@ -33,7 +33,7 @@ def broker(java_home: Any) -> Iterator[brokers.Broker]:
 
 
 def rows(*ids: int) -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int64()), "user": [f"u{i % 3}" for i in ids]})
+    return pa.table({"id": pa.array(ids, pa.int64()), "user": pa.array([f"u{i % 3}" for i in ids], pa.string())})
 
 
 def ids_in(sink: sinks.Sink) -> Counter[int]:
@@ -49,7 +49,7 @@ def test_each_batch_once_also_from_a_new_driver(broker: brokers.Broker) -> None:
     assert not second.write(rows(), "q", 3).skipped and second.last("q") == 3  # an empty batch has a number, too
     assert not sinks.kafka(broker.address, topic).write(rows(50), "another-checkpoint", 0).skipped
     assert ids_in(second) == Counter([0, 10, 1, 11, 2, 50])
-    assert second.read()["key"].to_pylist().count(b"u1") == 3
+    assert second.read()["key"].to_pylist().count(b"u1") == 2  # of 1 and 10
 
 
 def test_a_zombie_is_fenced(broker: brokers.Broker) -> None:

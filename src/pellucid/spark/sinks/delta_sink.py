@@ -8,6 +8,7 @@ conflict ("Concurrent transaction failed"), and the number is read again.  Appen
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -72,8 +73,11 @@ class DeltaSink(common.Sink):
         import pyarrow as pa
 
         lake = _deltalake()
+        # Delta reads from a thread of its own, which Spark does not know as the query's: the job must begin in this one.
+        batches = iter(rows)
+        begun = list(itertools.islice(batches, 1))
         lake.write_deltalake(
-            table, pa.RecordBatchReader.from_batches(rows.schema, rows), mode="append",
+            table, pa.RecordBatchReader.from_batches(rows.schema, itertools.chain(begun, batches)), mode="append",
             partition_by=list(self.partition_by) or None,
             commit_properties=lake.CommitProperties(app_transactions=[lake.Transaction(query, batch)]),
         )

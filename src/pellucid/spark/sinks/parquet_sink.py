@@ -93,14 +93,14 @@ class ParquetSink(common.Sink):
 
     def _stage_spark(self, df: Any, staging: Path) -> int:
         from pyspark.sql import Observation
-        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql import functions as F
 
         counted = Observation()
         df = df.observe(counted, F.count(F.lit(1)).alias("rows"))
         writer = df.write.mode("error").option("compression", self.compression)
         if self.partition_by:
             writer = writer.partitionBy(*self.partition_by)
-        writer.parquet(staging.as_uri())
+        writer.parquet(_for_spark(staging))
         return int(counted.get["rows"])
 
     def _stage_arrow(self, data: Any, staging: Path) -> int:
@@ -227,10 +227,15 @@ def read_spark(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
     schema = from_arrow_schema(_schema(target))
     result = spark.createDataFrame([], schema)
     for place, (base, files) in enumerate(_places(target)):
-        part = spark.read.schema(schema).option("basePath", Path(base).as_uri()).parquet(*[Path(file).as_uri() for file in files])
+        part = spark.read.schema(schema).option("basePath", _for_spark(base)).parquet(*map(_for_spark, files))
         part = part.select(*schema.names)
         result = part if place == 0 else result.unionByName(part)
     return result
+
+
+def _for_spark(path: str | Path) -> str:
+    """The path as Spark takes it: with the scheme, and not escaped as in a URI (``k=1`` and a space stay what they are)."""
+    return f"file://{path}"
 
 
 def _schema(target: Path) -> pa.Schema:

@@ -82,14 +82,14 @@ class _Spark:
         self.df, self.column = df, column
 
     def stray(self, known: list[str]) -> tuple[Any] | None:
-        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql import functions as F
 
         output = F.col(f"`{self.column}`")
         found = self.df.where(output.isNull() | ~output.isin(known)).select(output).limit(1).collect()
         return (found[0][0],) if found else None
 
     def part(self, name: str, others: list[str]) -> Any:
-        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql import functions as F
 
         return self.df.where(F.col(f"`{self.column}`") == name).drop(*others)
 

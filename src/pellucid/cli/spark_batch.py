@@ -1,0 +1,93 @@
+"""A batch on Spark, for the command line: every output is written whole, then all of them appear."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from pellucid.cli.run_spark import Work
+from pellucid.cli.signals import Stopped, checkpoint
+from pellucid.cli.spark_places import on_this_machine, sink_of, target
+
+__all__ = ["batch"]
+
+
+def batch(work: Work) -> None:
+    """All that there is, once."""
+    begin = time.monotonic()
+    made = work.frame(partitions=work.options.partitions)
+    if work.options.late == "keep":
+        made = {name: made.filter(made["output"] == name).select(*_own(made, name)) for name in work.outputs()}
+    frames = made if isinstance(made, dict) else {work.outputs()[0]: made}
+    with contextlib.ExitStack() as stack:
+        finish = []
+        try:
+            for name, path in work.places.outputs.items():
+                checkpoint()
+                rows, done = _write(work, frames[name], path, stack)
+                work.report.rows_out += rows
+                finish.append(done)
+            checkpoint()
+        except Stopped:
+            work.leave()  # before the unfinished files go: its tasks would write more of them
+            raise
+        for done in finish:  # all of them appear, or none
+            done()
+    work.report.seconds = time.monotonic() - begin
+
+
+def _write(work: Work, df: Any, path: str, stack: contextlib.ExitStack) -> tuple[int, Callable[[], None]]:
+    """Write one output; how many rows, and what makes it appear."""
+    kind, place = target(path, False, work.places.out_format, work.options.overwrite)
+    if kind == "print":
+        return work.print(df), lambda: None
+    if kind == "sink":
+        sink = sink_of(path)
+        stack.callback(sink.close)
+        return sink.write(df, f"batch-{uuid.uuid4().hex}", 0).rows, lambda: None
+    counted, rows = _counted(df)
+    local = on_this_machine(place)
+    whole = os.path.abspath(place)
+    written = os.path.join(os.path.dirname(whole), f".{os.path.basename(whole)}.{os.getpid()}.part") if local else place
+    if local:
+        stack.callback(shutil.rmtree, written, ignore_errors=True)
+    writer = counted.write.mode("overwrite" if local or work.options.overwrite else "errorifexists")
+    (writer.option("header", True) if kind == "csv" else writer).format(kind).save(written)
+
+    def appear() -> None:
+        if local:
+            _remove(whole)
+            os.replace(written, whole)
+
+    return rows(), appear
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.remove(path)
+
+
+def _own(df: Any, name: str) -> list[Any]:
+    """The columns of one output of a tagged DataFrame."""
+    from pyspark.sql import functions as F
+
+    at = df.columns.index("output")
+    kept = [F.col(f"`{c}`") for c in df.columns[:at]] + [F.col("nth")] * ("nth" in df.columns and name != "late")
+    struct = type(df.schema[name].dataType).__name__ == "StructType"
+    return [*kept, F.col(f"`{name}`.*") if struct else F.col(f"`{name}`")]
+
+
+def _counted(df: Any) -> tuple[Any, Callable[[], int]]:
+    """The DataFrame, and how many rows of it were written, without a second pass."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    seen = Observation()
+    return df.observe(seen, F.count(F.lit(1)).alias("rows")), lambda: int(seen.get["rows"])

@@ -1,0 +1,161 @@
+"""A streaming query on Spark, for the command line: until it has read all there is, or a signal stops it.
+
+A signal is noted, not raised: an exception in the middle of a call to the JVM would leave the connection half read, and
+the next call would get the answer of the last one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from pellucid.cli.progress import count_text, rate_text
+from pellucid.cli.run_spark import Work, trigger, wait
+from pellucid.cli.signals import checkpoint
+from pellucid.cli.spark_places import sink_of
+
+__all__ = ["stream"]
+
+
+def stream(work: Work) -> None:
+    """A query, until it is stopped or (``--trigger once``) has read all there is."""
+    o, report = work.options, work.report
+    assert o.checkpoint is not None
+    begin = time.monotonic()
+    several = len(work.outputs()) > 1
+    own = {"step": "output"} if several else {}
+    made = work.frame(state=_under(o.checkpoint, "pellucid"), drop=o.drop, wait=wait(o.wait), **own)
+    sink = _sink(work, several)
+    with _noted() as signals:
+        checkpoint()
+        query = (
+            made.writeStream.foreachBatch(_counting(work, sink))
+            .option("checkpointLocation", o.checkpoint)
+            .queryName(work.p.name)
+            .trigger(**trigger(o.trigger))
+            .start()
+        )
+        watch = _Watch(query, signals)
+        if o.trigger not in ("once", "available-now"):
+            click.echo("streaming; an interrupt (Ctrl-C) or a SIGTERM stops it, and the same command goes on", err=True)
+        try:
+            watch.run()
+        except Exception:
+            if not signals:  # else the signal went to the JVM as well, and it is gone before we could ask it to stop
+                raise
+        finally:
+            watch.clear()
+            with contextlib.suppress(Exception):
+                sink.close()
+        report.stopped = bool(signals)
+    report.batches, report.rows_in = watch.batches, watch.rows
+    report.seconds = time.monotonic() - begin
+
+
+def _under(folder: str, name: str) -> str:
+    return folder.rstrip("/") + "/" + name if folder != "/" else f"/{name}"
+
+
+def _sink(work: Work, several: bool) -> Any:
+    from pellucid.spark import sinks
+
+    parts = {name: _place(work, path) for name, path in work.places.outputs.items()}
+    if several:
+        return sinks.split("output", sinks={name: parts.get(name) for name in work.outputs()})
+    return parts[work.outputs()[0]]
+
+
+def _place(work: Work, path: str) -> Any:
+    if path != "-":
+        return sink_of(path)
+    from pellucid.spark.sinks import once
+
+    def show(df: Any, batch: int) -> None:
+        work.report.rows_out += work.print(df)
+
+    return once(show, ledger=os.path.join(str(work.options.checkpoint), "pellucid-printed"))
+
+
+def _counting(work: Work, sink: Any) -> Any:
+    def write(df: Any, batch: int) -> None:
+        sink(df, batch)
+        work.report.rows_out += sink.last_written.rows
+
+    return write
+
+
+@contextlib.contextmanager
+def _noted() -> Iterator[list[int]]:
+    """The signals that ask for an end, as they come."""
+    came: list[int] = []
+    before: dict[signal.Signals, Any] = {}
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                before[number] = signal.signal(number, lambda n, _: came.append(n))
+    except ValueError:  # not in the main thread
+        pass
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Watch:
+    """A query's progress events, drawn on one line, until it ends."""
+
+    def __init__(self, query: Any, signals: list[int]) -> None:
+        self.query, self.signals = query, signals
+        self.rows = self.batches = 0
+        self._last = -1
+        self._shown = sys.stderr.isatty()
+        self._width = 0
+
+    def run(self) -> None:
+        """Wait for the end, or for a signal, and then for the query to have stopped."""
+        while self.query.isActive and not self.signals:
+            self.look()
+            time.sleep(0.1)
+        if self.signals:
+            self.query.stop()
+            self.look()
+            return
+        self.look()
+        self.query.awaitTermination()  # raises what ended it
+
+    def look(self) -> None:
+        """Take in new progress events."""
+        for event in self.query.recentProgress:
+            if event.batchId > self._last and event.numInputRows > 0:
+                self._last = event.batchId
+                self.batches += 1
+                self.rows += event.numInputRows
+                if self._shown:
+                    self.draw(event)
+
+    def draw(self, event: Any) -> None:
+        """One line: batch, rows, rate, watermark, state."""
+        parts = [f"micro-batch {event.batchId}", count_text(event.numInputRows, "row"), rate_text(event.processedRowsPerSecond)]
+        watermark = (event.eventTime or {}).get("watermark")
+        parts += [f"watermark {watermark}"] if watermark else []
+        states = sum(s.numRowsTotal for s in event.stateOperators or [])
+        parts += [f"{states:,} state rows"] if states else []
+        line = "  ".join(parts)
+        sys.stderr.write("\r" + line.ljust(self._width))
+        sys.stderr.flush()
+        self._width = len(line)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shown and self._width:
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                sys.stderr.write("\r" + " " * self._width + "\r")
+                sys.stderr.flush()

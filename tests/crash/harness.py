@@ -1,0 +1,357 @@
+"""Kill -9 at moments that a seed chooses, start the same command again, and compare what the sinks hold with the answer.
+
+A `World` is one pipeline with a query for each sink, all in one job.  New input is released before every start, so a kill
+always finds work.  A `Kill` names a victim and a moment:
+
+=================  ==============================================================================================
+``driver``         the Python driver and its JVM, at once
+``python-driver``  only the Python half; the JVM shuts down by itself
+``jvm``            only the JVM; the Python half must end by itself, with an error
+``worker``         one Python worker; Spark runs its task again
+``daemon``         the process that forks the workers, with which they all go
+``executor``       a JVM of a cluster
+=================  ==============================================================================================
+
+``time``: some seconds after the start; ``offsets``, ``commits``, ``snapshot``: as soon as a new entry of that kind appears in
+any query; ``point``: inside a sink (`pellucid.spark.sinks.common.point`), for instance between its commit and Spark's.
+
+The schedule is printed, and the same seed makes it again.  What exactly a kill hits depends on the machine as well, and that
+is the purpose: no crash, wherever it falls, may change what is in the sinks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+
+from tests.crash import processes
+from tests.crash.contents import Verdict, compared, events
+from tests.crash.pipelines import CASES, MISBEHAVING, Case
+from tests.spark.worlds import Row, table_of
+
+ROOT = Path(__file__).resolve().parents[2]
+ENDING = ("driver", "python-driver", "jvm")  # after these the job must be started again
+POINTS = {
+    "parquet": ("parquet:before-commit", "parquet:after-commit", "parquet:between-moves"),
+    "sqlite": ("sqlite:before-commit", "sqlite:after-commit"),
+    "postgres": ("postgres:before-commit", "postgres:after-commit"),
+    "parallel": ("postgres:staged",),
+    "delta": ("delta:before-commit", "delta:after-commit"),
+    "once": ("once:began", "once:before-end"),
+    "kafka": ("kafka:before-commit", "kafka:after-commit"),
+}
+
+
+class Kill(NamedTuple):
+    """Whom to kill, and when."""
+
+    victim: str
+    moment: str
+    detail: Any  # seconds, a delay after an entry, or (point, nth)
+
+    def __str__(self) -> str:
+        return f"{self.victim}@{self.moment}:{self.detail if isinstance(self.detail, tuple) else round(self.detail, 3)}"
+
+
+def schedule(rng: random.Random, kills: int, sinks: list[str], victims: tuple[str, ...] = ()) -> list[Kill]:
+    """Kills to come; half of them end the job.
+
+    >>> [str(k) for k in schedule(random.Random(4), 3, ["sqlite"])] == [str(k) for k in schedule(random.Random(4), 3, ["sqlite"])]
+    True
+    """
+    points = [point for name in sinks for point in POINTS.get(name, ())]
+    out = []
+    for _ in range(kills):
+        victim = rng.choice(victims or ("driver", "driver", "python-driver", "jvm", "worker", "worker", "worker", "daemon"))
+        moment = rng.choice(("time", "offsets", "commits", "snapshot", *(["point", "point"] if victim == "driver" and points else [])))
+        detail = (rng.choice(points), rng.randrange(1, 3)) if moment == "point" else rng.uniform(0, 5 if moment == "time" else 0.1)
+        out.append(Kill(victim, moment, detail))
+    return out
+
+
+@dataclass
+class Hit:
+    """A kill that found its victim alive and work unfinished: of each query, the batches opened, closed, and to come."""
+
+    kill: Kill
+    queries: dict[str, tuple[int, int, int]]
+
+    def within(self, name: str) -> bool:
+        """Whether a batch of this query was open."""
+        opened, closed, _ = self.queries[name]
+        return opened > closed
+
+    def unfinished(self, name: str) -> bool:
+        _, closed, released = self.queries[name]
+        return closed < released
+
+
+@dataclass
+class World:
+    """A case, its input on disk, and a job that feeds all sinks at once."""
+
+    name: str
+    folder: Path
+    sinks: dict[str, dict[str, Any]]
+    seed: int = 0
+    files: int = 12
+    rows: int = 60
+    master: str = "local[2,4]"
+    conf: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    broken: str | None = None
+    mode: str = "stream"
+    executors: Callable[[], list[int]] | None = None  # in a cluster
+    hits: list[Hit] = field(default_factory=list)
+    misses: int = 0
+    starts: int = 0
+
+    def __post_init__(self) -> None:
+        for part in ("in", "work", "out"):
+            (self.folder / part).mkdir(parents=True)
+        self.parts: list[list[Row]] = self.case.files(self.seed, self.files, self.rows)
+        self.released = 0
+
+    @property
+    def case(self) -> Case:
+        return {**CASES, **MISBEHAVING}[self.name]
+
+    @property
+    def work(self) -> Path:
+        return self.folder / "work"
+
+    def release(self, count: int | None = None) -> None:
+        """Put more files into the source's folder, whole; None for all that are left."""
+        upto = len(self.parts) if count is None else min(self.released + count, len(self.parts))
+        for number in range(self.released, upto):
+            path, hidden = self.folder / "in" / f"{number:05d}.parquet", self.folder / "in" / f".{number}"
+            pq.write_table(table_of(self.case.pipeline, self.parts[number]), hidden)
+            os.utime(hidden, (1_700_000_000 + number, 1_700_000_000 + number))  # the order in which Spark takes them
+            hidden.rename(path)
+        self.released = upto
+
+    # ------------------------------------------------------------ the job
+
+    def start(self, point: tuple[str, int] | None = None) -> subprocess.Popen[bytes]:
+        """The same command every time."""
+        (self.work / "ready").unlink(missing_ok=True)
+        config = {"case": self.name, "source": str(self.folder / "in"), "work": str(self.work), "master": self.master,
+                  "conf": self.conf, "mode": self.mode, "sinks": self.sinks, "kill": point, "broken": self.broken}  # fmt: skip
+        (self.folder / "job.json").write_text(json.dumps(config))
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, **self.environment}
+        self.starts += 1
+        with (self.folder / "job.log").open("ab") as log:
+            log.write(f"--- start {self.starts}\n".encode())
+            log.flush()
+            command = [sys.executable, "-m", "tests.crash.job", str(self.folder / "job.json")]
+            return subprocess.Popen(command, cwd=self.folder, env=environment, start_new_session=True,
+                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # fmt: skip
+
+    def log(self) -> str:
+        return (self.folder / "job.log").read_text(errors="replace").rpartition("--- start")[2][-6000:]
+
+    def finish(self, job: subprocess.Popen[bytes] | None = None, seconds: float = 400) -> None:
+        """Let the job come to its end; it must not fail."""
+        if job is None:
+            self.release()
+            job = self.start()
+        try:
+            code = job.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            end(job)
+        if code != 0:
+            raise AssertionError(f"{self.name}: the job {'hangs' if code is None else f'failed with {code}'} without being killed:\n{self.log()}")
+
+    # ------------------------------------------------------------ where it stands
+
+    def progress(self) -> dict[str, tuple[int, int, int]]:
+        """Of each query: batches opened, closed, and to come in all."""
+        return {name: (*(len(_numbers(self.work / name / "checkpoint" / log)) for log in ("offsets", "commits")), self.released)
+                for name in self.sinks}  # type: ignore[misc]  # fmt: skip
+
+    def entries(self, moment: str) -> set[str]:
+        """What a moment waits for."""
+        if moment != "snapshot":
+            return {f"{name}/{n}" for name in self.sinks for n in _numbers(self.work / name / "checkpoint" / moment)}
+        return {f"{name}/{bucket}/{file}" for name in self.sinks for bucket in _names(self.work / name / "state")
+                for file in _names(self.work / name / "state" / bucket) if file.endswith(".snap")}  # fmt: skip
+
+    def unfinished(self) -> bool:
+        return any(closed < released for _, closed, released in self.progress().values())
+
+    # ------------------------------------------------------------ the campaign
+
+    def campaign(self, kills: list[Kill], each: int = 2) -> None:
+        """Run with these kills, releasing ``each`` files for every kill, and then to the end."""
+        waiting = list(kills)
+        while waiting:
+            segment = [waiting.pop(0)]
+            while waiting and segment[-1].victim not in ENDING:
+                segment.append(waiting.pop(0))
+            self.release(each * len(segment))
+            self._segment(segment)
+        self.finish()
+
+    def _segment(self, segment: list[Kill]) -> None:
+        """One start of the job, and the kills until one that ends it."""
+        points = [kill.detail for kill in segment if kill.moment == "point"]
+        job = self.start(points[0] if points else None)
+        try:
+            self._wait_ready(job)
+            for kill in segment:
+                before = self.progress()
+                if not self._await(job, kill):
+                    self.misses += 1
+                elif kill.moment == "point":
+                    self.hits.append(Hit(kill, self.progress()))
+                else:
+                    self._strike(job, kill)
+                del before
+                if job.poll() is not None:
+                    break
+            if segment[-1].victim in ENDING and job.poll() is None and self.hits and self.hits[-1].kill == segment[-1]:
+                self._wait_end(job)
+            elif job.poll() is None:
+                self.finish(job)
+        finally:
+            end(job)
+
+    def _wait_ready(self, job: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + 180
+        while not (self.work / "ready").exists():
+            # A point may kill it before it has told that it is ready.
+            if job.poll() == -signal.SIGKILL:
+                return
+            if job.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"{self.name}: the job did not start ({job.poll()}):\n{self.log()}")
+            time.sleep(0.01)
+
+    def _await(self, job: subprocess.Popen[bytes], kill: Kill) -> bool:
+        """Wait for the moment; False if the job ends before it comes."""
+        if kill.moment == "point":
+            while job.poll() is None:
+                time.sleep(0.02)
+            return job.returncode == -signal.SIGKILL
+        known = self.entries(kill.moment) if kill.moment != "time" else set()
+        deadline = time.monotonic() + kill.detail
+        while job.poll() is None:
+            if kill.moment == "time":
+                if time.monotonic() >= deadline:
+                    return True
+            elif self.entries(kill.moment) - known:
+                time.sleep(kill.detail)
+                return job.poll() is None
+            time.sleep(0.004)
+        return False
+
+    def _strike(self, job: subprocess.Popen[bytes], kill: Kill) -> None:
+        victims = self._victims(job, kill.victim)
+        state, unfinished = self.progress(), self.unfinished()
+        if kill.victim == "driver":
+            os.killpg(job.pid, signal.SIGKILL)
+            struck = True
+        else:
+            struck = any([processes.kill(pid) for pid in victims])
+        if struck and unfinished:
+            self.hits.append(Hit(kill, state))
+        else:
+            self.misses += 1
+
+    def _victims(self, job: subprocess.Popen[bytes], victim: str) -> list[int]:
+        """Wait some seconds for one to appear: the first worker comes with the first task."""
+        find: dict[str, Callable[[], list[int]]] = {
+            "driver": lambda: [job.pid],
+            "python-driver": lambda: [job.pid],
+            "jvm": lambda: processes.jvms(job.pid)[:1],
+            "daemon": lambda: processes.daemons(job.pid)[:1],
+            "worker": lambda: processes.python_workers(job.pid)[-1:],
+            "executor": lambda: (self.executors or list)()[:1],
+        }
+        deadline = time.monotonic() + 20
+        while not (found := find[victim]()) and job.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return found
+
+    def _wait_end(self, job: subprocess.Popen[bytes]) -> None:
+        try:
+            job.wait(120)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name}: the driver goes on although its other half is dead:\n{self.log()}") from None
+
+    # ------------------------------------------------------------ the verdict
+
+    def verdict(self, name: str) -> Verdict:
+        """What is in a sink, against the interpreter's answer."""
+        sink = self.sinks[name]
+        answer = self.case.answer(self.parts[: self.released])
+        most = max(len(self.case.answer(self.parts[:n])) for n in (1, 2)) * 2
+        allowed = most * self.starts if sink["kind"] == "once" else 0
+        return compared(answer, events(self.case.pipeline, sink["kind"], sink["arguments"]), allowed)
+
+    def verdicts(self) -> Iterator[tuple[str, Verdict]]:
+        for name in self.sinks:
+            yield name, self.verdict(name)
+
+    def forget_last_commits(self) -> None:
+        """Delete the newest entry of every commit log: Spark runs those batches again."""
+        for name in self.sinks:
+            commits = self.work / name / "checkpoint" / "commits"
+            newest = max(_numbers(commits))
+            (commits / str(newest)).unlink()
+            (commits / f".{newest}.crc").unlink(missing_ok=True)
+
+
+def end(job: subprocess.Popen[bytes]) -> None:
+    """Nothing of the job is left: its group, and the workers below it, which have a group of their own."""
+    rest = processes.below(job.pid)
+    try:
+        os.killpg(job.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    job.wait()
+    if not processes.gone(rest, 15):
+        for pid in rest:
+            processes.kill(pid)
+
+
+def targets(folder: Path, kinds: list[str], dsn: str | None = None, kafka: tuple[str, str] | None = None) -> dict[str, dict[str, Any]]:
+    """The sinks by name; ``managed`` is SQLite with the state in Spark's own store."""
+    out = folder / "out"
+    known: dict[str, tuple[str, dict[str, Any]]] = {
+        "parquet": ("parquet", {"path": str(out / "parquet")}),
+        "files": ("files", {"path": str(out / "files")}),
+        "sqlite": ("sqlite", {"path": str(out / "rows.db"), "table": "rows"}),
+        "managed": ("sqlite", {"path": str(out / "managed.db"), "table": "rows"}),
+        "postgres": ("postgres", {"dsn": dsn, "table": "rows"}),
+        "parallel": ("postgres", {"dsn": dsn, "table": "parallel", "parallel": True}),
+        "delta": ("delta", {"path": str(out / "delta")}),
+        "once": ("once", {"path": str(out / "once.jsonl")}),
+        "append": ("append", {"path": str(out / "append.db")}),
+        "kafka": ("kafka", {"bootstrap": kafka[0], "topic": kafka[1]} if kafka else {}),
+    }
+    return {name: {"kind": known[name][0], "arguments": known[name][1], "store": "spark" if name == "managed" else "own"} for name in kinds}
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(name) for name in _names(folder) if name.isdigit()]
