@@ -29,6 +29,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,7 +66,7 @@ class Kill(NamedTuple):
 
 
 def schedule(rng: random.Random, kills: int, sinks: list[str], victims: tuple[str, ...] = ()) -> list[Kill]:
-    """Kills to come; half of them end the job.
+    """Kills to come; a third of them end the job, the others only a part of it.
 
     >>> [str(k) for k in schedule(random.Random(4), 3, ["sqlite"])] == [str(k) for k in schedule(random.Random(4), 3, ["sqlite"])]
     True
@@ -73,7 +74,7 @@ def schedule(rng: random.Random, kills: int, sinks: list[str], victims: tuple[st
     points = [point for name in sinks for point in POINTS.get(name, ())]
     out = []
     for _ in range(kills):
-        victim = rng.choice(victims or ("driver", "driver", "python-driver", "jvm", "worker", "worker", "worker", "daemon"))
+        victim = rng.choice(victims or ("driver", "driver", "python-driver", "jvm", *["worker"] * 6, *["daemon"] * 2))
         moment = rng.choice(("time", "offsets", "commits", "snapshot", *(["point", "point"] if victim == "driver" and points else [])))
         detail = (rng.choice(points), rng.randrange(1, 3)) if moment == "point" else rng.uniform(0, 5 if moment == "time" else 0.1)
         out.append(Kill(victim, moment, detail))
@@ -107,7 +108,7 @@ class World:
     seed: int = 0
     files: int = 12
     rows: int = 60
-    master: str = "local[2,4]"
+    master: str = "local[2,8]"  # more kills than attempts of one task would be a failure that is no bug
     conf: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     broken: str | None = None
@@ -195,7 +196,7 @@ class World:
 
     # ------------------------------------------------------------ the campaign
 
-    def campaign(self, kills: list[Kill], each: int = 2) -> None:
+    def campaign(self, kills: list[Kill], each: int = 1) -> None:
         """Run with these kills, releasing ``each`` files for every kill, and then to the end."""
         waiting = list(kills)
         while waiting:
@@ -213,14 +214,12 @@ class World:
         try:
             self._wait_ready(job)
             for kill in segment:
-                before = self.progress()
                 if not self._await(job, kill):
                     self.misses += 1
                 elif kill.moment == "point":
                     self.hits.append(Hit(kill, self.progress()))
                 else:
                     self._strike(job, kill)
-                del before
                 if job.poll() is not None:
                     break
             if segment[-1].victim in ENDING and job.poll() is None and self.hits and self.hits[-1].kill == segment[-1]:
@@ -265,7 +264,7 @@ class World:
             os.killpg(job.pid, signal.SIGKILL)
             struck = True
         else:
-            struck = any([processes.kill(pid) for pid in victims])
+            struck = any(processes.kill(pid) for pid in victims)
         if struck and unfinished:
             self.hits.append(Hit(kill, state))
         else:
@@ -278,13 +277,16 @@ class World:
             "python-driver": lambda: [job.pid],
             "jvm": lambda: processes.jvms(job.pid)[:1],
             "daemon": lambda: processes.daemons(job.pid)[:1],
-            "worker": lambda: processes.python_workers(job.pid)[-1:],
+            "worker": lambda: self._any(processes.python_workers(job.pid)),
             "executor": lambda: (self.executors or list)()[:1],
         }
         deadline = time.monotonic() + 20
         while not (found := find[victim]()) and job.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         return found
+
+    def _any(self, pids: list[int]) -> list[int]:
+        return [random.Random(len(self.hits) + self.seed).choice(pids)] if pids else []
 
     def _wait_end(self, job: subprocess.Popen[bytes]) -> None:
         try:
@@ -318,10 +320,8 @@ class World:
 def end(job: subprocess.Popen[bytes]) -> None:
     """Nothing of the job is left: its group, and the workers below it, which have a group of their own."""
     rest = processes.below(job.pid)
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(job.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     job.wait()
     if not processes.gone(rest, 15):
         for pid in rest:

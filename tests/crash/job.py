@@ -29,6 +29,8 @@ from tests.crash.pipelines import CASES, MISBEHAVING, Case
 
 SMALL = {
     "spark.driver.memory": "700m",
+    # A JVM that lives for seconds: most of its work would be its own optimising compiler.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.files.maxPartitionBytes": "64k",

@@ -38,6 +38,16 @@ def row(rng: random.Random) -> tuple[Any, ...]:
     return number(), number(), real(), real(), rng.random() < 0.5, rng.choice(TEXTS), rng.choice(list(Side))
 
 
+_WHOLE = [0, 1, -1, 7, -7, 2**53 + 1, INT_MAX, INT_MIN]
+_REAL = [0.0, -0.0, 2.5, -1.0, 2.0**63, 2.0**53, math.inf, -math.inf]
+# Every pair of extreme ints, and every pair of extreme floats.
+CORNERS = [
+    (a, b, _REAL[i], _REAL[j], (i + j) % 2 == 0, TEXTS[(3 * i + j) % len(TEXTS)], list(Side)[(i + j) % 3])
+    for i, a in enumerate(_WHOLE)
+    for j, b in enumerate(_WHOLE)
+]
+
+
 class Maker:
     """Makes expressions of a given type and depth."""
 

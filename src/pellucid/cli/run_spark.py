@@ -234,7 +234,7 @@ def in_options(message: str, path: str | None = None) -> str:
     message = re.sub(r"\b(late|gaps)='(\w+)'", r"--\1 \2", message)
     message = re.sub(r"\bsequence=N\b", "--sequence N", message)
     message = re.sub(r"(?<![\w-])(key|order|value|late|wait|sequence|gaps|drop|partitions)=(?=[\s,;:.)]|$)", r"--\1", message)
-    message = re.sub(r"\bconf (?=spark\.)", "--conf ", message).replace("(conf=)", "(--conf)").replace("verbose=True", "--verbose")
+    message = re.sub(r"(?<![\w-])conf (?=spark\.)", "--conf ", message).replace("(conf=)", "(--conf)").replace("verbose=True", "--verbose")
     return re.sub(r"\bthe DataFrame: ", lambda _: f"{path}: ", message) if path is not None else message
 
 

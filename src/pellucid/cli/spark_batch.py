@@ -12,7 +12,7 @@ from typing import Any
 
 from pellucid.cli.run_spark import Work
 from pellucid.cli.signals import Stopped, checkpoint
-from pellucid.cli.spark_places import on_this_machine, sink_of, target
+from pellucid.cli.spark_places import absolute, on_this_machine, sink_of, target
 
 __all__ = ["batch"]
 
@@ -52,7 +52,7 @@ def _write(work: Work, df: Any, path: str, stack: contextlib.ExitStack) -> tuple
         return sink.write(df, f"batch-{uuid.uuid4().hex}", 0).rows, lambda: None
     counted, rows = _counted(df)
     local = on_this_machine(place)
-    whole = os.path.abspath(place)
+    whole = absolute(place)
     written = os.path.join(os.path.dirname(whole), f".{os.path.basename(whole)}.{os.getpid()}.part") if local else place
     if local:
         stack.callback(shutil.rmtree, written, ignore_errors=True)

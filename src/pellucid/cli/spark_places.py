@@ -23,7 +23,7 @@ from pellucid.errors import DataError, UsageError
 from pellucid.expr.types import STR, EnumType
 from pellucid.graph.model import Graph
 
-__all__ = ["on_this_machine", "reader", "sink_of", "target", "text_columns"]
+__all__ = ["absolute", "on_this_machine", "reader", "sink_of", "target", "text_columns"]
 
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}
 _SINKS = ("postgresql://", "postgres://", "sqlite:", "delta:", "kafka://")
@@ -37,6 +37,15 @@ def on_this_machine(path: str) -> bool:
     (True, False, False)
     """
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path) is None
+
+
+def absolute(path: str) -> str:
+    """A plain path from the root on: the JVM may have been started in another folder.
+
+    >>> absolute("/a/../b"), absolute("s3a://bucket/x")
+    ('/b', 's3a://bucket/x')
+    """
+    return os.path.abspath(path) if on_this_machine(path) else path
 
 
 def format_of(path: str, given: str | None) -> str:
@@ -87,7 +96,8 @@ def reader(spark: Any, path: str, given: str | None, stream: bool, texts: Collec
     if on_this_machine(path) and not os.path.exists(path):
         raise DataError(f"{path}: no such file or folder")
     kind = format_of(path, given)
-    static = _configured(spark.read, kind).load(path)
+    place = absolute(path)
+    static = _configured(spark.read, kind).load(place)
     if stream and on_this_machine(path) and not os.path.isdir(path):
         raise UsageError(f"--in {path}: a stream reads a folder, to which files are added: give the folder")
     if not static.columns:
@@ -95,9 +105,9 @@ def reader(spark: Any, path: str, given: str | None, stream: bool, texts: Collec
     found = [c for c in static.columns if c in texts]
     schema = _with_texts(static.schema, found) if kind in ("csv", "tsv") else static.schema
     if stream:
-        made = _configured(spark.readStream.schema(schema), kind, infer=False).option("maxFilesPerTrigger", _FILES_AT_ONCE).load(path)
+        made = _configured(spark.readStream.schema(schema), kind, infer=False).option("maxFilesPerTrigger", _FILES_AT_ONCE).load(place)
     else:
-        made = static if schema == static.schema else _configured(spark.read.schema(schema), kind, infer=False).load(path)
+        made = static if schema == static.schema else _configured(spark.read.schema(schema), kind, infer=False).load(place)
     return made.fillna("", subset=found) if found and kind in ("csv", "tsv") and not silent else made
 
 
@@ -181,8 +191,8 @@ def sink_of(path: str) -> Any:
     from pellucid.spark import sinks
 
     if not path.startswith(_SINKS):
-        return sinks.parquet(path)
+        return sinks.parquet(absolute(path))
     kind, address, name = _parsed(path)
     if kind == "delta":
-        return sinks.delta(address)
+        return sinks.delta(absolute(address))
     return getattr(sinks, kind)(address, name)

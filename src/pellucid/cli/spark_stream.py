@@ -7,7 +7,6 @@ the next call would get the answer of the last one.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 import time
@@ -19,7 +18,7 @@ import click
 from pellucid.cli.progress import count_text, rate_text
 from pellucid.cli.run_spark import Work, trigger, wait
 from pellucid.cli.signals import checkpoint
-from pellucid.cli.spark_places import sink_of
+from pellucid.cli.spark_places import absolute, sink_of
 
 __all__ = ["stream"]
 
@@ -28,16 +27,17 @@ def stream(work: Work) -> None:
     """A query, until it is stopped or (``--trigger once``) has read all there is."""
     o, report = work.options, work.report
     assert o.checkpoint is not None
+    folder = absolute(o.checkpoint)
     begin = time.monotonic()
     several = len(work.outputs()) > 1
     own = {"step": "output"} if several else {}
-    made = work.frame(state=_under(o.checkpoint, "pellucid"), drop=o.drop, wait=wait(o.wait), **own)
+    made = work.frame(state=_under(folder, "pellucid"), drop=o.drop, wait=wait(o.wait), **own)
     sink = _sink(work, several)
     with _noted() as signals:
         checkpoint()
         query = (
             made.writeStream.foreachBatch(_counting(work, sink))
-            .option("checkpointLocation", o.checkpoint)
+            .option("checkpointLocation", folder)
             .queryName(work.p.name)
             .trigger(**trigger(o.trigger))
             .start()
@@ -80,7 +80,7 @@ def _place(work: Work, path: str) -> Any:
     def show(df: Any, batch: int) -> None:
         work.report.rows_out += work.print(df)
 
-    return once(show, ledger=os.path.join(str(work.options.checkpoint), "pellucid-printed"))
+    return once(show, ledger=_under(absolute(str(work.options.checkpoint)), "pellucid-printed"))
 
 
 def _counting(work: Work, sink: Any) -> Any:

@@ -107,7 +107,8 @@ class Folder(Runner):
         step = self.steps[output.name]
         rows = np.asarray(output.positions, dtype=np.int64) - base
         order = [_one(table.column(c)) for c in self.fields.orders]
-        events = _Events(output.columns, leaf_types(output.type), rows, order)
+        nth = _numbered(rows) if step.how == "tail" or any(map(keeps_order, step.parts)) else None
+        events = _Events(output.columns, leaf_types(output.type), rows, order, nth)
         chunks = numpy_of(_one(table.column(CHUNK)))[rows]
         for chunk, at in _by_chunk(chunks):
             found = _summed(step, events if at is None else events.take(at))
@@ -128,7 +129,8 @@ def _by_chunk(chunks: Any) -> Iterator[tuple[int, Any]]:
     if chunks[0] == chunks[-1] and (chunks == chunks[0]).all():
         yield int(chunks[0]), None
         return
-    at = np.argsort(chunks, kind="stable")
+    # Sixteen bits, where they are enough: these are sorted by radix.
+    at = np.argsort(chunks.astype(np.int16) if 0 <= chunks.min() <= chunks.max() < 1 << 15 else chunks, kind="stable")
     ends = np.flatnonzero(np.diff(chunks[at])) + 1
     for part in np.split(at, ends):
         yield int(chunks[part[0]]), part
@@ -142,19 +144,16 @@ class _Events:
     types: tuple[Type, ...]
     rows: Any
     order: list[Any]
-    nth: Any = None
+    nth: Any  # which of the events of its push each one is; None where nobody asks
 
     def take(self, at: Any) -> _Events:
-        return _Events([_taken(c, at) for c in self.columns], self.types, self.rows[at], self.order, self.number()[at])
-
-    def number(self) -> Any:
-        """Which of the events of its push each one is."""
-        return _numbered(self.rows) if self.nth is None else self.nth
+        nth = None if self.nth is None else self.nth[at]
+        return _Events([_taken(c, at) for c in self.columns], self.types, self.rows[at], self.order, nth)
 
     def table(self, at: Any, columns: slice) -> Any:
         """Some events with their order, as a table."""
         rows = pa.array(self.rows[at])
-        arrays = {f"o{i}": o.take(rows) for i, o in enumerate(self.order)} | {"nth": pa.array(self.number()[at])}
+        arrays = {f"o{i}": o.take(rows) for i, o in enumerate(self.order)} | {"nth": pa.array(self.nth[at])}
         for j, (t, c) in enumerate(zip(self.types[columns], self.columns[columns], strict=True)):
             arrays[f"v{j}"] = array_of(t, _taken(c, at))
         return pa.table(arrays)

@@ -1,9 +1,10 @@
 """The rows of a micro-batch on the driver: as Arrow batches, one after another, never row by row.
 
-Measured here (2 cores, 2 million rows of four columns): ``toLocalIterator`` by row 0.13 million rows/s; Spark's own Arrow
-stream (``__arrow_c_stream__``, one partition at a time) 0.6 to 0.8; ``toArrow`` 2.3, but with the whole batch in the driver's
-Python.  The default here reads the socket that ``toArrow`` reads, at the same speed, and hands each Arrow batch on as it
-comes: all partitions run in parallel and Python holds one batch.  Partitions come in the order in which they finish; inside
+One warm run on a machine shared with other work (2 cores, 2 million rows of four columns; a rough guide): ``toLocalIterator``
+by row 0.13 million rows/s; Spark's own Arrow stream (``__arrow_c_stream__``, one partition at a time) 0.5 to 0.8; ``toArrow`` 2.3,
+but with the whole batch in the driver's Python.  The code here reads the socket that ``toArrow`` reads and hands each
+Arrow batch on as it comes (its own speed has not been measured apart):
+all partitions run in parallel and Python holds one batch.  Partitions come in the order in which they finish; inside
 a partition the order stays, so the events of one key keep theirs.
 """
 
