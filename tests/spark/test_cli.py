@@ -396,13 +396,13 @@ def test_a_signal_stops_a_stream_and_the_same_command_goes_on(folder: Path, java
     args = ["run", "pipes.py:total", "--engine", "spark", "--stream", "--in", "in", *KEYED, *place, *settings]
     process = subprocess.Popen([*COMMAND, *args], env=environment(java_home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 600
         while len(_contents(folder / "bank.db")) < 3:
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < deadline
             time.sleep(0.2)
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
         process.wait()
@@ -411,6 +411,6 @@ def test_a_signal_stops_a_stream_and_the_same_command_goes_on(folder: Path, java
     assert first == "streaming; an interrupt (Ctrl-C) or a SIGTERM stops it, and the same command goes on"
     assert last.startswith("on Spark (keys), ") and last.endswith("; stopped: the same command goes on from there")
     (folder / "in" / "2.csv").write_text("user,seq,x\na,3,100\nb,2,1\n")
-    again = subprocess.run([*COMMAND, *args, "--trigger", "once"], env=environment(java_home), capture_output=True, text=True, timeout=300)
+    again = subprocess.run([*COMMAND, *args, "--trigger", "once"], env=environment(java_home), capture_output=True, text=True, timeout=600)
     assert again.returncode == 0, again.stderr
     assert _contents(folder / "bank.db") == sorted([*TOTALS, ("a", 3, 121), ("b", 2, 6)])

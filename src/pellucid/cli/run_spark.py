@@ -117,10 +117,11 @@ def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any
         plan = _check(p, places, options)
         report = Report(p.name, plan.way, list(places.inputs.values()), dict(places.outputs))
         before = signal.getsignal(signal.SIGINT)
+        there = _session_is_there()
         spark = session(master=options.master, conf=conf(options.conf), name=f"pellucid {p.name}", verbose=options.verbose)
         with contextlib.suppress(ValueError):  # in another thread there are no signals
             signal.signal(signal.SIGINT, before)  # PySpark puts its own there, which calls the JVM in the middle of a call
-        work = Work(p, spark, places, options, stdout, report)
+        work = Work(p, spark, places, options, stdout, report, left=there)
         try:
             _ship(p)
             if options.verbose:
@@ -138,6 +139,15 @@ def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any
     return report
 
 
+def _session_is_there() -> bool:
+    """Whether whoever called us in this process has a session: it is theirs, and stays."""
+    if "pyspark.sql" not in sys.modules:
+        return False
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
+
+
 @dataclass
 class Work:
     """One run: the pipeline, the session, where it reads and writes."""
@@ -148,7 +158,7 @@ class Work:
     options: SparkOptions
     stdout: Any
     report: Report
-    left: bool = False
+    left: bool = False  # its session is stopped, or is not ours to stop
 
     def outputs(self) -> list[str]:
         """The names of all outputs, also of those that nobody wants."""

@@ -103,7 +103,7 @@ def reader(spark: Any, path: str, given: str | None, stream: bool, texts: Collec
     if not static.columns:
         raise DataError(f"{path}: holds no {kind} file with columns: put one there first")
     found = [c for c in static.columns if c in texts]
-    schema = _with_texts(static.schema, found) if kind in ("csv", "tsv") else static.schema
+    schema = _as_local(static.schema, found) if kind in ("csv", "tsv") else static.schema
     if stream:
         made = _configured(spark.readStream.schema(schema), kind, infer=False).option("maxFilesPerTrigger", _FILES_AT_ONCE).load(place)
     else:
@@ -131,10 +131,15 @@ def _configured(read: Any, kind: str, *, infer: bool = True) -> Any:
     return read.option("inferSchema", True) if infer else read
 
 
-def _with_texts(schema: Any, texts: Collection[str]) -> Any:
-    from pyspark.sql.types import StringType, StructField, StructType
+def _as_local(schema: Any, texts: Collection[str]) -> Any:
+    """What Spark finds in a CSV file, with the types that the local engine finds: texts where they are wanted, 64 bits."""
+    from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-    return StructType([StructField(f.name, StringType() if f.name in texts else f.dataType, True) for f in schema.fields])
+    fields = []
+    for field in schema.fields:
+        t = LongType() if isinstance(field.dataType, IntegerType) else field.dataType
+        fields.append(StructField(field.name, StringType() if field.name in texts else t, True))
+    return StructType(fields)
 
 
 # ------------------------------------------------------------------ out

@@ -15,6 +15,7 @@ from pellucid.spark.frames import Frame, one_frame
 from pellucid.spark.job import LATE, Job, Late
 from pellucid.spark.order import check_sequence
 from pellucid.spark.plan import Plan, choose
+from pellucid.spark.session import cores
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,6 +60,7 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
         ansi=_ansi(frame.df),
         tagged=frame.fields.tagged,
         several=options.step is not None,
+        cores=None if options.partitions else cores(frame.df.sparkSession),
     )
     if plan.problem is not None:
         raise UsageError(plan.problem)

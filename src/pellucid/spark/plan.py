@@ -25,6 +25,9 @@ from pellucid.spark.prefix import front
 __all__ = ["Plan", "choose", "explain"]
 
 
+SCAN_FROM = 4  # cores: the scan does the work of the sequential way about three times over, on all of them
+
+
 @dataclass(frozen=True)
 class Plan:
     """The chosen way, the reasons, and what is wrong with the question, if something is."""
@@ -48,7 +51,7 @@ _WAYS = {
     "rows": "rows: the kernel inside Arrow batches, each row where it is, no shuffle",
     "keys": "keys: one shuffle by key, a sort by order within partitions, the kernel inside Arrow batches",
     "inner": "inner: one shuffle by the key that key_by makes, a sort by order, the kernel inside Arrow batches",
-    "scan": "scan: one stream on all cores: chunks by ranges of the order, one pass to find their states, one to run",
+    "scan": "scan: one stream on all cores: chunks by ranges of the order, a pass to find the states of each level, one to run",
     "one": "one: one stream on one core: everything in one partition, sorted by order, through the kernel",
 }
 
@@ -63,6 +66,7 @@ def choose(
     ansi: bool = True,
     tagged: bool = False,
     several: bool = False,
+    cores: int | None = None,
 ) -> Plan:
     """The way for this pipeline on a DataFrame with or without a key and an order."""
     memory = remembering(graph)
@@ -94,6 +98,9 @@ def choose(
     found = scannable(graph) if not tagged else "several sources are lined up row by row"
     if isinstance(found, str):
         return Plan("one", (*why, f"it has no key, and cannot be cut into chunks: {found}"), steps=steps)
+    if cores is not None and cores < SCAN_FROM:
+        why_one = f"cutting it into chunks reads the rows again, which pays from {SCAN_FROM} cores on (here {cores}; partitions=N asks for it)"
+        return Plan("one", (*why, why_one), steps=steps)
     return Plan("scan", tuple(f"{node.describe()}: {reason}" for node, reason in found), steps=_steps(graph, memory))
 
 

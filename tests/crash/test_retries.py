@@ -1,0 +1,101 @@
+"""Tasks that fail, die, run twice at once, or lose their executor: the answers stay right."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.contents import compared, events
+from tests.crash.harness import ROOT, Kill, World, end, targets
+from tests.crash.pipelines import MARKS
+from tests.spark.cluster import Cluster, standalone, wait_until
+
+
+def marked(folder: Path) -> Path:
+    marks = folder / "marks"
+    marks.mkdir(parents=True)
+    return marks
+
+
+def attempts(marks: Path, what: str) -> set[int]:
+    """The attempt numbers of the tasks that came to a marked place."""
+    lines = (line.split() for line in (marks / "attempts").read_text().splitlines())
+    return {int(number) for mark, number in lines if mark.startswith(what)}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "what"), [("raiser", "raise"), ("dier", "die")])
+def test_a_task_that_fails_once(java_home: object, tmp_path: Path, name: str, what: str) -> None:
+    marks = marked(tmp_path)
+    world = World(name, tmp_path / "w", targets(tmp_path / "w", ["parquet", "files", "sqlite", "managed"]), files=3,
+                  environment={MARKS: str(marks)}, master="local[2,40]")  # fmt: skip
+    world.finish()
+    assert attempts(marks, what) - {0}, "no task was retried"
+    for sink, verdict in world.verdicts():
+        assert str(verdict) == "exact", sink
+
+
+# ------------------------------------------------------------ a real cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(java_home: object) -> Iterator[Cluster]:
+    with standalone(workers=2, cores=1, memory="700m") as running:
+        yield running
+
+
+def on(cluster: Cluster, name: str, folder: Path, sinks: list[str], **more: object) -> World:
+    """A job on the cluster; its functions lie in this repository, which the executors are told."""
+    marks = marked(folder)
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    conf = {**cluster.conf, "spark.executorEnv.PYTHONPATH": path, f"spark.executorEnv.{MARKS}": str(marks),
+            "spark.cores.max": "2", "spark.task.maxFailures": "20", **more.pop("conf", {})}  # type: ignore[dict-item]  # fmt: skip
+    made = World(name, folder / "w", targets(folder / "w", sinks), master=cluster.master, conf=conf,
+                 executors=cluster.executors, **more)  # type: ignore[arg-type]  # fmt: skip
+    return made
+
+
+def test_an_executor_is_killed_in_a_streaming_query(cluster: Cluster, tmp_path: Path) -> None:
+    world = on(cluster, "lingerer", tmp_path, ["parquet", "sqlite"], files=4, rows=80)
+    world.campaign([Kill("executor", "offsets", 0.5)], each=3)
+    assert len(world.hits) == 1
+    for sink, verdict in world.verdicts():
+        assert str(verdict) == "exact", sink
+    wait_until(lambda: not cluster.executors(), 60, "the executors to end with their job")
+
+
+def test_an_executor_is_killed_in_a_batch_job(cluster: Cluster, tmp_path: Path) -> None:
+    world = on(cluster, "lingerer", tmp_path, [], files=4, rows=150, mode="batch")
+    world.release()
+    job = world.start()
+    try:
+        # The first row is being worked on, and hundreds are to come.
+        wait_until(lambda: (tmp_path / "marks" / "lingering").exists() or job.poll() is not None, 180, "the first row")
+        assert job.poll() is None, world.log()
+        assert not (world.work / "batch" / "_SUCCESS").exists()
+        killed = cluster.kill_executor(signal.SIGKILL)
+        wait_until(lambda: killed not in cluster.executors(), 30, "the executor to be gone")
+        world.finish(job)
+    finally:
+        end(job)
+    found = events(world.case.pipeline, "folder", {"path": str(world.work / "batch")})
+    assert str(compared(world.case.answer(world.parts), found)) == "exact"
+    wait_until(lambda: not cluster.executors(), 60, "the executors to end with their job")
+
+
+@pytest.mark.long
+def test_speculative_tasks(cluster: Cluster, tmp_path: Path) -> None:
+    """A task that sleeps gets a twin on the other executor; the twin wins, and the first one may still be writing."""
+    conf = {"spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.multiplier": "1.1",
+            "spark.speculation.quantile": "0.5", "spark.speculation.minTaskRuntime": "200ms"}  # fmt: skip
+    world = on(cluster, "sleeper", tmp_path, ["parquet", "files", "sqlite"], files=3, conf=conf)
+    world.finish()
+    assert attempts(tmp_path / "marks", "sleep") - {0}, "no task had a twin"
+    for sink, verdict in world.verdicts():
+        assert str(verdict) == "exact", sink
+    time.sleep(0.1)
