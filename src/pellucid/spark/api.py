@@ -79,9 +79,13 @@ def _one(graph: Graph, frame: Frame, options: Options, plan: Plan, outputs: tupl
     """One DataFrame with these outputs."""
     job = _job(graph, frame, options, outputs)
     if plan.way == "native":
+        from pellucid.spark.native import NotNative
         from pellucid.spark.native_frames import native_frame
 
-        return native_frame(job, frame, ansi=_ansi(frame.df))
+        try:
+            return native_frame(job, frame, ansi=_ansi(frame.df))
+        except NotNative:  # too large as a whole, or checks that no output computes
+            plan = replace(plan, way="rows")
     if plan.way == "windows":
         from pellucid.spark.windows import windows_frame
 
