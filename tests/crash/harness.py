@@ -210,22 +210,24 @@ class World:
 
     def _segment(self, segment: list[Kill]) -> None:
         """One start of the job, and the kills until one that ends it."""
-        points = [kill.detail for kill in segment if kill.moment == "point"]
-        job = self.start(points[0] if points else None)
+        inside = next((kill for kill in segment if kill.moment == "point"), None)
+        job = self.start(inside.detail if inside else None)
         try:
             self._wait_ready(job)
+            ended = False
             for kill in segment:
-                if not self._await(job, kill):
-                    self.misses += 1
-                elif kill.moment == "point":
-                    self.hits.append(Hit(kill, self.progress()))
+                if self._await(job, kill) and kill is not inside:
+                    ended = self._strike(job, kill) and kill.victim in ENDING
+                elif inside and job.poll() == -signal.SIGKILL:  # perhaps before the others had their turn
+                    self.hits.append(Hit(inside, self.progress()))
+                    ended = True
                 else:
-                    self._strike(job, kill)
-                if job.poll() is not None:
+                    self.misses += 1
+                if ended or job.poll() is not None:
                     break
-            if segment[-1].victim in ENDING and job.poll() is None and self.hits and self.hits[-1].kill == segment[-1]:
+            if ended:
                 self._wait_end(job)
-            elif job.poll() is None:
+            else:
                 self.finish(job)
         finally:
             end(job)
@@ -255,10 +257,11 @@ class World:
             elif self.entries(kill.moment) - known:
                 time.sleep(kill.detail)
                 return job.poll() is None
-            time.sleep(0.004)
+            time.sleep(0.008)
         return False
 
-    def _strike(self, job: subprocess.Popen[bytes], kill: Kill) -> None:
+    def _strike(self, job: subprocess.Popen[bytes], kill: Kill) -> bool:
+        """Whether there was somebody to kill; it counts as a hit if there was work, too."""
         victims = self._victims(job, kill.victim)
         state, unfinished = self.progress(), self.unfinished()
         if kill.victim == "driver":
@@ -270,6 +273,7 @@ class World:
             self.hits.append(Hit(kill, state))
         else:
             self.misses += 1
+        return struck
 
     def _victims(self, job: subprocess.Popen[bytes], victim: str) -> list[int]:
         """Wait some seconds for one to appear: the first worker comes with the first task."""

@@ -111,7 +111,7 @@ def _digits(v: int) -> str:
 @pipeline
 def opaque(x: Stream[int]) -> Stream[str]:
     text = x.map(_digits, to=str, id="digits")
-    return text.task(lambda last, s: (s, [s] if s != last else []), initial="", id="changes")
+    return text.task(lambda last, s: (s, [last + s] if s != last else []), initial="", id="with_the_last")
 
 
 @pipeline
