@@ -69,6 +69,7 @@ def test_a_job_runs_on_both_workers(cluster: Cluster, tmp_path: Path) -> None:
     wait_until(lambda: not cluster.executors(), 60, "the executors to end with their job")
 
 
+@pytest.mark.long  # tests/crash/test_retries.py kills one under a pipeline, in every run
 def test_an_executor_is_killed_in_mid_job(cluster: Cluster, tmp_path: Path) -> None:
     driver = drive(cluster, tmp_path / "flag", 1.0)
     wait_until(lambda: any(tmp_path.iterdir()), 120, "the first batch")

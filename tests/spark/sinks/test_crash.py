@@ -37,6 +37,8 @@ POINTS = {
     "delta": ["delta:before-commit", "delta:after-commit"],
 }
 
+pytestmark = pytest.mark.long  # tests/crash kills every sink in one job, in every run of the tests
+
 
 def targets(work: Path, dsn: str) -> dict[str, tuple[str, dict[str, Any]]]:
     return {
@@ -107,7 +109,6 @@ def test_replayed_batch_is_left_out(crashed: World) -> None:
         assert (crashed.work / name / "checkpoint" / "commits" / "3").exists()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("name", "point"), [(name, point) for name, points in POINTS.items() for point in points])
 def test_every_point(java_home: object, postgres: Postgres, tmp_path: Path, name: str, point: str) -> None:
     world = World(tmp_path, postgres.database())
@@ -117,7 +118,6 @@ def test_every_point(java_home: object, postgres: Postgres, tmp_path: Path, name
     assert world.found(name) == world.expected
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", WORST)
 def test_random_moments(java_home: object, postgres: Postgres, tmp_path: Path, name: str) -> None:
     world = World(tmp_path, postgres.database())
