@@ -100,7 +100,8 @@ def kernel_by_hand(df: DataFrame, partitions: int) -> DataFrame:
             kept = batch.select(["user", "seq"]).take(pa.array(rows[:n]))
             yield pa.RecordBatch.from_arrays([*kept.columns, pa.array(sums[:n])], names=["user", "seq", "out"])
 
-    packed = df.withColumn("p", F.shiftleft("user", 40).bitwiseOR(F.col("seq")))
+    odd = df.filter("x % 2 = 1")  # before the shuffle, as ours does
+    packed = odd.withColumn("p", F.shiftleft("user", 40).bitwiseOR(F.col("seq")))
     return packed.repartition(partitions, "user").sortWithinPartitions("p").select("user", "seq", "x").mapInArrow(run, OUT)
 
 
@@ -120,7 +121,7 @@ def groups_by_hand(df: DataFrame) -> DataFrame:
         kept = table.select(["user", "seq"]).filter(pa.array(odd))
         return kept.append_column("out", pa.array(np.cumsum(x[odd])))
 
-    return df.groupBy("user").applyInArrow(run, OUT)
+    return df.filter("x % 2 = 1").groupBy("user").applyInArrow(run, OUT)
 
 
 def finish(df: DataFrame) -> None:
@@ -165,7 +166,7 @@ def own_state(folder: str, partitions: int) -> Callable[[DataFrame, int], None]:
             kept = table.select(["user", "seq"]).append_column("out", pa.array(totals)).filter(pa.array(x % 2 == 1))
             yield from kept.to_batches()
 
-        packed = df.withColumn("p", F.shiftleft("user", 40).bitwiseOR(F.col("seq"))).withColumn("b", F.pmod(F.hash("user"), F.lit(partitions)))
+        packed = df.filter("x % 2 = 1").withColumn("p", F.shiftleft("user", 40).bitwiseOR(F.col("seq"))).withColumn("b", F.pmod(F.hash("user"), F.lit(partitions)))
         finish(packed.repartition(partitions, "user").sortWithinPartitions("p").select("user", "seq", "x", "b").mapInArrow(run, OUT))
 
     return write
@@ -185,7 +186,7 @@ def pandas_with_state(df: DataFrame) -> DataFrame:
             state.update((int(sums.iloc[-1]),))
             yield pd.DataFrame({"user": whole.user, "seq": whole.seq, "out": sums})
 
-    return df.groupBy("user").applyInPandasWithState(run, OUT, "total bigint", "append", GroupStateTimeout.NoTimeout)
+    return df.filter("x % 2 = 1").groupBy("user").applyInPandasWithState(run, OUT, "total bigint", "append", GroupStateTimeout.NoTimeout)
 
 
 def transform_with_state(df: DataFrame) -> DataFrame:
@@ -209,7 +210,7 @@ def transform_with_state(df: DataFrame) -> DataFrame:
         def close(self) -> None:
             pass
 
-    return df.groupBy("user").transformWithStateInPandas(Sums(), OUT, "Append", "none")
+    return df.filter("x % 2 = 1").groupBy("user").transformWithStateInPandas(Sums(), OUT, "Append", "none")
 
 
 def stream_seconds(spark: SparkSession, source: str, make: Callable[[DataFrame, str], Any], *, skip: int = 1) -> tuple[list[float], int]:
