@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pellucid import DataError, Pipeline, StepError, pipeline
-from pellucid.engine.layout import capacities
 from pellucid.expr.types import INT, STR
 from pellucid.spark.bucket import Bucket, in_order, run_bucket
 from pellucid.spark.frames import Fields, Source
@@ -210,11 +208,7 @@ def test_a_failing_step_is_told_with_its_row() -> None:
         Runner(job).push(pa.table({"k0": ["a", "b"], "o0": [3, 4], "v0_0": [1, 0]}))
 
 
-def test_capacity_is_what_decides_nth() -> None:
-    assert capacities(TOTAL.graph)[-1] == 1
-
-
-def test_a_job_carries_functions_that_cannot_be_traced(tmp_path: Path) -> None:
+def test_a_job_carries_functions_that_cannot_be_traced() -> None:
     import math
 
     p = pipeline(lambda x: x.map(lambda v: math.gcd(v, 12), to=int), x=int)

@@ -24,7 +24,7 @@ from pellucid.data.feed import source_types
 from pellucid.errors import DataError, UsageError
 from pellucid.expr.types import BOOL, INT, STR, TupleType, Type
 from pellucid.graph.model import Graph
-from pellucid.spark.reading import source_leaves
+from pellucid.spark.reading import find, source_leaves
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -256,26 +256,11 @@ def column_names(schema: StructType) -> list[str]:
     return out
 
 
-def _segments(schema: StructType, path: str) -> list[str]:
-    """A dotted path as names; a name may itself hold dots."""
-    for field in schema.fields:
-        if field.name == path:
-            return [path]
-    for field in schema.fields:
-        if path.startswith(field.name + ".") and type(field.dataType).__name__ == "StructType":
-            return [field.name, *_segments(field.dataType, path[len(field.name) + 1 :])]
-    raise DataError(f"no column {path!r}: the columns are {', '.join(column_names(schema))}")
-
-
 def column_at(schema: StructType, path: str) -> Column:
     """The column, or the field of a struct column, at this path."""
-    from pyspark.sql import functions as F
-
-    return F.col(".".join("`" + part.replace("`", "``") + "`" for part in _segments(schema, path)))
+    return find(schema, path, "the DataFrame").column
 
 
 def _type_at(schema: StructType, path: str) -> DataType:
-    found: Any = schema
-    for part in _segments(schema, path):
-        found = next(f.dataType for f in found.fields if f.name == part)
+    found: DataType = find(schema, path, "the DataFrame").type
     return found

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["arrow_arrays", "column_of", "event_columns", "pack", "source_leaves", "surely_events"]
+__all__ = ["Found", "arrow_arrays", "column_of", "event_columns", "find", "pack", "source_leaves", "surely_events"]
 
 
 # ---------------------------------------------------------------- in
 
 
 @dataclass(frozen=True)
-class _Found:
+class Found:
     column: Column
     type: Any  # the Spark type
     nullable: bool
@@ -54,7 +54,7 @@ def source_leaves(binding: Binding, schema: StructType, place: str, silent: bool
     """
     from pyspark.sql import functions as F
 
-    found = [_find(schema, path, place) for path in binding.columns]
+    found = [find(schema, path, place) for path in binding.columns]
     leaves = []
     for path, (_, t), f in zip(binding.columns, binding.type.leaves(), found, strict=True):
         x = _as_enum(t, f, path, place) if isinstance(t, EnumType) else _as_scalar(t, f, path, place)
@@ -74,17 +74,17 @@ def surely_events(binding: Binding, schema: StructType, place: str = "the DataFr
     """For each leaf, whether its column can only hold events, so that reading it never fails."""
     out = []
     for path, (_, t) in zip(binding.columns, binding.type.leaves(), strict=True):
-        found = _find(schema, path, place)
+        found = find(schema, path, place)
         floats = t == FLOAT and found.type.typeName() in ("double", "float")
         out.append(not (found.nullable or floats or isinstance(t, EnumType)))
     return out
 
 
-def _find(schema: StructType, path: str, place: str) -> _Found:
+def find(schema: StructType, path: str, place: str) -> Found:
     """The column of this path: one of that name, or a field of a struct (of a struct …)."""
     fields = {f.name: f for f in schema.fields}
     if path in fields:
-        return _Found(column_of(path), fields[path].dataType, fields[path].nullable)
+        return Found(column_of(path), fields[path].dataType, fields[path].nullable)
     for i, c in enumerate(path):
         if c == "." and path[:i] in fields and fields[path[:i]].dataType.typeName() == "struct":
             f, rest = fields[path[:i]], path[i + 1 :]
@@ -97,7 +97,7 @@ def _find(schema: StructType, path: str, place: str) -> _Found:
                 f, rest = inner[step], rest[len(step) + 1 :]
                 column, nullable = column.getField(step), nullable or f.nullable
             if not rest:
-                return _Found(column, f.dataType, nullable)
+                return Found(column, f.dataType, nullable)
     raise DataError(f"{place}: no column {path!r}: its columns are {', '.join(fields)}")
 
 
@@ -116,7 +116,7 @@ def _arrow(found: Any, column: str, place: str, t: Type) -> Any:
         ) from None
 
 
-def _as_scalar(t: Type, f: _Found, column: str, place: str) -> Column:
+def _as_scalar(t: Type, f: Found, column: str, place: str) -> Column:
     from pellucid.data.arrow import check_kind
 
     kind = f.type.typeName()
@@ -128,7 +128,7 @@ def _as_scalar(t: Type, f: _Found, column: str, place: str) -> Column:
     return f.column if f.type.simpleString() == native_type(t) else f.column.cast(native_type(t))
 
 
-def _as_enum(t: EnumType, f: _Found, column: str, place: str) -> Column:
+def _as_enum(t: EnumType, f: Found, column: str, place: str) -> Column:
     """Members by name, else by value; in texts also by a whole number's digits, like the local reader."""
     from pyspark.sql import functions as F
 
@@ -176,7 +176,7 @@ def _names(t: EnumType) -> str:
     return ", ".join(m.name for m in t.members[:8]) + (", …" if len(t.members) > 8 else "")
 
 
-def _all_or_none(binding: Binding, found: list[_Found], leaves: list[Column], place: str) -> list[Column]:
+def _all_or_none(binding: Binding, found: list[Found], leaves: list[Column], place: str) -> list[Column]:
     """A record is silent where all its leaves are null; where only some are, it is broken."""
     from functools import reduce
 

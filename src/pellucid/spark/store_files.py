@@ -122,14 +122,14 @@ class LocalFiles:
         try:
             if not os.path.isdir(folder):
                 os.makedirs(folder, exist_ok=True)
-                _sync(os.path.dirname(folder))
+                sync(os.path.dirname(folder))
             with open(temporary, "xb") as file:
                 for piece in pieces:
                     file.write(piece)
                 file.flush()
                 os.fsync(file.fileno())
             move(temporary, target)
-            _sync(folder)
+            sync(folder)
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -146,9 +146,9 @@ class LocalFiles:
             return 0.0
 
 
-def _sync(folder: str) -> None:
-    """Make names in a folder last: without it a rename may be gone after a power failure."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: str | os.PathLike[str]) -> None:
+    """Make a file's content, or the names in a folder, last: without it a rename may be gone after a power failure."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

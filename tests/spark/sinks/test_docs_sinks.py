@@ -1,4 +1,4 @@
-"""The snippets of docs/how-to-sinks.md run as they are printed; Kafka's runs in test_kafka.py."""
+"""The snippets of docs/how-to-sinks.md run as they are printed, except Kafka's, which needs a broker."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pellucid.errors import UsageError
+from pellucid.spark.store_files import sync
 
 __all__ = ["create", "files_below", "local_folder", "move", "names", "remove", "remove_tree", "sync"]
 
@@ -87,15 +88,6 @@ def files_below(folder: Path, suffix: str) -> Iterator[Path]:
             yield from files_below(path, suffix)
         elif name.endswith(suffix):
             yield path
-
-
-def sync(path: Path) -> None:
-    """Make a file's content, or a folder's names, last through a power failure."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def remove(path: Path) -> None:
