@@ -17,7 +17,7 @@ import platform
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -233,7 +233,7 @@ def noop(df: DataFrame) -> Any:
 # ---------------------------------------------------------------- the runs
 
 
-def best(peers: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
+def best(peers: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """The least time of each peer; they take turns, so that a slow minute hits all of them."""
     times: dict[str, list[float]] = {name: [] for name in peers}
     for _ in range(rounds):
@@ -274,9 +274,14 @@ def batch(spark: SparkSession, folder: str, count: int, keys: int, rounds: int) 
 
 
 def _compared(title: str, ways: dict[str, Callable[[], DataFrame]], count: int, rounds: int) -> dict[str, Any]:
+    """Seconds to run what was written down before; writing it down is told apart, as it does not grow with the events."""
     answers = {name: checksum(make()) for name, make in ways.items()}  # also starts the workers and compiles
     assert len(set(answers.values())) == 1, answers
-    return table(title, best({name: (lambda make=make: finish(make())) for name, make in ways.items()}, rounds), count)
+    frames = {name: make() for name, make in ways.items()}
+    found = table(title, best({name: (lambda df=df: finish(df)) for name, df in frames.items()}, rounds), count)
+    found["built"] = best(ways, rounds)
+    print("  written down in " + ", ".join(f"{value * 1000:.0f} ms ({name})" for name, value in found["built"].items()))
+    return found
 
 
 def streaming(spark: SparkSession, folder: str, count: int, keys: int) -> dict[str, Any]:
@@ -306,15 +311,22 @@ _ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvid
 
 def small(spark: SparkSession, folder: str) -> dict[str, Any]:
     """Micro-batches of ten rows: what each costs whatever is in it."""
+    cores = spark.sparkContext.defaultParallelism
+
+    def unchanged(batches: Iterator[Any]) -> Iterator[Any]:
+        yield from batches
+
     peers: dict[str, Callable[[DataFrame, str], Any]] = {
         "pellucid": lambda df, f: noop(sum_of_odds.spark(df, key="user", order="seq", state=f"{f}/state")),
         "a bare query": lambda df, f: noop(df),
-        "a bare query with one shuffle": lambda df, f: noop(df.repartition(spark.sparkContext.defaultParallelism, "user")),
+        "a bare query with one shuffle": lambda df, f: noop(df.repartition(cores, "user")),
+        "the same, and an empty mapInArrow": lambda df, f: noop(df.repartition(cores, "user").mapInArrow(unchanged, SCHEMA)),
     }
     seconds: dict[str, list[float]] = {name: [] for name in peers}
-    for _ in range(2):
+    for turn in range(4):
         for name, make in peers.items():
-            seconds[name] += stream_seconds(spark, folder, make, skip=5)[0]
+            times = stream_seconds(spark, folder, make, skip=5)[0]
+            seconds[name] += times if turn else []  # in the first turn the JVM is still warming up, for whoever comes first
     found = {name: float(np.median(times)) for name, times in seconds.items()}
     print("\nmicro-batches of ten rows, median")
     for name, value in found.items():

@@ -34,12 +34,15 @@ def java_home() -> java.JavaHome:
 
 @pytest.fixture(scope="session")
 def spark(java_home: java.JavaHome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A Spark of two cores with four attempts for each task, in this process; all that it writes is temporary."""
+    """A Spark of two cores in this process; all that it writes is temporary.
+
+    A task has two attempts: enough to see one retried, and what fails for good costs no more starts of workers than that.
+    """
     folder = tmp_path_factory.mktemp("spark")
     # Workers must run this Python whatever the shell says.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     made = session(
-        master="local[2,4]",
+        master="local[2,2]",
         name="pellucid-tests",
         conf={
             "spark.sql.shuffle.partitions": "2",

@@ -32,9 +32,17 @@ __all__ = ["Found", "arrow_arrays", "column_of", "event_columns", "find", "pack"
 
 @dataclass(frozen=True)
 class Found:
-    column: Column
+    steps: tuple[str, ...]  # the column's name, then fields of structs
     type: Any  # the Spark type
     nullable: bool
+
+    @property
+    def column(self) -> Column:
+        """Made when asked for: each one costs calls to the JVM."""
+        column = column_of(self.steps[0])
+        for step in self.steps[1:]:
+            column = column.getField(step)
+        return column
 
 
 def column_of(name: str) -> Column:
@@ -84,20 +92,21 @@ def find(schema: StructType, path: str, place: str) -> Found:
     """The column of this path: one of that name, or a field of a struct (of a struct …)."""
     fields = {f.name: f for f in schema.fields}
     if path in fields:
-        return Found(column_of(path), fields[path].dataType, fields[path].nullable)
+        return Found((path,), fields[path].dataType, fields[path].nullable)
     for i, c in enumerate(path):
         if c == "." and path[:i] in fields and fields[path[:i]].dataType.typeName() == "struct":
             f, rest = fields[path[:i]], path[i + 1 :]
-            column, nullable = column_of(f.name), f.nullable
+            steps: tuple[str, ...] = (f.name,)
+            nullable = f.nullable
             while rest:
                 inner = {g.name: g for g in getattr(f.dataType, "fields", ())}
                 step = next((n for n in sorted(inner, key=len, reverse=True) if rest == n or rest.startswith(n + ".")), None)
                 if step is None:
                     break
                 f, rest = inner[step], rest[len(step) + 1 :]
-                column, nullable = column.getField(step), nullable or f.nullable
+                steps, nullable = (*steps, step), nullable or f.nullable
             if not rest:
-                return Found(column, f.dataType, nullable)
+                return Found(steps, f.dataType, nullable)
     raise DataError(f"{place}: no column {path!r}: its columns are {', '.join(fields)}")
 
 

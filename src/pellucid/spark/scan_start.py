@@ -32,7 +32,7 @@ def begin(runner: Runner, cut: Cut, level: int, summaries: Mapping[int, Summary]
     steps = [s for steps in cut.levels[:level] for s in steps]
     before = merged(earlier, steps)
     if before.failed is not None:
-        raise DataError(f"an earlier part of the stream fails: {before.failed}")
+        raise DataError(before.failed)  # in an earlier chunk, whose task says the same: whichever is first is what the user reads
     state = runner.engine.state
     state.to_plain()
     state.pushed = before.rows
