@@ -8,6 +8,7 @@ it is not what the interpreter says.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import shutil
 import sys
@@ -16,13 +17,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.crash.contents import Verdict
-from tests.crash.harness import World, schedule, targets
+from tests.crash.harness import ROOT, World, schedule, targets
 from tests.crash.pipelines import CASES
+from tests.spark.cluster import Cluster, standalone
 from tests.spark.postgres import Postgres, find_programs, serve
 from tests.spark.sinks.broker import Broker
 
@@ -45,14 +47,20 @@ class Result:
 
 
 def one(name: str, kills: int, seed: int, folder: Path, sinks: list[str], server: Postgres | None, broker: Broker | None = None,
-        *, replay: bool = True) -> Result:  # fmt: skip
+        *, replay: bool = True, cluster: Cluster | None = None) -> Result:  # fmt: skip
     """One pipeline, killed so often, and then its last batches again."""
     began = time.monotonic()
     rng = random.Random(f"{seed} {name}")
     dsn = server.database() if server else None
     kafka = (broker.address, broker.topic()) if broker else None
     world = World(name, folder, targets(folder, sinks, dsn, kafka), seed=rng.randrange(1 << 30), files=kills + 2)
-    planned = schedule(rng, kills, sinks)
+    victims: tuple[str, ...] = ()
+    if cluster is not None:
+        world.master, world.executors = cluster.master, cluster.executors
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])  # the functions lie in this repository
+        world.conf = {**cluster.conf, "spark.cores.max": "2", "spark.task.maxFailures": "20", "spark.executorEnv.PYTHONPATH": path}
+        victims = ("executor", "executor", "executor", "driver")  # Python workers are killed without a cluster
+    planned = schedule(rng, kills, sinks, victims)
     print(f"{name}: seed {seed}: {' '.join(map(str, planned))}", flush=True)
     result = Result(world, {}, {}, 0.0)
     try:
@@ -104,11 +112,14 @@ def main() -> int:
     parser.add_argument("--sinks", default=",".join(SINKS))
     parser.add_argument("--jobs", type=int, default=1, help="pipelines at a time")
     parser.add_argument("--kafka", action="store_true", help="with Kafka: a broker is brought from Maven Central")
+    parser.add_argument("--cluster", action="store_true", help="on a master with two workers; executors are killed, too")
     given = parser.parse_args()
+    if given.cluster and given.jobs > 1:
+        parser.error("--cluster has two cores for one job: leave out --jobs")
     names = given.pipelines.split(",")
     sinks = [*given.sinks.split(","), *(["kafka"] if given.kafka else [])]
     results: list[Result] = []
-    with servers(given.kafka) as (server, broker), tempfile.TemporaryDirectory(prefix="pellucid-crash-", ignore_cleanup_errors=True) as place:
+    with servers(given.kafka) as (server, broker), standalone() if given.cluster else nullcontext() as cluster, tempfile.TemporaryDirectory(prefix="pellucid-crash-", ignore_cleanup_errors=True) as place:
         if server is None:
             print("no PostgreSQL here: its sinks are left out")
             sinks = [name for name in sinks if name not in ("postgres", "parallel")]
@@ -116,7 +127,7 @@ def main() -> int:
         def run(at: int) -> None:
             share = given.kills // len(names) + (at < given.kills % len(names))
             folder = Path(place) / names[at]
-            result = one(names[at], share, given.seed, folder, sinks, server, broker)
+            result = one(names[at], share, given.seed, folder, sinks, server, broker, cluster=cluster)
             results.append(result)
             print("\n".join(table([result])), f"\n{result.seconds:.0f} s", flush=True)
             if result.right:
