@@ -225,6 +225,9 @@ class World:
                     self.misses += 1
                 if ended or job.poll() is not None:
                     break
+            if inside and not ended and job.poll() == -signal.SIGKILL:  # the point came while another was being struck
+                self.hits.append(Hit(inside, self.progress()))
+                ended = True
             if ended:
                 self._wait_end(job)
             else:
