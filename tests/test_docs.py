@@ -49,7 +49,7 @@ def test_the_readme_says_what_comes_out(capsys: pytest.CaptureFixture[str]) -> N
     printed = capsys.readouterr().out
     assert "x ─▶ filter v % 2 == 1 ─▶ cumulate total + v ─▶ out" in printed
     assert "failed at push 2 on the event 0: ZeroDivisionError" in printed
-    assert checked == 7
+    assert checked == 8
 
 
 def test_the_readme_commands_run(tmp_path: Path) -> None:
@@ -63,5 +63,6 @@ def test_the_readme_commands_run(tmp_path: Path) -> None:
                 ran += 1
             elif command and command[0] == "make":
                 assert re.search(rf"^{command[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert ran == 3
-    assert (tmp_path / "totals.parquet").exists() and (tmp_path / "totals.svg").exists()
+    assert ran == 6
+    for made in ("totals.parquet", "totals.svg", "totals.csv", "run.svg"):
+        assert (tmp_path / made).exists()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pellucid.check.verdict import Verdict as Verdict
     from pellucid.check.watch import Transitions as Transitions
     from pellucid.check.watch import monitor as monitor
+    from pellucid.failures.checker.question import failures as failures
 
 _HOME = {
     "buffers": "bounds",
@@ -40,6 +41,7 @@ _HOME = {
     "dead_paths": "paths",
     "Transitions": "watch",
     "monitor": "watch",
+    "failures": "pellucid.failures.checker.question",
 }
 __all__ = sorted(_HOME)
 
@@ -49,6 +51,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"pellucid.check has no question {name!r}: it has {', '.join(__all__)}")
     from importlib import import_module
 
-    value = getattr(import_module(f"pellucid.check.{_HOME[name]}"), name)
+    home = _HOME[name]
+    value = getattr(import_module(home if "." in home else f"pellucid.check.{home}"), name)
     globals()[name] = value
     return value

@@ -40,6 +40,13 @@ _COLOURS = {"proved": "green", "refuted": "red", "unknown": "yellow", "error": "
     type=click.Choice(["step", "sequence"]),
     help="Compare two pipelines: in every step (the default), or whatever the delay.",
 )
+@click.option("--failures", is_flag=True, help="Ask whether crashes can be seen from outside, and all output comes.")
+@click.option("--epochs", type=click.IntRange(min=1), help="With --failures: epochs of the input.  [default: 2]")
+@click.option("--events", type=click.IntRange(min=0), help="With --failures: events of an epoch.  [default: 2]")
+@click.option("--crashes", type=click.IntRange(min=0), help="With --failures: how many may come.  [default: 2]")
+@click.option("--sink", metavar="KIND", help="With --failures: transactional (the default), idempotent or append.")
+@click.option("--source", metavar="KIND", help="With --failures: replayable (the default) or not-replayable.")
+@click.option("--protocol", metavar="NAME", help="With --failures: aligned (the default), unaligned or microbatch.")
 @click.option("--ints", metavar="mod:N|LO..HI|exact", help="Which integers: modulo N, from LO to HI, or all of them.")
 @click.option(
     "--queue", "queues", multiple=True, metavar="N|ID=N", help="The bound of every queue, or of one.  [default: 3]"
@@ -55,6 +62,13 @@ def check(
     targets: tuple[str, ...],
     formulas: tuple[str, ...],
     equivalent: str | None,
+    failures: bool,
+    epochs: int | None,
+    events: int | None,
+    crashes: int | None,
+    sink: str | None,
+    source: str | None,
+    protocol: str | None,
     ints: str | None,
     queues: tuple[str, ...],
     engine: str | None,
@@ -68,13 +82,15 @@ def check(
     """Prove or refute what must hold for all inputs; a no comes with the shortest input that shows it.
 
     FILE alone: every property that it declares with @check.property or check.properties. FILE:NAME: that property, or
-    of that pipeline the formulas given by --property, or else liveness, no full queue and no failure.
+    of that pipeline the formulas given by --property, or else liveness, no full queue and no failure; with --failures,
+    whether somebody who looks at its outputs can tell that it has crashed.
 
     \b
     Examples:
       pellucid check pipeline.py
       pellucid check pipeline.py:totals --property "AG EF out" --ints mod:4
       pellucid check old.py:totals new.py:totals --equivalent sequence
+      pellucid check pipeline.py:totals --failures --sink append --protocol microbatch
       pellucid check pipeline.py --json --junit report.xml --svg pictures --pytest test_found.py
 
     Exit codes: 0 all proved, 1 one refuted, 2 bad usage or bad input, 3 one unknown and none refuted, 4 internal error.
@@ -84,7 +100,17 @@ def check(
 
     files = _Files()
     options = _options(ints, engine, timeout, max_states)
-    asked = _asked(files, targets, formulas, equivalent)
+    shape = {
+        "epochs": epochs, "events": events, "crashes": crashes, "sink": sink, "source": source, "protocol": protocol,
+    }  # fmt: skip
+    given = {name: value for name, value in shape.items() if value is not None}
+    if failures:
+        unfit = {"--property": formulas, "--equivalent": equivalent, "--ints": ints, "--queue": queues, "--engine": engine}
+        asked = [_about_failures(files, targets, given, [name for name, value in unfit.items() if value])]
+    else:
+        if given:
+            raise UsageError(f"--{next(iter(given))} belongs to --failures: give that as well")
+        asked = _asked(files, targets, formulas, equivalent)
     show = _Printer(as_json)
     outcomes: list[Outcome] = []
     for one in asked:
@@ -197,6 +223,30 @@ def _question(p: Pipeline, formula: str) -> Any:
     from pellucid.check.questions import holds
 
     return lambda **how: holds(p, formula, **how)
+
+
+def _about_failures(files: _Files, targets: tuple[str, ...], given: dict[str, Any], unfit: list[str]) -> Property:
+    """Failure transparency of one pipeline; what is wrong with the options is told at once."""
+    from pellucid.check.declare import Property
+    from pellucid.failures.checker.question import failures
+
+    if unfit:
+        raise UsageError(f"--failures explores one made-up input with all its crashes: {unfit[0]} does not go with it")
+    if len(targets) != 1:
+        raise UsageError(f"--failures asks about one pipeline, found {len(targets)}")
+    p = files.pipeline(targets[0])
+    _fit(given)
+    takes = frozenset({"timeout", "max_states", "progress"})
+    return Property(f"{p.name}: failures", targets[0], lambda **how: failures(p, **given, **how), p, takes)
+
+
+def _fit(given: dict[str, Any]) -> None:
+    from pellucid.failures.checker.question import PROTOCOLS, SOURCES
+    from pellucid.failures.checker.sinks import SINKS
+
+    for name, known in (("sink", tuple(SINKS)), ("source", SOURCES), ("protocol", PROTOCOLS)):
+        if name in given and given[name] not in known:
+            raise UsageError(f"--{name} takes {', '.join(known)}, found {given[name]!r}")
 
 
 def _comparison(files: _Files, targets: tuple[str, ...], how: str) -> Property:
@@ -397,6 +447,9 @@ def _write_tests(path: str, files: _Files, outcomes: Sequence[Outcome]) -> None:
     cases: list[Case] = []
     for o in outcomes:
         if o.verdict is None or o.example is None:
+            continue
+        if not o.example.graphs:
+            click.echo(f"pellucid: {o.name}: no test is written: crashes are tested by pellucid crash", err=True)
             continue
         places = [files.place(graph) for graph in o.example.graphs]
         found = [place for place in places if place is not None]

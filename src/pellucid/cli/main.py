@@ -78,6 +78,8 @@ def cli(verbose: bool) -> None:
       pellucid check demo/pipeline.py                   prove or refute what the file declares
       pellucid check demo/pipeline.py:totals            ask the usual questions of one pipeline
       pellucid export demo/pipeline.py:totals --format smv
+      pellucid crash demo/pipeline.py:totals --in demo/events.csv --kills 20
+      pellucid audit state/                             did a recorded run keep its promise?
 
     Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown, 4 internal error.
 
@@ -86,14 +88,16 @@ def cli(verbose: bool) -> None:
 
 
 def _add_verbs() -> None:
+    from pellucid.cli.audit import audit
     from pellucid.cli.check import check
     from pellucid.cli.completion import completion
+    from pellucid.cli.crash import crash
     from pellucid.cli.export import export
     from pellucid.cli.init import init
     from pellucid.cli.run import run
     from pellucid.cli.show import show
 
-    for verb in (run, check, show, export, init, completion):
+    for verb in (run, check, crash, audit, show, export, init, completion):
         cli.add_command(verb)
 
 

@@ -58,6 +58,16 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 @click.option("--sequence", type=int, metavar="N", help="Spark: the order counts up by one from N; a gap is an error.")
 @click.option("--gaps", type=click.Choice(["fail", "wait"]), default="fail", show_default=True, help="Spark, --stream: if a number is missing.")
 @click.option("--drop", multiple=True, metavar="STEP", help="Spark, --stream: give up the state of a step that is gone.")
+@click.option("--epochs", type=click.IntRange(min=1), metavar="N", help="Survive crashes: an epoch ends after N pushes (with --state).")
+@click.option("--every", type=click.FloatRange(min=0.001), metavar="SECONDS", help="Epochs: one ends after so many seconds.")
+@click.option("--state", metavar="FOLDER", help="Epochs: where the run keeps its snapshots; the same command goes on from there.")
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Epochs: share the keys among N processes (with --key).")
+@click.option("--cut", multiple=True, metavar="STEP", help="Epochs: cut the pipeline after this step, into several processes.")
+@click.option("--record", is_flag=True, help="Epochs: record the trace of the run, for pellucid audit.")
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Epochs: keep the last N snapshots (3).")
+@click.option("--patience", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Epochs: a task that is busy for longer hangs (120).")
+@click.option("--retries", type=click.IntRange(min=0), metavar="N", help="Epochs: give up after N crashes without a new epoch (10).")
+@click.option("--from-start", is_flag=True, help="Epochs: if no snapshot is whole any more, read all input again.")
 @click.option("--json", "as_json", is_flag=True, help="Put a report about the run on stdout.")
 def run(
     target: str,
@@ -71,12 +81,15 @@ def run(
     chunk: int,
     engine: str,
     as_json: bool,
-    **spark: Any,
+    **others: Any,
 ) -> None:
     """Run a pipeline over events from files (CSV, JSON Lines, Parquet, Arrow; .gz) or from a pipe.
 
     A scalar source reads the column of its name, the one given by --value, or the only one; a record source reads
     one column for each field. Output files appear whole or not at all.
+
+    With --epochs N --state FOLDER the run survives crashes: sources, workers and sinks are processes, each epoch is committed once,
+    and the same command goes on after a kill -9; --out can then also be sqlite:FILE#TABLE or postgresql://…#TABLE.
 
     With --engine spark, inputs are files, folders, table:NAME or kafka://HOST/TOPIC, outputs are folders,
     postgresql://…#TABLE, sqlite:FILE#TABLE, delta:FOLDER or kafka://HOST/TOPIC.
@@ -87,6 +100,7 @@ def run(
       pellucid run pipeline.py:totals --in trades.parquet --value price --key symbol --limit 1000
       pellucid run pipeline.py:joined --in left=a.csv --in right=b.csv --out joined.jsonl
       seq 1 10 | pellucid run pipeline.py:totals | head -3
+      pellucid run pipeline.py:totals --in events.csv --out totals.csv --epochs 10000 --state state/
       pellucid run pipeline.py:totals --engine spark --in events.parquet --key user --order seq --out totals.parquet
       pellucid run pipeline.py:totals --engine spark --stream --in events/ --key user --order seq \
         --checkpoint state/ --out sqlite:totals.db#totals
@@ -95,9 +109,17 @@ def run(
 
     p = load_pipeline(target)
     graph = p.graph
+    from pellucid.cli.run_epochs import EpochOptions, run_with_epochs
     from pellucid.cli.run_spark import SparkOptions
 
-    settings = SparkOptions(verbose=_verbose(), **spark)
+    epochs = EpochOptions.taken_from(others)
+    settings = SparkOptions(verbose=_verbose(), **others)
+    if epochs.wanted(engine):
+        if settings.given():
+            raise UsageError(f"--{settings.given()[0]} goes with --engine spark")
+        places = (_inputs(graph, inputs), _targets(graph, outputs), key, value, in_format, out_format)
+        run_with_epochs(graph, *places, chunk, limit, epochs, as_json)
+        return
     if engine == "spark":
         _refuse_local_options()
     sinks = _targets(graph, outputs, extra=["late"] if settings.late == "keep" else [])

@@ -39,6 +39,9 @@ def as_json(value: Any) -> Any:
 
 def counterexample_document(example: Counterexample) -> dict[str, Any]:
     """The counterexample as plain data, to stand inside a larger document."""
+    if not example.graphs:  # a faulty execution has no pushes
+        document: dict[str, Any] = json.loads(example.to_json())["counterexample"]
+        return document
     return {
         "pipelines": [graph.name for graph in example.graphs],
         "loop": example.loop,

@@ -74,6 +74,8 @@ def counterexample_svg(
     >>> picture[:4], "push 0: x 0, out silent" in picture
     ('<svg', True)
     """
+    if not example.graphs:  # a faulty execution has no pushes: it draws itself
+        return example._repr_html_()
     sheet = sheet_of(example, show=show, steps=steps)
     sheet = replace(sheet, words=shorten(clean(sheet.words), 110))
     plan = _plan(sheet)

@@ -39,6 +39,8 @@ def counterexample_text(example: Counterexample, *, width: int | None = None, sh
     out   -  -
              └ from here on it repeats
     """
+    if not example.graphs:  # a faulty execution has no pushes: it tells itself
+        return str(example)
     sheet = sheet_of(example, show=show)
     if not sheet.count:
         return "before any push" + (f": {sheet.words}" if sheet.words not in ("", "here") else "")

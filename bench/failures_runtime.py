@@ -1,0 +1,123 @@
+"""What crashes cost a run: events/s with and without borders, and how long a recovery takes against the size of the state.
+
+``python bench/failures_runtime.py [--events 40000000] [--borders 100000] [--megabytes 1,10,100,1000]``
+
+Throughput: the same input through ``pellucid run`` (one process), through the tasks with one epoch, and with a border every
+100,000 pushes; the runs alternate, and the median counts.  Recovery: a worker with a state of some megabytes (one sum for each key)
+is killed with ``kill -9``; measured is the time from the death to all tasks being ready again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from pellucid import Stream, pipeline
+from pellucid.data.feed import Feed
+from pellucid.data.files import open_reader
+from pellucid.data.writers import open_writer
+from pellucid.engine.epochs import run_epochs
+
+
+@pipeline
+def sums(x: Stream[int]) -> Stream[int]:
+    return x.filter(lambda v: v % 2 == 1, id="odd").cumulate(lambda t, v: t + v, start=0, id="sum").decimate(10, id="tenth")
+
+
+@pipeline
+def by_key(x: Stream[int]) -> Stream[int]:
+    return x.cumulate(lambda t, v: t + v, start=0, id="sum").trim(1_000_000, id="none")
+
+
+def plain(source: str, out: str) -> None:
+    """One process, no epochs."""
+    from pellucid.data.arrow import output_batch, output_schema
+
+    reader = open_reader(source)
+    engine = sums.engine()
+    schema = output_schema(sums.graph.nodes[-1].type, "out")
+    with open_writer(out, schema) as writer:
+        for fed in Feed(sums.graph, {None: reader}, value="x"):
+            writer.write(output_batch(engine.push_batch(fed.batch)[0], schema))
+    reader.close()
+
+
+def throughput(folder: Path, events: int, borders: int, rounds: int) -> list[dict[str, Any]]:
+    """Events per second of the three ways."""
+    source = str(folder / "in.parquet")
+    rng = np.random.default_rng(1)
+    parquet.write_table(pa.table({"x": rng.integers(0, 1000, events)}), source)
+    seconds: dict[str, list[float]] = {"one process": [], "tasks, one epoch": [], f"tasks, a border every {borders:,}": []}
+    for number in range(rounds + 1):  # the first one warms the cache of compiled kernels
+        for name in seconds:
+            began = time.monotonic()
+            if name == "one process":
+                plain(source, str(folder / "plain.parquet"))
+            else:
+                count = events + 1 if "one" in name else borders
+                run_epochs(sums, source, folder / "out.parquet", state=folder / f"state {number} {count}", epochs=count, value="x")
+            if number:
+                seconds[name].append(time.monotonic() - began)
+    medians = {name: statistics.median(found) for name, found in seconds.items()}
+    base = medians["tasks, one epoch"]
+    return [
+        {"what": name, "events": events, "seconds": round(s, 2), "events_per_second": round(events / s), "against_one_epoch": round(s / base, 3)}
+        for name, s in medians.items()
+    ]
+
+
+def recovery(folder: Path, megabytes: int) -> dict[str, Any]:
+    """Seconds from the death of a worker to all tasks being ready, and how large its snapshot is."""
+    keys = megabytes * 1_000_000 // 24  # a key, a sum and a count for each
+    count = 2 * keys
+    source = str(folder / f"keys{megabytes}.parquet")
+    order = np.arange(count, dtype=np.int64) * 2_654_435_761 % (1 << 40)
+    order[keys:] = order[: count - keys]
+    parquet.write_table(pa.table({"x": np.ones(count, dtype=np.int64), "k": order}), source)
+    borders = max(count // 4, 1)
+    chunks = -(-borders // (1 << 17)) * 3 + 1  # the first batch of the fourth epoch
+    os.environ["PELLUCID_FAULTS"] = f"worker:event=kill@{chunks}"
+    state = folder / f"state{megabytes}"
+    try:
+        report = run_epochs(by_key, source, folder / "out.csv", state=state, epochs=borders, key="k", value="x", patience=600, say=lambda text: None)
+    finally:
+        del os.environ["PELLUCID_FAULTS"]
+    sizes = [path.stat().st_size for path in (state / "snapshots" / "worker").glob("*.snap")]
+    return {
+        "megabytes": megabytes, "keys": keys, "snapshot_megabytes": round(max(sizes) / 1e6, 1), "recoveries": report.recoveries,
+        "recovery_seconds": round(report.recovery_seconds[0], 3) if report.recovery_seconds else None, "run_seconds": round(report.seconds, 1),
+    }  # fmt: skip
+
+
+def measure(events: int, borders: int, megabytes: list[int], rounds: int = 3) -> dict[str, Any]:
+    """Both, as a document."""
+    with tempfile.TemporaryDirectory(prefix="pellucid-bench-") as name:
+        folder = Path(name)
+        return {"throughput": throughput(folder, events, borders, rounds), "recovery": [recovery(folder, m) for m in megabytes]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=40_000_000)
+    parser.add_argument("--borders", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--megabytes", default="1,10,100,1000")
+    given = parser.parse_args()
+    found = measure(given.events, given.borders, [int(m) for m in given.megabytes.split(",") if m], given.rounds)
+    json.dump(found, sys.stdout, indent=1)
+    print()
+
+
+if __name__ == "__main__":
+    main()

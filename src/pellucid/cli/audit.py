@@ -1,0 +1,110 @@
+"""``pellucid audit``: did a recorded run keep the promise?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pellucid.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from pellucid.failures.audit import Audit
+
+__all__ = ["audit"]
+
+
+@click.command()
+@click.argument("place", metavar="DIR")
+@click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True, help="Where to audit: Spark for traces of any size.")
+@click.option("--against", multiple=True, metavar="[OUTPUT=]PLACE", help="The output of a failure-free run: that of this run must be the same.")
+@click.option("--picture", metavar="FILE.svg", help="Draw the run in space and time, with what is wrong.")
+@click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Violations of each kind to tell.")
+@click.option("--master", metavar="URL", help="Spark: the cluster; all cores of this machine by default.")
+@click.option("--json", "as_json", is_flag=True, help="Put the answer on stdout as JSON.")
+def audit(place: str, engine: str, against: tuple[str, ...], picture: str | None, limit: int, master: str | None, as_json: bool) -> None:
+    """Audit a recorded run: FIFO, alignment, snapshots, recoveries, commits, replays, and the explanation of its crashes.
+
+    DIR is the state folder of a run with --record, or a recorded trace (Parquet). Each check can say no, and then says which task, step and
+    message, and why. Exit code 0 if all hold, 1 if one does not.
+
+    \b
+    Examples:
+      pellucid run pipeline.py:totals --in events.csv --out totals.csv --epochs 10000 --state state/ --record
+      pellucid audit state/
+      pellucid audit state/ --against totals-without-crash.csv --picture run.svg
+      pellucid audit s3a://runs/42/trace.parquet --engine spark --master spark://host:7077
+    """
+    if master is not None and engine != "spark":
+        raise UsageError("--master goes with --engine spark")
+    if engine == "spark":
+        from pellucid.spark.audit import audit_on_spark
+        from pellucid.spark.session import session, stop_if_ours
+
+        spark = session(master=master, name="pellucid-audit")
+        try:
+            found = audit_on_spark(place, spark=spark, limit=limit)
+        finally:
+            stop_if_ours(spark)
+    else:
+        from pellucid.failures.audit import audit as audit_here
+
+        found = audit_here(place, limit=limit)
+    if against:
+        found = _compared(found, place, against)
+    if picture is not None:
+        _draw(found, place, picture)
+    click.echo(found.to_json() if as_json else str(found))
+    if not found.holds:
+        raise click.exceptions.Exit(1)
+
+
+def _compared(found: Audit, place: str, against: tuple[str, ...]) -> Audit:
+    """The same answer, with the outputs compared."""
+    from pellucid.failures.audit.words import Violation
+    from pellucid.failures.crash.contents import difference, is_table, read_output
+
+    try:
+        outputs: dict[str, str] = json.loads((Path(place) / "run.json").read_text(encoding="utf-8"))["out"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UsageError(f"--against: {place} does not say where its run has put its output: expected the state folder of a run (with run.json)") from None
+    wrong = []
+    for given in against:
+        name, equals, other = given.partition("=")
+        if not (equals and name in outputs):
+            if len(outputs) > 1:
+                raise UsageError(f"--against {given}: which output? The run has {', '.join(outputs)}: write {next(iter(outputs))}={given}")
+            name, other = next(iter(outputs)), given
+        for where in (other, outputs[name]):
+            if not is_table(where) and not Path(where).is_file():
+                raise DataError(f"{where}: there is no such file: expected the output of {'the failure-free run' if where == other else 'this run'}")
+        said = difference(read_output(other), read_output(outputs[name]), name)
+        if said is not None:
+            wrong.append(Violation("output-differs", f"sink.{name}", 0, -1, other=said))
+    counts = {**found.counts, "output": len(wrong)} if wrong else found.counts
+    return replace(found, checks=(*found.checks, "output"), counts=counts, violations=(*found.violations, *wrong))
+
+
+_DRAWN = 20_000  # steps; a picture of more tells nobody anything
+
+
+def _draw(found: Audit, place: str, picture: str) -> None:
+    from pellucid.failures.audit.recorded import read_trace
+    from pellucid.report.spacetime_recorded import from_recorded
+    from pellucid.report.spacetime_svg import spacetime_svg
+
+    if "://" in place:
+        raise UsageError("--picture: the trace must be on this machine")
+    trace = read_trace(place)
+    if len(trace) > _DRAWN:
+        raise UsageError(f"--picture: the run has {len(trace):,} steps, more than {_DRAWN:,}: record a shorter one to look at")
+    rows: list[dict[str, Any]] = trace.to_pylist()
+    wrong = {(v.task, v.index): v.why for v in found.violations if v.index >= 0}
+    svg = spacetime_svg(from_recorded(rows, wrong=wrong), title=place)
+    try:
+        Path(picture).write_text(svg, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{picture}: cannot be written: {error.strerror or error}") from None

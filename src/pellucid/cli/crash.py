@@ -1,0 +1,101 @@
+"""``pellucid crash``: kill a run again and again, and see whether it shows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import click
+
+from pellucid.errors import UsageError
+
+__all__ = ["crash"]
+
+
+@click.command()
+@click.argument("target", metavar="FILE[:NAME]")
+@click.option("--in", "inputs", multiple=True, required=True, metavar="[SOURCE=]FILE", help="Events to read.")
+@click.option("--out", "outputs", multiple=True, metavar="[OUTPUT=]PLACE", help="A place like the one you use (x.csv, sqlite:x.db#t, postgresql://…#t); the test writes to its own. JSON Lines by default.")
+@click.option("--kills", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="How many kills must hit.")
+@click.option("--seed", type=int, metavar="N", help="Draw the same kills as another time; a new one by default.")
+@click.option("--points", multiple=True, metavar="WHERE", help="Only there: snapshot, commit, recovery, work, finish, moment, or a point's name. Repeat it for more.")
+@click.option("--replay", metavar="FILE", help="Play a schedule again that an earlier test has left.")
+@click.option("--epochs", type=click.IntRange(min=1), metavar="N", help="Pushes in an epoch; a twentieth of the input by default.")
+@click.option("--chunk", type=click.IntRange(min=1), metavar="N", help="Rows at a time; a quarter of an epoch by default.")
+@click.option("--key", metavar="COLUMN", help="As for run.")
+@click.option("--value", metavar="COLUMN", help="As for run.")
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="As for run.")
+@click.option("--cut", multiple=True, metavar="STEP", help="As for run.")
+@click.option("--keep-going", is_flag=True, help="Do not end with the first run that is wrong.")
+@click.option("--keep", metavar="FOLDER", help="Leave all runs, their logs and traces here.")
+@click.option("--json", "as_json", is_flag=True, help="Put the answer on stdout as JSON.")
+def crash(
+    target: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    kills: int,
+    seed: int | None,
+    points: tuple[str, ...],
+    replay: str | None,
+    epochs: int | None,
+    chunk: int | None,
+    key: str | None,
+    value: str | None,
+    workers: int | None,
+    cut: tuple[str, ...],
+    keep_going: bool,
+    keep: str | None,
+    as_json: bool,
+) -> None:
+    """Run a pipeline under kill -9 of tasks, coordinator and the whole tree, and compare with the failure-free run.
+
+    Kills come at chosen points of the protocol (before and after a snapshot is written, between a sink's write and its commit, during a
+    recovery) and at random moments. Whenever the command dies it is started again as it was. The output must be that of the failure-free
+    run, byte by byte, and every recorded trace must pass the audit. Exit code 1 if not; the schedule is kept and can be played again.
+
+    \b
+    Examples:
+      pellucid crash pipeline.py:totals --in events.csv --kills 50
+      pellucid crash pipeline.py:totals --in events.csv --key user --out sqlite:t.db#totals --points commit --kills 20
+      pellucid crash pipeline.py:totals --in events.csv --replay crash-4711/schedule.json
+    """
+    from pellucid.cli.load import load_pipeline
+    from pellucid.failures.crash import crash as crash_it
+    from pellucid.failures.crash.schedule import load_rounds
+    from pellucid.failures.testing import command_for
+
+    graph = load_pipeline(target).graph
+    names = [name for name, _ in graph.outputs]
+    places: dict[str, str] = {}
+    for given in outputs:
+        name, equals, place = given.partition("=")
+        if equals and name in names:
+            places[name] = place
+        elif len(names) == 1:
+            places[names[0]] = given
+        else:
+            raise UsageError(f"--out {given}: {graph.name} has several outputs ({', '.join(names)}): write {names[0]}={given}")
+    rounds = None
+    if replay is not None:
+        seed, rounds = load_rounds(replay)
+    folder = Path(keep) if keep else Path(tempfile.mkdtemp(prefix="pellucid-crash-"))
+    if keep and folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"--keep {keep}: is not empty: choose a folder of its own")
+    more = [*(["--key", key] if key else []), *(["--value", value] if value else []), *(["--workers", str(workers)] if workers else [])]
+    more += [word for step in cut for word in ("--cut", step)]
+    stays = True
+    try:
+        command = command_for(target, inputs, names, places, folder, epochs=epochs, chunk=chunk, more=tuple(more))
+        report = crash_it(command, folder, kills=kills, seed=seed, points=points, replay=rounds, keep_going=keep_going, say=lambda text: click.echo(text, err=True))
+        stays = keep is not None or not report.holds
+    except UsageError:
+        stays = keep is not None
+        raise
+    finally:
+        if not stays:
+            shutil.rmtree(folder, ignore_errors=True)
+    click.echo(json.dumps({"pellucid": 1, "verb": "crash", **report.document()}) if as_json else str(report))
+    if not report.holds or not report.hits:
+        raise click.exceptions.Exit(1 if not report.holds else 3)

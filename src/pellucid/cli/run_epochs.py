@@ -1,0 +1,145 @@
+"""``pellucid run --epochs``: the options, the line of progress and the report; the work is `pellucid.engine.epochs`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pellucid.cli.progress import Progress, count_text, rate_text
+from pellucid.cli.signals import Stopped, checkpoint
+from pellucid.errors import UsageError
+
+if TYPE_CHECKING:
+    from pellucid.engine.epochs.coordinator import Report
+    from pellucid.graph.model import Graph
+
+__all__ = ["EpochOptions", "run_with_epochs"]
+
+
+@dataclass(frozen=True)
+class EpochOptions:
+    """The options that only a run with epochs has; None or empty where they were not given.
+
+    >>> EpochOptions(epochs=100, state="state").wanted("local")
+    True
+    >>> EpochOptions(epochs=100).wanted("local")
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: --epochs needs a folder for the snapshots: give --state FOLDER
+    """
+
+    epochs: int | None = None
+    every: float | None = None
+    state: str | None = None
+    workers: int | None = None
+    cut: tuple[str, ...] = ()
+    record: bool = False
+    keep: int | None = None
+    patience: float | None = None
+    retries: int | None = None
+    from_start: bool = False
+
+    @classmethod
+    def taken_from(cls, options: dict[str, Any]) -> EpochOptions:
+        """Take these options out of all."""
+        return cls(**{field.name: options.pop(field.name) for field in fields(cls)})
+
+    def wanted(self, engine: str) -> bool:
+        """Whether this is a run with epochs; refused where the options do not go together."""
+        given = [f.name.replace("_", "-") for f in fields(self) if getattr(self, f.name) not in (None, (), False)]
+        if not given:
+            return False
+        if engine != "local":
+            raise UsageError(f"--{given[0]} goes with the local engine: with --engine spark give --stream --checkpoint FOLDER")
+        if self.epochs is None and self.every is None:
+            raise UsageError(f"--{given[0]} is for a run with epochs: give --epochs N (pushes), or --every SECONDS")
+        if self.state is None:
+            raise UsageError(f"--{given[0]} needs a folder for the snapshots: give --state FOLDER")
+        return True
+
+    def settings(self) -> dict[str, Any]:
+        """What was given, for `Settings`."""
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "state"}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def run_with_epochs(
+    graph: Graph,
+    inputs: dict[str | None, str],
+    outputs: dict[str, str],
+    key: str | None,
+    value: str | None,
+    in_format: str | None,
+    out_format: str | None,
+    chunk: int,
+    limit: int | None,
+    options: EpochOptions,
+    as_json: bool,
+) -> None:
+    """Run, say what happened, and how to go on."""
+    from pellucid.cli.spark_places import sink_of
+    from pellucid.engine.epochs import run_epochs
+
+    progress = _Progress()
+
+    def say(text: str) -> None:
+        progress.clear()
+        click.echo(text, err=True)
+
+    assert options.state is not None
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            report = run_epochs(
+                graph, inputs, outputs, state=options.state, tables=sink_of, say=say, progress=progress.show, idle=checkpoint,
+                key=key, value=value, in_format=in_format, out_format=out_format, chunk=chunk, limit=limit, **options.settings(),
+            )  # fmt: skip
+    except (Stopped, KeyboardInterrupt):
+        say("stopped: the epoch that was open is dropped; the same command goes on")
+        raise
+    finally:
+        progress.clear()
+    click.echo(_line(report), err=True)
+    if as_json:
+        click.echo(json.dumps({"pellucid": 1, "verb": "run", **_document(graph.name, inputs, outputs, options.state, report)}))
+
+
+class _Progress(Progress):
+    """The usual line, with the epoch."""
+
+    def show(self, events: int, share: float | None, epoch: int) -> None:
+        """Draw it again, if it is time to."""
+        self.label = f"epoch {epoch:,}"
+        self.update(events, share)
+
+
+def _line(report: Report) -> str:
+    """One line for a person."""
+    new = report.pushes - report.began_at
+    parts = [f"{new:,} in", f"{sum(report.rows.values()):,} out", count_text(report.epochs, "epoch")]
+    if report.resumed_from is not None:
+        parts.append(f"went on after epoch {report.resumed_from:,}")
+    if report.recoveries:
+        parts.append(f"{report.recoveries} recover{'y' if report.recoveries == 1 else 'ies'}")
+    return ", ".join([*parts, f"{report.seconds:.2f} s", rate_text(report.rate)])
+
+
+def _document(name: str, inputs: dict[str | None, str], outputs: dict[str, str], state: str, report: Report) -> dict[str, Any]:
+    return {
+        "pipeline": name,
+        "in": list(inputs.values()),
+        "out": outputs,
+        "state": state,
+        "pushes": report.pushes,
+        "events_out": report.rows,
+        "epochs": report.epochs,
+        "resumed_from": report.resumed_from,
+        "recoveries": report.recoveries,
+        "recovery_seconds": [round(s, 6) for s in report.recovery_seconds],
+        "trace": report.trace,
+        "seconds": round(report.seconds, 6),
+        "events_per_second": round(report.rate, 1),
+    }

@@ -1,0 +1,69 @@
+"""The local engine as a system of tasks that survives crashes: asynchronous barrier snapshots with processes.
+
+* ``plan``: which tasks there are, and which streams between them; ``cut`` makes several of one pipeline
+* ``messages``: batches and borders, and the channels they go through
+* ``source`` (``lanes``), ``worker``, ``sink`` (``targets``): the three kinds of task; ``task``, ``process``: the process around them
+* ``store``: the state folder: the lock, snapshots that are whole or not there; ``job``: what a run is, and whether it is the same
+* ``coordinator``: starts, watches, commits, recovers
+* ``recording``: the trace of a run; ``faults``: named moments for crash tests
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pellucid.engine.epochs.coordinator import Report
+
+__all__ = ["run_epochs"]
+
+
+def run_epochs(
+    pipeline: Any,
+    inputs: str | os.PathLike[str] | Mapping[Any, Any],
+    outputs: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    state: str | os.PathLike[str],
+    tables: Callable[[str], Any] | None = None,
+    say: Callable[[str], None] | None = None,
+    progress: Callable[[int, float | None, int], None] | None = None,
+    idle: Callable[[], None] | None = None,
+    **settings: Any,
+) -> Report:
+    """Run a pipeline over files so that crashes do not show: the same call goes on where the last one was.
+
+    ``inputs`` is a file (or one for each source), ``outputs`` a file or table (or one for each output), ``state`` a folder of
+    the run's own; ``settings`` are those of `pellucid.engine.epochs.job.Settings` (``epochs=10_000``, ``key``, ``workers``,
+    ``cut``, ``every``, ``record``, …).  ``tables`` opens addresses of databases (`pellucid.cli.spark_places.sink_of`).
+
+    >>> import tempfile, pathlib
+    >>> from pellucid import pipeline
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "in.jsonl").write_text("1\\n2\\n3\\n4\\n5\\n")
+    >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
+    >>> report = run_epochs(total, folder / "in.jsonl", folder / "out.csv", state=folder / "state", epochs=2)
+    >>> report.epochs, (folder / "out.csv").read_text().split()
+    (3, ['out', '1', '3', '6', '10', '15'])
+    """
+    from pellucid.engine.epochs.coordinator import Coordinator
+    from pellucid.engine.epochs.job import Settings, prepare
+
+    graph = getattr(pipeline, "graph", pipeline)
+    given: dict[str | None, str] = {k: os.fspath(v) for k, v in inputs.items()} if isinstance(inputs, Mapping) else {None: os.fspath(inputs)}
+    if len(graph.sources) == 1 and None in given:
+        given = {graph.nodes[graph.sources[0]].id: given[None]}
+    names = [name for name, _ in graph.outputs]
+    wanted = {k: os.fspath(v) for k, v in outputs.items()} if isinstance(outputs, Mapping) else {names[0]: os.fspath(outputs)}
+    if "cut" in settings:
+        settings["cut"] = tuple(settings["cut"])
+    job = prepare(graph, given, wanted, state, Settings(**settings), tables)
+    coordinator = Coordinator(
+        job,
+        say=say or (lambda text: print(text, file=sys.stderr)),
+        progress=progress or (lambda pushes, share, epoch: None),
+        idle=idle or (lambda: None),
+    )
+    return coordinator.run()

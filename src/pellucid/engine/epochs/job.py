@@ -1,0 +1,224 @@
+"""What a run is asked to do, checked before anything starts; and what a state folder says about the run that made it.
+
+A run goes on in a state folder only if it is the same run: the same pipeline step by step, the same inputs and outputs, the
+same key, cuts and workers.  How often borders come, and how large batches are, may change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pellucid.data.arrow import output_schema
+from pellucid.data.bind import Binding
+from pellucid.data.feed import Feed
+from pellucid.data.files import flows, format_of, open_reader
+from pellucid.data.writers import refuse_same_file
+from pellucid.engine import saved
+from pellucid.engine.epochs.lanes import Lane, check_unchanged
+from pellucid.engine.epochs.plan import Plan, make_plan, steps_of
+from pellucid.engine.epochs.store import FORMAT, Store
+from pellucid.engine.epochs.targets import FileTarget, Table, TableTarget, Target
+from pellucid.errors import DataError, StateError, UsageError
+from pellucid.expr.types import Type
+from pellucid.graph.model import Graph
+
+__all__ = ["Job", "Settings", "identify", "prepare"]
+
+_TABLES = ("sqlite:", "postgresql://", "postgres://")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The choices of a run that have defaults."""
+
+    epochs: int | None = None  # pushes
+    every: float | None = None  # seconds
+    key: str | None = None
+    value: str | None = None
+    workers: int = 1
+    cut: tuple[str, ...] = ()
+    in_format: str | None = None
+    out_format: str | None = None
+    chunk: int = 1 << 17
+    limit: int | None = None
+    record: bool = False
+    keep: int = 3  # snapshots of each task
+    patience: float = 120.0  # seconds for which a task may be busy, or a disk full
+    retries: int = 10  # recoveries without a new epoch in between
+    from_start: bool = False
+
+    def __post_init__(self) -> None:
+        least: list[tuple[str, Any, float]] = [
+            ("epochs", self.epochs, 1), ("every", self.every, 0.001), ("workers", self.workers, 1), ("chunk", self.chunk, 1),
+            ("limit", self.limit, 0), ("keep", self.keep, 1), ("patience", self.patience, 0.1), ("retries", self.retries, 0),
+        ]  # fmt: skip
+        for name, found, bound in least:
+            if found is not None and found < bound:
+                raise UsageError(f"{name}={found}: expected at least {bound:g}")
+        if self.epochs is None and self.every is None:
+            raise UsageError("when does an epoch end? Give --epochs N (pushes), or --every SECONDS")
+
+
+@dataclass
+class Job:
+    """A run that can be started: everything is bound and checked."""
+
+    graph: Graph
+    inputs: dict[str | None, str]
+    outputs: dict[str, str]
+    settings: Settings
+    store: Store
+    plan: Plan
+    lanes: dict[str, tuple[str, list[Binding]]]  # by the input's name: the file, and what is read from it
+    wide: bool
+    key: Type | None
+    tables: Callable[[str], Table] | None
+    run: str = ""
+    schemas: dict[str, Any] = field(default_factory=dict)
+
+    def open_lanes(self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool) -> list[Lane]:
+        """The inputs of a source task, where a snapshot left them."""
+        own = next(t for t in self.plan.tasks if t.name == task)
+        names = list(self.lanes) if own.lane == "*" else [str(own.lane)]
+        out = []
+        for i, name in enumerate(names):
+            path, bound = self.lanes[name]
+            at = offsets[i] if offsets is not None else None
+            if at is not None:
+                check_unchanged(path, at, thorough=thorough)
+            s = self.settings
+            out.append(Lane(path, s.in_format, bound, key=self.key, rows=s.chunk, wide=self.wide, limit=s.limit, at=at))
+        return out
+
+    def target(self, output: str, again: str = "") -> Target:
+        """Where an output's committed rows go."""
+        path = self.outputs[output]
+        if path.startswith(_TABLES):
+            assert self.tables is not None
+            return TableTarget(self.tables(path), self.run, self.schemas[output], again=again)
+        return FileTarget(self.store, output, path, self.settings.out_format, self.schemas[output], again=again)
+
+
+def prepare(
+    graph: Graph,
+    inputs: Mapping[str | None, str],
+    outputs: Mapping[str, str],
+    state: str | os.PathLike[str],
+    settings: Settings,
+    tables: Callable[[str], Table] | None = None,
+) -> Job:
+    """Bind and check everything; nothing is written."""
+    for path in inputs.values():
+        if path == "-" or flows(path):
+            raise UsageError(f"--in {path}: a pipe cannot be read again after a crash: put its events in a file first")
+    for name, path in outputs.items():
+        _check_output(name, path, inputs, settings.out_format, tables)
+    with contextlib.ExitStack() as stack:
+        readers = {s: stack.enter_context(contextlib.closing(open_reader(p, settings.in_format))) for s, p in inputs.items()}
+        feed = Feed(graph, readers, value=settings.value, key=settings.key)
+        bound = [bindings for _, bindings in feed._lanes]
+    paths = list(inputs.values()) if feed.wide else [inputs[s] if s in inputs else inputs[None] for s in feed.sources]
+    names = ["all"] if feed.wide else list(feed.sources)
+    lanes = {name: (os.path.abspath(path), b) for name, path, b in zip(names, paths, bound, strict=True)}
+    # Borders by time must come at the same push in all inputs: then one task reads them all.
+    together = settings.every is not None and len(lanes) > 1
+    tasks: dict[str | None, list[str]] = {"*": list(feed.sources)} if together else {n: [x.source for x in b] for n, (_, b) in lanes.items()}
+    plan = make_plan(graph, tasks, outputs=list(outputs), cut=settings.cut, workers=settings.workers, keyed=settings.key is not None)
+    key = (settings.key, feed.key_type) if settings.key is not None and feed.key_type is not None else None
+    schemas = {name: output_schema(graph.nodes[i].type, name, key) for name, i in graph.outputs}
+    return Job(graph, dict(inputs), dict(outputs), settings, Store(state), plan, lanes, feed.wide, feed.key_type, tables, schemas=schemas)
+
+
+def _check_output(name: str, path: str, inputs: Mapping[str | None, str], form: str | None, tables: Any) -> None:
+    if path.startswith(_TABLES):
+        if tables is None:
+            raise UsageError(f"--out {path}: this run can only write files")
+        tables(path)  # says what is wrong with the address
+        return
+    if path.startswith(("delta:", "kafka://")):
+        raise UsageError(f"--out {path}: goes with --engine spark: with --epochs give a file, sqlite:FILE#TABLE or postgresql://…#TABLE")
+    if path == "-" or flows(path):
+        raise UsageError(f"--out {name}={path}: what is written to a pipe cannot be taken back: with --epochs give a file or a table")
+    if os.path.isdir(path):
+        raise DataError(f"{path}: is a folder: expected the name of a file to write")
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        raise DataError(f"{path}: cannot be written: there is no folder {os.path.dirname(path)!r}")
+    format_of(path, form, option="--out-format")
+    refuse_same_file(path, inputs.values())
+
+
+# ---------------------------------------------------------------- whose state folder is it?
+
+
+def identify(job: Job) -> bool:
+    """Give the run its name: the one in the state folder, if that is of this very run.  True if it goes on."""
+    now = _identity(job)
+    before = job.store.read("run.json")
+    if before is None:
+        if any(name != "lock" for name in os.listdir(job.store.root)):
+            raise UsageError(f"--state {job.store.root}: is not empty, and holds no run of Pellucid: choose a folder of its own")
+        job.run = uuid.uuid4().hex
+        job.store.write("run.json", {"run": job.run, **now})
+        return False
+    if not isinstance(before, dict) or "run" not in before:
+        raise StateError(f"{job.store.root / 'run.json'}: the state folder is damaged: this file is not what a run writes; start anew in another folder")
+    _compare(before, now, str(job.store.root))
+    job.run = before["run"]
+    return True
+
+
+def _identity(job: Job) -> dict[str, Any]:
+    s = job.settings
+    return {
+        "format": [FORMAT, saved.FORMAT],
+        "pipeline": job.graph.name,
+        "steps": steps_of(job.graph),
+        "results": [[name, job.graph.nodes[i].id] for name, i in job.graph.outputs],
+        "in": {name: path for name, (path, _) in job.lanes.items()},
+        "out": {name: path if path.startswith(_TABLES) else os.path.abspath(path) for name, path in job.outputs.items()},
+        "key": s.key, "value": s.value, "workers": s.workers, "cut": list(s.cut), "in_format": s.in_format, "out_format": s.out_format,
+        "columns": {name: [list(b.columns) for b in bound] for name, (_, bound) in job.lanes.items()},
+        "tasks": [t.name for t in job.plan.tasks],
+    }  # fmt: skip
+
+
+def _compare(before: dict[str, Any], now: dict[str, Any], root: str) -> None:
+    advice = "Go on as before, or start anew in another folder"
+    if before.get("format") != now["format"]:
+        raise StateError(
+            f"--state {root}: was written by another version of Pellucid (format {before.get('format')}, this one has {now['format']}): go on with "
+            "that version, or start anew in another folder"
+        )
+    if before["steps"] != now["steps"]:
+        was, new = before["steps"], now["steps"]
+        listed = {
+            "gone": sorted(was.keys() - new.keys()),
+            "new": sorted(new.keys() - was.keys()),
+            "changed": sorted(s for s in was.keys() & new.keys() if was[s] != new[s]),
+        }
+        text = "; ".join(f"{what}: {', '.join(steps)}" for what, steps in listed.items() if steps) or "their order"
+        raise StateError(f"--state {root}: is of another pipeline ({before['pipeline']!r}) than {now['pipeline']!r}; steps that differ: {text}. {advice}")
+    for name, word in _WORDS.items():
+        if before.get(name) != now[name]:
+            raise StateError(f"--state {root}: {word} was {_shown(before.get(name))} when the run began, and is {_shown(now[name])} now. {advice}")
+    if before.get("tasks") != now["tasks"]:
+        raise StateError(f"--state {root}: the run had other tasks ({', '.join(before.get('tasks', []))}): was it begun with --every? {advice}")
+
+
+_WORDS = {
+    "results": "the outputs", "in": "--in", "out": "--out", "key": "--key", "value": "--value", "workers": "--workers", "cut": "--cut",
+    "in_format": "--in-format", "out_format": "--out-format", "columns": "the columns that are read",
+}  # fmt: skip
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k}={v}" for k, v in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "empty"
+    return "not given" if value is None else str(value)

@@ -1,0 +1,330 @@
+"""One input, read from any row on: what a source needs to be replayable.
+
+A snapshot keeps the number of the next row and where to look for it: the byte at which a block of lines begins, a row group
+of Parquet, a record batch of Arrow.  (What is packed, and an Arrow stream, is read from the start again.)
+
+A file that changed since would be replayed into another history, so a snapshot also keeps the file's mark: size, time, and
+the checksum of the bytes that were read (of text), or of its two ends (of formats with an index).  Text may have grown at its
+end; anything else that changed is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pellucid.data.arrow import source_columns
+from pellucid.data.bind import Binding, Place
+from pellucid.data.files import _ArrowReader, _ParquetReader, _row_place, format_of, open_reader
+from pellucid.data.text import Block, Chunk, _TextReader, blocks
+from pellucid.engine.columns import Strings
+from pellucid.engine.epochs.messages import Events
+from pellucid.errors import DataError
+from pellucid.expr.types import STR, Type
+
+__all__ = ["Lane", "check_unchanged"]
+
+_ENDS = 1 << 20
+_SURE = 64 << 20  # so much is compared also where size and time have not changed
+
+
+class _Counted:
+    """Blocks of lines, with the byte at which each begins and the checksum of all before it."""
+
+    def __init__(self, path: str, quotes: bool, at: int = 0, lines: int = 0, crc: int = 0) -> None:
+        self.raw = open(path, "rb", buffering=0)  # noqa: SIM115 - closed with the lane
+        self.raw.seek(at)
+        self.start, self.lines, self.crc = at, lines, crc  # of the block that was handed out last
+        self.read = at, lines, crc  # all that was read
+        self._blocks = self._counted(path, quotes, lines)
+
+    def _counted(self, path: str, quotes: bool, lines: int) -> Iterator[Block]:
+        if self.read[0] == 0 and self.raw.read(3) == b"\xef\xbb\xbf":
+            self.read = (3, 0, 0)
+        self.raw.seek(self.read[0])
+        for block in blocks(self.raw, path, quotes=quotes, tell=self.raw.tell):
+            self.start, self.lines, self.crc = self.read
+            self.read = (self.start + len(block.data), self.lines + block.data.count(b"\n"), zlib.crc32(block.data, self.crc))
+            yield replace(block, lines=block.lines + lines)
+        self.start, self.lines, self.crc = self.read
+
+    def __iter__(self) -> Iterator[Block]:
+        return self._blocks
+
+    def __next__(self) -> Block:
+        return next(self._blocks)
+
+
+class Lane:
+    """An input and the sources that it feeds, from some row on."""
+
+    def __init__(
+        self,
+        path: str,
+        form: str | None,
+        bound: list[Binding],
+        *,
+        key: Type | None,
+        rows: int,
+        wide: bool,
+        limit: int | None = None,
+        at: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path, self.bound, self.key, self.wide, self.limit = path, bound, key, wide, limit
+        self.kind, self.packed = format_of(path, form)
+        self.row = int(at["row"]) if at else 0  # the next
+        self.ended = False
+        self._seek: dict[str, int] = dict(at["seek"]) if at else {"row": 0}
+        self._stat = os.stat(path)
+        self._waiting: list[Chunk] = []
+        self._left = 0
+        self._blocks: _Counted | None = None
+        self._empty = os.path.getsize(path) == 0 and self.kind != "parquet"
+        self._chunks = iter(()) if self._empty else self._open(form, rows)
+        self._skip = self.row - self._seek["row"]
+        self._mark: int | None = None
+        self._end: dict[str, int] = {}  # of a text that was read to its end
+
+    # ------------------------------------------------------------ opening
+
+    def _open(self, form: str | None, rows: int) -> Iterator[Chunk]:
+        wanted: dict[str, Type] = {}
+        for binding in self.bound:
+            wanted.update(zip(binding.columns, (leaf for _, leaf in binding.type.leaves()), strict=True))
+            if binding.key is not None and self.key is not None:
+                wanted.setdefault(binding.key, self.key)
+        self._reader: Any = open_reader(self.path, form)
+        base = self._seek["row"]
+        if isinstance(self._reader, _TextReader) and not self.packed:
+            return self._text(self._reader, wanted, rows, base)
+        if isinstance(self._reader, _ParquetReader):
+            return self._parquet(self._reader, wanted, rows)
+        if isinstance(self._reader, _ArrowReader) and self._reader._file:
+            return self._arrow(self._reader, wanted, rows)
+        self._seek = {"row": 0}
+        found: Iterator[Chunk] = self._reader.chunks(wanted, rows=rows, silent=self.wide)
+        return found
+
+    def _text(self, reader: Any, wanted: Mapping[str, Type], rows: int, base: int) -> Iterator[Chunk]:
+        at, lines, crc = (self._seek.get(k, 0) for k in ("byte", "lines", "crc"))
+        self._blocks = _Counted(self.path, self.kind != "jsonl", at, lines, crc)
+        if at:
+            reader._first = None
+        else:  # the header is in the first block, which the reader has taken apart
+            head = next(self._blocks, None)
+            if head is None:
+                reader._first = None
+        reader._pieces = self._blocks
+        place = reader._place
+        reader._place = lambda block, first: place(block, first + base)
+        last = -1
+        for chunk in reader.chunks(wanted, rows=rows, silent=self.wide):
+            if self._blocks.start != last:
+                last = self._blocks.start
+                where = {"row": base + chunk.first, "byte": last, "lines": self._blocks.lines, "crc": self._blocks.crc}
+                if last <= 3:
+                    where = {"row": 0}
+            yield _Chunk(chunk, base, where)
+        self._end = {"byte": self._blocks.start, "lines": self._blocks.lines, "crc": self._blocks.crc}
+
+    def _parquet(self, reader: Any, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
+        texts = [c for c, t in wanted.items() if t == STR and pa.types.is_string(reader.field_type(c))]
+        file = reader._open(read_dictionary=texts)
+        first = self._seek["row"]
+        for group in range(self._seek.get("group", 0), file.metadata.num_row_groups):
+            where = {"row": first, "group": group}
+            batches = file.iter_batches(batch_size=rows, row_groups=[group], columns=list(wanted), use_threads=True)
+            while True:
+                try:
+                    batch = next(batches, None)
+                except (pa.ArrowInvalid, OSError) as error:
+                    raise DataError(f"{self.path}: cannot be read after row {first:,}: it is damaged or cut off ({error})") from None
+                if batch is None:
+                    break
+                yield _Chunk(Chunk(batch, first, first + batch.num_rows, reader.total, _row_place(self.path, first)), 0, where)
+                first += batch.num_rows
+
+    def _arrow(self, reader: Any, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
+        names = reader._schema.names
+        heads = [i for i, n in enumerate(names) if any(w == n or w.startswith(n + ".") for w in wanted)]
+        opened = reader._open(pa.ipc.IpcReadOptions(included_fields=heads))
+        first = self._seek["row"]
+        for number in range(self._seek.get("batch", 0), opened.num_record_batches):
+            try:
+                batch = opened.get_batch(number)
+            except (pa.ArrowInvalid, OSError, EOFError) as error:
+                raise DataError(f"{self.path}: cannot be read after record batch {number:,}: it is damaged or cut off ({error})") from None
+            where = {"row": first, "batch": number}
+            for start in range(0, batch.num_rows, rows):
+                part = batch.slice(start, rows)
+                yield _Chunk(Chunk(part, first + start, number, opened.num_record_batches, _row_place(self.path, first + start)), 0, where)
+            first += batch.num_rows
+
+    # ------------------------------------------------------------ reading
+
+    def share(self) -> float | None:
+        """How much is read."""
+        if self.exhausted:
+            return 1.0
+        chunk = self._waiting[-1] if self._waiting else None
+        return chunk.done / chunk.total if chunk is not None and chunk.total else None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing more will come."""
+        return (self.ended and not self._left) or (self.limit is not None and self.row >= self.limit)
+
+    def take(self, count: int) -> tuple[int, dict[str, Events]]:
+        """Up to ``count`` rows (fewer only at the end): how many, and the events of each source."""
+        if self.limit is not None:
+            count = min(count, self.limit - self.row)
+        while self._left < count and not self.ended:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                self.ended = True
+            else:
+                skip = min(self._skip, chunk.batch.num_rows)
+                self._skip -= skip
+                if skip < chunk.batch.num_rows:
+                    self._waiting.append(_cut(chunk, skip))
+                    self._left += chunk.batch.num_rows - skip
+        have = min(count, self._left)
+        pieces, places, need = [], [], have
+        while need:
+            chunk = self._waiting[0]
+            size = min(need, chunk.batch.num_rows)
+            pieces.append(chunk.batch.slice(0, size))
+            places.append((size, chunk.place))
+            self._where = getattr(chunk, "where", {"row": 0})
+            if size == chunk.batch.num_rows:
+                self._waiting.pop(0)
+            else:
+                self._waiting[0] = _cut(chunk, size)
+            need -= size
+        first, self.row, self._left = self.row, self.row + have, self._left - have
+        if have:
+            self._seek = self._where
+        return have, self._events(pieces, places, first) if have else {}
+
+    def _events(self, pieces: list[Any], places: list[tuple[int, Place]], first: int) -> dict[str, Events]:
+        batch = pieces[0] if len(pieces) == 1 else pa.Table.from_batches(pieces)
+
+        def row(i: int) -> str:
+            for size, place in places:
+                if i < size:
+                    return place.row(i)
+                i -= size
+            return ""
+
+        place = Place(self.path, row)
+        out = {}
+        for binding in self.bound:
+            columns, mask, keys = source_columns(binding, batch, place, silent=self.wide)
+            events = Events(columns, None, keys[0] if keys else None)
+            if mask is not None and not mask.all():
+                rows = np.flatnonzero(mask)
+                events = Events([_rows(c, rows) for c in columns], rows + first, _rows(keys[0], rows) if keys else None)
+            out[binding.source] = events
+        return out
+
+    # ------------------------------------------------------------ for a snapshot
+
+    def offset(self) -> dict[str, Any]:
+        """Where the lane is, and the mark of its file."""
+        seek = dict(self._seek)
+        if self.ended and not self._left and self._end:
+            seek = {"row": self.row, **self._end}
+        mark: dict[str, Any] = {"size": self._stat.st_size, "time": self._stat.st_mtime_ns}
+        if self._blocks is not None:
+            mark |= {"read": self._blocks.read[0], "crc": self._blocks.read[2]}
+        elif not self._empty:
+            if self._mark is None:
+                self._mark = _ends(self.path, self._stat.st_size)
+            mark["ends"] = self._mark
+        return {"row": self.row, "seek": seek, "ended": self.ended and not self._left, "mark": mark}
+
+    def close(self) -> None:
+        """Close the files."""
+        if not self._empty:
+            self._reader.close()
+        if self._blocks is not None:
+            self._blocks.raw.close()
+
+
+class _Chunk(Chunk):
+    """A chunk that knows where its block begins."""
+
+    where: dict[str, int]
+
+    def __init__(self, chunk: Chunk, base: int, where: dict[str, int]) -> None:
+        super().__init__(chunk.batch, chunk.first + base, chunk.done, chunk.total, chunk.place)
+        object.__setattr__(self, "where", where)
+
+
+def _cut(chunk: Chunk, skip: int) -> Chunk:
+    if not skip:
+        return chunk
+    place = chunk.place
+    moved = Place(place.name, lambda i: place.row(i + skip))
+    cut = Chunk(chunk.batch.slice(skip), chunk.first + skip, chunk.done, chunk.total, moved)
+    return _Chunk(cut, 0, chunk.where) if isinstance(chunk, _Chunk) else cut
+
+
+def _rows(column: Any, rows: Any) -> Any:
+    return Strings(column.codes[rows], column.values) if isinstance(column, Strings) else column[rows]
+
+
+def _ends(path: str, size: int) -> int:
+    with open(path, "rb", buffering=0) as file:
+        crc = zlib.crc32(file.read(_ENDS))
+        file.seek(max(0, size - _ENDS))
+        return zlib.crc32(file.read(_ENDS), crc)
+
+
+def check_unchanged(path: str, at: Mapping[str, Any], *, thorough: bool) -> None:
+    """Refuse a file whose part that was read is not what it was."""
+    mark = at["mark"]
+    what = "since the last run: what was read of it can not be read again. Bring the old file back, or start anew in another --state folder"
+    try:
+        stat = os.stat(path)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file: the run in this state folder was reading it; bring it back") from None
+    same = (stat.st_size, stat.st_mtime_ns) == (mark["size"], mark["time"])
+    if "read" in mark:
+        if stat.st_size < mark["read"]:
+            raise DataError(f"{path}: has changed {what} (it has {stat.st_size:,} bytes now, {mark['read']:,} were read)")
+        if (not same or (thorough and mark["read"] <= _SURE)) and _prefix(path, mark["read"]) != mark["crc"]:
+            raise DataError(f"{path}: has changed {what} (its first {mark['read']:,} bytes are not the same)")
+        if stat.st_size > mark["read"] and not _ends_line(path, mark["read"]):
+            raise DataError(f"{path}: has grown, but its last line was not finished when it was read: put a line end after byte {mark['read']:,} and start anew")
+    elif "ends" in mark and not same and (stat.st_size != mark["size"] or _ends(path, stat.st_size) != mark["ends"]):
+        raise DataError(f"{path}: has changed {what} (only plain CSV and JSON Lines can grow)")
+
+
+def _prefix(path: str, size: int) -> int:
+    crc, left = 0, size
+    with open(path, "rb", buffering=0) as file:
+        if file.read(3) == b"\xef\xbb\xbf":
+            left -= 3
+        else:
+            file.seek(0)
+        while left > 0:
+            data = file.read(min(left, 4 << 20))
+            if not data:
+                break
+            crc, left = zlib.crc32(data, crc), left - len(data)
+    return crc
+
+
+def _ends_line(path: str, size: int) -> bool:
+    if size == 0:
+        return True
+    with open(path, "rb", buffering=0) as file:
+        file.seek(size - 1)
+        return file.read(1) == b"\n"

@@ -1,0 +1,112 @@
+"""From a plan to processes: the sockets between them, and what each does after it is forked."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import warnings
+from collections.abc import Callable
+
+from pellucid.engine.epochs import faults
+from pellucid.engine.epochs.job import Job
+from pellucid.engine.epochs.messages import Inbox, Outbox, Shape
+from pellucid.engine.epochs.plan import Channel, Plan, TaskPlan
+from pellucid.engine.epochs.recording import Recorder
+from pellucid.engine.epochs.task import Context, Link, Task, run_task
+
+__all__ = ["Ends", "start_task"]
+
+
+class Ends:
+    """All sockets of a generation: a pair for each channel, and one for each task's link to the coordinator."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.senders: dict[str, socket.socket] = {}
+        self.receivers: dict[str, socket.socket] = {}
+        self.coordinators: dict[str, socket.socket] = {}
+        self.links: dict[str, socket.socket] = {}
+        for channel in plan.channels:
+            self.senders[channel.name], self.receivers[channel.name] = socket.socketpair()
+        for task in plan.tasks:
+            self.coordinators[task.name], self.links[task.name] = socket.socketpair()
+
+    def keep_only(self, task: TaskPlan, plan: Plan) -> None:
+        """In a task: close what belongs to others, else nobody would ever see the end of a channel."""
+        mine = {c.name for c in plan.outputs(task.name)}
+        theirs = {c.name for c in plan.inputs(task.name)}
+        for ends, kept in ((self.senders, mine), (self.receivers, theirs), (self.links, {task.name}), (self.coordinators, set[str]())):
+            for name, end in ends.items():
+                if name not in kept:
+                    end.close()
+
+    def close_tasks_ends(self) -> None:
+        """In the coordinator, once the tasks are started."""
+        for ends in (self.senders, self.receivers, self.links):
+            for end in ends.values():
+                end.close()
+
+
+def start_task(job: Job, task: TaskPlan, ends: Ends, epoch: int, floor: int, generation: int) -> int:
+    """Fork a task; returns its process id."""
+    coordinator = os.getpid()
+    with warnings.catch_warnings():
+        # From Python 3.12 on a fork beside other threads is warned of; ours are none, a notebook's do no harm here.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid:
+        return pid
+    try:
+        ends.keep_only(task, job.plan)
+        link = Link(ends.links[task.name])
+        run_task(lambda: _build(job, task, ends, link, epoch, floor, generation), link, coordinator)
+    finally:
+        with contextlib.suppress(BaseException):
+            os._exit(4)
+    raise AssertionError("not reached")
+
+
+def _build(job: Job, task: TaskPlan, ends: Ends, link: Link, epoch: int, floor: int, generation: int) -> tuple[Context, Task]:
+    plan, noted = job.plan, job.settings.record
+    inputs, outputs = plan.inputs(task.name), plan.outputs(task.name)
+    faults.arm(task.name, generation, os.getppid())
+
+    def shape(channel: Channel) -> Shape:
+        return Shape({step: plan.types[step] for step in channel.streams}, job.key)
+
+    inboxes = [Inbox(c.name, ends.receivers[c.name], shape(c), noted=noted) for c in inputs]
+    outboxes = [Outbox(c.name, ends.senders[c.name], shape(c), noted=noted) for c in outputs]
+    recorder = Recorder(job.store.root, task.name, generation) if noted else None
+    context = Context(task.name, job.run, generation, epoch, job.store, link, inboxes, outboxes, recorder)
+    make: dict[str, Callable[[], Task]] = {
+        "source": lambda: _source(job, context, task, outputs, floor),
+        "worker": lambda: _worker(job, context, task, outputs),
+        "sink": lambda: _sink(job, context, task),
+    }
+    return context, make[task.kind]()
+
+
+def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], floor: int) -> Task:
+    from pellucid.engine.epochs.source import Borders, Source
+
+    s = job.settings
+    # The first generation of this command looks at the file itself; later ones trust its size and time.
+    opened = lambda offsets: job.open_lanes(task.name, offsets, thorough=True)
+    return Source(context, opened, outputs, Borders(s.epochs, s.every), s.chunk, floor)
+
+
+def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> Task:
+    from pellucid.engine.epochs.worker import Worker
+
+    assert task.graph is not None
+    return Worker(context, task.graph, job.key, [c.streams for c in outputs])
+
+
+def _sink(job: Job, context: Context, task: TaskPlan) -> Task:
+    from pellucid.engine.epochs.sink import Sink
+
+    careless = faults.planted("commit-before-snapshot")
+    again = f"-g{context.generation}" if careless and context.generation else ""
+    key = (job.settings.key, job.key) if job.settings.key is not None and job.key is not None else None
+    target = job.target(task.output, again)
+    return Sink(context, task.output, task.step, job.plan.types[task.step], target, job.schemas[task.output], key, trusting=careless)

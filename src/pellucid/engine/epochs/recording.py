@@ -1,0 +1,195 @@
+"""The recorded trace of a run: what each task did, written down *before* it acts on it.
+
+A task of a generation has a file of its own, to which it appends a line for each step with one ``write``: what a
+``kill -9`` leaves is a whole prefix of its steps (a last line that was cut is left out).  Whatever anybody received therefore
+has a sender on record.
+
+Rows, as laid out in ``docs/explanation/failures.md``:
+
+``SOURCE``     a source sends a batch (or, ``border`` true, a border) to each of its readers; ``consumed`` is empty
+``I-EVENT``    a batch of the same pushes is taken from each input that has one, and one is put out to each reader
+``I-BORDER``   the border is taken from *all* inputs and sent on; ``state`` is the digest of the state that was copied
+``SNAPSHOT``   the copy is durable now; it "produces" one message on the stream ``ack:TASK``, numbered by the epoch
+``COMMIT``     a sink makes an epoch visible; it "consumes" the ``ack:TASK`` messages that the coordinator waited for
+``F-FAIL``     a task died or hung (put there by the coordinator)
+``F-LOST``     a snapshot that was durable is damaged or gone; ``task`` and ``epoch`` say which (by the coordinator)
+``F-RECOVER``  of the task ``coordinator``: all tasks go back to ``epoch``
+
+Snapshots are asynchronous: a border goes on before the copy is durable, so the archive of the paper is what the
+``SNAPSHOT`` rows say (minus ``F-LOST``), and ``gce`` is the greatest epoch that every task has one of.  A source's ``SNAPSHOT``
+is its offset, a sink's the staged rows of the epoch.  Old snapshots are removed without a row; nothing ever asks for them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pellucid.errors import StateError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["COORDINATOR", "RULES", "Message", "Recorder", "digest", "schema", "trace_table", "write_trace"]
+
+COORDINATOR = "coordinator"
+RULES = ("SOURCE", "I-EVENT", "I-BORDER", "SNAPSHOT", "COMMIT", "F-FAIL", "F-LOST", "F-RECOVER")
+FOLDER = "trace"
+_NAME = re.compile(r"(?P<generation>\d+)\.(?P<task>.+)\.steps")
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message on a stream: its number there, whether it is a border, and the digest of its content."""
+
+    stream: str
+    n: int
+    border: bool
+    digest: int
+
+
+def digest(*pieces: Any) -> int:
+    """64 bits that any process agrees on.
+
+    >>> digest(b"abc") == digest(b"a", b"bc"), digest(b"abc") == digest(b"abd")
+    (True, False)
+    """
+    import hashlib
+
+    found = hashlib.blake2b(digest_size=8)
+    for piece in pieces:
+        found.update(piece)
+    return int.from_bytes(found.digest(), "little", signed=True)
+
+
+class Recorder:
+    """Appends the steps of one task in one generation.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> recorder = Recorder(folder, "source.x", 0)
+    >>> recorder.step("SOURCE", 1, produced=[Message("source.x>worker", 0, False, 17)])
+    >>> recorder.close()
+    >>> trace_table(folder).select(["task", "index", "rule", "epoch"]).to_pylist()
+    [{'task': 'source.x', 'index': 0, 'rule': 'SOURCE', 'epoch': 1}]
+    """
+
+    def __init__(self, state_dir: str | os.PathLike[str], task: str, generation: int) -> None:
+        folder = Path(state_dir) / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{generation:06d}.{task}.steps"
+        # Unbuffered: one step is one write.  Appending, as a coordinator writes about a generation before and after it.
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed with the recorder
+
+    def step(
+        self,
+        rule: str,
+        epoch: int,
+        *,
+        consumed: Iterable[Message] = (),
+        produced: Iterable[Message] = (),
+        state: int | None = None,
+        task: str | None = None,
+    ) -> None:
+        """Append one step; ``task`` where the coordinator writes about another."""
+        messages = [[[m.stream, m.n, int(m.border), m.digest] for m in side] for side in (consumed, produced)]
+        line = [rule, epoch, *messages, state, time.time_ns(), *([task] if task is not None else [])]
+        self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def schema() -> pa.Schema:
+    """The columns of a trace."""
+    import pyarrow as pa
+
+    message = pa.struct([("stream", pa.string()), ("n", pa.int64()), ("border", pa.bool_()), ("digest", pa.int64())])
+    return pa.schema(
+        [
+            ("task", pa.string()),
+            ("generation", pa.int32()),
+            ("index", pa.int64()),
+            ("rule", pa.string()),
+            ("epoch", pa.int64()),
+            ("consumed", pa.list_(message)),
+            ("produced", pa.list_(message)),
+            ("state", pa.int64()),
+            ("time", pa.int64()),
+        ]
+    )
+
+
+def trace_table(state_dir: str | os.PathLike[str]) -> pa.Table:
+    """The trace that a run recorded in its state folder (also one that was killed), sorted by task and index.
+
+    >>> trace_table("no such folder")
+    Traceback (most recent call last):
+    pellucid.errors.StateError: no such folder: has no recorded trace: run the pipeline with --record
+    """
+    import pyarrow as pa
+
+    found: dict[str, list[tuple[int, list[Any]]]] = {}
+    about_others: list[tuple[str, int, list[Any]]] = []
+    names = sorted(_files(state_dir))
+    if not names:
+        raise StateError(f"{os.fspath(state_dir)}: has no recorded trace: run the pipeline with --record")
+    for generation, task, path in names:
+        for line in _lines(path):
+            if len(line) > 6:
+                about_others.append((line[6], generation, line))
+            else:
+                found.setdefault(task, []).append((generation, line))
+    for task, generation, line in about_others:  # after the last step of that generation
+        rows = found.setdefault(task, [])
+        at = next((i for i, (g, _) in enumerate(rows) if g > generation), len(rows))
+        rows.insert(at, (generation, line))
+    columns: dict[str, list[Any]] = {name: [] for name in schema().names}
+    for task, rows in sorted(found.items()):
+        for index, (generation, line) in enumerate(rows):
+            rule, epoch, consumed, produced, state, at_time = line[:6]
+            values = (task, generation, index, rule, epoch, _messages(consumed), _messages(produced), state, at_time)
+            for name, value in zip(columns, values, strict=True):
+                columns[name].append(value)
+    return pa.table(columns, schema=schema())
+
+
+def _messages(rows: list[list[Any]]) -> list[dict[str, Any]]:
+    return [{"stream": s, "n": n, "border": bool(b), "digest": d} for s, n, b, d in rows]
+
+
+def _files(state_dir: str | os.PathLike[str]) -> Iterable[tuple[int, str, Path]]:
+    folder = Path(state_dir) / FOLDER
+    if folder.is_dir():
+        for path in folder.iterdir():
+            match = _NAME.fullmatch(path.name)
+            if match is not None:
+                yield int(match["generation"]), match["task"], path
+
+
+def _lines(path: Path) -> Iterable[list[Any]]:
+    text = path.read_bytes()
+    for line in text[: text.rfind(b"\n") + 1].splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            raise StateError(f"{path}: is no recorded trace: a line of it cannot be read; record the run again") from None
+
+
+def write_trace(state_dir: str | os.PathLike[str]) -> Path:
+    """Turn the recorded steps into ``trace/trace.parquet``; the steps stay, as a resumed run adds to them."""
+    import pyarrow.parquet as parquet
+
+    folder = Path(state_dir) / FOLDER
+    aside = folder / f".trace.parquet.{os.getpid()}"
+    parquet.write_table(trace_table(state_dir), aside, compression="zstd")
+    target = folder / "trace.parquet"
+    os.replace(aside, target)
+    return target

@@ -1,0 +1,147 @@
+"""A source: reads its inputs, gives pushes their numbers, and puts a border after every so many, or every so many seconds.
+
+Row *i* of every input is push *i*.  Batches end at the same pushes in all sources (every ``chunk`` pushes from the start of
+an epoch, and at its border), so that whoever reads several finds batches that fit.  An input that has ended goes on with
+borders as long as another has events: the coordinator says how far.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pellucid.engine.epochs import faults
+from pellucid.engine.epochs.lanes import Lane
+from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, Message, Outbox, take, workers_of
+from pellucid.engine.epochs.plan import Channel
+from pellucid.engine.epochs.recording import digest
+from pellucid.engine.epochs.store import Snapshot
+from pellucid.engine.epochs.task import Context, Task
+from pellucid.errors import DataError
+
+__all__ = ["Borders", "Source"]
+
+
+class Borders:
+    """When an epoch ends: after ``count`` pushes, or after ``seconds``, whichever is first."""
+
+    def __init__(self, count: int | None, seconds: float | None) -> None:
+        self.count, self.seconds = count, seconds
+        self.begin = 0
+        self.since = time.monotonic()
+
+    def open(self, begin: int) -> None:
+        """An epoch begins with this push."""
+        self.begin, self.since = begin, time.monotonic()
+
+    def room(self, at: int, chunk: int) -> int:
+        """How many pushes the next batch may have: up to the next place on the grid."""
+        next_grid = self.begin + ((at - self.begin) // chunk + 1) * chunk
+        return min(next_grid, self.begin + self.count if self.count is not None else next_grid) - at
+
+    def due(self, at: int) -> bool:
+        """Whether the epoch ends before this push."""
+        if at == self.begin:
+            return False
+        timely = self.seconds is not None and time.monotonic() - self.since >= self.seconds
+        return timely or (self.count is not None and at - self.begin >= self.count)
+
+
+class Source(Task):
+    """Reads one input, or several in lock-step (with borders by time, which all must have at the same push)."""
+
+    def __init__(
+        self, context: Context, make: Any, channels: Sequence[Channel], borders: Borders, chunk: int, floor: int
+    ) -> None:
+        super().__init__(context)
+        self._floor = floor  # the push with which all sources go on
+        self._make, self._channels, self._borders, self._chunk = make, channels, borders, chunk
+        self.lanes: list[Lane] = []
+        self.epoch, self.at = 1, 0
+
+    def restore(self, snapshot: Snapshot | None) -> None:
+        """Open the inputs where the snapshot left them."""
+        offsets = snapshot.about["lanes"] if snapshot is not None else None
+        self.lanes = self._make(offsets)
+        if snapshot is not None:
+            self.epoch, self.at = snapshot.epoch + 1, self._floor
+            for lane, offset in zip(self.lanes, offsets or [], strict=True):
+                if offset["ended"] and lane.row < self.at and lane.take(1)[0]:
+                    raise DataError(
+                        f"{lane.path}: has grown after it ended at row {lane.row - 1:,}, while another input went on to {self.at:,}: its new rows "
+                        "would belong to pushes that are done; start anew in another --state folder"
+                    )
+        self._borders.open(self.at)
+        if self.context.generation:
+            faults.point("source:replay")
+
+    def run(self) -> None:
+        """Read to the end; then go on with borders as the coordinator says."""
+        context, borders = self.context, self._borders
+        while not self._ended():
+            count = borders.room(self.at, self._chunk)
+            found: dict[str, Events] = {}
+            most = 0
+            for lane in self.lanes:
+                have, events = lane.take(count)
+                most = max(most, have)
+                found |= events
+            if most:
+                # A batch says that it goes to the grid's next place also where the input ends before: all sources agree.
+                self._send(found, self.at + count)
+                self.at += most
+                context.pushes = self.at
+                shares = [s for s in (lane.share() for lane in self.lanes) if s is not None]
+                context.share = min(shares) if shares else None
+            if borders.due(self.at) and not self._ended():
+                self._border()
+        last = self.epoch if self.at > borders.begin else self.epoch - 1
+        context.link.send(ended=last, until=self.at)
+        while True:
+            command = context.command()
+            goal = command.get("go", command.get("finish"))
+            if goal is None:
+                continue
+            while self.epoch <= goal:
+                self._border()
+            if "finish" in command:
+                break
+        context.end()
+
+    def _ended(self) -> bool:
+        return all(lane.exhausted for lane in self.lanes)
+
+    def _send(self, found: dict[str, Events], until: int) -> None:
+        faults.point("source:read")
+        messages: list[tuple[Outbox, Message]] = []
+        shares: dict[tuple[str, int], Any] = {}
+        for box, channel in zip(self.context.outboxes, self._channels, strict=True):
+            parts = {name: found[name] for name in channel.streams if name in found}
+            if channel.share is not None:
+                parts = {name: self._share(name, events, channel.share, shares) for name, events in parts.items()}
+            messages.append((box, Message(EVENTS, self.epoch, self.at, until, parts)))
+        self.context.send(messages, "SOURCE")
+
+    def _share(self, name: str, events: Events, share: tuple[int, int], known: dict[tuple[str, int], Any]) -> Events:
+        mine, count = share
+        if (name, count) not in known:
+            assert events.keys is not None
+            known[name, count] = workers_of(events.keys, count)
+        return take(events, np.flatnonzero(known[name, count] == mine), self.at)
+
+    def _border(self) -> None:
+        context, epoch = self.context, self.epoch
+        faults.point("source:border")
+        offsets = [lane.offset() for lane in self.lanes]
+        mark = digest(json.dumps([[o["row"], o["ended"]] for o in offsets]).encode()) if context.recorder else None
+        until = self.at
+        context.send([(box, Message(BORDER, epoch, until, until)) for box in context.outboxes], "SOURCE", (), mark)
+        context.link.send(border=epoch)
+        context.snapshot(lambda: Snapshot(context.name, epoch, until, about={"lanes": offsets}), epoch, 0, mark)
+        self.epoch += 1
+        context.now = self.epoch
+        self._borders.open(until)

@@ -1,0 +1,356 @@
+"""The state folder: who runs here, what the run is, and snapshots that are whole or not there.
+
+A file is written aside, synced, renamed, and its folder synced: after a crash at any moment there is the old file or the
+new one.  A snapshot says itself what it is (task, epoch, run) and carries checksums, so that a torn or swapped file is found
+when it is looked for, and the epoch before it is taken.
+
+The lock is on an open file that the tasks inherit: it is free only when the coordinator *and* all its tasks are gone.  So a
+run that follows a ``kill -9`` never meets a task of the one before.
+
+::
+
+    DIR/lock, run.json, generation, progress.json, tasks.json
+    DIR/snapshots/TASK/EPOCH.snap      what each task goes back to (FIRST-LAST.snap where several were written at once)
+    DIR/staged/OUTPUT/…                rows of epochs that are not committed
+    DIR/committed/OUTPUT/…             rows of committed epochs (outputs that are files)
+    DIR/trace/…                        with --record
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import re
+import struct
+import time
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pellucid.engine.epochs import faults
+from pellucid.errors import StateError, UsageError
+
+__all__ = ["Damaged", "Snapshot", "Store", "sync", "write_durably"]
+
+FORMAT = 1
+_MAGIC = b"PELLUCID EPOCH\n\0"
+_HEAD = struct.Struct("<II")  # length and checksum of the header
+_ALIGN = 64
+_FILE = re.compile(r"(\d{12})(?:-(\d{12}))?\.snap")
+_WAIT = 15.0  # seconds in which the tasks of a dead coordinator are gone
+
+
+class Damaged(StateError):  # noqa: N818 - reads as what it is
+    """A snapshot is torn, altered, or of another run; the one before it may do."""
+
+
+@dataclass
+class Snapshot:
+    """What a task goes back to: its epoch, how far it is (pushes), the numbers on its streams, and its own state."""
+
+    task: str
+    epoch: int
+    until: int
+    numbers: dict[str, int] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
+    payload: Any = b""
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Make a file's content, or the names in a folder, last."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_durably(path: Path, pieces: Iterable[Any], *, points: bool = False) -> None:
+    """A file that is there whole, for good, or not at all."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(aside, "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            cut = points and faults.torn("snapshot:torn")
+            if cut:
+                os.ftruncate(file.fileno(), os.fstat(file.fileno()).st_size // 2)
+            os.fsync(file.fileno())
+        if points:
+            faults.point("snapshot:after-write")
+        os.replace(aside, path)
+        sync(path.parent)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        raise
+
+
+class Store:
+    """The state folder of one run.
+
+    >>> import tempfile
+    >>> store = Store(tempfile.mkdtemp())
+    >>> store.save(*[Snapshot("worker", e, 100 * e, {}, {}, b"state") for e in (1, 2, 3)], run="r")
+    >>> store.go_back("worker", 2)
+    >>> bytes(store.load("worker", 2, run="r").payload), store.epochs("worker")
+    (b'state', [1, 2])
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root).absolute()
+        self._lock: int | None = None
+
+    # ------------------------------------------------------------ the folder
+
+    def open(self) -> None:
+        """Make the folder, and take the lock."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise UsageError(f"--state {self.root}: cannot be used: {error.strerror or error}; choose another folder") from None
+        deadline = time.monotonic() + _WAIT
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                    os.close(handle)
+                    raise UsageError(f"--state {self.root}: its file system has no locks ({error.strerror}): use a local disk") from None
+            holder = self._holder(handle)
+            if holder is None or _alive(holder) or time.monotonic() > deadline:
+                os.close(handle)
+                who = f" (process {holder})" if holder else ""
+                raise StateError(
+                    f"--state {self.root}: another run{who} is using this folder: wait until it ends, or stop it, or choose another folder"
+                )
+            time.sleep(0.02)  # the coordinator is dead; its tasks are on their way out
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        self._lock = handle
+
+    @staticmethod
+    def _holder(handle: int) -> int | None:
+        text = os.pread(handle, 32, 0).strip()
+        return int(text) if text.isdigit() else None
+
+    def close(self) -> None:
+        """Give the lock back."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def read(self, name: str) -> Any:
+        """A small file as JSON; None if there is none."""
+        try:
+            return json.loads((self.root / name).read_text())
+        except FileNotFoundError:
+            return None
+        except (ValueError, OSError) as error:
+            raise StateError(
+                f"{self.root / name}: the state folder is damaged: this file cannot be read ({error}); bring it back from a "
+                "copy, or start anew in another folder"
+            ) from None
+
+    def write(self, name: str, value: Any, *, durable: bool = True) -> None:
+        """A small file as JSON."""
+        data = json.dumps(value).encode() + b"\n"
+        if durable:
+            write_durably(self.root / name, [data])
+            return
+        aside = self.root / f".{name}.tmp"
+        aside.write_bytes(data)
+        os.replace(aside, self.root / name)
+
+    def folder(self, *names: str) -> Path:
+        """A folder inside, made if need be."""
+        path = self.root.joinpath(*names)
+        if not path.is_dir():
+            path.mkdir(parents=True, exist_ok=True)
+            for parent in (path.parent, path.parent.parent):
+                sync(parent)
+        return path
+
+    # ------------------------------------------------------------ snapshots
+
+    def path(self, task: str, epoch: int) -> Path:
+        """The file in which a task's snapshot of an epoch is, or would be."""
+        for first, last, path in self._files(task):
+            if first <= epoch <= last:
+                return path
+        return self.root / "snapshots" / task / f"{epoch:012d}.snap"
+
+    def _files(self, task: str) -> list[tuple[int, int, Path]]:
+        """The snapshot files of a task, oldest first: (first epoch, last epoch, path)."""
+        folder = self.root / "snapshots" / task
+        try:
+            names = os.listdir(folder)
+        except FileNotFoundError:
+            return []
+        matches = [(_FILE.fullmatch(name), name) for name in names]
+        return sorted((int(m[1]), int(m[2] or m[1]), folder / name) for m, name in matches if m is not None)
+
+    def save(self, *snapshots: Snapshot, run: str) -> None:
+        """Make snapshots of one task durable; those of successive epochs that wait together share a file, and its syncs."""
+        task = snapshots[0].task
+        folder = self.folder("snapshots", task)
+        faults.point("snapshot:before-write")
+        first, last = snapshots[0].epoch, snapshots[-1].epoch
+        name = f"{first:012d}.snap" if first == last else f"{first:012d}-{last:012d}.snap"
+        pieces = [piece for snapshot in snapshots for piece in _record(snapshot, run)]
+        write_durably(folder / name, pieces, points=True)
+
+    def epochs(self, task: str) -> list[int]:
+        """The epochs of which there is a snapshot, as the files' names have it, oldest first."""
+        return sorted({epoch for first, last, _ in self._files(task) for epoch in range(first, last + 1)})
+
+    def peek(self, task: str, epoch: int, *, run: str) -> dict[str, Any]:
+        """The header of a snapshot, if the file is as long as it says; its content is not looked at."""
+        return self._head(self.path(task, epoch), task, epoch, run)[0]
+
+    def _head(self, path: Path, task: str, epoch: int, run: str) -> tuple[dict[str, Any], int]:
+        """A snapshot's header, and where its content begins in the file."""
+        try:
+            with open(path, "rb") as file:
+                size, at = os.fstat(file.fileno()).st_size, 0
+                while True:
+                    file.seek(at)
+                    header, begin = _read_header(file, path, at)
+                    at = begin + header["size"] + -header["size"] % _ALIGN
+                    if begin + header["size"] > size:
+                        raise Damaged(f"{path}: is no whole snapshot: expected {begin + header['size']:,} bytes, found {size:,}")
+                    if header["epoch"] >= epoch:
+                        break
+        except FileNotFoundError:
+            raise Damaged(f"{path}: the snapshot is missing") from None
+        except OSError as error:
+            raise Damaged(f"{path}: the snapshot cannot be read: {error.strerror or error}") from None
+        if (header["task"], header["epoch"], header["run"]) != (task, epoch, run):
+            raise Damaged(f"{path}: is the snapshot of another run, task or epoch")
+        return header, begin
+
+    def load(self, task: str, epoch: int, *, run: str) -> Snapshot:
+        """A snapshot, with its checksum found right."""
+        path = self.path(task, epoch)
+        header, at = self._head(path, task, epoch, run)
+        with open(path, "rb", buffering=0) as file:
+            file.seek(at)
+            payload = memoryview(_read_all(file, header["size"]))
+        if len(payload) != header["size"] or (header["crc"] is not None and zlib.crc32(payload) != header["crc"]):
+            raise Damaged(f"{path}: the snapshot is damaged: its checksum is wrong")
+        return Snapshot(task, epoch, header["until"], header["numbers"], header["about"], payload)
+
+    def forget(self, task: str, *, keep: int, before: int) -> None:
+        """Remove old snapshots: all but the ``keep`` newest files up to an epoch, and what is newer."""
+        old = [path for _, last, path in self._files(task) if last <= before]
+        for path in old[:-keep]:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def go_back(self, task: str, epoch: int) -> None:
+        """Remove the snapshots of epochs beyond one: they are of a generation that is over."""
+        for first, last, path in self._files(task):
+            if last > epoch:
+                if first <= epoch:
+                    self._keep_head(path, path, task, first, epoch)
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+
+    def set_aside(self, task: str, epoch: int) -> None:
+        """Keep a damaged snapshot for who wants to look at it, under a name that nobody reads."""
+        for first, last, path in self._files(task):
+            if first <= epoch <= last:
+                aside = path.with_suffix(".damaged")
+                os.replace(path, aside)
+                if first < epoch:
+                    self._keep_head(aside, path, task, first, epoch - 1)
+
+    def _keep_head(self, source: Path, path: Path, task: str, first: int, last: int) -> None:
+        """Write the snapshots up to an epoch of a file that has more of them as a file of their own."""
+        end = 0
+        with open(source, "rb") as file:
+            while True:
+                try:
+                    file.seek(end)
+                    header, begin = _read_header(file, source, end)
+                except Damaged:
+                    break
+                if header["epoch"] > last:
+                    break
+                end = begin + header["size"] + -header["size"] % _ALIGN
+            file.seek(0)
+            data = _read_all(file, end)
+        name = f"{first:012d}.snap" if first == last else f"{first:012d}-{last:012d}.snap"
+        write_durably(path.with_name(name), [data])
+
+    def sweep(self) -> None:
+        """Remove what a killed process left half written."""
+        for path in self.root.rglob(".*.tmp"):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _record(snapshot: Snapshot, run: str) -> list[Any]:
+    """A snapshot as pieces of memory."""
+    view = memoryview(snapshot.payload).cast("B") if len(snapshot.payload) else memoryview(b"")
+    own = bytes(view[:14]) == b"PELLUCID STATE"  # it has a checksum of its own, and is large: one is enough
+    header = {
+        "format": FORMAT, "run": run, "task": snapshot.task, "epoch": snapshot.epoch, "until": snapshot.until,
+        "numbers": snapshot.numbers, "about": snapshot.about, "size": len(view), "crc": None if own else zlib.crc32(view),
+    }  # fmt: skip
+    text = json.dumps(header).encode()
+    text += b" " * (-(len(_MAGIC) + _HEAD.size + len(text)) % _ALIGN)
+    return [_MAGIC, _HEAD.pack(len(text), zlib.crc32(text)), text, view, bytes(-len(view) % _ALIGN)]
+
+
+def _read_header(file: Any, path: Path, at: int) -> tuple[dict[str, Any], int]:
+    """The header that begins here, and where its content begins."""
+    start = file.read(len(_MAGIC) + _HEAD.size)
+    if start[: len(_MAGIC)] != _MAGIC or len(start) < len(_MAGIC) + _HEAD.size:
+        raise Damaged(f"{path}: is no whole snapshot")
+    length, checksum = _HEAD.unpack_from(start, len(_MAGIC))
+    text = file.read(length)
+    if len(text) < length or zlib.crc32(text) != checksum:
+        raise Damaged(f"{path}: is no whole snapshot: its header is torn")
+    header: dict[str, Any] = json.loads(text)
+    if header["format"] != FORMAT:
+        raise StateError(
+            f"{path}: the snapshot has format {header['format']}, this version of Pellucid reads {FORMAT}: go on with the version that "
+            "wrote it, or start anew in another folder"
+        )
+    return header, at + len(start) + length
+
+
+def _read_all(file: Any, size: int) -> bytearray:
+    """So many bytes, or fewer at the end: one read gives at most two gigabytes."""
+    data = bytearray(size)
+    view, at = memoryview(data), 0
+    while at < size:
+        count = file.readinto(view[at:])
+        if not count:
+            return data[:at]
+        at += count
+    return data
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    # A zombie holds nothing any more: its parent has just not asked for it yet.
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except (OSError, IndexError):
+        return True

@@ -1,0 +1,349 @@
+"""The process around a task: its link to the coordinator, its heartbeat, and the thread that makes snapshots durable.
+
+A task must never outlive its coordinator: the kernel sends it SIGKILL when the parent dies (Linux), and everywhere the
+closed link ends it.  Ctrl-C is the coordinator's business; tasks do not hear it.
+
+The heartbeat says since when the task has been *busy*.  A task that waits (for input, for a slow reader) is well, however
+long it waits; one that is busy for longer than the coordinator's patience hangs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import queue
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pellucid.engine.epochs import faults
+from pellucid.engine.epochs.messages import BORDER, END, EVENTS, Inbox, Message, Outbox
+from pellucid.engine.epochs.recording import Message as Noted
+from pellucid.engine.epochs.recording import Recorder
+from pellucid.engine.epochs.store import Damaged, Snapshot, Store
+from pellucid.errors import PellucidError, StepError
+
+__all__ = ["Context", "Link", "Task", "run_task"]
+
+BEAT = 0.2  # seconds
+_MANY, _MUCH = 64, 64 << 20  # so many snapshots, or bytes of them, may wait for the disk
+_LINGER = 0.05  # seconds between two writes of snapshots
+_AGAIN = 0.5  # seconds until a snapshot that could not be written is tried again
+_PR_SET_PDEATHSIG = 1
+
+
+class Link:
+    """Small JSON messages over a socket, one on each line; any thread may send."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.end = end
+        self._lock = threading.Lock()
+        self._rest = b""
+
+    def send(self, **message: Any) -> None:
+        """Send a message; if the other side is gone, so be it."""
+        with self._lock, contextlib.suppress(OSError):
+            self.end.sendall(json.dumps(message).encode() + b"\n")
+
+    def receive(self) -> list[dict[str, Any]] | None:
+        """What is there now; None when the other side has closed."""
+        try:
+            data = self.end.recv(1 << 16)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+
+@dataclass
+class Context:
+    """What a task has around it."""
+
+    name: str
+    run: str
+    generation: int
+    epoch: int  # the snapshot to go back to
+    store: Store
+    link: Link
+    inboxes: list[Inbox]
+    outboxes: list[Outbox]
+    recorder: Recorder | None
+
+    def __post_init__(self) -> None:
+        self.pushes = 0  # how far this task is, for the progress line
+        self.now = self.epoch + 1  # the epoch it works on
+        self._busy_since: float | None = time.monotonic()
+        self._job_since: float | None = None  # the same for the background
+        self.share: float | None = None  # of a source: how much of its input is read
+        self._jobs: queue.Queue[Callable[[], None]] = queue.Queue()
+        self._changed = threading.Condition()
+        self._pending: list[tuple[int, Callable[[], Snapshot]]] = []  # snapshots that are not on their way to the disk yet
+        self._pending_bytes = 0
+        self._saved_at = 0.0
+        self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.settle: Callable[[], None] = lambda: None  # what must be durable before the snapshots are
+        self.on_command: Callable[[dict[str, Any]], None] = self._commands.put
+        self._writer = threading.Thread(target=self._work, name="snapshots", daemon=True)
+        self._writer.start()
+        threading.Thread(target=self._listen, name="link", daemon=True).start()
+
+    # ------------------------------------------------------------ waiting
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Whatever takes long inside is no hang."""
+        self._busy_since = None
+        try:
+            yield
+        finally:
+            self._busy_since = time.monotonic()
+
+    def command(self) -> dict[str, Any]:
+        """The next thing that the coordinator wants; waits for it."""
+        with self.waiting():
+            return self._commands.get()
+
+    def _listen(self) -> None:
+        last = 0.0
+        while True:
+            ready = select.select([self.link.end], [], [], BEAT)[0]
+            now = time.monotonic()
+            if now - last >= BEAT:
+                since = min((s for s in (self._busy_since, self._job_since) if s is not None), default=now)
+                self.link.send(beat=now - since, pushes=self.pushes, epoch=self.now, share=self.share)
+                last = now
+            if ready:
+                commands = self.link.receive()
+                if commands is None:
+                    os._exit(3)  # the coordinator is gone
+                for command in commands:
+                    self.on_command(command)
+
+    # ------------------------------------------------------------ messages
+
+    def send(self, messages: Sequence[tuple[Outbox, Message]], rule: str, consumed: Sequence[Noted] = (), state: int | None = None) -> None:
+        """Write the step down, then send what it produced."""
+        prepared = [(box, message, box.prepare(message)) for box, message in messages]
+        if self.recorder is not None:
+            produced = [m.noted(box.name) for box, m, _ in prepared]
+            epoch = messages[0][1].epoch if messages else self.now
+            self.recorder.step(rule, epoch, consumed=consumed, produced=produced, state=state)
+        with self.waiting():
+            for box, _, pieces in prepared:
+                box.send(pieces)
+
+    def next(self) -> tuple[str, int, list[tuple[Inbox, Message]]]:
+        """What the inputs bring next: batches of the same pushes, or the border of all inputs, or the end.
+
+        An input whose border has come is not read until all have theirs: the alignment of the protocol.
+        """
+        with self.waiting():
+            for box in self.inboxes:
+                if box.head is None:
+                    box.head = box.get()
+        heads = [(box, box.head) for box in self.inboxes if box.head is not None]
+        batches = [(box, message) for box, message in heads if message.kind == EVENTS]
+        if not batches:
+            kinds = {(m.kind, m.epoch if m.kind == BORDER else 0) for _, m in heads}
+            if len(kinds) != 1:
+                raise RuntimeError(f"{self.name}: the inputs do not agree: {sorted(kinds)}")
+            batches = heads
+        elif len({(m.epoch, m.until) for _, m in batches}) != 1:
+            raise RuntimeError(f"{self.name}: the inputs bring batches of different pushes")
+        for box, _ in batches:
+            box.head = None
+        kind = batches[0][1].kind
+        return kind, max(m.until for _, m in batches), batches
+
+    def end(self) -> None:
+        """Tell all readers that nothing comes any more, and let all snapshots become durable."""
+        with self.waiting():
+            for box in self.outboxes:
+                box.send(box.prepare(Message(END, 0)))
+        self.flush()
+
+    # ------------------------------------------------------------ snapshots
+
+    def numbers(self) -> dict[str, int]:
+        """How many messages there have been on each stream: the paper's N."""
+        return {b.name: b.taken for b in self.inboxes} | {b.name: b.sent for b in self.outboxes}
+
+    def snapshot(self, make: Callable[[], Snapshot], epoch: int, size: int, digest: int | None) -> None:
+        """Make a snapshot durable, in the background; then the coordinator is told.
+
+        Snapshots that wait become durable together.  Where they cannot be written (a full disk), the coordinator is told that,
+        and the newest is tried again until it works.
+        """
+        numbers = self.numbers()
+
+        def made() -> Snapshot:
+            snapshot = make()
+            snapshot.numbers = numbers
+            if digest is not None:
+                snapshot.about["digest"] = digest
+            return snapshot
+
+        with self.waiting(), self._changed:
+            while len(self._pending) >= _MANY or (self._pending and self._pending_bytes + size > _MUCH):
+                self._changed.wait()
+            self._pending.append((epoch, made))
+            self._pending_bytes += size
+        self.soon(self._save_pending)
+
+    def _save_pending(self) -> None:
+        told = False
+        # Where epochs are short, let some come together: a sync costs the same for one and for many.
+        if not faults.armed():
+            time.sleep(max(0.0, min(_LINGER, self._saved_at + _LINGER - time.monotonic())))
+        while True:
+            with self._changed:
+                count = 1 if faults.armed() else len(self._pending)
+                waiting, self._pending = self._pending[:count], self._pending[count:]
+                self._pending_bytes = 0
+                self._changed.notify()
+            if not waiting:
+                return
+            if told and self._pending:
+                continue  # there is a newer one
+            began = time.monotonic()
+            try:
+                snapshots = [made() for _, made in waiting]
+                self.settle()
+                self.store.save(*snapshots, run=self.run)
+                self._saved_at = time.monotonic()
+                break
+            except OSError as error:
+                if not told:
+                    self.link.send(failed=waiting[-1][0], why=error.strerror or str(error))
+                told = True
+                time.sleep(_AGAIN)
+                self._job_since = time.monotonic()  # a full disk is no hang
+                with self._changed:
+                    self._pending = [*waiting[-1:], *self._pending]
+        for snapshot in snapshots:
+            mark = snapshot.about.get("digest")
+            if self.recorder is not None and mark is not None:
+                ack = Noted(f"ack:{self.name}", snapshot.epoch, True, mark)
+                self.recorder.step("SNAPSHOT", snapshot.epoch, produced=[ack], state=mark)
+            faults.point("snapshot:before-ack")
+            self.link.send(durable=snapshot.epoch, digest=mark, seconds=time.monotonic() - began, size=len(snapshot.payload))
+            faults.point("snapshot:after-ack")
+
+    def soon(self, job: Callable[[], None]) -> None:
+        """Do something in the background, after what was asked for before."""
+        self._jobs.put(job)
+
+    def flush(self) -> None:
+        """Wait until the background has nothing to do."""
+        done = threading.Event()
+        with self.waiting():
+            self._jobs.put(done.set)
+            done.wait()
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            self._job_since = time.monotonic()
+            try:
+                job()
+                self._job_since = None
+            except BaseException as error:  # a thread must not die in silence
+                report(self.link, error)
+                return
+
+    def restored(self) -> Snapshot | None:
+        """The snapshot to go back to; None at the very start."""
+        faults.point("recover:load")
+        if self.epoch == 0:
+            return None
+        try:
+            snapshot = self.store.load(self.name, self.epoch, run=self.run)
+        except Damaged as error:
+            self.damaged(error)
+        for box in self.inboxes:
+            box.taken = snapshot.numbers[box.name]
+        for out in self.outboxes:
+            out.sent = snapshot.numbers[out.name]
+        return snapshot
+
+    def damaged(self, error: Exception) -> Any:
+        """Tell the coordinator that this snapshot cannot be used, and wait for the end."""
+        self.link.send(damaged=self.epoch, why=str(error))
+        while True:
+            time.sleep(3600)
+
+
+class Task:
+    """A task: `restore` what it was, then `run` until the inputs end."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def restore(self, snapshot: Snapshot | None) -> None:
+        """Go back to a snapshot, or begin."""
+        raise NotImplementedError
+
+    def run(self) -> None:
+        """Work until the inputs end."""
+        raise NotImplementedError
+
+
+def report(link: Link, error: BaseException) -> None:
+    """Tell the coordinator what went wrong, so that it can tell the user."""
+    if isinstance(error, StepError):
+        link.send(error=type(error).__name__, text=str(error), step=error.step, position=error.position)
+    elif isinstance(error, PellucidError):
+        link.send(error=type(error).__name__, text=str(error))
+    elif isinstance(error, MemoryError):
+        link.send(error="StateError", text="not enough memory: try a smaller --chunk")
+    else:
+        text = "".join(traceback.format_exception(error))
+        link.send(error="internal", text=f"{type(error).__name__}: {error}", trace=text)
+
+
+def run_task(make: Callable[[], tuple[Context, Task]], link: Link, coordinator: int) -> None:
+    """What a task's process does; it does not return."""
+    code = 1
+    try:
+        die_with(coordinator)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        sys.stdout = sys.stderr  # a user's function may print: stdout belongs to the report
+        context, task = make()
+        faults.arm(context.name, context.generation, coordinator)
+        task.restore(context.restored())
+        faults.point("recover:loaded")
+        link.send(ready=True)
+        task.run()
+        context.flush()
+        link.send(done=True)
+        code = 0
+    except BaseException as error:  # everything must reach the coordinator
+        report(link, error)
+        code = 1
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before we could ask
+        os._exit(3)

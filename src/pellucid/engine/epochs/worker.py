@@ -1,0 +1,173 @@
+"""A worker: one fused kernel between its inputs and its readers.
+
+A batch of pushes goes through the kernel as it comes.  Where the events of several streams meet, each push takes what
+every stream has for it: the push numbers say which, so that the result does not depend on who was faster.  At a border the
+state is copied (`Engine.save`), the border goes on, and the copy becomes durable in the background.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pellucid.engine.columns import Batch, Column, Output, Strings
+from pellucid.engine.epochs import faults
+from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, Message, Outbox, as_arrays, positions_of
+from pellucid.engine.epochs.recording import digest
+from pellucid.engine.epochs.store import Damaged, Snapshot
+from pellucid.engine.epochs.task import Context, Task
+from pellucid.engine.kernel import Engine
+from pellucid.errors import StateError, StepError
+from pellucid.expr.types import BOOL, FLOAT, STR, Type
+from pellucid.graph.model import Graph
+
+__all__ = ["Worker", "joined"]
+
+
+class Worker(Task):
+    """Runs a graph, or a part of one."""
+
+    def __init__(self, context: Context, graph: Graph, key: Type | None, wanted: list[tuple[str, ...]]) -> None:
+        super().__init__(context)
+        self.graph, self.key = graph, key
+        self.engine = Engine(graph, key=key)
+        self._names = [graph.nodes[i].id for i in graph.sources]
+        self._wanted = wanted  # the streams that each reader takes, in the order of the outboxes
+
+    def restore(self, snapshot: Snapshot | None) -> None:
+        """Load the kernel's state."""
+        if snapshot is None:
+            return
+        try:
+            self.engine.load(snapshot.payload)
+        except StateError as error:
+            path = self.context.store.path(self.context.name, snapshot.epoch)
+            self.context.damaged(Damaged(f"{path}: {error}"))
+
+    def run(self) -> None:
+        """Take batches and borders until the end."""
+        context = self.context
+        while True:
+            kind, until, heads = context.next()
+            noted = [message.noted(box.name) for box, message in heads] if context.recorder else []
+            if kind == EVENTS:
+                faults.point("worker:event")
+                first, epoch = heads[0][1].first, heads[0][1].epoch
+                parts = {name: events for _, message in heads for name, events in message.parts.items()}
+                found = self._push(parts, first)
+                context.send([(box, Message(EVENTS, epoch, first, until, self._for(i, found))) for i, box in enumerate(context.outboxes)], "I-EVENT", noted)
+                context.pushes = until
+            elif kind == BORDER:
+                self._border(heads[0][1].epoch, until, noted)
+            else:
+                context.end()
+                return
+
+    def _border(self, epoch: int, until: int, noted: list[Any]) -> None:
+        context = self.context
+        faults.point("worker:border")
+        data = self.engine.save()
+        mark = digest(data) if context.recorder else None
+        borders: list[tuple[Outbox, Message]] = [(box, Message(BORDER, epoch, until, until)) for box in context.outboxes]
+        context.send(borders, "I-BORDER", noted, mark)
+        context.snapshot(lambda: Snapshot(context.name, epoch, until, payload=data), epoch, len(data), mark)
+        context.now = epoch + 1
+
+    def _push(self, parts: dict[str, Events], first: int) -> dict[str, Events]:
+        batch, positions = joined(self.graph, self._names, parts, first, self.key)
+        if not batch.count:
+            return {name: _nothing(self.graph.nodes[i].type, self.key) for name, i in self.graph.outputs}
+        base = self.engine.pushed
+        try:
+            outputs = self.engine.push_batch(batch, positions=True)
+        except StepError as error:
+            raise _placed(error, base, positions, first) from None
+        return {o.name: _events(o, base, positions, first, self.key) for o in outputs}
+
+    def _for(self, reader: int, found: dict[str, Events]) -> dict[str, Events]:
+        return {name: found[name] for name in self._wanted[reader]}
+
+
+def joined(graph: Graph, names: list[str], parts: dict[str, Events], first: int, key: Type | None) -> tuple[Batch, Any]:
+    """The events of some streams as pushes for a kernel, and the number of each push (None: from ``first`` on).
+
+    >>> from pellucid import merge, pipeline
+    >>> graph = pipeline(lambda x, y: merge(x, y), x=int, y=int).graph
+    >>> parts = {"x": Events([np.array([5, 6])], np.array([1, 4])), "y": Events([np.array([7])], np.array([4]))}
+    >>> batch, positions = joined(graph, ["x", "y"], parts, 0, None)
+    >>> positions.tolist(), batch.masks[0], batch.masks[1].tolist()  # no mask where there is an event in every push
+    ([1, 4], None, [False, True])
+    """
+    if len(names) == 1:
+        events = parts.get(names[0]) or _nothing(graph[names[0]].type, key)
+        return Batch(len(events), [events.columns], [None], [[events.keys]] if key is not None and events.keys is not None else None), events.positions
+    given = [parts.get(name) or _nothing(graph[name].type, key) for name in names]
+    live = [e for e in given if len(e)]
+    count = max((len(e) for e in given), default=0)
+    if all(e.positions is None and len(e) == count for e in live):
+        positions: Any = None
+        rows: list[Any] = [slice(None)] * len(given)
+        total = count
+    else:
+        numbers = [positions_of(e, first) for e in given]
+        positions = np.unique(np.concatenate(numbers))
+        rows = [np.searchsorted(positions, n) for n in numbers]
+        total = len(positions)
+    columns, masks, keys = [], [], []
+    for name, events, at in zip(names, given, rows, strict=True):
+        whole = len(events) == total
+        leaves = [leaf for _, leaf in graph[name].type.leaves()]
+        columns.append([c if whole else _spread(leaf, c, at, total) for leaf, c in zip(leaves, events.columns, strict=True)])
+        mask = None if whole else np.zeros(total, dtype=bool)
+        if mask is not None and len(events):
+            mask[at] = True
+        masks.append(mask)
+        if key is not None:
+            found = events.keys if events.keys is not None else _blank(key)
+            keys.append([found if whole else _spread(key, found, at, total)])
+    return Batch(total, columns, list(masks), keys if key is not None else None), positions
+
+
+def _spread(t: Type, column: Column, at: Any, total: int) -> Column:
+    """A column with gaps where there is no event."""
+    if isinstance(column, Strings):
+        codes = np.zeros(total, dtype=np.int64)
+        if len(column):
+            codes[at] = column.codes
+        return Strings(codes, column.values or [""])
+    out: Any = np.zeros(total, dtype=np.float64 if t == FLOAT else np.bool_ if t == BOOL else np.int64)
+    if len(column):
+        out[at] = column
+    spread: Column = out
+    return spread
+
+
+def _blank(t: Type) -> Column:
+    if t == STR:
+        return Strings(np.zeros(0, dtype=np.int64), [])
+    return np.zeros(0, dtype=np.float64 if t == FLOAT else np.bool_ if t == BOOL else np.int64)
+
+
+def _nothing(t: Type, key: Type | None) -> Events:
+    empty = np.zeros(0, dtype=np.int64)
+    return Events([_blank(leaf) for _, leaf in t.leaves()], empty, _blank(key) if key is not None else None)
+
+
+def _events(output: Output, base: int, positions: Any, first: int, key: Type | None) -> Events:
+    leaves = [leaf for _, leaf in output.type.leaves()]
+    columns = [as_arrays(leaf, c) for leaf, c in zip(leaves, output.columns, strict=True)]
+    local = np.asarray(output.positions, dtype=np.int64) - base
+    numbers = local + first if positions is None else positions[local]
+    keys = None
+    if key is not None and output.keys is not None and output.key_type is not None:
+        keys = as_arrays(output.key_type, output.keys[0])
+    return Events(columns, numbers, keys)
+
+
+def _placed(error: StepError, base: int, positions: Any, first: int) -> StepError:
+    """The error with the number of the push in the whole run, not in this worker."""
+    at = error.position - base
+    number = first + at if positions is None else int(positions[at]) if 0 <= at < len(positions) else error.position
+    text = str(error).replace(f"push {error.position:,} ", f"push {number:,} ", 1)
+    return type(error)(text, step=error.step, position=number)

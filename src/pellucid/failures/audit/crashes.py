@@ -1,0 +1,345 @@
+"""What a trace says about its crashes: recoveries, commits, replays, and the failure-free run that explains it.
+
+The proof of Theorem 6.9 splits a trace into generations, moves the steps of epochs above the greatest common epoch to the
+end of each, drops them, and joins what is left.  On a trace with an order in each task only, this comes down to one mask:
+a step is *kept* if its epoch is not above any epoch that a later recovery went back to.  What is kept must be, on its own,
+a run of the rules without failures; the same rules are asked again of it, as one generation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pellucid.failures.audit import recorded as rec
+from pellucid.failures.audit import rules
+from pellucid.failures.audit.recorded import FIRST_EPOCH, Columns
+from pellucid.failures.audit.rules import NEVER, UNKNOWN, Array, Found, Frame
+from pellucid.failures.audit.words import Violation
+
+__all__ = ["Explained", "commits", "explanation", "recoveries", "recovery", "replay", "snapshots"]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The failure-free trace of Theorem 6.9, counted: what is kept of each generation, and what the recoveries undid."""
+
+    kept: tuple[int, ...]  # steps, by generation
+    discarded: tuple[int, ...]
+    recovered: tuple[int, ...]  # the epochs that the recoveries went to
+    epochs: int  # complete everywhere at the end: gce
+    committed: int  # the last epoch that every sink has made visible
+
+
+def recoveries(c: Columns, found: Found) -> dict[int, int]:
+    """By generation, the epoch that its F-RECOVER went back to: an F-RECOVER is the first thing of its generation."""
+    steps = np.flatnonzero(c.rule == rec.RECOVER)
+    steps = steps[np.lexsort((c.index[steps], c.generation[steps]))]
+    targets: dict[int, int] = {}
+    for step in steps.tolist():
+        generation = int(c.generation[step])
+        if generation in targets:
+            found.add("recovery-twice", c, np.array([step]))
+        else:
+            targets[generation] = int(c.epoch[step])
+    return targets
+
+
+@dataclass(frozen=True)
+class Archives:
+    """What is durable at the end of each generation: what a recovery can go back to."""
+
+    common: Array  # gce of what is on record
+    lost: tuple[bool, ...]  # whether a snapshot turned out to be damaged
+
+
+def archives(f: Frame) -> Archives:
+    """The snapshots on record, generation by generation."""
+    c = f.c
+    mask = f.durable
+    tasks = np.array(rules.tasks_of(c), dtype=np.int64)
+    low = int(c.epoch.min(initial=0))
+    width = int(c.epoch.max(initial=0)) - low + 1
+    lost = [(int(c.generation[s]), int(c.task[s]), int(c.epoch[s])) for s in np.flatnonzero(c.rule == rec.LOST)]
+    key = (c.generation[mask] * width + c.epoch[mask] - low) * len(c.tasks) + c.task[mask]
+    place, count = np.unique(np.unique(key) // max(len(c.tasks), 1), return_counts=True)
+    whole = place[count == len(tasks)]
+    return common_epochs(f.starts, whole // width, whole % width + low, lost)
+
+
+def common_epochs(starts: Array, generation: Array, epoch: Array, lost: list[tuple[int, int, int]]) -> Archives:
+    """The greatest common epoch at the end of each generation (Definition 4.2).
+
+    ``generation`` and ``epoch`` name the snapshots that every task stored, ``lost`` those (generation, task, epoch) that were
+    damaged.  Of a damaged one that is newer than its generation's start one heard when that generation began.
+
+    >>> common_epochs(np.array([0, 2]), np.array([0, 0, 1]), np.array([1, 2, 3]), [(1, 0, 2)]).common
+    array([2, 3])
+    >>> common_epochs(np.array([0, 1]), np.array([0, 0]), np.array([1, 2]), [(1, 0, 2)]).common
+    array([1, 1])
+    """
+    common = np.empty(len(starts), dtype=np.int64)
+    gone: dict[int, set[int]] = {}
+    for when, _, of in lost:
+        gone.setdefault(when - 1 if of > starts[when] else when, set()).add(of)
+    have: set[int] = {FIRST_EPOCH - 1}
+    bounds = np.searchsorted(generation, np.arange(len(starts) + 1))
+    for at in range(len(starts)):
+        if starts[at] != UNKNOWN:
+            have = {e for e in have if e <= starts[at]} | {int(starts[at])}
+        have |= set(epoch[bounds[at] : bounds[at + 1]].tolist())
+        have -= gone.get(at, set())
+        common[at] = max(have, default=FIRST_EPOCH - 1)
+    return Archives(common, tuple(bool(gone.get(at)) for at in range(len(starts))))
+
+
+def recovery(f: Frame, found: Found) -> None:
+    """Every recovery goes to ``gce`` (Definition 4.2), after a failure.
+
+    A snapshot may be durable although the task died before it could say so; then its border is on record, and a recovery may
+    go to it.  What is on record as durable must be there.
+    """
+    c = f.c
+    stored = archives(f)
+    failed = set(c.generation[(c.rule == rec.FAIL)].tolist()) | {at for at, gone in enumerate(stored.lost) if gone}
+    tasks = rules.tasks_of(c)
+    last = f.last_border.reshape(len(c.tasks), f.generations)
+    undone = {int(g) for g in np.unique(c.generation[f.work & (c.epoch > f.cuts[c.generation])])}
+    seen: set[int] = set()
+    before = 0  # the generation that it ends: those without a step do not count
+    steps = np.flatnonzero(c.rule == rec.RECOVER)
+    for step in steps[np.lexsort((c.index[steps], c.generation[steps]))].tolist():
+        generation, epoch = int(c.generation[step]), int(c.epoch[step])
+        if generation in seen or generation == 0:
+            continue
+        seen.add(generation)
+        ended = range(before, generation)
+        common = int(stored.common[generation - 1])
+        if epoch < common:
+            found.add("recovery-low", c, np.array([step]), a=epoch, b=common)
+        for task in tasks if epoch > common else ():
+            reached = int(max(last[task, g] for g in ended))
+            if reached < epoch:
+                known = max(reached, int(f.starts[before]), FIRST_EPOCH - 1)
+                found.add("recovery-high", c, np.array([step]), a=epoch, b=known, other=c.tasks[task])
+                break
+        if not failed & set(ended) and undone & set(ended):
+            found.add("recovery-idle", c, np.array([step]))
+        before = generation
+
+
+def snapshots(f: Frame, found: Found) -> None:
+    """A snapshot is stored after the border of its epoch, once in a generation."""
+    c = f.c
+    steps = np.flatnonzero(c.rule == rec.SNAPSHOT)
+    bad = steps[_reached(f, f.border, steps) < c.epoch[steps]]
+    found.add("snapshot-early", c, bad, a=c.epoch[bad])
+    order = np.lexsort((steps, c.epoch[steps], f.segment[steps]))
+    o = steps[order]
+    again = np.concatenate([[False], (f.segment[o[1:]] == f.segment[o[:-1]]) & (c.epoch[o[1:]] == c.epoch[o[:-1]])])[: len(o)]
+    found.add("snapshot-twice", c, np.sort(o[again]), a=c.epoch[np.sort(o[again])])
+
+
+def _reached(f: Frame, mask: Array, steps: Array) -> Array:
+    """For each of these steps: the greatest epoch of the masked steps of the same task before it."""
+    c = f.c
+    marked = np.flatnonzero(mask)
+    out = np.full(len(steps), FIRST_EPOCH - 1, dtype=np.int64)
+    for number in np.unique(c.task[steps]).tolist():
+        mine, own = np.flatnonzero(c.task[steps] == number), marked[c.task[marked] == number]
+        reached = np.concatenate([[FIRST_EPOCH - 1], np.maximum.accumulate(c.epoch[own])])
+        out[mine] = reached[np.searchsorted(own, steps[mine])]
+    return out
+
+
+def commits(f: Frame, found: Found) -> int:
+    """Each epoch becomes visible once, in order, when all tasks have its snapshot; the last one that every sink has."""
+    c = f.c
+    steps = np.flatnonzero(c.rule == rec.COMMIT)
+    if not len(steps):
+        return FIRST_EPOCH - 1
+    task, epoch, generation = c.task[steps], c.epoch[steps], c.generation[steps]
+    new = epoch > f.starts[generation]  # what was gone back to is durable everywhere
+    bad = np.flatnonzero((_reached(f, f.durable, steps) < epoch) & new & np.isin(task, c.task[f.durable]))
+    found.add("commit-before-own", c, steps[bad], a=epoch[bad])
+    stored = archives(f)
+    bad = np.flatnonzero((_ever_common(f, stored)[generation] < epoch) & new)
+    found.add("commit-early", c, steps[bad], a=epoch[bad], b=stored.common[generation[bad]])
+    _heard(f, steps, found)
+    # A snapshot that was damaged may take a recovery below what is visible: then it stays visible, and is replayed.
+    cuts = rules.later_cuts(np.where(np.array([*stored.lost], dtype=bool), NEVER, f.ends))
+    back = np.flatnonzero(cuts[generation] < epoch)
+    found.add("commit-back", c, steps[back], a=epoch[back], b=cuts[generation[back]])
+    ends_of = []
+    for number in np.unique(task).tolist():
+        mine = np.flatnonzero(task == number)
+        before = np.concatenate([[FIRST_EPOCH - 1], np.maximum.accumulate(epoch[mine])[:-1]])
+        # A commit is on record before it is done: the last one may be done again after a crash.
+        later = np.concatenate([[False], generation[mine][1:] > generation[mine][:-1]])
+        twice = (epoch[mine] == before) & ~later
+        found.add("commit-twice", c, steps[mine[twice]], a=epoch[mine[twice]])
+        down = epoch[mine] < before
+        found.add("commit-order", c, steps[mine[down]], a=epoch[mine[down]], b=before[down])
+        ends_of.append(int(epoch[mine].max()))
+    return min(ends_of)
+
+
+def _ever_common(f: Frame, stored: Archives) -> Array:
+    """By generation, the greatest epoch that was common at some time in it: also what was found damaged afterwards."""
+    c = f.c
+    if not any(stored.lost):
+        return stored.common
+    low = int(c.epoch.min())
+    width = int(c.epoch.max()) - low + 1
+    key = (c.generation[f.durable] * width + c.epoch[f.durable] - low) * len(c.tasks) + c.task[f.durable]
+    place, count = np.unique(np.unique(key) // len(c.tasks), return_counts=True)
+    whole = place[count == len(rules.tasks_of(c))]
+    out: Array = np.maximum(stored.common, f.starts)
+    np.maximum.at(out, whole // width, whole % width + low)
+    return out
+
+
+def _heard(f: Frame, steps: Array, found: Found) -> None:
+    """The causal order of a commit: it comes after the snapshots of all tasks, because it has heard of each."""
+    c = f.c
+    if not len(c.heard) and not len(c.told):
+        return
+    tasks = rules.tasks_of(c)
+    number = {f"{rec.ACK}{name}": at for at, name in enumerate(c.tasks)}
+    of = np.array([number.get(name, -1) for name in c.streams] or [-1], dtype=np.int64)
+    place = np.full(len(c), -1, dtype=np.int64)
+    place[steps] = np.arange(len(steps))
+    right = (place[c.heard.step] >= 0) & (of[c.heard.stream] >= 0) & (c.heard.n == c.epoch[c.heard.step])
+    heard = np.zeros((len(steps), len(c.tasks)), dtype=bool)
+    heard[place[c.heard.step[right]], of[c.heard.stream[right]]] = True
+    for task in tasks:
+        bad = steps[~heard[:, task]]
+        found.add("commit-deaf", c, bad, a=c.epoch[bad], other=c.tasks[task])
+    # An ack that was heard has been told in this generation, or a recovery has found the snapshot.
+    low = int(min(c.told.n.min(initial=0), c.heard.n.min(initial=0)))
+    width = int(max(c.told.n.max(initial=0), c.heard.n.max(initial=0))) - low + 1
+
+    def key(m: rec.Messages, generation: Array) -> Array:
+        out: Array = (m.stream.astype(np.int64) * width + (m.n - low)) * f.generations + generation
+        return out
+
+    told = c.told.chosen(c.rule[c.told.step] == rec.SNAPSHOT)
+    now = np.isin(key(c.heard, c.generation[c.heard.step]), key(told, c.generation[told.step]))
+    kept = c.heard.n <= f.starts[c.generation[c.heard.step]]
+    bad = np.flatnonzero(~now & ~kept)
+    found.add("commit-unfounded", c, c.heard.step[bad], a=c.epoch[c.heard.step[bad]], stream=c.heard.stream[bad], n=c.heard.n[bad])
+
+
+def replay(f: Frame, found: Found) -> None:
+    """From the same snapshot and the same messages a task does the same again.
+
+    Two runs of the same epoch of a task are compared step by step for as long as they took the same messages: a merge may
+    take its inputs in another order the second time, and that is no fault of the task.
+    """
+    c = f.c
+    discarded = f.work & (c.epoch > f.cuts[c.generation])
+    if not discarded.any():
+        return
+    low = int(c.epoch.min())
+    width = int(c.epoch.max()) - low + 1
+    key = c.task.astype(np.int64) * width + (c.epoch - low)
+    part = np.flatnonzero(f.work & np.isin(key, np.unique(key[discarded])))
+    begin = np.ones(len(part), dtype=bool)
+    begin[1:] = (key[part[1:]] != key[part[:-1]]) | (c.generation[part[1:]] != c.generation[part[:-1]])
+    run = np.cumsum(begin) - 1
+    first = np.flatnonzero(begin)
+    ordinal = (np.arange(len(part)) - first[run]) * 2
+    # Where borders come by time, a source may end its epoch earlier or later the second time: that is no other message.
+    ordinal += (c.rule[part] == rec.SOURCE) & f.border[part]
+    taken, made = _digests(c, part, c.consumed), _digests(c, part, c.produced)
+    sums = np.cumsum(_mixed(taken, ordinal))
+    with np.errstate(over="ignore"):
+        history = sums - (sums[first] - _mixed(taken, ordinal)[first])[run]
+        history = history + _mixed(_before(f, part, first)[run], np.uint64(0))
+    order = np.lexsort((c.generation[part], history, ordinal, key[part]))
+    o, same = part[order], np.zeros(len(part), dtype=bool)
+    same[1:] = (key[o[1:]] == key[o[:-1]]) & (ordinal[order[1:]] == ordinal[order[:-1]]) & (history[order[1:]] == history[order[:-1]])
+    group = np.flatnonzero(~same)[np.cumsum(~same) - 1]  # the first run that did this step
+    other = made[order] != made[order][group]
+    state = ~other & ~_visible(f, o) & ((c.state[o] != c.state[o][group]) | (c.stored[o] != c.stored[o][group]))
+    source = c.rule[o] == rec.SOURCE
+    for kind, mask in (("source-differs", other & source), ("task-differs", other & ~source), ("state-differs", state)):
+        bad = np.flatnonzero(mask)
+        found.add(kind, c, o[bad], a=c.generation[o][group][bad], b=c.epoch[o][bad])
+
+
+def _visible(f: Frame, steps: Array) -> Array:
+    """Steps of a sink in an epoch that it had made visible in an earlier generation: it leaves out what is there already."""
+    c = f.c
+    most = np.full(len(c.tasks) * (f.generations + 1), UNKNOWN, dtype=np.int64)
+    commits = np.flatnonzero(c.rule == rec.COMMIT)
+    np.maximum.at(most, c.task[commits].astype(np.int64) * (f.generations + 1) + c.generation[commits] + 1, c.epoch[commits])
+    until = np.maximum.accumulate(most.reshape(len(c.tasks), f.generations + 1), axis=1)
+    again: Array = c.epoch[steps] <= until[c.task[steps], c.generation[steps]]
+    return again
+
+
+def _mixed(value: Array, salt: Array | np.uint64) -> Array:
+    """A good mix of 64 bits (the end of splitmix64)."""
+    with np.errstate(over="ignore"):
+        x = value.astype(np.uint64) + (np.asarray(salt).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        out: Array = x ^ (x >> np.uint64(31))
+    return out
+
+
+def _digests(c: Columns, part: Array, m: rec.Messages) -> Array:
+    """One number for the messages of each of these steps."""
+    chosen = np.zeros(len(c), dtype=bool)
+    chosen[part] = True
+    mine = np.flatnonzero(chosen[m.step])
+    step = m.step[mine]
+    first = np.searchsorted(step, step)
+    one = _mixed(m.digest[mine], m.n[mine])
+    one = _mixed(one, m.stream[mine].astype(np.int64) * 2 + m.border[mine])
+    one = _mixed(one, np.arange(len(mine)) - first)
+    out = np.zeros(len(c), dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        np.add.at(out, step, one)
+    return out[part]
+
+
+def _before(f: Frame, part: Array, first: Array) -> Array:
+    """The state that each run of an epoch began with: the digest of the snapshot before, the latest that was on record."""
+    c = f.c
+    borders = np.flatnonzero(f.border)
+    generations = f.generations + 1
+    low = int(c.epoch.min()) - 1
+    width = int(c.epoch.max()) - low + 2
+    have = (c.task[borders].astype(np.int64) * width + c.epoch[borders] - low) * generations + c.generation[borders]
+    order = np.argsort(have, kind="stable")
+    have, borders = have[order], borders[order]
+    steps = part[first]
+    want = (c.task[steps].astype(np.int64) * width + c.epoch[steps] - 1 - low) * generations + c.generation[steps]
+    at = np.searchsorted(have, want, "right") - 1
+    ok = (at >= 0) & (have[np.maximum(at, 0)] // generations == want // generations) if len(have) else np.zeros(len(at), dtype=bool)
+    return np.where(ok, c.state[borders[np.maximum(at, 0)]] if len(borders) else 0, 0).astype(np.int64)
+
+
+def explanation(f: Frame, found: Found, committed: int) -> Explained:
+    """Build the failure-free trace and ask the rules of it (Theorem 6.9)."""
+    c = f.c
+    kept = f.work & (c.epoch <= f.cuts[c.generation])
+    by = [np.bincount(c.generation[mask], minlength=f.generations).tolist() for mask in (kept, f.work & ~kept)]
+    if not kept.all() and f.generations > 1:
+        alone = c.where(kept, generation=0)
+        joined = rules.frame(alone, {})
+        again = Found(found.limit, found.counts, found.first, kept=True)
+        rules.fifo(joined, again)
+        rules.delivery(joined, again)
+        rules.alignment(joined, again)
+    common = int(archives(f).common[-1])
+    return Explained(tuple(by[0]), tuple(by[1]), tuple(int(e) for e in f.starts[1:] if e != UNKNOWN), common, committed)
+
+
+def compare(place: str, reason: str | None, found: Found) -> None:
+    """An output that is not the one of the failure-free run."""
+    if reason:
+        found.say(Violation("output-differs", place, 0, -1, other=reason))

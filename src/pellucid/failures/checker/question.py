@@ -1,0 +1,285 @@
+"""``check.failures``: may the user of this pipeline forget that it can crash?
+
+It builds the system (`system`, `rules`, `sinks`; or `microbatch`), searches it (`explore`, reduced; `literal` for micro-batches),
+and answers with a verdict.  A "no" is made as short as possible by a second search in which nothing is reduced, then
+replayed on the literal rules and judged there once more before it is told.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pellucid.check.verdict import Verdict
+from pellucid.errors import UsageError
+from pellucid.failures.checker.calls import FoundImpure
+from pellucid.failures.checker.explore import CutShort, Found, Limits, explore, labels_to
+from pellucid.failures.checker.given import configuration_of
+from pellucid.failures.checker.literal import judge, search
+from pellucid.failures.checker.liveness import check_monotone, fair_cycle
+from pellucid.failures.checker.microbatch import MicroBatch, batch_variant
+from pellucid.failures.checker.rules import NotReplayable, Rules
+from pellucid.failures.checker.sinks import SINKS, Observation, Own
+from pellucid.failures.checker.story import FaultyExecution, differs, tell
+from pellucid.failures.checker.system import System
+from pellucid.failures.checker.unaligned import UnalignedRules
+from pellucid.failures.checker.variants import variant as rules_of
+from pellucid.failures.model import Configuration
+
+__all__ = ["PROTOCOLS", "SOURCES", "failures"]
+
+SOURCES = ("replayable", "not-replayable")
+PROTOCOLS = ("aligned", "unaligned", "microbatch")
+
+
+def failures(
+    p: Any,
+    *,
+    epochs: int = 2,
+    events: int = 2,
+    crashes: int = 2,
+    sink: str | Observation = "transactional",
+    source: str = "replayable",
+    protocol: str = "aligned",
+    observe: Callable[[Configuration], Hashable] | None = None,
+    inputs: Any = None,
+    variant: str | Rules | None = None,
+    fuse: bool | Mapping[str, Sequence[str]] = False,
+    timeout: float | None = 60.0,
+    max_states: int = 2_000_000,
+    progress: Callable[[dict[str, Any]], None] | None = None,
+) -> Verdict:
+    """Whether crashes cannot be told from the outside (Definition 5.10), and all output comes at last (Theorem 6.10).
+
+    ``p`` is a pipeline, or a bare graph of tasks as an initial configuration (`pellucid.failures.model.initial`).  Every
+    interleaving of its tasks is tried, with up to ``crashes`` crashes anywhere, on one input of ``epochs`` epochs of ``events``
+    events each (made up unless ``inputs`` gives them: a list of epochs, by name if there are several sources).
+
+    ``sink`` is ``transactional``, ``idempotent`` or ``append``; ``source`` is ``replayable`` or ``not-replayable``; ``protocol``
+    is ``aligned`` (the paper), ``unaligned`` or ``microbatch`` (Spark).  ``observe`` is an observability function of one's own, from a
+    `Configuration` to a value; it must be monotone.  ``variant`` names rules with a mistake in them
+    (`pellucid.failures.checker.variants`), ``fuse`` puts steps together into one task.
+
+    >>> from pellucid import check, pipeline
+    >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="sum"), x=int)
+    >>> check.failures(total).proved
+    True
+    >>> print(check.failures(total, sink="append", epochs=1, events=1).counterexample)
+    1  sum takes 1 from x and gives 1 to sum
+         seen: sum: 1
+    2  sum crashes
+    3  all recover (greatest common epoch: 0)
+    4  sum takes 1 from x and gives 1 to sum
+         seen: sum: 1, 1
+    no failure-free execution shows this: sum: 1, 1; the nearest that one shows is: sum: 1
+    """
+    given = _Given(epochs, events, crashes, source, protocol)
+    observation = _observation(sink, observe, protocol)
+    c, sinks = configuration_of(p, epochs, events, inputs, fuse)
+    limits = Limits(timeout, max_states, progress)
+    shape = f"{_count(max((m.e for m in c.D), default=0), 'epoch')}, {_count(crashes, 'crash', 'crashes')}"
+    shown = f"seen through {observation.name}" if observe is not None else f"{observation.name} sink"
+    mistake = "" if variant is None else f", variant {variant.name if isinstance(variant, Rules) else variant}"
+    how = f"{protocol}{mistake}, {shown}, {source} source, {shape}"
+    asked = _Asked(f"crashes cannot be seen ({how})", limits, time.perf_counter())
+    if protocol == "microbatch":
+        return _microbatch(asked, given, c, sinks, observation, variant)
+    rules = variant if isinstance(variant, Rules) else rules_of(variant) if variant is not None else _rules(protocol)
+    if source == "not-replayable":
+        rules = NotReplayable(rules)
+    system = System(c, crashes=crashes, rules=rules, observation=observation, sinks=sinks)
+    while True:
+        try:
+            return _decide(asked, system)
+        except FoundImpure:
+            continue  # now it is known, and the search counts that task's calls
+        except CutShort as cut:
+            return asked.verdict("unknown", notes=(str(cut),))
+
+
+# ---------------------------------------------------------------- what was asked
+
+
+@dataclass(frozen=True)
+class _Given:
+    epochs: int
+    events: int
+    crashes: int
+    source: str
+    protocol: str
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 1), ("events", 0), ("crashes", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise UsageError(f"{name}= takes a whole number from {least} on, found {value!r}")
+        _one_of("source", self.source, SOURCES)
+        _one_of("protocol", self.protocol, PROTOCOLS)
+
+
+def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
+    if value not in known:
+        raise UsageError(f"{name}= takes {', '.join(map(repr, known))}, found {value!r}")
+
+
+def _observation(sink: str | Observation, observe: Any, protocol: str) -> Observation:
+    if observe is not None:
+        if not callable(observe):
+            raise UsageError(f"observe= takes a function of a configuration, found {observe!r}")
+        if protocol == "microbatch":
+            raise UsageError("observe= looks at configurations of tasks, which micro-batches do not have: leave it out")
+        return Own(observe)
+    if isinstance(sink, Observation):
+        return sink
+    _one_of("sink", sink, tuple(SINKS))
+    return SINKS[sink]()
+
+
+def _rules(protocol: str) -> Rules:
+    return UnalignedRules() if protocol == "unaligned" else Rules()
+
+
+@dataclass
+class _Asked:
+    """The question, and how its verdicts are made."""
+
+    question: str
+    limits: Limits
+    started: float
+    states: int = 0
+    transitions: int = 0
+    free: int = 0
+
+    def saw(self, found: Any) -> None:
+        """Count what a search saw."""
+        self.states, self.transitions, self.free = found.states, found.transitions, found.failure_free
+
+    def verdict(
+        self, status: str, example: FaultyExecution | None = None, notes: tuple[str, ...] = (), **details: Any
+    ) -> Verdict:
+        seconds = time.perf_counter() - self.started
+        counted = {"states": self.states, "transitions": self.transitions, "failure_free_states": self.free}
+        engine = "explicit, interleavings"
+        return Verdict(status, self.question, engine, seconds, example, notes, {**counted, **details})
+
+
+# ---------------------------------------------------------------- tasks that exchange messages
+
+
+def _decide(asked: _Asked, system: System) -> Verdict:
+    if isinstance(system.observation, Own):
+        check_monotone(system, asked.limits)
+    found = explore(system, asked.limits)
+    asked.saw(found)
+    notes = tuple(system.calls.impure.values())
+    if found.unexplained is not None:
+        short = explore(system, asked.limits, reduce=False, reduce_free=True)
+        best, note = (short, ()) if short.unexplained is not None else (found, ("there may be a shorter one: " + short.why,))
+        example = _unexplained(system, best)
+        return asked.verdict("refuted", example, (*notes, *note), explained=False)
+    if found.why:
+        return asked.verdict("unknown", notes=(*notes, found.why))
+    system.calls.ask_again()
+    if found.dead_end is not None:
+        short = explore(system, asked.limits, reduce=False, reduce_free=True)
+        best = short if short.dead_end is not None else found
+        return asked.verdict("refuted", _dead_end(system, best), notes, explained=True, live=False)
+    if not system.rules.paper_recovery:
+        stuck = fair_cycle(system, asked.limits)
+        if stuck is not None:
+            return asked.verdict("refuted", _cycle(system, *stuck), notes, explained=True, live=False)
+    return asked.verdict("proved", notes=notes, explained=True, live=True)
+
+
+def _unexplained(system: System, found: Found) -> FaultyExecution:
+    assert found.unexplained is not None
+    labels = labels_to(found, found.unexplained)
+    try:
+        judged = judge(system, labels, Limits(timeout=30, max_states=100_000))
+    except CutShort:  # too many failure-free executions to list literally; the trace itself is still replayed
+        path = list(system.replay(labels))
+        observations = [system.see(at) for at in path]
+        why = f"no failure-free execution shows this: {system.observation.tell(observations[-1])}"
+    else:
+        path, observations = list(judged.path), list(judged.observations)
+        if judged.empty_at != len(labels) - 1:
+            raise AssertionError(f"the literal rules explain what the search could not: {[str(z) for z in labels]}")
+        why = differs(judged, system.observation)
+    lines, seen = tell(labels, [at.c for at in path], observations, system.observation)
+    return FaultyExecution((), (), None, why, tuple(labels), system.c, (*lines, why), tuple(seen), "not explained")
+
+
+def _dead_end(system: System, found: Found) -> FaultyExecution:
+    assert found.dead_end is not None
+    labels = labels_to(found, found.dead_end)
+    path = list(system.replay(labels))
+    lines, seen = tell(labels, [at.c for at in path], [system.see(at) for at in path], system.observation)
+    reached = min(max(state.archive) for state in path[-1].c.Sigma.values())
+    behind = [p for p, state in path[-1].c.Sigma.items() if max(state.archive) == reached]
+    why = (
+        f"nothing can be done any more, and epoch {reached + 1} never appears in the output: "
+        f"{', '.join(behind)} {'waits' if len(behind) == 1 else 'wait'} for ever"
+    )
+    return FaultyExecution((), (), None, why, tuple(labels), system.c, (*lines, why), tuple(seen), "not live")
+
+
+def _cycle(system: System, way: list[Any], loop: list[Any]) -> FaultyExecution:
+    labels = [*way, *loop]
+    path = list(system.replay(labels))
+    lines, seen = tell(labels, [at.c for at in path], [system.see(at) for at in path], system.observation)
+    reached = min(max(state.archive) for state in path[-1].c.Sigma.values())
+    why = f"from step {len(way) + 1} on this repeats for ever, fairly, and epoch {reached + 1} never appears in the output"
+    return FaultyExecution((), (), len(way), why, tuple(labels), system.c, (*lines, why), tuple(seen), "not live")
+
+
+# ---------------------------------------------------------------- micro-batches
+
+
+def _microbatch(
+    asked: _Asked, given: _Given, c: Configuration, sinks: Sequence[str], observation: Observation, variant: Any
+) -> Verdict:
+    kind = MicroBatch if variant is None else batch_variant(variant)
+    query = kind(
+        c, sink=observation.name, crashes=given.crashes, replayable=given.source == "replayable", sinks=tuple(sinks)
+    )
+    while True:
+        try:
+            found = search(query, asked.limits)
+            query.calls.ask_again()
+            break
+        except FoundImpure:
+            query.forget()
+    asked.saw(found)
+    notes = tuple(query.calls.impure.values())
+    labels = found.unexplained or found.dead_end
+    if labels is None:
+        if found.why:
+            return asked.verdict("unknown", notes=(*notes, found.why))
+        return asked.verdict("proved", notes=notes, explained=True, live=True)
+    shows = _Shown(observation)
+    judged = judge(query, labels, Limits(timeout=None))
+    lines, seen = tell(labels, judged.path, judged.observations, shows)
+    if found.unexplained is not None:
+        assert judged.empty_at == len(labels) - 1
+        why = differs(judged, shows)
+    else:
+        why = "the query has nothing more to do, and not all of its input is in the sink"
+    kind_of = "not explained" if found.unexplained is not None else "not live"
+    example = FaultyExecution((), (), None, why, tuple(labels), None, (*lines, why), tuple(seen), kind_of)
+    return asked.verdict("refuted", example, notes, explained=found.unexplained is None, live=found.dead_end is None)
+
+
+class _Shown(Observation):
+    """What the sink of a query holds, in words."""
+
+    def __init__(self, sink: Observation) -> None:
+        self.sink = SINKS["append"]() if sink.name == "transactional" else sink
+
+    def tell(self, seen: Any) -> str:
+        return self.sink.tell(seen)
+
+
+def _count(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,360 @@
+"""Run a pipeline for real under kill -9, again and again, and compare with the run in which nothing happened.
+
+The promise of `pellucid run --epochs` is that a crash does not show.  Here it is tried: the pipeline runs as a user would run
+it (the same command, in processes of its own), tasks, the coordinator or the whole tree are killed at points of the protocol
+where it hurts and at random moments, and whenever the command dies it is started again as it was.  In the end the output must be
+that of the failure-free run, byte by byte, and the recorded trace must pass the audit.  Whatever goes wrong is reported with
+its schedule, so that it can be played again.
+
+Where the output differs, the failure-free run is made once more: if that differs, too, a task is not deterministic, and no
+recovery can help; else an epoch was lost, written twice or mixed up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pellucid.engine.epochs.faults import VARIABLE
+from pellucid.errors import UsageError
+from pellucid.failures.audit import Audit, audit
+from pellucid.failures.crash.contents import difference, drop_table, is_table, read_output
+from pellucid.failures.crash.schedule import MOMENT, Round, Strike, draw, points_of, save_rounds
+
+__all__ = ["Command", "CrashReport", "Outcome", "crash"]
+
+PER_ROUND = 6  # strikes in one run: enough for crashes during the recovery of others, few enough to find the one at fault
+TRIES = 3  # strikes for each kill that is wanted: some come too late
+LONGEST = 60.0  # seconds that a round may take at least
+
+
+@dataclass(frozen=True)
+class Command:
+    """The run that is to survive: what a user would type after ``pellucid run``.
+
+    ``outputs`` has an address for each output, in which ``{folder}`` stands for the folder of a run and ``{run}`` for its name.
+    Faults that the ``environment`` arms (PELLUCID_FAULTS) are armed in the runs that are struck, beside the strikes.
+    """
+
+    target: str
+    inputs: tuple[str, ...]
+    outputs: Mapping[str, str]
+    epochs: int
+    chunk: int
+    more: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def places(self, folder: Path) -> dict[str, str]:
+        """Where a run in this folder puts its outputs."""
+        return {name: place.format(folder=folder, run=folder.name.replace("-", "_")) for name, place in self.outputs.items()}
+
+    def argv(self, folder: Path) -> list[str]:
+        """The command line of a run in this folder."""
+        out = [sys.executable, "-m", "pellucid.cli.main", "run", self.target]
+        for given in self.inputs:
+            out += ["--in", given]
+        places = self.places(folder)
+        for name, place in places.items():
+            out += ["--out", f"{name}={place}" if len(places) > 1 else place]
+        return [*out, "--epochs", str(self.epochs), "--chunk", str(self.chunk), "--state", str(folder / "state"), "--record", "--retries", "1000", *self.more]
+
+
+@dataclass
+class Outcome:
+    """One round: what was struck, and what came out."""
+
+    round: Round
+    folder: Path
+    differences: list[str] = field(default_factory=list)
+    audit: Audit | None = None
+    stopped: str | None = None  # why the run did not come to its end
+
+    @property
+    def right(self) -> bool:
+        """Nothing shows."""
+        return not self.differences and self.stopped is None and (self.audit is None or self.audit.holds)
+
+    def lines(self) -> list[str]:
+        """What is wrong, in words."""
+        out = [*([self.stopped] if self.stopped else []), *self.differences]
+        if self.audit is not None and not self.audit.holds:
+            out += [f"audit, {v.check}: {v}" for v in self.audit.violations[:8]]
+        return out
+
+
+@dataclass
+class CrashReport:
+    """The answer of a crash test; true if nothing showed."""
+
+    target: str
+    seed: int
+    wanted: int
+    outcomes: list[Outcome]
+    advice: list[str]
+    seconds: float
+    schedule: Path | None = None
+
+    @property
+    def hits(self) -> int:
+        """Kills that hit."""
+        return sum(o.round.hits for o in self.outcomes)
+
+    @property
+    def missed(self) -> int:
+        """Strikes that came too late, or whose point was not reached: they are no evidence."""
+        return sum(1 for o in self.outcomes if o.round.hits < len(o.round.strikes))
+
+    @property
+    def holds(self) -> bool:
+        """All outputs were right, all traces passed the audit, and something was killed."""
+        return bool(self.outcomes) and all(o.right for o in self.outcomes)
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    def __str__(self) -> str:
+        starts = sum(o.round.starts for o in self.outcomes)
+        steps = sum(o.audit.steps for o in self.outcomes if o.audit is not None)
+        lines = [f"{self.target}: {self.hits} kills hit, {self.missed} came too late; {len(self.outcomes)} runs, {starts} starts, {steps:,} steps audited, "
+                 f"{self.seconds:.1f} s, seed {self.seed}"]  # fmt: skip
+        for number, outcome in enumerate(self.outcomes):
+            if not outcome.right:
+                struck = ", ".join(f"{g}: {s}" for g, s in enumerate(outcome.round.strikes[: outcome.round.hits]))
+                lines += [f"run {number} (kills by generation: {struck or 'none'}):", *(f"  {line}" for line in outcome.lines())]
+        lines += self.advice
+        if self.holds:
+            lines.append("No crash shows: every output is that of the failure-free run, byte by byte." if self.hits else "Nothing was hit: this says nothing.")
+        elif self.schedule is not None:
+            lines.append(f"The schedule is in {self.schedule}: play it again with --replay {self.schedule}")
+        return "\n".join(lines)
+
+    def document(self) -> dict[str, Any]:
+        """The same for a program."""
+        rounds = [{"strikes": [str(s) for s in o.round.strikes], "hits": o.round.hits, "starts": o.round.starts, "seconds": round(o.round.seconds, 3),
+                   "right": o.right, "wrong": o.lines(), "steps": o.audit.steps if o.audit else None} for o in self.outcomes]  # fmt: skip
+        return {"target": self.target, "seed": self.seed, "holds": self.holds, "kills": self.hits, "missed": self.missed, "rounds": rounds,
+                "advice": self.advice, "seconds": round(self.seconds, 3), "schedule": str(self.schedule) if self.schedule else None}  # fmt: skip
+
+
+def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None = None, points: Sequence[str] = (), replay: Sequence[Round] | None = None,
+          per_round: int = PER_ROUND, keep_going: bool = False, say: Callable[[str], None] = lambda text: None) -> CrashReport:  # fmt: skip
+    """Kill the run so often, and compare.  It ends with the first run that is wrong, unless told to keep going."""
+    began = time.monotonic()
+    chosen = points_of(points)
+    number = random.randrange(1 << 32) if seed is None else seed
+    folder.mkdir(parents=True, exist_ok=True)
+    reference = _Run(command, folder / "reference", [], None)
+    reference.go()
+    if reference.stopped:
+        raise UsageError(f"without any crash the run does not come to its end: {reference.stopped}")
+    wanted = {name: read_output(place) for name, place in command.places(reference.folder).items()}
+    report = CrashReport(command.target, number, kills, [], [], 0.0, folder / "schedule.json")
+    say(f"seed {number}; without a crash: {reference.seconds:.1f} s")
+    rng = random.Random(number)
+    tasks = list(_status(reference.folder).get("tasks", {}))
+    planned = list(replay or [])
+    drawn = 0
+    while planned or (replay is None and report.hits < kills and drawn < TRIES * kills + per_round):
+        if planned:
+            this = Round(list(planned.pop(0).strikes))
+        else:
+            this = Round([draw(rng, chosen, tasks) for _ in range(min(per_round, kills - report.hits))])
+        drawn += len(this.strikes)
+        run = _Run(command, folder / f"run-{len(report.outcomes)}", this.strikes, reference)
+        run.go()
+        this.hits, this.starts, this.seconds = min(run.generation, len(this.strikes)), run.starts, run.seconds
+        outcome = Outcome(this, run.folder, stopped=run.stopped)
+        if not run.stopped:
+            found = {name: read_output(place) for name, place in command.places(run.folder).items()}
+            outcome.differences = [d for name in wanted if (d := difference(wanted[name], found[name], name)) is not None]
+        with contextlib.suppress(UsageError):
+            outcome.audit = audit(run.folder / "state")
+        report.outcomes.append(outcome)
+        assert report.schedule is not None
+        save_rounds(report.schedule, number, [o.round for o in report.outcomes])
+        say(f"run {len(report.outcomes) - 1}: {this.hits} of {len(this.strikes)} kills hit ({', '.join(map(str, this.strikes[: this.hits])) or 'none'}): "
+            f"{'right' if outcome.right else 'WRONG'}; {report.hits} of {kills}")  # fmt: skip
+        if not outcome.right and not keep_going:
+            break
+    if report.holds:
+        for run_folder in [reference.folder, *(o.folder for o in report.outcomes)]:
+            for place in command.places(run_folder).values():
+                drop_table(place)
+    else:
+        report.advice = _advice(command, folder, wanted, report)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _advice(command: Command, folder: Path, wanted: Mapping[str, Any], report: CrashReport) -> list[str]:
+    """Whose fault it is, with the evidence."""
+    out = []
+    if any(o.differences for o in report.outcomes):
+        again = _Run(command, folder / "reference-again", [], None)
+        again.go()
+        found = {name: read_output(place) for name, place in command.places(again.folder).items()}
+        other = [d for name in wanted if (d := difference(wanted[name], found[name], name)) is not None]
+        if other:
+            out.append(f"Two runs without any crash differ as well ({other[0]}): a task is not deterministic (a clock, a random number, the order of a set). "
+                       "No recovery can hide that: make it a function of its state and its events.")  # fmt: skip
+    replays = [v for o in report.outcomes if o.audit is not None for v in o.audit.violations if v.check == "replay"]
+    if replays and not out:
+        out.append(f"{replays[0].task} does not do the same again after a recovery ({replays[0].why}).")
+    if any("written twice" in d for o in report.outcomes for d in o.differences):
+        out.append("Rows are there twice: the sink appends what it is given, also what it has already. It must know the epochs that it has committed.")
+    return out
+
+
+def _status(folder: Path) -> dict[str, Any]:
+    """Which processes there are now, as the coordinator wrote it down."""
+    with contextlib.suppress(OSError, ValueError):
+        found: dict[str, Any] = json.loads((folder / "state" / "tasks.json").read_text())
+        return found
+    return {}
+
+
+def _number(folder: Path, name: str, default: int) -> int:
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        found = json.loads((folder / "state" / name).read_text())
+        return int(found["epoch"] if isinstance(found, dict) else found)
+    return default
+
+
+class _Run:
+    """One run to its end, started again whenever it is killed."""
+
+    def __init__(self, command: Command, folder: Path, strikes: Sequence[Strike], reference: _Run | None) -> None:
+        self.command, self.folder, self.strikes = command, folder, strikes
+        self.folder.mkdir(parents=True)
+        self.starts, self.seconds, self.work = 0, 0.0, 0.0
+        self.generation, self.epochs = 0, 0
+        self.stopped: str | None = None
+        self.reference = reference
+        self._process: subprocess.Popen[bytes] | None = None
+        self._seen: tuple[int, float] = (-1, 0.0)
+        self._struck: set[int] = set()
+
+    def go(self) -> None:
+        """Until it comes to its end, or something else than a kill stops it."""
+        began = time.monotonic()
+        longest = max(LONGEST, 20 * self.reference.seconds * (1 + len(self.strikes))) if self.reference else 3600.0
+        faults = [fault for generation, strike in enumerate(self.strikes) if (fault := strike.fault(generation))]
+        armed = [*faults, *([self.command.environment[VARIABLE]] if VARIABLE in self.command.environment and self.strikes else [])]
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **self.command.environment, VARIABLE: ";".join(armed)}
+        while self.stopped is None and self.starts <= 2 * len(self.strikes) + 2:
+            self.starts += 1
+            code = self._once(environment, began + longest)
+            if code == 0:
+                break
+            if code is None:
+                self.stopped = f"after {longest:.0f} s it had not come to its end: it hangs{self._last_words()}"
+            elif code != -signal.SIGKILL:
+                self.stopped = f"it stopped with the exit code {code}{self._last_words()}"
+        else:
+            self.stopped = self.stopped or f"it was started {self.starts} times and did not come to its end{self._last_words()}"
+        self.seconds = time.monotonic() - began
+        self.generation = _number(self.folder, "generation", 0)
+        self.epochs = _number(self.folder, "progress.json", 0)
+
+    def _once(self, environment: Mapping[str, str], until: float) -> int | None:
+        with open(self.folder / "log", "ab") as log:
+            process = subprocess.Popen(self.command.argv(self.folder), env=dict(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                       start_new_session=True)  # fmt: skip
+        self._process = process
+        first: float | None = None
+        try:
+            while True:
+                code = process.poll()
+                if code is not None:
+                    if first is not None:
+                        self.work = time.monotonic() - first
+                    return code
+                if time.monotonic() > until:
+                    return None
+                status = _status(self.folder)
+                if status.get("coordinator") == process.pid:
+                    first = first or time.monotonic()
+                    self._strike(process, status)
+                time.sleep(0.005)
+        finally:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # the group that we started, and nothing else
+                process.wait()
+
+    def _strike(self, process: subprocess.Popen[bytes], status: Mapping[str, Any]) -> None:
+        """The strike of this generation, if it is one at a moment of the clock, and the moment has come."""
+        generation = int(status["generation"])
+        if generation >= len(self.strikes) or generation in self._struck or self.strikes[generation].point != MOMENT:
+            return
+        if self._seen[0] != generation:
+            self._seen = (generation, time.monotonic())
+        strike = self.strikes[generation]
+        left = 1.0
+        if self.reference is not None and self.reference.epochs:
+            left = max(1 - _number(self.folder, "progress.json", 0) / self.reference.epochs, 0.05)
+        if time.monotonic() - self._seen[1] < strike.share * left * (self.reference.work if self.reference else 1.0):
+            return
+        self._struck.add(generation)
+        tasks = {str(name): int(pid) for name, pid in status["tasks"].items()}
+        if strike.victim == "coordinator":
+            victims = [process.pid]
+        elif strike.victim == "tree":
+            victims = [process.pid, *tasks.values()]
+        else:
+            victims = [tasks.get(strike.task or "", next(iter(tasks.values())))]
+        for pid in victims:
+            if pid == process.pid or _parent(pid) in (process.pid, 1):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(OSError):
+            lines = [line for line in (self.folder / "log").read_text(errors="replace").splitlines() if line.strip()]
+            return ": " + " | ".join(lines[-3:]) if lines else ""
+        return ""
+
+
+def _parent(pid: int) -> int | None:
+    """The parent of a process; 1 where the system does not say, so that a number that we were just told is believed."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except FileNotFoundError:
+        return None if Path("/proc/self/stat").exists() else 1
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def default_outputs(names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+    """Where a crash test writes: places like the given ones, but its own, so that no file or table of the user's is touched.
+
+    >>> default_outputs(["out"], {}), default_outputs(["out"], {"out": "data/totals.csv.gz"})
+    ({'out': '{folder}/out.jsonl'}, {'out': '{folder}/out.csv.gz'})
+    >>> default_outputs(["out"], {"out": "sqlite:totals.db#t"})
+    {'out': 'sqlite:{folder}/out.db#t'}
+    >>> default_outputs(["out"], {"out": "postgresql://me@host/shop#t"})
+    {'out': 'postgresql://me@host/shop#t_crash_{run}'}
+    """
+    out = {}
+    for name in names:
+        place = given.get(name, ".jsonl")
+        if place.startswith("sqlite:"):
+            out[name] = f"sqlite:{{folder}}/{name}.db#{place.partition('#')[2]}"
+        elif is_table(place):
+            out[name] = f"{place}_crash_{{run}}"
+        else:
+            ending = place[place.rfind("/") + 1 :].partition(".")[2]
+            if not ending:
+                raise UsageError(f"--out {place}: the format is told by the ending of the name, as in {name}.csv")
+            out[name] = f"{{folder}}/{name}.{ending}"
+    return out

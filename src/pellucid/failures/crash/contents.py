@@ -1,0 +1,103 @@
+"""What a run has put out, and how two runs differ: files byte by byte, tables row by row."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+__all__ = ["difference", "drop_table", "is_table", "read_output"]
+
+_TABLES = ("sqlite:", "postgresql://", "postgres://")
+
+
+def is_table(place: str) -> bool:
+    """Whether an output is a table of a database.
+
+    >>> is_table("sqlite:a.db#t"), is_table("out.csv")
+    (True, False)
+    """
+    return place.startswith(_TABLES)
+
+
+def read_output(place: str) -> bytes | list[str]:
+    """The bytes of a file, or the rows of a table in their order; nothing if it was never made."""
+    if not is_table(place):
+        path = Path(place)
+        return path.read_bytes() if path.exists() else b""
+    # A table has no order of its own: its rows are compared as they are, sorted.
+    return sorted(str(row) for row in _rows(place))
+
+
+def _rows(place: str) -> list[tuple[Any, ...]]:
+    """Read without the code that wrote it."""
+    address, _, table = place.partition("#")
+    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
+    if address.startswith("sqlite:"):
+        if not Path(address[7:]).exists():
+            return []
+        with contextlib.closing(sqlite3.connect(address[7:])) as db:
+            known = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+            return list(db.execute(f"SELECT * FROM {quoted}")) if known else []
+    import psycopg
+
+    with psycopg.connect(address) as connection:
+        there = connection.execute("SELECT to_regclass(%s)", (quoted,)).fetchone()
+        return list(connection.execute(f"SELECT * FROM {quoted}")) if there and there[0] else []  # type: ignore[arg-type, unused-ignore]
+
+
+def drop_table(place: str) -> None:
+    """Take a table out of a PostgreSQL database that a test has made there; files go with their folder.
+
+    >>> drop_table("out.csv"), drop_table("sqlite:out.db#t")
+    (None, None)
+    """
+    if not is_table(place) or place.startswith("sqlite:"):
+        return
+    import psycopg
+
+    address, _, table = place.partition("#")
+    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {quoted}")  # type: ignore[arg-type, unused-ignore]
+
+
+def difference(wanted: bytes | list[str], found: bytes | list[str], name: str = "output") -> str | None:
+    """How what was found differs from what was wanted, in words; None if it does not.
+
+    >>> difference(b"a\\nb\\n", b"a\\nb\\n")
+    >>> difference(b"a\\nb\\nc\\n", b"a\\nb\\nb\\nc\\n")
+    "output: 4 rows instead of 3: 1 is there again (b'b'), from row 3 on: an epoch was written twice, as by a sink that appends"
+    >>> difference(b"a\\nb\\n", b"a\\n")
+    "output: 1 row instead of 2: 1 is lost (b'b'), from row 2 on"
+    >>> difference(b"1\\n", b"2\\n")
+    "output: row 1 is b'2' instead of b'1': other values, as from a task that is not deterministic"
+    """
+    if wanted == found:
+        return None
+    rows, have = (w.splitlines() if isinstance(w, bytes) else w for w in (wanted, found))
+    if rows == have:
+        return f"{name}: the same rows, but other bytes ({len(found):,} instead of {len(wanted):,})"
+    at = next((i for i, (a, b) in enumerate(zip(rows, have, strict=False)) if a != b), min(len(rows), len(have)))
+    lost, extra = Counter(rows) - Counter(have), Counter(have) - Counter(rows)
+    size = f"{len(have):,} row{'s' * (len(have) != 1)} instead of {len(rows):,}"
+    if extra and not lost and set(extra) <= set(rows):
+        return (f"{name}: {size}: {_some(extra)} there again ({_first(extra)}), from row {at + 1:,} on: an epoch was written twice, as by a sink that "
+                "appends")  # fmt: skip
+    if lost and not extra:
+        return f"{name}: {size}: {_some(lost)} lost ({_first(lost)}), from row {at + 1:,} on"
+    if not lost and not extra:
+        return f"{name}: the same rows in another order, from row {at + 1:,} on"
+    if len(rows) == len(have):
+        return f"{name}: row {at + 1:,} is {have[at]!r} instead of {rows[at]!r}: other values, as from a task that is not deterministic"
+    return f"{name}: {size}: {lost.total():,} lost (such as {_first(lost)}), {extra.total():,} that should not be there (such as {_first(extra)}), from row {at + 1:,} on"
+
+
+def _some(rows: Counter[Any]) -> str:
+    return f"{rows.total():,} {'is' if rows.total() == 1 else 'are'}"
+
+
+def _first(rows: Counter[Any]) -> str:
+    return repr(next(iter(rows)))

@@ -1,0 +1,120 @@
+"""Crash tests in your own tests: one call that kills your pipeline and raises what shows.
+
+::
+
+    from pellucid.failures.testing import crash_test
+
+    def test_totals_survive(tmp_path):
+        crash_test("pipeline.py:totals", "events.csv", kills=10, folder=tmp_path / "crash")
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pellucid.errors import UsageError
+from pellucid.failures.crash import Command, CrashReport, crash, default_outputs
+from pellucid.pipeline import Pipeline
+
+__all__ = ["command_for", "crash_test"]
+
+EPOCHS = 20  # in a run, unless told otherwise
+BATCHES = 4  # in an epoch
+
+
+def crash_test(
+    pipeline: str | Pipeline,
+    inputs: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    outputs: str | Mapping[str, str] | None = None,
+    kills: int = 10,
+    seed: int | None = None,
+    points: Sequence[str] = (),
+    epochs: int | None = None,
+    chunk: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    **options: Any,
+) -> CrashReport:
+    """Kill a pipeline so often and raise `AssertionError`, with the report, if it shows.
+
+    ``pipeline`` is ``"FILE:NAME"``, or a pipeline that has a name in a module with a file; ``inputs`` is a file, or one for each
+    source; ``outputs`` are places like yours (``"x.csv"``, ``"sqlite:x.db#t"``); ``options`` are options of ``pellucid run``
+    (``key="user"``, ``workers=2``, ``cut=["step"]``).  A failure names its seed: give it as ``seed`` to draw the same kills.
+
+    >>> crash_test("nowhere.py:totals", "events.csv", kills=0)
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: kills=0: expected at least 1
+    """
+    if kills < 1:
+        raise UsageError(f"kills={kills}: expected at least 1")
+    target, names = _named(pipeline)
+    given = [f"{k}={os.fspath(v)}" for k, v in inputs.items()] if isinstance(inputs, Mapping) else [os.fspath(inputs)]
+    places = {names[0]: outputs} if isinstance(outputs, str) else dict(outputs or {})
+    more: list[str] = []
+    for option, value in options.items():
+        for one in value if isinstance(value, list | tuple) else [value]:
+            more += [f"--{option.replace('_', '-')}", str(one)]
+    place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="pellucid-crash-"))
+    command = command_for(target, given, names, places, place, epochs=epochs, chunk=chunk, more=tuple(more), environment=environment or {})
+    report = crash(command, place, kills=kills, seed=seed, points=points)
+    if not report.holds:
+        raise AssertionError(str(report))
+    return report
+
+
+def command_for(
+    target: str,
+    inputs: Sequence[str],
+    names: Sequence[str],
+    outputs: Mapping[str, str],
+    folder: Path,
+    *,
+    epochs: int | None = None,
+    chunk: int | None = None,
+    more: tuple[str, ...] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Command:
+    """The command to be killed; without ``epochs`` the pipeline is run once to see how long its input is."""
+    unknown = [name for name in outputs if name not in names]
+    if unknown:
+        raise UsageError(f"{target} has no output {unknown[0]!r}: it has {', '.join(names)}")
+    places = default_outputs(names, outputs)
+    folder.mkdir(parents=True, exist_ok=True)
+    if epochs is None:
+        epochs = max(1, _pushes(target, inputs, names, folder, more) // EPOCHS)
+    return Command(target, tuple(inputs), places, epochs, chunk or max(1, epochs // BATCHES), more, dict(environment or {}))
+
+
+def _pushes(target: str, inputs: Sequence[str], names: Sequence[str], folder: Path, more: tuple[str, ...]) -> int:
+    """How many pushes the input has, as a plain run counts them."""
+    import json
+    import subprocess
+
+    local = [w for i, w in enumerate(more) if not (w in ("--cut", "--workers") or (i and more[i - 1] in ("--cut", "--workers")))]
+    argv = [sys.executable, "-m", "pellucid.cli.main", "run", target, *(w for given in inputs for w in ("--in", given)), *local, "--json"]
+    for name in names:
+        argv += ["--out", f"{name}={folder / f'plain-{name}.jsonl'}" if len(names) > 1 else str(folder / f"plain-{name}.jsonl")]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise UsageError(f"without any crash the run does not come to its end: {done.stderr.strip()}")
+    return int(json.loads(done.stdout.splitlines()[-1])["pushes"])
+
+
+def _named(pipeline: str | Pipeline) -> tuple[str, list[str]]:
+    """``FILE:NAME`` and the names of the outputs."""
+    from pellucid.cli.load import load_pipeline
+
+    if isinstance(pipeline, str):
+        return pipeline, [name for name, _ in load_pipeline(pipeline).graph.outputs]
+    module = sys.modules.get(pipeline.__module__)
+    file = getattr(module, "__file__", None)
+    name = next((name for name, value in vars(module).items() if value is pipeline), None) if module is not None else None
+    if file is None or name is None:
+        raise UsageError(f"{pipeline!r} has no name in a module with a file, so no other process can load it: give it as 'FILE:NAME'")
+    return f"{file}:{name}", [output for output, _ in pipeline.graph.outputs]

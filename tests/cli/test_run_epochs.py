@@ -1,0 +1,223 @@
+"""``pellucid run --epochs``: what is said, what is refused, and how a run is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pellucid.cli.main import cli
+from pellucid.engine.epochs.store import _alive
+
+PIPELINES = """\
+from pellucid import Stream, merge, pipeline
+
+
+@pipeline
+def total(x: Stream[int]) -> Stream[int]:
+    return x.cumulate(lambda t, v: t + v, start=0, id="sum")
+
+
+@pipeline
+def inverse(x: Stream[int]) -> Stream[int]:
+    return x.map(lambda v: 1000 // v, id="inverse")
+
+
+@pipeline
+def both(x: Stream[int], y: Stream[int]) -> Stream[int]:
+    return merge(x, y)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.py").write_text(PIPELINES)
+    (tmp_path / "in.csv").write_text("x\n" + "".join(f"{i}\n" for i in range(1, 501)))
+    return tmp_path
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(cli, ["run", *args])
+
+
+TOTAL = ("p.py:total", "--in", "in.csv", "--out", "out.csv", "--epochs", "100", "--state", "state")
+
+
+def refused(result: Result) -> str:
+    assert result.exit_code == 2, result.output
+    return result.output.strip()
+
+
+def test_a_report(folder: Path) -> None:
+    result = run(*TOTAL, "--json", "--record")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert {k: document[k] for k in ("pellucid", "verb", "pipeline", "pushes", "events_out", "epochs", "resumed_from", "recoveries")} == {
+        "pellucid": 1, "verb": "run", "pipeline": "total", "pushes": 500, "events_out": {"out": 500}, "epochs": 5, "resumed_from": None, "recoveries": 0,
+    }  # fmt: skip
+    assert Path(document["trace"]).is_file()
+    again = run(*TOTAL)
+    assert "going on after epoch 5" in again.stderr and "0 in, 500 out, 5 epochs, went on after epoch 5" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--epochs", "10"], "--epochs needs a folder for the snapshots: give --state FOLDER"),
+        (["--state", "s"], "--state is for a run with epochs: give --epochs N (pushes), or --every SECONDS"),
+        (["--epochs", "10", "--state", "s", "--engine", "spark"], "--epochs goes with the local engine"),
+        (["--epochs", "10", "--state", "s", "--order", "x"], "--order goes with --engine spark"),
+        (["--epochs", "10", "--state", "s", "--workers", "2"], "--workers 2: several workers share the work by a key: give --key COLUMN"),
+        (["--epochs", "10", "--state", "s", "--cut", "sun"], "cut='sun': total has no such step; did you mean 'sum'?"),
+        (["--epochs", "10", "--state", "s", "--cut", "x"], "cut='x': is a source of total, which is a task of its own already"),
+    ],
+)
+def test_options_that_do_not_go_together(folder: Path, args: list[str], message: str) -> None:
+    assert message in refused(run("p.py:total", "--in", "in.csv", "--out", "out.csv", *args))
+    assert not (folder / "out.csv").exists() and not (folder / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("places", "message"),
+    [
+        (["--in", "-", "--out", "o.csv"], "--in -: a pipe cannot be read again after a crash: put its events in a file first"),
+        (["--in", "in.csv", "--out", "-"], "--out out=-: what is written to a pipe cannot be taken back: with --epochs give a file or a table"),
+        (["--in", "in.csv", "--out", "kafka://h/t"], "--out kafka://h/t: goes with --engine spark"),
+        (["--in", "in.csv", "--out", "sqlite:x.db"], "--out sqlite:x.db: which table? Expected sqlite:FILE#TABLE"),
+        (["--in", "in.csv", "--out", "in.csv"], "in.csv: is the input and the output"),
+        (["--in", "in.csv", "--out", "no/o.csv"], "no/o.csv: cannot be written: there is no folder 'no'"),
+        (["--in", "no.csv", "--out", "o.csv"], "no.csv: no such file"),
+    ],
+)
+def test_places(folder: Path, places: list[str], message: str) -> None:
+    assert message in refused(run("p.py:total", *places, "--epochs", "10", "--state", "s"))
+
+
+def test_a_state_folder_of_another_pipeline(folder: Path) -> None:
+    assert run(*TOTAL).exit_code == 0
+    before = (folder / "out.csv").read_bytes()
+    (folder / "p.py").write_text(PIPELINES.replace("t + v", "t + 2 * v").replace('"sum")', '"sum").trim(1, id="cut")'))
+    said = refused(run(*TOTAL))
+    assert "is of another pipeline ('total') than 'total'; steps that differ: new: cut; changed: sum. Go on as before, or start anew" in said
+    assert (folder / "out.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--out", "other.csv"], "--out was out="),
+        (["--cut", "sum"], "--cut was empty when the run began, and is sum now"),
+    ],
+)
+def test_a_state_folder_of_another_run(folder: Path, args: list[str], message: str) -> None:
+    assert run(*TOTAL).exit_code == 0
+    changed = [a for a in TOTAL if "--out" not in args or a not in ("--out", "out.csv")]
+    assert message in refused(run(*changed, *args))
+
+
+def test_a_state_folder_that_is_something_else(folder: Path) -> None:
+    (folder / "state").mkdir()
+    (folder / "state" / "photos.txt").write_text("")
+    assert "is not empty, and holds no run of Pellucid: choose a folder of its own" in refused(run(*TOTAL))
+
+
+def test_a_damaged_state_folder(folder: Path) -> None:
+    assert run(*TOTAL).exit_code == 0
+    (folder / "state" / "run.json").write_text("{")
+    assert "run.json: the state folder is damaged: this file cannot be read" in refused(run(*TOTAL))
+
+
+def test_another_version(folder: Path) -> None:
+    assert run(*TOTAL).exit_code == 0
+    path = folder / "state" / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": [0, 1]}))
+    assert "was written by another version of Pellucid (format [0, 1], this one has" in refused(run(*TOTAL))
+
+
+def test_no_snapshot_is_left(folder: Path) -> None:
+    assert run(*TOTAL).exit_code == 0
+    before = (folder / "out.csv").read_bytes()
+    for path in (folder / "state" / "snapshots" / "worker").glob("*.snap"):
+        path.write_bytes(path.read_bytes()[:40])
+    said = refused(run(*TOTAL))
+    assert "epoch 5 was complete, but its snapshot of worker is missing or damaged, and no earlier epoch is whole" in said
+    assert run(*TOTAL, "--from-start").exit_code == 0
+    assert (folder / "out.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace("\n7\n", "\n8\n"), "in.csv: has changed since the last run: what was read of it can not be read again"),
+        (lambda text: text[:100], "in.csv: has changed since the last run"),
+        (lambda text: None, "in.csv: no such file"),
+    ],
+)
+def test_a_source_that_changed(folder: Path, change: object, message: str) -> None:
+    assert run(*TOTAL).exit_code == 0
+    before = (folder / "out.csv").read_bytes()
+    text = change((folder / "in.csv").read_text())  # type: ignore[operator]
+    (folder / "in.csv").unlink()
+    if text is not None:
+        (folder / "in.csv").write_text(text)
+    assert message in refused(run(*TOTAL))
+    assert (folder / "out.csv").read_bytes() == before
+
+
+def test_a_step_that_fails_is_told_once_and_the_run_can_go_on(folder: Path) -> None:
+    (folder / "in.csv").write_text("x\n" + "".join(f"{i}\n" for i in (*range(1, 250), 0, *range(250, 300))))
+    args = ("p.py:inverse", "--in", "in.csv", "--out", "out.csv", "--epochs", "100", "--state", "state")
+    said = refused(run(*args))
+    assert "step 'inverse'" in said and "failed at push 249 on the event 0: ZeroDivisionError" in said and "in.csv: row 250" in said
+    assert said.count("ZeroDivisionError") == 1
+    assert "failed at push 249" in refused(run(*args))
+
+
+def test_a_row_that_cannot_be_read(folder: Path) -> None:
+    (folder / "in.csv").write_text("x\n" + "1\n" * 300 + "one\n" + "1\n" * 30)
+    assert "in.csv: row 301 (line 302)" in refused(run(*TOTAL))
+
+
+COMMAND = [sys.executable, "-m", "pellucid.cli.main", "run"]
+
+
+@pytest.mark.parametrize(("number", "code", "word"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")])
+def test_stopped_by_a_signal(folder: Path, number: int, code: int, word: str) -> None:
+    env = {**os.environ, "PELLUCID_FAULTS": "source:border=hang@3"}
+    process = subprocess.Popen([*COMMAND, *TOTAL, "--record"], env=env, stderr=subprocess.PIPE, text=True)
+    tasks = folder / "state" / "tasks.json"
+    while not tasks.exists() or not list((folder / "state").glob("committed/out/*-0000000002-*")):
+        time.sleep(0.02)
+    pids = json.loads(tasks.read_text())["tasks"].values()
+    second = run(*TOTAL, "--record")
+    assert f"another run (process {process.pid}) is using this folder" in refused(second)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert "stopped: the epoch that was open is dropped; the same command goes on" in said and word in said
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert not (folder / "out.csv").exists() and (folder / "state/trace/trace.parquet").exists()
+    assert run(*TOTAL, "--record").exit_code == 0
+    assert (folder / "out.csv").read_text().split()[-1] == str(sum(range(1, 501)))
+
+
+def test_right_after_a_kill_the_tasks_are_gone(folder: Path) -> None:
+    env = {**os.environ, "PELLUCID_FAULTS": "source:border=hang@3"}
+    process = subprocess.Popen([*COMMAND, *TOTAL], env=env, stderr=subprocess.DEVNULL)
+    tasks = folder / "state" / "tasks.json"
+    while not tasks.exists():
+        time.sleep(0.02)
+    pids = list(json.loads(tasks.read_text())["tasks"].values())
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert run(*TOTAL).exit_code == 0
+    assert not any(_alive(pid) for pid in pids)
+    assert (folder / "out.csv").read_text().split()[-1] == str(sum(range(1, 501)))

@@ -1,0 +1,103 @@
+"""Folders with inputs, and runs in processes of their own that can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PIPELINES = """\
+from pellucid import Stream, apply, merge, pipeline
+
+
+@pipeline
+def total(x: Stream[int]) -> Stream[int]:
+    return x.cumulate(lambda t, v: t + v, start=0, id="sum")
+
+
+@pipeline
+def chain(x: Stream[int]) -> Stream[int]:
+    return x.map(lambda v: v * 3, id="a").filter(lambda v: v % 2 == 0, id="b").cumulate(lambda t, v: t + v, start=0, id="c")
+
+
+@pipeline
+def diamond(x: Stream[int]) -> Stream[int]:
+    left = x.filter(lambda v: v % 3 == 0, id="thirds")
+    right = x.cumulate(lambda t, v: max(t, v), start=0, id="top").decimate(2, id="half")
+    return merge(left, right, id="both")
+
+
+@pipeline
+def two(x: Stream[int], y: Stream[int]) -> Stream[int]:
+    return merge(x.map(lambda v: v + 1, id="up"), y.trim(3, id="later"), id="both")
+
+
+@pipeline
+def pairs(x: Stream[int], y: Stream[int]) -> Stream[int]:
+    return apply(lambda a, b: 1000 * a + b, x.decimate(3, id="some"), y, id="pair")
+"""
+
+
+class Runs:
+    """Runs ``pellucid run`` in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "p.py").write_text(PIPELINES)
+        (folder / "x.jsonl").write_text("".join(f"{(i * 7919) % 1009}\n" for i in range(1000)))
+        (folder / "y.jsonl").write_text("".join(f"{(i * 104729) % 997}\n" for i in range(730)))
+
+    def command(self, *args: str) -> list[str]:
+        return [sys.executable, "-m", "pellucid.cli.main", "run", *args]
+
+    def environment(self, faults: str = "", plant: str = "") -> dict[str, str]:
+        return {**os.environ, "PELLUCID_FAULTS": faults, "PELLUCID_PLANT": plant}
+
+    def __call__(self, *args: str, faults: str = "", plant: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*args), env=self.environment(faults, plant), cwd=self.folder, capture_output=True, text=True, timeout=120
+        )
+
+    def start(self, *args: str, faults: str = "") -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*args), env=self.environment(faults), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def read(self, name: str) -> bytes:
+        return (self.folder / name).read_bytes()
+
+    def plain(self, *args: str, out: str = "plain.jsonl") -> bytes:
+        """The output of the same pipeline without epochs."""
+        done = self(*args, "--out", out)
+        assert done.returncode == 0, done.stderr
+        return self.read(out)
+
+    def report(self, done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    return Runs(tmp_path)
+
+
+@pytest.fixture
+def until_done() -> Callable[..., list[subprocess.CompletedProcess[str]]]:
+    """Give the same command again until it is done, as a user would; the faults stay armed."""
+
+    def again(runs: Runs, *args: str, faults: str = "", most: int = 5) -> list[subprocess.CompletedProcess[str]]:
+        done = []
+        for _ in range(most):
+            done.append(runs(*args, faults=faults))
+            if done[-1].returncode == 0:
+                return done
+        raise AssertionError(f"not done after {most} runs: {done[-1].stderr}")
+
+    return again

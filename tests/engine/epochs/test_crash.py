@@ -1,0 +1,204 @@
+"""Real kills: at every point, of a task and of the whole tree; a full disk, a torn file, a task that hangs; a planted bug."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pellucid.engine.epochs.faults import POINTS
+from pellucid.engine.epochs.recording import trace_table
+from tests.engine.epochs.conftest import Runs
+
+DIAMOND = ("p.py:diamond", "--in", "x.jsonl", "--out", "out.jsonl", "--epochs", "100", "--state", "state", "--cut", "thirds", "--cut", "half")
+PLAIN = ("p.py:diamond", "--in", "x.jsonl")
+
+# Points that only come once, or only after a crash.
+ONCE = ("coordinator:start", "coordinator:fork", "coordinator:forked", "coordinator:finish", "coordinator:finished", "sink:finish", "sink:finished", "coordinator:recorded")  # fmt: skip
+AFTER = ("recover:load", "recover:loaded", "source:replay")
+SOME = ("source:border", "snapshot:after-write", "sink:before-commit", "sink:after-commit", "coordinator:complete", "recover:load")
+
+
+def schedule(point: str, action: str) -> str:
+    if point == "coordinator:recover":
+        return f"{point}={action};worker:event=kill@4"
+    if point in AFTER:
+        return f"{point}={action}@1/1;worker:event=kill@4"
+    return f"{point}={action}@{1 if point in ONCE else 2}"
+
+
+def crash(runs: Runs, until_done: Any, point: str, action: str) -> None:
+    expected = runs.plain(*PLAIN)
+    done = until_done(runs, *DIAMOND, "--record", faults=schedule(point, action))
+    killed = [d for d in done if d.returncode == -signal.SIGKILL]
+    assert runs.read("out.jsonl") == expected
+    rules = trace_table(runs.folder / "state")["rule"].to_pylist()
+    assert "F-FAIL" in rules or point in ("coordinator:finished",), "nobody was killed"
+    assert rules.count("F-RECOVER") >= 1
+    if action == "tree" or point.startswith("coordinator"):
+        assert killed
+
+
+@pytest.mark.parametrize("point", SOME)
+def test_killed_at_a_point(runs: Runs, until_done: Any, point: str) -> None:
+    crash(runs, until_done, point, "tree" if point in SOME[::2] else "kill")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("action", ["kill", "tree"])
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at_every_point(runs: Runs, until_done: Any, point: str, action: str) -> None:
+    crash(runs, until_done, point, action)
+
+
+def test_a_task_that_hangs_is_killed(runs: Runs) -> None:
+    expected = runs.plain(*PLAIN)
+    done = runs(*DIAMOND, "--patience", "1", faults="worker:event[worker.half]=hang@4")
+    assert done.returncode == 0
+    assert "worker.half hangs (has been busy for 1." in done.stderr
+    assert runs.read("out.jsonl") == expected
+
+
+def test_a_task_that_is_stopped_is_killed(runs: Runs) -> None:
+    """SIGSTOP: it does not even beat any more."""
+    (runs.folder / "x.jsonl").write_text("1\n" * 400_000)
+    expected = runs.plain(*PLAIN)
+    args = [a if a != "100" else "1000" for a in DIAMOND]
+    process = runs.start(*args, "--patience", "6")
+    pids = wait_for_tasks(runs)
+    while not list((runs.folder / "state").glob("committed/out/*")) and process.poll() is None:
+        time.sleep(0.01)  # all are started, then
+    os.kill(pids["worker.both"], signal.SIGSTOP)
+    _, said = process.communicate(timeout=110)
+    assert process.returncode == 0
+    assert "worker.both hangs (has not been heard of for 6." in said
+    assert runs.read("out.jsonl") == expected
+
+
+def wait_for_tasks(runs: Runs) -> dict[str, int]:
+    import json
+
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            found = json.loads((runs.folder / "state" / "tasks.json").read_text())
+            return {"coordinator": found["coordinator"], **found["tasks"]}
+        except (OSError, ValueError):
+            time.sleep(0.02)
+    raise AssertionError("no tasks")
+
+
+@pytest.mark.parametrize(
+    ("faults", "message"),
+    [
+        ("snapshot:before-write[worker.both]=enospc@2", "worker.both for epoch"),
+        ("sink:write=enospc@3", "sink.out for epoch"),
+    ],
+)
+def test_a_full_disk_is_waited_for(runs: Runs, faults: str, message: str) -> None:
+    expected = runs.plain(*PLAIN)
+    done = runs(*DIAMOND, faults=faults)
+    assert done.returncode == 0
+    assert f"the snapshot of {message}" in done.stderr and "could not be written (No space left on device)" in done.stderr
+    assert runs.read("out.jsonl") == expected
+
+
+def test_a_disk_that_stays_full_stops_the_run(runs: Runs) -> None:
+    expected = runs.plain(*PLAIN)
+    done = runs(*DIAMOND, "--patience", "1.5", faults="snapshot:before-write[worker.half]=enospc@*/*")
+    assert done.returncode == 2
+    assert "for 1.5 s no snapshot could be written: is the disk of" in done.stderr and "Stopped after epoch 0; nothing is lost" in done.stderr
+    assert runs(*DIAMOND).returncode == 0
+    assert runs.read("out.jsonl") == expected
+
+
+def test_a_torn_snapshot_is_left_out(runs: Runs) -> None:
+    """The last file that the worker writes is cut in half, as after a power failure; then the tree is killed."""
+    expected = runs.plain(*PLAIN)
+    done = runs(*DIAMOND, "--record", faults="snapshot:torn[worker.both]=torn@10;coordinator:finish=kill")
+    assert done.returncode == -signal.SIGKILL
+    again = runs(*DIAMOND, "--record")
+    assert again.returncode == 0
+    assert "worker.both/000000000010.snap: is no whole snapshot: " in again.stderr and "taking an earlier epoch" in again.stderr
+    assert "going on after epoch 9\n" in again.stderr
+    assert runs.read("out.jsonl") == expected
+
+
+@pytest.mark.parametrize("how", ["cut", "altered", "removed"])
+def test_a_damaged_last_snapshot_falls_back(runs: Runs, how: str) -> None:
+    expected = runs.plain(*PLAIN)
+    assert runs(*DIAMOND, "--record", faults="coordinator:finish=kill").returncode == -signal.SIGKILL
+    path = sorted((runs.folder / "state/snapshots/worker.both").glob("*.snap"))[-1]
+    data = path.read_bytes()
+    if how == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    elif how == "altered":
+        path.write_bytes(data[:-300] + bytes(b ^ 255 for b in data[-300:-200]) + data[-200:])
+    else:
+        path.unlink()
+    again = runs(*DIAMOND, "--record")
+    assert again.returncode == 0, again.stderr
+    assert ("worker.both" in again.stderr and ("earlier epoch" in again.stderr or "going back to epoch" in again.stderr)), again.stderr
+    assert runs.read("out.jsonl") == expected
+    assert "F-LOST" in trace_table(runs.folder / "state")["rule"].to_pylist()
+
+
+def test_the_planted_bug_duplicates(runs: Runs) -> None:
+    """Committing before the snapshot is durable: the crash shows in the output, and the trace has a commit without acks."""
+    expected = runs.plain(*PLAIN)
+    faults = "snapshot:before-write[worker.half]=hang@2"
+    done = runs(*DIAMOND, "--record", "--patience", "1", faults=faults, plant="commit-before-snapshot")
+    assert done.returncode == 0
+    assert len(runs.read("out.jsonl")) > len(expected)
+    table = trace_table(runs.folder / "state").to_pylist()
+    tasks = {row["task"] for row in table} - {"coordinator"}
+    commits = [row for row in table if row["rule"] == "COMMIT"]
+    assert any({m["stream"] for m in row["consumed"]} != {f"ack:{t}" for t in tasks} for row in commits)
+
+
+def test_without_the_bug_every_commit_has_its_acks(runs: Runs, until_done: Any) -> None:
+    until_done(runs, *DIAMOND, "--record", faults="snapshot:before-write[worker.half]=kill@2;sink:before-commit=tree@3/1")
+    table = trace_table(runs.folder / "state").to_pylist()
+    tasks = {row["task"] for row in table} - {"coordinator"}
+    durable = {(m["stream"], m["n"], m["digest"]) for row in table if row["rule"] == "SNAPSHOT" for m in row["produced"]}
+    for row in table:
+        if row["rule"] == "COMMIT":
+            assert {m["stream"] for m in row["consumed"]} == {f"ack:{t}" for t in tasks}
+            assert {(m["stream"], m["n"], m["digest"]) for m in row["consumed"]} <= durable
+        sent = {m["stream"] for m in row["produced"]}
+        assert len(sent) == len(row["produced"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(10))
+def test_random_kills_from_outside(runs: Runs, until_done: Callable[..., Any], seed: int) -> None:
+    """kill -9 of any process at any time, 20 times, by somebody who knows nothing of points."""
+    rng = random.Random(seed)
+    (runs.folder / "x.jsonl").write_text("".join(f"{(i * 7919) % 1009}\n" for i in range(400_000)))
+    expected = runs.plain(*PLAIN)
+    args = [a if a != "100" else "3000" for a in DIAMOND]
+    kills = 0
+    while kills < 20:
+        process = runs.start(*args, "--record", "--retries", "50")
+        while process.poll() is None and kills < 20:
+            pids = wait_for_tasks(runs)
+            time.sleep(rng.uniform(0.05, 0.6))
+            name = rng.choice([*pids, "coordinator"])
+            try:
+                os.kill(pids[name], signal.SIGKILL)
+                kills += 1
+            except ProcessLookupError:
+                pass
+            if name == "coordinator":
+                break
+        _, said = process.communicate(timeout=120)
+        assert process.returncode in (0, -signal.SIGKILL), said
+        if process.returncode == 0:
+            break
+    until_done(runs, *args, "--record")
+    assert runs.read("out.jsonl") == expected

@@ -1,0 +1,198 @@
+"""The fast search against the literal rules, and the decision against brute force."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from pellucid import check
+from pellucid.failures import model
+from pellucid.failures.checker.explore import Limits, explore, labels_to
+from pellucid.failures.checker.literal import search
+from pellucid.failures.checker.rules import NotReplayable, Rules
+from pellucid.failures.checker.sinks import Append, Idempotent, Observation, Transactional, Uncommitted
+from pellucid.failures.checker.system import Situation, System
+from pellucid.failures.checker.unaligned import UnalignedRules
+from pellucid.failures.checker.variants import VARIANTS, variant
+from pellucid.failures.model import FFail
+from pellucid.failures.model.explain import Explanation, explain
+from pellucid.failures.model.trace import random_trace
+from tests.failures.random_graphs import random_graph
+from tests.failures.shapes import chain, diamond, merged
+
+NO_LIMITS: dict[str, Any] = {"timeout": None, "max_states": 10_000_000}
+SINKS: list[type[Observation]] = [Transactional, Idempotent, Append, Uncommitted]
+
+
+def small(seed: int) -> model.Configuration:
+    return random_graph(random.Random(seed), most_tasks=3, most_events=1, most_epochs=2)
+
+
+def reached(system: System) -> set[Situation]:
+    found = explore(system, Limits(**NO_LIMITS), reduce=False, stop=False)
+    bare = ~(((1 << 20) - 1) << found.packed.set_shift)
+    return {found.packed.unpack(x & bare) for x in found.parents}
+
+
+def by_the_model(c: model.Configuration, crashes: int) -> set[tuple[model.Configuration, int]]:
+    """Every configuration that `model.steps` reaches, with the crashes that are left."""
+    seen, waiting = {(c, crashes)}, [(c, crashes)]
+    while waiting:
+        at, left = waiting.pop()
+        for label, then in model.steps(at):
+            if isinstance(label, FFail):
+                if not left or then == at:
+                    continue
+                following = then, left - 1
+            else:
+                following = then, left
+            if following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return seen
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_packed_search_reaches_exactly_what_the_models_rules_reach(seed: int) -> None:
+    system = System(small(seed), crashes=1)
+    found = reached(system)
+    assert {(at.c, at.crashes) for at in found} == by_the_model(system.c, 1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("name", [*sorted(VARIANTS), "unaligned", "not-replayable"])
+def test_the_packed_search_reaches_exactly_what_the_rules_of_a_variant_reach(name: str, seed: int) -> None:
+    def rules() -> Rules:
+        own = {"unaligned": UnalignedRules, "not-replayable": lambda: NotReplayable(Rules())}
+        return own[name]() if name in own else variant(name)
+
+    c = random_graph(random.Random(seed), most_tasks=2, most_events=1, most_epochs=2)
+    literal = search(System(c, crashes=1, rules=rules()), Limits(**NO_LIMITS), stop=False)
+    system = System(c, crashes=1, rules=rules())
+    assert {(at.c.Sigma, at.c.N, at.c.M, at.c.D, at.crashes) for at in reached(system)} == {
+        (at.c.Sigma, at.c.N, at.c.M, at.c.D, at.crashes) for at in literal.seen
+    }
+    fast = explore(System(c, crashes=1, rules=rules()), Limits(**NO_LIMITS), reduce=False)
+    assert (fast.unexplained is None) == (literal.unexplained is None)
+    if fast.unexplained is not None:
+        assert literal.unexplained is not None
+        assert len(labels_to(fast, fast.unexplained)) == len(literal.unexplained)  # both are shortest
+    elif fast.dead_end is not None or literal.dead_end is not None:
+        assert fast.dead_end is not None and literal.dead_end is not None
+        assert len(labels_to(fast, fast.dead_end)) == len(literal.dead_end)
+
+
+# ---------------------------------------------------------------- brute force
+
+
+def executions(system: System, *, failures: bool) -> set[tuple[Any, ...]]:
+    """What is seen along every maximal execution, without repetitions in a row (steps never lead back)."""
+    known: dict[Situation, set[tuple[Any, ...]]] = {}
+
+    def after(at: Situation) -> set[tuple[Any, ...]]:
+        if at not in known:
+            now = system.see(at)
+            rests = [rest for _, then in system.steps(at, failures=failures) for rest in after(then)]
+            known[at] = {rest if rest[0] == now else (now, *rest) for rest in rests} or {(now,)}
+        return known[at]
+
+    return after(system.start())
+
+
+def is_subsequence(short: tuple[Any, ...], long: tuple[Any, ...]) -> bool:
+    rest = iter(long)
+    return all(any(x == y for y in rest) for x in short)
+
+
+def explainable(system: System) -> bool:
+    """Definition 5.6 for every execution, by listing all of them."""
+    free = executions(system, failures=False)
+    return all(any(is_subsequence(seen, one) for one in free) for seen in executions(system, failures=True))
+
+
+TINY = {
+    "chain": lambda: chain(1, 1, 2),
+    "two epochs": lambda: chain(2, 1, 1),
+    "merge": lambda: model.initial(
+        {"join": model.Task(lambda v, w: (2 * v + w, [2 * v + w]), ("a", "b"), "o")}, {"a": [[1]], "b": [[3]]}, {"join": 0}
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", TINY)
+@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize("name", ["", *sorted(VARIANTS)])
+def test_the_verdict_is_that_of_listing_all_executions(shape: str, sink: type[Observation], name: str) -> None:
+    def system() -> System:
+        return System(TINY[shape](), crashes=1, rules=variant(name) if name else None, observation=sink())
+
+    if name == "not-recovered":
+        return  # its executions need not end
+    for reduce in (True, False):
+        found = explore(system(), Limits(**NO_LIMITS), reduce=reduce)
+        assert (found.unexplained is None) == explainable(system()), reduce
+
+
+# ---------------------------------------------------------------- reduction
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_reduced_search_has_the_same_verdict(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    c = random_graph(rng, most_tasks=3 - seed % 2, most_events=1 + seed % 2, most_epochs=2)
+    sink = SINKS[seed % 4]
+    rules = UnalignedRules if seed % 5 == 0 and len(c.M) < 9 else Rules
+    found = [
+        explore(System(c, crashes=2, rules=rules(), observation=sink()), Limits(**NO_LIMITS), reduce=r, reduce_free=f)
+        for r, f in ((True, True), (False, False), (False, True))
+    ]
+    assert len({f.unexplained is None for f in found}) == 1
+    assert len({f.dead_end is None for f in found if f.unexplained is None}) <= 1
+    if found[0].unexplained is None:
+        assert found[0].states <= found[1].states
+    else:  # reduced explanations do not hide a shorter trace, nor make one up
+        assert found[1].unexplained is not None and found[2].unexplained is not None
+        lengths = [len(labels_to(f, f.unexplained)) for f in found if f.unexplained is not None]
+        assert lengths[1] == lengths[2] <= lengths[0]
+
+
+def test_the_reduced_search_is_much_smaller() -> None:
+    whole = explore(System(diamond(), crashes=2), Limits(**NO_LIMITS), reduce=False)
+    less = explore(System(diamond(), crashes=2), Limits(**NO_LIMITS))
+    assert (whole.states, less.states) == (45730, 1137)
+    assert whole.failure_free == 2690 and less.failure_free == 247
+
+
+# ---------------------------------------------------------------- the paper's protocol
+
+
+@pytest.mark.parametrize("shape", [chain, diamond, merged])
+def test_the_protocol_is_proved(shape: Any) -> None:
+    verdict = check.failures(shape(), crashes=2)
+    assert verdict.proved, str(verdict)
+    assert verdict.details["explained"] and verdict.details["live"]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_protocol_is_proved_on_random_graphs_and_the_explainer_agrees(seed: int) -> None:
+    rng = random.Random(seed)
+    c = random_graph(rng, most_tasks=3, most_events=1, most_epochs=2)
+    assert check.failures(c, crashes=2).proved
+    for _ in range(20):
+        trace = random_trace(c, rng, fail=0.2, failures=3, length=rng.randint(0, 40))
+        assert isinstance(explain(trace, c), Explanation)
+
+
+def test_a_bound_gives_unknown() -> None:
+    few = check.failures(diamond(2, 3), max_states=2000)
+    assert few.unknown and few.notes == ("the limit of 2,000 states was reached",) and not few
+    cut = check.failures(diamond(2, 3), timeout=0.001)
+    assert cut.unknown and "time limit of 0.001 s" in cut.notes[0]
+
+
+def test_progress_is_told() -> None:
+    told: list[dict[str, Any]] = []
+    check.failures(merged(), progress=told.append)
+    assert told and set(told[0]) == {"states", "waiting"}

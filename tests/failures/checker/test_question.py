@@ -1,0 +1,124 @@
+"""The question as a whole: what it takes, what it tells, in which forms."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pellucid import DataError, Pipeline, StepError, Stream, UsageError, check, pipeline
+from pellucid.failures.checker.given import made_up
+from pellucid.failures.checker.story import FaultyExecution
+from pellucid.failures.model import Task, initial
+from pellucid.failures.model.explain import NotExplained, explain
+from pellucid.failures.model.tasks import tasks_of
+from tests.failures.shapes import chain, merged
+from tests.strategies import COLOR, ORDER, POINT, Color, pipelines
+
+
+@pipeline
+def total(x: Stream[int]) -> Stream[int]:
+    return x.cumulate(lambda t, v: t + v, start=0, id="sum")
+
+
+def test_the_verdict_says_what_was_assumed_and_what_was_seen() -> None:
+    verdict = check.failures(total)
+    assert verdict.question == "crashes cannot be seen (aligned, transactional sink, replayable source, 2 epochs, 2 crashes)"
+    assert {"states", "transitions", "failure_free_states"} <= set(verdict.details)
+    assert verdict.details["states"] > 0 and verdict.engine == "explicit, interleavings"
+
+
+def test_the_input_can_be_given() -> None:
+    assert "takes 40 from x" in str(check.failures(total, inputs=[[40]], sink="append"))
+    with pytest.raises(DataError, match="source 'x', epoch 1"):
+        check.failures(total, inputs=[["forty"]])
+    with pytest.raises(UsageError, match="source 'x': no epochs are given"):
+        check.failures(total, inputs={"y": [[1]]})
+    with pytest.raises(UsageError, match="a configuration has its input already"):
+        check.failures(chain(), inputs=[[1]])
+    with pytest.raises(UsageError, match="takes a pipeline or an initial configuration of tasks, found 3"):
+        check.failures(3)
+
+
+def test_steps_can_be_fused() -> None:
+    p = pipeline(lambda x: x.map(lambda v: v + 1, id="inc").map(lambda v: 2 * v, id="twice"), x=int)
+    apart, fused = check.failures(p), check.failures(p, fuse=True)
+    assert apart.proved and fused.proved
+    assert fused.details["failure_free_states"] < apart.details["failure_free_states"]
+
+
+def test_a_function_that_fails_is_told() -> None:
+    c = initial({"t": Task(lambda v, w: (1 // (w - 1), []), ("i",), "o")}, {"i": [[1]]}, {"t": 0})
+    with pytest.raises(StepError, match=r"task 't' failed on f\(0, 1\): ZeroDivisionError"):
+        check.failures(c)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [(None, r"must give \(state, \[outputs\]\), found None"), (([], []), "cannot be hashed")],
+)
+def test_a_function_with_another_answer_is_refused(answer: object, message: str) -> None:
+    c = initial({"t": Task(lambda v, w: answer, ("i",), "o")}, {"i": [[1]]}, {"t": 0})  # type: ignore[arg-type, return-value]
+    with pytest.raises(UsageError, match=message):
+        check.failures(c)
+
+
+def test_the_counterexample_in_its_forms() -> None:
+    verdict = check.failures(merged(2, 1), variant="not-reset", crashes=1)
+    example = verdict.counterexample
+    assert isinstance(example, FaultyExecution)
+    assert example.picture().startswith("<svg") and "<svg" in verdict._repr_html_()
+    document = json.loads(verdict.to_json())["verdict"]["counterexample"]
+    assert document["steps"] == [str(label) for label in example.trace] and document["why"] == example.why
+    assert str(example) in str(verdict).replace("\n  ", "\n")
+    with pytest.raises(UsageError, match="use pellucid crash"):
+        example.as_pytest("", file="p.py")
+
+
+def test_the_explainer_rejects_what_the_checker_refutes() -> None:
+    """These traces are none of the paper's rules (that of not-purged is one, and shows something else there)."""
+    for name in ("not-reset", "not-common"):
+        example = check.failures(merged(2, 1), variant=name, crashes=1).counterexample
+        assert isinstance(example, FaultyExecution) and example.start is not None
+        assert isinstance(explain(example.trace, example.start), NotExplained)
+
+
+def test_made_up_events_are_of_their_type() -> None:
+    rng = random.Random(0)
+    for t in (COLOR, POINT, ORDER):
+        for k in rng.sample(range(100), 5):
+            assert t.problem(made_up(t, k)) is None
+    assert made_up(COLOR, 1) is Color.GREEN
+
+
+def test_records_and_keys() -> None:
+    p = pipeline(lambda x: x.key_by(lambda v: v % 2).cumulate(lambda t, v: t + v, start=0), x=int)
+    assert check.failures(p, crashes=1).proved
+    assert check.failures(p, crashes=1, sink="append").refuted
+
+
+@settings(max_examples=40, deadline=None)
+@given(p=pipelines(max_steps=3, windows=1, sources=2), protocol=st.sampled_from(["aligned", "microbatch"]))
+def test_random_pipelines_keep_the_promise(p: Pipeline, protocol: str) -> None:
+    """Aligned snapshots always do; micro-batches do where only one result is possible."""
+    try:
+        verdict = check.failures(p, epochs=2, events=1, crashes=1, protocol=protocol, max_states=20_000)
+    except StepError:
+        return  # a step that fails on an event fails with and without crashes
+    if protocol == "aligned" or not tasks_of(p).order_dependent:
+        assert not verdict.refuted, str(verdict)
+
+
+@settings(max_examples=25, deadline=None)
+@given(p=pipelines(max_steps=3, windows=1, sources=2))
+def test_a_pipeline_with_one_result_may_use_an_idempotent_sink(p: Pipeline) -> None:
+    if tasks_of(p).order_dependent:
+        return
+    try:
+        verdict = check.failures(p, epochs=1, events=2, crashes=1, sink="idempotent", max_states=20_000)
+    except StepError:
+        return
+    assert not verdict.refuted, str(verdict)

@@ -1,0 +1,250 @@
+"""The rules and definitions of section 4, one by one, and valid initial configurations."""
+
+from __future__ import annotations
+
+import pickle
+import random
+
+import pytest
+
+from pellucid.errors import PellucidError
+from pellucid.failures.model import (
+    BD,
+    EV,
+    FL,
+    Configuration,
+    Consume,
+    FFail,
+    FRecover,
+    IBorder,
+    IEvent,
+    Map,
+    Message,
+    Normal,
+    Produce,
+    State,
+    Task,
+    apply_actions,
+    f_fail,
+    f_recover,
+    gce,
+    i_border,
+    i_event,
+    initial,
+    lcs,
+    on_stream,
+    out,
+    s_step,
+    steps,
+    valid_initial,
+)
+from tests.failures.random_graphs import random_graph
+
+add = Task(lambda v, w: (v + w, [v + w]), ("i",), "o")
+pass_on = Task(lambda v, w: (v, [w]), ("o",), "p")
+
+
+def pair() -> Configuration:
+    return initial({"a": add, "b": pass_on}, {"i": [[1, 2], [3]]}, {"a": 0, "b": 0})
+
+
+def run(c: Configuration, *wanted: str) -> Configuration:
+    """Take the enabled steps whose labels begin so."""
+    for text in wanted:
+        c = next(after for label, after in steps(c) if str(label).startswith(text))
+    return c
+
+
+class TestActions:
+    def test_production_counts_up_and_adds(self) -> None:
+        numbers, messages = apply_actions((Produce("s", 1, EV(5)), Produce("s", 1, BD)), Map({"s": 3}), frozenset()) or ((), ())
+        assert numbers == Map({"s": 5})
+        assert messages == {Message(3, "s", 1, EV(5)), Message(4, "s", 1, BD)}
+
+    def test_consumption_counts_up_and_leaves_the_message_for_others(self) -> None:
+        there = frozenset({Message(0, "s", 1, EV(5))})
+        assert apply_actions((Consume("s", 1, EV(5)),), Map({"s": 0}), there) == (Map({"s": 1}), there)
+
+    @pytest.mark.parametrize("action", [Consume("s", 1, EV(6)), Consume("s", 2, EV(5)), Consume("s", 1, BD), Consume("r", 1, EV(5))])
+    def test_consumption_of_what_is_not_there_is_undefined(self, action: Consume) -> None:
+        assert apply_actions((action,), Map({"s": 0}), frozenset({Message(0, "s", 1, EV(5))})) is None
+
+    def test_no_actions_change_nothing(self) -> None:
+        assert apply_actions((), Map({"s": 2}), frozenset()) == (Map({"s": 2}), frozenset())
+
+
+class TestRules:
+    def test_i_event(self) -> None:
+        local = i_event(add, State(Map({0: 0}), Normal(1, 4)), "i", 3)
+        assert local == ((Consume("i", 1, EV(3)), Produce("o", 1, EV(7))), State(Map({0: 0}), Normal(1, 7)))
+
+    def test_i_border_takes_one_border_from_every_input(self) -> None:
+        task = Task(lambda v, w: (v, []), ("i", "j"), "o")
+        local = i_border(task, State(Map({0: 0}), Normal(1, 4)))
+        assert local is not None
+        assert local[0] == (Consume("i", 1, BD), Consume("j", 1, BD), Produce("o", 1, BD))
+        assert local[1] == State(Map({0: 0, 1: 4}), Normal(2, 4))
+
+    def test_a_failed_task_does_nothing_but_fail(self) -> None:
+        failed = State(Map({0: 0}), FL)
+        assert i_event(add, failed, "i", 3) is None and i_border(add, failed) is None
+        assert f_fail(add, failed) == ((), failed)
+
+    def test_f_fail_keeps_the_archive(self) -> None:
+        assert f_fail(add, State(Map({0: 0, 1: 5}), Normal(2, 9))) == ((), State(Map({0: 0, 1: 5}), FL))
+
+    def test_s_step_needs_the_message(self) -> None:
+        c = pair()
+        assert s_step(c, "a", ((Consume("i", 1, EV(9)),), c.Sigma["a"])) is None
+
+    def test_a_stream_with_a_border_next_is_blocked_until_the_others_have_theirs(self) -> None:
+        c = initial({"t": Task(lambda v, w: (v, [w]), ("i", "j"), "o")}, {"i": [[], [5]], "j": [[6], []]}, {"t": 0})
+        assert [str(z) for z, _ in steps(c, failures=False)] == ["I-EVENT t  -j ⟨1, EV(6)⟩  +o ⟨1, EV(6)⟩"]
+        c = steps(c, failures=False)[0][1]
+        assert [str(z) for z, _ in steps(c, failures=False)] == ["I-BORDER t  -i ⟨1, BD⟩  -j ⟨1, BD⟩  +o ⟨1, BD⟩"]
+
+    def test_f_recover_needs_a_failed_task(self) -> None:
+        c = pair()
+        assert f_recover(c) is None
+        assert f_recover(run(c, "F-FAIL b")) == c
+
+    def test_labels_are_trace_steps(self) -> None:
+        c = run(pair(), "F-FAIL b")
+        labels = [label for label, _ in steps(c)]
+        event = IEvent("a", Map({"i": 0, "o": 0}), (Consume("i", 1, EV(1)), Produce("o", 1, EV(1))))
+        assert labels == [event, FFail("a"), FFail("b"), FRecover()]
+        assert isinstance(next(z for z, _ in steps(run(pair(), "I-EVENT a", "I-EVENT a"))), IBorder)
+
+
+class TestDefinitions:
+    def committed(self) -> Configuration:
+        """Epoch 1 is complete, epoch 2 is begun."""
+        return run(pair(), *["I-EVENT a", "I-EVENT a", "I-BORDER a"], *["I-EVENT b", "I-EVENT b", "I-BORDER b"], "I-EVENT a", "I-EVENT b")
+
+    def test_gce_is_the_least_of_the_greatest(self) -> None:
+        assert gce(pair()) == 0
+        assert gce(run(pair(), "I-EVENT a", "I-EVENT a", "I-BORDER a")) == 0
+        assert gce(self.committed()) == 1
+
+    def test_out_shows_complete_epochs_of_all_streams(self) -> None:
+        shown = out(self.committed())
+        assert {str(m) for m in on_stream(shown, "p")} == {"0 p ⟨1, EV(1)⟩", "1 p ⟨1, EV(3)⟩", "2 p ⟨1, BD⟩"}
+        assert {m.e for m in shown} == {1}
+        assert len(on_stream(shown, "i")) == 3
+
+    def test_lcs_goes_back_to_the_common_epoch(self) -> None:
+        c = self.committed()
+        back = lcs(c)
+        assert back.Sigma == Map({"a": State(Map({0: 0, 1: 3}), Normal(2, 3)), "b": State(Map({0: 0, 1: 0}), Normal(2, 0))})
+        assert back.N == Map({"a": Map({"i": 3, "o": 3}), "b": Map({"o": 3, "p": 3})})
+        assert back.M == c.D | out(c) and back.D == c.D
+
+    def test_lcs_cuts_archives_that_are_ahead(self) -> None:
+        c = run(pair(), "I-EVENT a", "I-EVENT a", "I-BORDER a", "I-EVENT a", "I-BORDER a")
+        assert dict(c.Sigma["a"].archive) == {0: 0, 1: 3, 2: 6}
+        assert lcs(c) == pair()
+
+    def test_out_is_monotone_and_lcs_keeps_it(self) -> None:
+        """Definition 5.3 for out, and Lemma B.6: only a committing border changes it."""
+        for seed in range(60):
+            rng = random.Random(seed)
+            c = random_graph(rng)
+            for _ in range(40):
+                assert out(lcs(c)) == out(c) and lcs(lcs(c)) == lcs(c)
+                enabled = steps(c)
+                label, after = rng.choice(enabled)
+                assert out(c) <= out(after)
+                if gce(after) == gce(c):
+                    assert out(after) == out(c)
+                else:
+                    assert isinstance(label, IBorder)
+                c = after
+
+
+def test_configurations_can_be_hashed_and_pickled() -> None:
+    c = run(initial({"t": Task(divide, ("i",), "o")}, {"i": [[5]]}, {"t": 0}), "F-FAIL t")
+    again = pickle.loads(pickle.dumps(c))
+    assert again == c and hash(again) == hash(c) and len({c, again}) == 1
+    assert f_recover(again) == f_recover(c)
+
+
+def divide(v: int, w: int) -> tuple[int, list[int]]:
+    return w // 2, [w % 2]
+
+
+TASK = Task(lambda v, w: (v, [w]), ("i",), "o")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "inputs", "message"),
+    [
+        ({}, {}, "a configuration needs at least one task"),
+        ({"t": Task(divide, (), "o")}, {}, "task 't' has no input: it could take I-BORDER for ever; give it an input stream"),
+        (
+            {"t": Task(divide, ("i", "i"), "o")},
+            {"i": []},
+            "task 't' reads stream 'i' twice: I-BORDER takes one border from each; name it once",
+        ),
+        (
+            {"t": TASK, "u": TASK},
+            {"i": []},
+            "tasks 't' and 'u' both produce stream 'o': a stream has at most one producer; give each task its own output",
+        ),
+        (
+            {"a": Task(divide, ("i", "z"), "x"), "b": Task(divide, ("x",), "y"), "c": Task(divide, ("y",), "z")},
+            {"i": []},
+            "the tasks form a cycle: a → b → c → a; the graph must be acyclic",
+        ),
+        ({"t": Task(divide, ("o",), "o")}, {}, "the tasks form a cycle: t → t; the graph must be acyclic"),
+        ({"t": TASK}, {}, "task 't' reads stream 'i', which nobody produces and no input is given for"),
+        ({"t": TASK}, {"i": [[1]], "o": [[1]]}, "stream 'o' is produced by task 't': it cannot have input messages"),
+        (
+            {"t": Task(divide, ("i", "j"), "o")},
+            {"i": [[1]], "j": [[1], []]},
+            "input stream 'i' ends with epoch 1, 'j' with epoch 2: every input must have the same epochs (an epoch may be empty)",
+        ),
+    ],
+)
+def test_what_is_not_valid_is_named(tasks: dict[str, Task], inputs: dict[str, list[list[int]]], message: str) -> None:
+    with pytest.raises(PellucidError) as caught:
+        initial(tasks, inputs, dict.fromkeys(tasks, 0))
+    assert str(caught.value) == message
+
+
+def test_states_must_be_given_for_the_tasks() -> None:
+    for states, message in [({}, "task 't': no initial state is given"), ({"t": 0, "u": 0}, "task 'u': a state is given, but no such task")]:
+        with pytest.raises(PellucidError) as caught:
+            initial({"t": TASK}, {"i": []}, states)
+        assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("messages", "message"),
+    [
+        ([(0, 1, EV(1))], "input stream 'i': epoch 1 is without a border: end each epoch with BD"),
+        ([(0, 1, EV(1)), (1, 2, BD)], "input stream 'i': epoch 1 is without a border: message 1 is already of epoch 2"),
+        ([(0, 1, BD), (1, 3, BD)], "input stream 'i': epoch 2 is missing: message 1 is already of epoch 3"),
+        ([(0, 2, BD)], "input stream 'i': epoch 1 is missing: message 0 is already of epoch 2"),
+        ([(0, 1, BD), (2, 2, BD)], "input stream 'i': message number 1 is missing or there twice: numbers go 0, 1, 2, …"),
+        ([(0, 1, BD), (0, 1, EV(1))], "input stream 'i': message number 1 is missing or there twice: numbers go 0, 1, 2, …"),
+        ([(0, 1, BD), (1, 1, EV(3)), (2, 2, BD)], "input stream 'i': message 1 is of epoch 1, which was closed before"),
+    ],
+)
+def test_ill_formed_inputs_are_named(messages: list[tuple[int, int, object]], message: str) -> None:
+    c = initial({"t": TASK}, {"i": []}, {"t": 0})
+    there = frozenset(Message(n, "i", e, d) for n, e, d in messages)  # type: ignore[arg-type]
+    with pytest.raises(PellucidError) as caught:
+        valid_initial(Configuration(c.Pi, c.Sigma, c.N, there, there))
+    assert str(caught.value) == message
+
+
+def test_states_numbers_and_log_must_be_those_of_the_start() -> None:
+    c = initial({"t": TASK}, {"i": [[1]]}, {"t": 0})
+    later = steps(c)[0][1]
+    for bad, message in [
+        (Configuration(c.Pi, Map({"t": State(Map({0: 0}), Normal(2, 0))}), c.N, c.M, c.D), "task 't': its initial state must be"),
+        (Configuration(c.Pi, c.Sigma, later.N, c.M, c.D), "task 't': its sequence numbers must be 0 for each of its streams"),
+        (Configuration(c.Pi, c.Sigma, c.N, c.M, frozenset()), "the messages of an initial configuration must be the logged input"),
+    ]:
+        with pytest.raises(PellucidError, match=message):
+            valid_initial(bad)

@@ -1,0 +1,96 @@
+"""The audit on Spark answers as the local one does: on right traces, faulty systems and tampered traces."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pellucid.errors import DataError, UsageError
+from pellucid.failures.audit import audit
+from pellucid.failures.audit.recorded import trace_table
+from tests.failures.simulated import simulated
+from tests.failures.tampered import TAMPERINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What a message is taken twice for, or what comes after a step that has no place, the engines may count otherwise.
+COUNTED_OTHERWISE = {"in-flight", "orphan"}
+
+
+@pytest.fixture(autouse=True)
+def small_plans(spark: SparkSession) -> Iterator[None]:
+    """A trace of a hundred steps is not worth compiled code, which takes longer than the rules."""
+    small = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.adaptive.enabled": "false"}
+    before = {name: spark.conf.get(name) for name in small}
+    for name, value in small.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def both(spark: SparkSession, trace: pa.Table, folder: Path) -> tuple[Any, Any]:
+    from pellucid.spark.audit import audit_on_spark
+
+    place = folder / "trace.parquet"
+    pq.write_table(trace, place)
+    return audit_on_spark(place, spark=spark, limit=1000), audit(trace, limit=1000)
+
+
+def agree(there: Any, here: Any, name: str) -> None:
+    assert there.holds == here.holds, name
+    assert {v.check for v in there.violations} == {v.check for v in here.violations}, name
+    for kind in {v.kind for v in (*there.violations, *here.violations)} - COUNTED_OTHERWISE:
+        assert {v for v in there.violations if v.kind == kind} == {v for v in here.violations if v.kind == kind}, f"{name}: {kind}"
+    assert there.explained == here.explained, name
+    assert (there.steps, there.messages, there.tasks) == (here.steps, here.messages, here.tasks)
+
+
+def test_a_right_run_with_crashes(spark: SparkSession, tmp_path: Path) -> None:
+    there, here = both(spark, trace_table(simulated(7, crashes=3)), tmp_path)
+    assert there.holds and there.engine == "spark" and sum(there.explained.discarded) > 0
+    agree(there, here, "right")
+
+
+def test_a_tampered_run(spark: SparkSession, tmp_path: Path) -> None:
+    """Several falsifications at once, so that one audit sees many kinds."""
+    rows = copy.deepcopy(simulated(11, crashes=3))
+    for name in ("a message altered", "a duplicate commit", "a border without alignment", "another recovery", "a step moved"):
+        rows = TAMPERINGS[name][0](rows, random.Random(1)) or rows
+    there, here = both(spark, trace_table(rows), tmp_path)
+    assert not there.holds and len({v.kind for v in there.violations}) >= 5
+    agree(there, here, "tampered")
+
+
+def test_what_is_no_trace_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    from pellucid.spark.audit import audit_on_spark
+
+    with pytest.raises(DataError, match="no column 'generation'"):
+        audit_on_spark(spark.createDataFrame([("a", 1)], "task string, epoch long"))
+    with pytest.raises(UsageError, match="no such file or folder"):
+        audit_on_spark(tmp_path / "nowhere", spark=spark)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["right", "unreplayable", "clock", "commit-first", *TAMPERINGS])
+def test_every_kind_of_trace(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    done = 0
+    for seed in range(40):
+        if name in TAMPERINGS:
+            rows = TAMPERINGS[name][0](copy.deepcopy(simulated(seed, crashes=3)), random.Random(seed))
+        else:
+            rows = simulated(seed, crashes=3, faults=frozenset({name} - {"right"}))
+        if rows is None:
+            continue
+        agree(*both(spark, trace_table(rows), tmp_path), f"{name}, seed {seed}")
+        done += 1
+        if done == 3:
+            break
