@@ -4,6 +4,7 @@
 
 checker   states and transitions per second of the search for failure transparency, with nothing reduced, on three
           shapes; and the states and seconds of the same question as `check.failures` asks it, reduced.
+runtime   events per second with and without borders (every 100,000 events), and the time of a recovery against the size of the state.
 audit     steps per second of `pellucid audit`, locally and on Spark, on a trace of 10^7 steps with twenty crashes.
 
 It ends with 1 where a verdict is not the expected one.
@@ -106,7 +107,14 @@ def audits(quick: bool) -> tuple[list[Row], bool]:
     return measure(200_000 if quick else 10_000_000, spark=True)
 
 
-SECTIONS: dict[str, Callable[[bool], tuple[list[Row], bool]]] = {"checker": checker, "audit": audits}
+def runtime(quick: bool) -> tuple[list[Row], bool]:
+    from failures_runtime import measure
+
+    found = measure(2_000_000, 100_000, [1, 10], 1) if quick else measure(20_000_000, 100_000, [1, 10, 100, 1000])
+    return [*found["throughput"], *found["recovery"]], found["right"]
+
+
+SECTIONS: dict[str, Callable[[bool], tuple[list[Row], bool]]] = {"checker": checker, "runtime": runtime, "audit": audits}
 
 
 def main() -> int:

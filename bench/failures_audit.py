@@ -44,7 +44,7 @@ def measure(steps: int, *, spark: bool = False) -> tuple[list[dict[str, Any]], b
             from pellucid.spark.audit import audit_on_spark
             from pellucid.spark.session import session, stop_if_ours
 
-            made = session(name="pellucid-bench")
+            made = session(name="pellucid-bench", conf={"spark.driver.memory": "6g"})
             began = time.monotonic()
             there = audit_on_spark(place, spark=made)
             whole = time.monotonic() - began

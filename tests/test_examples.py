@@ -18,7 +18,7 @@ ON_SPARK = ["demo.py", "spark_batch.py", "spark_streaming.py"]  # these start Sp
 
 
 def test_there_are_examples() -> None:
-    assert {"seed001_appendix.py", "seed001_figures.py", "seed000_listing1.py"} <= {f.name for f in FILES}
+    assert {"seed001_appendix.py", "seed001_figures.py", "seed000_listing1.py", "epochs.py"} <= {f.name for f in FILES}
 
 
 @pytest.mark.parametrize("file", [f for f in FILES if f.name not in ON_SPARK], ids=lambda f: f.name)

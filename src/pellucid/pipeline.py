@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from pellucid.errors import PipelineError, TypeMismatch
+from pellucid.errors import PipelineError, TypeMismatch, UsageError
 from pellucid.expr.types import Type, type_of
 from pellucid.graph.build import build, call, check_call, instantiate, stream_types
 from pellucid.graph.model import Graph
@@ -16,6 +17,7 @@ from pellucid.graph.stream import Stream, scope, silent
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from pellucid.engine.epochs.coordinator import Report
     from pellucid.engine.kernel import Engine
 
 __all__ = ["Pipeline", "pipeline", "silent"]
@@ -99,6 +101,49 @@ class Pipeline:
         from pellucid.engine.kernel import Engine
 
         return Engine(self.graph, key=type_of(key) if key is not None else None, mode=mode)
+
+    def run_epochs(
+        self,
+        inputs: str | os.PathLike[str] | Mapping[str, Any],
+        outputs: str | os.PathLike[str] | Mapping[str, Any],
+        *,
+        state: str | os.PathLike[str],
+        epochs: int | None = None,
+        **settings: Any,
+    ) -> Report:
+        """Run over files so that crashes do not show: what is killed goes on with the same call, to the same output.
+
+        ``inputs`` is a file (or one for each source), ``outputs`` a file or a table (``sqlite:FILE#TABLE``; or one for each
+        output), ``state`` a folder of the run's own, ``epochs`` the pushes in an epoch.  ``settings`` are the options of
+        ``pellucid run``: ``key``, ``workers``, ``cut``, ``every``, ``record``, ….
+
+        >>> import pathlib, tempfile
+        >>> from pellucid import pipeline
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "in.csv").write_text("x\\n1\\n2\\n3\\n")
+        >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
+        >>> report = total.run_epochs(folder / "in.csv", folder / "out.csv", state=folder / "state", epochs=2)
+        >>> report.epochs, (folder / "out.csv").read_text().split()
+        (2, ['out', '1', '3', '6'])
+        """
+        from pellucid.engine.epochs import run_epochs
+        from pellucid.engine.epochs.job import Settings
+
+        names = [name for name, _ in self.graph.outputs]
+        wrong = [name for name in outputs if name not in names] if isinstance(outputs, Mapping) else []
+        if wrong:
+            raise UsageError(f"{self.name} has no output {wrong[0]!r}: its outputs are {', '.join(names)}")
+        known = [*Settings.__dataclass_fields__, "tables", "say", "progress", "idle"]
+        for name in settings:
+            if name not in known:
+                raise UsageError(f"run_epochs has no option {name!r}: it has {', '.join(known)}")
+
+        def table(address: str) -> Any:  # only then is the code of the sinks needed
+            from pellucid.spark.sinks.address import sink_of
+
+            return sink_of(address)
+
+        return run_epochs(self, inputs, outputs, state=state, epochs=epochs, **{"tables": table, **settings})
 
     def spark(
         self,

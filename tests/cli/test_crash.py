@@ -43,7 +43,7 @@ def test_bad_usage_is_told(events: str, pellucid: Pellucid, folder: Path) -> Non
         return done.output
 
     assert "no pipeline 'totl'" in said("pipes.py:totl", "--in", events)
-    assert "no such point or group" in said("pipes.py:total", "--in", events, "--epochs", 50, "--points", "nowhere")
+    assert "no such point or group. Groups: snapshot" in said("pipes.py:total", "--in", events, "--epochs", 50, "--points", "nowhere")
     assert "has several outputs (sums, firsts)" in said("pipes.py:two", "--in", "a=in.jsonl", "--in", "b=in.jsonl", "--out", "x.csv")
     assert "without any crash the run does not come to its end" in said("pipes.py:total", "--in", "nowhere.csv")
     (folder / "full").mkdir()

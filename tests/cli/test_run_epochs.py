@@ -77,6 +77,7 @@ def test_a_report(folder: Path) -> None:
         (["--epochs", "10", "--state", "s", "--order", "x"], "--order goes with --engine spark"),
         (["--epochs", "10", "--state", "s", "--workers", "2"], "--workers 2: several workers share the work by a key: give --key COLUMN"),
         (["--epochs", "10", "--state", "s", "--cut", "sun"], "cut='sun': total has no such step; did you mean 'sum'?"),
+        (["--every", "nan", "--state", "s"], "--every nan: expected a number of seconds"),
         (["--epochs", "10", "--state", "s", "--cut", "x"], "cut='x': is a source of total, which is a task of its own already"),
     ],
 )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from pellucid import CycleError, Pipeline, PipelineError, Stream, TypeMismatch, apply, pipeline
+from pellucid import CycleError, Pipeline, PipelineError, Stream, TypeMismatch, UsageError, apply, pipeline
 from pellucid.expr.types import INT
 from pellucid.graph.build import call
 from pellucid.graph.model import Graph, Node
@@ -231,3 +234,23 @@ def test_graph_text_and_lookup() -> None:
 
 def test_type_mismatch_is_a_pipeline_error() -> None:
     assert issubclass(TypeMismatch, PipelineError) and issubclass(CycleError, PipelineError)
+
+
+# ---------------------------------------------------------------- runs with epochs
+
+
+def test_run_epochs_to_a_table_and_what_it_refuses(tmp_path: Path) -> None:
+    total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
+    source, state = tmp_path / "x.csv", tmp_path / "state"
+    source.write_text("x\n" + "".join(f"{i}\n" for i in range(10)))
+    report = total.run_epochs(source, f"sqlite:{tmp_path / 't.db'}#totals", state=state, epochs=4)
+    assert (report.epochs, report.rows) == (3, {"out": 10})
+    with contextlib.closing(sqlite3.connect(tmp_path / "t.db")) as connection:
+        assert connection.execute("SELECT count(*), max(out) FROM totals").fetchone() == (10, 45)
+    with pytest.raises(UsageError, match="has no output 'totals': its outputs are out"):
+        total.run_epochs(source, {"totals": tmp_path / "o.csv"}, state=tmp_path / "other", epochs=4)
+    with pytest.raises(UsageError, match="run_epochs has no option 'worker': it has epochs, every, key"):
+        total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", epochs=4, worker=2)
+    with pytest.raises(UsageError, match="when does an epoch end"):
+        total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other")
+    assert not (tmp_path / "other").exists()

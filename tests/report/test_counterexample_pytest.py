@@ -11,7 +11,7 @@ import pytest
 
 from pellucid import UsageError, check
 from pellucid.check.verdict import Verdict
-from pellucid.cli.load import _load_path
+from pellucid.load import _load_path
 from pellucid.report.counterexample_pytest import Case, pytest_file, slug
 
 SOURCE = """\

@@ -141,7 +141,7 @@ class _Files:
     modules: dict[str, Any] = field(default_factory=dict)
 
     def module(self, file: str) -> Any:
-        from pellucid.cli.load import _load
+        from pellucid.load import _load
 
         key = os.path.abspath(file) if os.path.exists(file) else file
         if key not in self.modules:
@@ -154,7 +154,7 @@ class _Files:
         return {key: value for key, value in vars(self.module(file)).items() if isinstance(value, Pipeline)}
 
     def pipeline(self, target: str) -> Pipeline:
-        from pellucid.cli.load import _named, _parts, load_pipeline
+        from pellucid.load import _named, _parts, load_pipeline
 
         file, name = _parts(target)
         found = self.pipelines(file)
@@ -174,7 +174,7 @@ class _Files:
 def _asked(files: _Files, targets: tuple[str, ...], formulas: tuple[str, ...], how: str | None) -> list[Property]:
     from pellucid.check.declare import Property, declared
     from pellucid.check.parse import parse
-    from pellucid.cli.load import _parts
+    from pellucid.load import _parts
 
     if len(targets) > 2:
         raise UsageError(f"check takes one file, or two pipelines to compare, found {len(targets)}")
@@ -313,7 +313,7 @@ def _bounds(queues: tuple[str, ...], about: Any) -> dict[str, Any]:
 
 
 def _ask(one: Property, options: dict[str, Any], queues: tuple[str, ...], show: _Printer) -> Outcome:
-    from pellucid.cli.load import _HERE, _code_line, _last_frame
+    from pellucid.load import _HERE, _code_line, _last_frame
     from pellucid.report.verdict_outcomes import Outcome
 
     given = options | _bounds(queues, one.pipeline)

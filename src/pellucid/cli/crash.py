@@ -61,10 +61,10 @@ def crash(
       pellucid crash pipeline.py:totals --in events.csv --key user --out sqlite:t.db#totals --points commit --kills 20
       pellucid crash pipeline.py:totals --in events.csv --replay crash-4711/schedule.json
     """
-    from pellucid.cli.load import load_pipeline
     from pellucid.failures.crash import crash as crash_it
     from pellucid.failures.crash.schedule import load_rounds
     from pellucid.failures.testing import command_for
+    from pellucid.load import load_pipeline
 
     graph = load_pipeline(target).graph
     names = [name for name, _ in graph.outputs]

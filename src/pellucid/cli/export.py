@@ -34,7 +34,7 @@ def export(target: str, style: str, ints: str, queues: tuple[str, ...], formulas
     """
     from pellucid.check.smv import export as smv
     from pellucid.cli.check import _bounds, _ints
-    from pellucid.cli.load import load_pipeline
+    from pellucid.load import load_pipeline
 
     pipeline = load_pipeline(target)
     text = smv(pipeline.graph, domain=_ints(ints), properties=formulas, **_bounds(queues, pipeline))

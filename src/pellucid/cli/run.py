@@ -105,7 +105,7 @@ def run(
       pellucid run pipeline.py:totals --engine spark --stream --in events/ --key user --order seq \
         --checkpoint state/ --out sqlite:totals.db#totals
     """
-    from pellucid.cli.load import load_pipeline
+    from pellucid.load import load_pipeline
 
     p = load_pipeline(target)
     graph = p.graph

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,9 @@ class EpochOptions:
             return False
         if engine != "local":
             raise UsageError(f"--{given[0]} goes with the local engine: with --engine spark give --stream --checkpoint FOLDER")
+        for name in ("every", "patience"):
+            if getattr(self, name) is not None and math.isnan(getattr(self, name)):
+                raise UsageError(f"--{name} nan: expected a number of seconds")
         if self.epochs is None and self.every is None:
             raise UsageError(f"--{given[0]} is for a run with epochs: give --epochs N (pushes), or --every SECONDS")
         if self.state is None:

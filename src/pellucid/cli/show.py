@@ -28,7 +28,7 @@ def show(target: str, style: str | None, out: str, as_json: bool) -> None:
       pellucid show pipeline.py:totals --out totals.svg
       pellucid show pipeline.py:totals --format mermaid >> README.md
     """
-    from pellucid.cli.load import load_pipeline
+    from pellucid.load import load_pipeline
 
     graph = load_pipeline(target).graph
     if style is None:

@@ -15,37 +15,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection
 from typing import Any
 
 from pellucid.errors import DataError, UsageError
 from pellucid.expr.types import STR, EnumType
 from pellucid.graph.model import Graph
+from pellucid.spark.sinks.address import SINKS, absolute, on_this_machine, parsed, sink_of
 
 __all__ = ["absolute", "on_this_machine", "reader", "sink_of", "target", "text_columns"]
 
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}
-_SINKS = ("postgresql://", "postgres://", "sqlite:", "delta:", "kafka://")
 _FILES_AT_ONCE = 1000  # new files that one micro-batch reads
-
-
-def on_this_machine(path: str) -> bool:
-    """Whether this is a plain path, not an address such as ``s3a://bucket/folder`` or ``file:/folder``.
-
-    >>> on_this_machine("data/events.csv"), on_this_machine("hdfs://host/events"), on_this_machine("file:/events")
-    (True, False, False)
-    """
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path) is None
-
-
-def absolute(path: str) -> str:
-    """A plain path from the root on: the JVM may have been started in another folder.
-
-    >>> absolute("/a/../b"), absolute("s3a://bucket/x")
-    ('/b', 's3a://bucket/x')
-    """
-    return os.path.abspath(path) if on_this_machine(path) else path
 
 
 def format_of(path: str, given: str | None) -> str:
@@ -151,8 +132,8 @@ def target(path: str, stream: bool, given: str | None, overwrite: bool) -> tuple
         if given not in (None, "jsonl"):
             raise UsageError(f"--out-format {given}: on the standard output Spark's rows are JSON Lines (jsonl)")
         return "print", path
-    if path.startswith(_SINKS):
-        _parsed(path)
+    if path.startswith(SINKS):
+        parsed(path)
         if overwrite:
             raise UsageError(f"--overwrite is for files: rows are added to {path}; empty it first if you want it new")
         return "sink", path
@@ -170,34 +151,3 @@ def target(path: str, stream: bool, given: str | None, overwrite: bool) -> tuple
     if kind == "tsv":
         raise UsageError(f"--out {path}: Spark writes csv, jsonl or parquet: choose one of them")
     return {"jsonl": "json"}.get(kind, kind), path
-
-
-def _parsed(path: str) -> tuple[str, str, str]:
-    """(kind, address, table or topic) of a sink."""
-    if path.startswith("kafka://"):
-        host, _, topic = path[8:].partition("/")
-        if not host or not topic:
-            raise UsageError(f"--out {path}: expected kafka://HOST:PORT/TOPIC")
-        return "kafka", host, topic
-    if path.startswith("delta:"):
-        if not path[6:]:
-            raise UsageError(f"--out {path}: expected delta:FOLDER")
-        return "delta", path[6:], ""
-    address, hash_, table = path.partition("#")
-    kind = "sqlite" if path.startswith("sqlite:") else "postgres"
-    if not hash_ or not table:
-        example = "sqlite:FILE#TABLE" if kind == "sqlite" else "postgresql://USER@HOST/DATABASE#TABLE"
-        raise UsageError(f"--out {path}: which table? Expected {example}")
-    return kind, address[7:] if kind == "sqlite" else address, table
-
-
-def sink_of(path: str) -> Any:
-    """The sink that a stream (or a batch, to a database) writes to."""
-    from pellucid.spark import sinks
-
-    if not path.startswith(_SINKS):
-        return sinks.parquet(absolute(path))
-    kind, address, name = _parsed(path)
-    if kind == "delta":
-        return sinks.delta(absolute(address))
-    return getattr(sinks, kind)(address, name)

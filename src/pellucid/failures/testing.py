@@ -108,7 +108,7 @@ def _pushes(target: str, inputs: Sequence[str], names: Sequence[str], folder: Pa
 
 def _named(pipeline: str | Pipeline) -> tuple[str, list[str]]:
     """``FILE:NAME`` and the names of the outputs."""
-    from pellucid.cli.load import load_pipeline
+    from pellucid.load import load_pipeline
 
     if isinstance(pipeline, str):
         return pipeline, [name for name, _ in load_pipeline(pipeline).graph.outputs]

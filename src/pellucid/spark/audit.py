@@ -13,14 +13,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import DataError, UsageError
 from pellucid.failures.audit import Audit, answer
-from pellucid.failures.audit.recorded import ACK, COORDINATOR, FIRST_EPOCH, RULES, schema, tasks_on_record
-from pellucid.failures.audit.words import Violation
+from pellucid.failures.audit.recorded import COORDINATOR, FIRST_EPOCH, schema, tasks_on_record
+from pellucid.failures.audit.words import KINDS, Violation
+from pellucid.spark.audit_crashes import CrashRules
+from pellucid.spark.audit_frames import FIELDS, Small, least_after, steps_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["audit_on_spark"]
 
 _KEPT = 50  # snapshots that a run may keep of each task
-_FIELDS = ("kind", "task", "generation", "index", "stream", "n", "a", "b", "other")
 
 
 def audit_on_spark(trace: DataFrame | str | os.PathLike[str], *, spark: SparkSession | None = None, limit: int = 5,
@@ -39,13 +39,9 @@ def audit_on_spark(trace: DataFrame | str | os.PathLike[str], *, spark: SparkSes
     """
     began = time.monotonic()
     df = _read(trace, spark)
-    steps = _steps(df).persist()
-    try:
-        known = [] if hasattr(trace, "sparkSession") else tasks_on_record(trace)
-        found = _Rules(steps, limit, {*tasks, *known})
-        found.run()
-    finally:
-        steps.unpersist()
+    known = [] if hasattr(trace, "sparkSession") else tasks_on_record(trace)
+    found = _Rules(steps_of(df), limit, {*tasks, *known})
+    found.run()
     return answer(found.sizes, found.counts, found.first, found.explained(), "spark", time.monotonic() - began)
 
 
@@ -69,80 +65,46 @@ def _read(trace: Any, spark: SparkSession | None) -> DataFrame:
     return df
 
 
-def _steps(df: DataFrame) -> DataFrame:
-    """The columns of the audit, with what a step's own row says."""
-    from pyspark.sql import functions as F
-
-    def graph(side: str) -> Column:
-        return F.filter(side, lambda m: ~m["stream"].startswith(ACK))
-
-    def acks(side: str) -> Column:
-        return F.filter(side, lambda m: m["stream"].startswith(ACK))
-
-    plain = df.select(
-        "task", F.col("generation").cast("long").alias("recorded"), F.greatest(F.col("generation").cast("long"), F.lit(0)).alias("generation"),
-        F.col("index").cast("long").alias("index"), "rule", F.col("epoch").cast("long").alias("epoch"), F.col("state").cast("long").alias("state"),
-        graph("consumed").alias("consumed"), graph("produced").alias("produced"), acks("consumed").alias("heard"), acks("produced").alias("told"),
-    )  # fmt: skip
-    border = (F.col("rule") == "I-BORDER") | ((F.col("rule") == "SOURCE") & F.exists("produced", lambda m: m["border"]))
-    return plain.withColumn("is_border", border).withColumn("work", F.col("rule").isin("SOURCE", "I-EVENT", "I-BORDER"))
-
-
-@dataclass
-class _Small:
-    """What fits on the driver: the graph, the crashes, the ends of the generations."""
-
-    tasks: list[str]
-    starts: dict[int, int | None]
-    cuts: dict[int, int | None]
-    inputs: list[tuple[str, str]]  # task, stream
-    outputs: list[tuple[str, str, Any]]
-    last_border: dict[tuple[str, int], int]
-    common: dict[int, int]  # gce at the end of a generation
-    reached: dict[int, int]  # the greatest epoch that was common in it, also if it was found damaged afterwards
-    lost: dict[int, bool]
-    ends: dict[int, int | None]  # the epoch that the recovery at its end went to
-    visible: dict[tuple[str, int], int]  # by task: what it had made visible before a generation
-    atomic: bool
-
-
-class _Rules:
-    """One audit: the rules in the order of the checks, and what they found."""
+class _Rules(CrashRules):
+    """The rules in the order of the checks, and what they found."""
 
     def __init__(self, steps: DataFrame, limit: int, tasks: set[str]) -> None:
-        self.known = tasks
-        self.steps, self.limit, self.spark = steps, limit, steps.sparkSession
+        super().__init__(steps)
+        self.known, self.limit = tasks, limit
         self.counts: dict[tuple[bool, str], int] = {}
         self.first: list[Violation] = []
-        self.asked: list[DataFrame] = []
         self.sizes = (0, 0, 0)
         self.kept: dict[int, tuple[int, int]] = {}
         self.committed = FIRST_EPOCH - 1
-        self.acknowledged = False
 
     def run(self) -> None:
-        """Ask everything."""
+        """Ask everything, in two jobs for a right trace: the steps and the orders, then what was sent against what was received."""
         self.small = self._gather()
-        self._graph()
         placed = self._placed(self.steps).persist()
         try:
             self._count_kept(placed)
+            self._ends(placed)
+            self._graph()
             self._recoveries()
             self._ask(self._of_steps(placed))
-            self._messages(placed, kept=False)
-            self._ask(self._commits(self.steps))
-            if any(discarded for _, discarded in self.kept.values()):
+            consumed, produced = self._flat(placed, "consumed"), self._flat(placed, "produced")
+            self._in_order(placed, consumed, produced, kept=False)
+            self._ask(self._commits(placed.select(*self.steps.columns)))
+            undone = any(discarded for _, discarded in self.kept.values())
+            if undone:
                 self._ask(self._replayed(placed))
-                self._explanation()
             self._answer()
+            once = not {"two-producers", "fifo-produced", "fifo-consumed", "index"} & {kind for _, kind in self.counts}
+            self._ask(self._delivered(consumed, produced, kept=False, once=once))
+            self._answer()
+            if undone and not self._joins():
+                self._explanation(placed)
+                self._answer()
         finally:
             placed.unpersist()
 
-    # What comes to the driver.
-
-    def _gather(self) -> _Small:
+    def _gather(self) -> Small:
         import numpy as np
-        from pyspark.sql import DataFrame
         from pyspark.sql import functions as F
 
         from pellucid.failures.audit.crashes import common_epochs
@@ -166,7 +128,7 @@ class _Rules:
         size = max(max((r.generation for r in per), default=0), max(targets, default=0)) + 1
         starts = {g: targets.get(g) if g else FIRST_EPOCH - 1 for g in range(size)}
         after: dict[int, int | None] = {g: targets.get(g + 1) for g in range(size)}
-        cuts = _least_after(after)
+        cuts = least_after(after)
         tasks = sorted(({r.task for r in per} | self.known) - {COORDINATOR})
         atomic = not any(r.snapshot is not None for r in per)
         whole = self._complete(F.col("is_border") if atomic else F.col("rule") == "SNAPSHOT", len(tasks))
@@ -189,16 +151,29 @@ class _Rules:
             if row.commit is not None:
                 visible[row.task] = max(row.commit, visible.get(row.task, row.commit))
         self.committed = min(visible.values(), default=FIRST_EPOCH - 1)
-        moved = reduce(DataFrame.unionAll, (self.steps.select(F.lit(side).alias("side"), "task", "generation", "index", F.posexplode(side).alias("at", "m"))
-                                            for side in ("consumed", "produced")))  # fmt: skip
-        pairs = moved.groupBy("side", "task", F.col("m.stream").alias("stream")).agg(
-            F.min(F.struct("generation", "index", "at", F.col("m.n").alias("n"))).alias("first")).collect()  # fmt: skip
-        sides = [[r for r in pairs if r.side == side] for side in ("consumed", "produced")]
-        return _Small(
-            tasks, starts, cuts, sorted((r.task, r.stream) for r in sides[0]), sorted((r.task, r.stream, r.first) for r in sides[1]),
-            {(r.task, r.generation): r.border for r in per if r.border is not None}, common, reached, {g: stored.lost[g] for g in range(size)}, after,
-            seen, atomic,
+        return Small(
+            tasks, starts, cuts, [], [], {(r.task, r.generation): r.border for r in per if r.border is not None}, common, reached,
+            {g: stored.lost[g] for g in range(size)}, after, seen, atomic,
         )  # fmt: skip
+
+    def _ends(self, placed: DataFrame) -> None:
+        """The graph, and where each stream begins and ends in each generation."""
+        from pyspark.sql import DataFrame
+        from pyspark.sql import functions as F
+
+        moved = reduce(DataFrame.unionAll, (
+            placed.select(F.lit(side).alias("side"), "task", "generation", "index", "kept_step", F.posexplode(side).alias("at", "m"))
+            for side in ("consumed", "produced")))  # fmt: skip
+        n = F.when(F.col("kept_step"), F.col("m.n"))
+        rows = moved.groupBy("side", "task", "generation", F.col("m.stream").alias("stream")).agg(
+            F.min("index").alias("index"), F.min(n).alias("low"), F.max(n).alias("high")).collect()  # fmt: skip
+        self.small.inputs = sorted({(r.task, r.stream) for r in rows if r.side == "consumed"})
+        first: dict[tuple[str, str], tuple[int, int]] = {}
+        for r in rows:
+            if r.side == "produced":
+                first[r.task, r.stream] = min((r.generation, r["index"]), first.get((r.task, r.stream), (r.generation, r["index"])))
+        self.small.outputs = sorted((*pair, *place) for pair, place in first.items())
+        self.ranges = sorted((r.side, r.task, r.stream, r.generation, r.low, r.high) for r in rows if r.low is not None)
 
     def _complete(self, durable: Column, tasks: int) -> list[tuple[int, int]]:
         """The last epochs of each generation of which every task has a snapshot: a recovery can go to no other."""
@@ -210,21 +185,60 @@ class _Rules:
         rows = whole.withColumn("place", F.row_number().over(newest)).filter(F.col("place") <= _KEPT).collect()
         return sorted((row.generation, row.epoch) for row in rows)
 
-    def _table(self, rows: list[Any], schema: str) -> DataFrame:
+    def _count_kept(self, placed: DataFrame) -> None:
         from pyspark.sql import functions as F
 
-        return F.broadcast(self.spark.createDataFrame(rows, schema))
+        kept = F.col("kept_step")
+        late = kept & F.col("cut").isNotNull() & (F.col("next_border").isNull() | (F.col("next_border") > F.col("cut")))
+        rows = placed.groupBy("task", "generation").agg(
+            F.count("*").alias("steps"), F.sum(F.col("work").cast("long")).alias("work"), F.sum(kept.cast("long")).alias("kept"),
+            F.min("index").alias("low"), F.max("index").alias("high"), F.min("recorded").alias("recorded"),
+            F.max((F.col("index") != F.col("index_before") + 1).cast("int")).alias("jumps"), F.max(late.cast("int")).alias("late"),
+            F.min(F.when(kept, F.col("epoch"))).alias("first"), F.max(F.when(kept, F.col("epoch") + F.col("is_border").cast("long"))).alias("due"),
+            F.max(F.when(kept & F.col("is_border"), F.col("epoch"))).alias("border"),
+        ).collect()  # fmt: skip
+        self.segments = sorted(rows, key=lambda r: (r.task, r.generation))
+        for r in rows:
+            kept_there, undone = self.kept.get(r.generation, (0, 0))
+            self.kept[r.generation] = (kept_there + r.kept, undone + r.work - r.kept)
+        ends: dict[str, int] = {}
+        for r in self.segments:
+            self.regular &= not r.jumps and r.recorded == r.generation and r.low == ends.get(r.task, -1) + 1
+            ends[r.task] = r.high
+
+    def _joins(self) -> bool:
+        """Whether the kept steps are a failure-free run because each generation is right and one goes on where the other ended.
+
+        Within a generation the kept steps of a task come first, so what is right in it stays right without the others.  What
+        remains is that every kept step is in a kept snapshot, that all tasks end at the same border, and that epochs and
+        numbers go on from one generation to the next.
+        """
+        asked = {"fifo", "messages", "alignment", "snapshot", "well-formed", "streams"}
+        if any(KINDS[kind][0] in asked for _, kind in self.counts) or any(r.late for r in self.segments):
+            return False
+        busy = {r.task for r in self.segments if r.work}
+        for generation, cut in self.small.cuts.items():
+            borders = {r.task: r.border for r in self.segments if r.generation == generation and r.kept}
+            if cut is not None and borders and (set(borders) != busy or len(set(borders.values())) > 1):
+                return False
+        due: dict[str, int] = {}
+        for r in self.segments:
+            if r.kept:
+                if r.first != due.get(r.task, FIRST_EPOCH):
+                    return False
+                due[r.task] = r.due
+        wanted: dict[tuple[str, str, str], int] = {}
+        for side, task, stream, _, low, high in self.ranges:
+            if low != wanted.get((side, task, stream), 0):
+                return False
+            wanted[side, task, stream] = high + 1
+        return True
 
     def _say(self, violation: Violation) -> None:
         key = (violation.kept, violation.kind)
         self.counts[key] = self.counts.get(key, 0) + 1
         if sum((v.kept, v.kind) == key for v in self.first) < self.limit:
             self.first.append(violation)
-
-    def _ask(self, violations: DataFrame, *, kept: bool = False) -> None:
-        from pyspark.sql import functions as F
-
-        self.asked.append(violations.withColumn("kept", F.lit(kept)))
 
     def _answer(self) -> None:
         """All violations in one job: how many of each kind, and the first few, which is all that leaves the cluster."""
@@ -235,20 +249,19 @@ class _Rules:
         kind = Window.partitionBy("kept", "kind")
         rows = (reduce(DataFrame.unionByName, self.asked).withColumn("place", F.row_number().over(kind.orderBy(*order)))
                 .withColumn("count", F.count("*").over(kind)).filter(F.col("place") <= self.limit).collect())  # fmt: skip
+        self.asked = []
         for row in rows:
             self.counts[row.kept, row.kind] = row["count"]
-            self.first.append(Violation(**{name: row[name] for name in (*_FIELDS, "kept")}))
-
-    # The rules.
+            self.first.append(Violation(**{name: row[name] for name in (*FIELDS, "kept")}))
 
     def _graph(self) -> None:
         from pellucid.failures.audit.rules import way_back
 
         producers: dict[str, list[str]] = {}
-        for task, stream, first in self.small.outputs:
+        for task, stream, generation, index in self.small.outputs:
             before = producers.setdefault(stream, [])
             if before:
-                self._say(Violation("two-producers", task, first.generation, first["index"], stream, other=before[-1]))
+                self._say(Violation("two-producers", task, generation, index, stream, other=before[-1]))
             before.append(task)
         above: dict[str, set[str]] = {}
         for task, stream in self.small.inputs:
@@ -285,259 +298,9 @@ class _Rules:
                 self._say(Violation("recovery-idle", *place))
             before = row.generation
 
-    def _placed(self, steps: DataFrame) -> DataFrame:
-        """Beside each step: the one before it, the snapshot that has it, whether its task had failed."""
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
-        starts = [(g, s, self.small.cuts[g]) for g, s in self.small.starts.items()]
-        back = Window.partitionBy("task", "generation").orderBy(F.desc("index"))
-        run = Window.partitionBy("task", "generation").orderBy("index")
-        work = Window.partitionBy("task", "generation", "work").orderBy("index")
-        out = steps.join(self._table(starts, "generation long, start long, cut long"), "generation", "left")
-        out = out.withColumn("next_border", F.last(F.when(F.col("is_border"), F.col("epoch")), ignorenulls=True).over(back))
-        out = out.withColumn("failed", F.max((F.col("rule") == "F-FAIL").cast("int")).over(run.rowsBetween(Window.unboundedPreceding, -1)))
-        due = F.lag(F.col("epoch") + F.col("is_border").cast("long")).over(work)
-        out = out.withColumn("due", due).withColumn("row", F.row_number().over(work))
-        return out.withColumn("kept_step", F.col("work") & (F.col("cut").isNull() | (F.col("epoch") <= F.col("cut"))))
-
-    def _count_kept(self, placed: DataFrame) -> None:
-        from pyspark.sql import functions as F
-
-        totals = placed.filter("work").groupBy("generation").agg(F.sum(F.col("kept_step").cast("long")), F.count("*")).collect()
-        self.kept = {row[0]: (row[1], row[2] - row[1]) for row in totals}
-
-    def _of_steps(self, placed: DataFrame) -> DataFrame:
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
-        known = [0, *(g for g, start in self.small.starts.items() if g and start is not None)]
-        all_in_task = Window.partitionBy("task").orderBy("index", "generation")
-        before = F.coalesce(F.lag("index").over(all_in_task), F.lit(-1))
-        was = F.lag("recorded").over(all_in_task)
-        rule = F.col("rule")
-
-        def count(side: str, border: bool | None = None) -> Column:
-            chosen = F.col(side) if border is None else F.filter(side, lambda m: m["border"] if border else ~m["border"])
-            return F.size(chosen).cast("long")
-
-        took, took_borders, made, made_borders = count("consumed", False), count("consumed", True), count("produced", False), count("produced", True)
-        moved = count("consumed") + count("produced")
-        inputs, outputs = self._degree(self.small.inputs), self._degree([(t, s) for t, s, _ in self.small.outputs])
-        joined = placed.withColumn("before", before).withColumn("was", was) \
-            .join(inputs.withColumnRenamed("degree", "ins"), "task", "left").join(outputs.withColumnRenamed("degree", "outs"), "task", "left")  # fmt: skip
-        ins, outs = F.coalesce("ins", F.lit(0)), F.coalesce("outs", F.lit(0))
-        names = sorted(set(RULES))
-        checks = [
-            _no("unknown-rule", ~rule.isin(names), other=rule),
-            _no("index", F.col("index") != F.col("before") + 1, a=F.col("before") + 1),
-            _no("generation-back", F.col("recorded") < F.col("was"), a=F.col("was")),
-            _no("generation-unknown", ~F.col("recorded").isin(known) & ~rule.isin("F-FAIL", "F-LOST")),
-            _no("event-shape", (rule == "I-EVENT") & ((took + took_borders == 0) | (took_borders != 0)), a=took, b=took_borders),
-            _no("border-shape", (rule == "I-BORDER") & ((took != 0) | (made != 0)), a=took, b=made),
-            _no("source-shape", (rule == "SOURCE") & ((took + took_borders != 0) | (made * made_borders != 0)), a=took + took_borders, b=made_borders),
-            _no("quiet-shape", rule.isin("SNAPSHOT", "COMMIT", "F-FAIL", "F-LOST", "F-RECOVER") & (moved != 0), a=moved, other=rule),
-            _no("after-fail", (F.col("failed") == 1) & ~rule.isin("F-FAIL", "F-LOST")),
-            _no("no-snapshot", (rule == "I-BORDER") & F.col("state").isNull()),
-            *self._epochs(),
-            _no("border-inputs", F.col("is_border") & (count("consumed") != ins), a=count("consumed"), b=ins),
-            _no("border-outputs", F.col("is_border") & (count("produced") != outs), a=count("produced"), b=outs),
-        ]
-        early = placed.filter(rule == "I-EVENT").select("task", F.col("generation"), "index", F.explode("produced").alias("m")).filter("m.border")
-        early = early.select(F.lit("border-early").alias("kind"), "task", "generation", "index", F.col("m.stream").alias("stream"), F.col("m.n").alias("n"),
-                             *(F.lit(None).cast(t).alias(x) for x, t in (("a", "long"), ("b", "long"), ("other", "string"))))  # fmt: skip
-        # The first two rules are about what is recorded, the others about the trace in order.
-        return _exploded(joined, checks).unionByName(early)
-
-    def _epochs(self) -> list[Column]:
-        from pyspark.sql import functions as F
-
-        first, epoch = F.col("row") == 1, F.col("epoch")
-        return [
-            _no("epoch", F.col("work") & ~first & (epoch != F.col("due")), a=F.col("due"), b=epoch),
-            _no("epoch-start", F.col("work") & first & (epoch != F.col("start") + 1), a=F.col("start") + 1, b=epoch),
-        ]
-
-    def _degree(self, pairs: list[tuple[str, str]]) -> DataFrame:
-        degrees: dict[str, int] = {}
-        for task, _ in pairs:
-            degrees[task] = degrees.get(task, 0) + 1
-        return self._table(list(degrees.items()), "task string, degree long")
-
-    def _flat(self, placed: DataFrame, side: str) -> DataFrame:
-        from pyspark.sql import functions as F
-
-        return placed.select("task", "generation", "index", "epoch", "next_border", F.posexplode(side).alias("at", "m")).select(
-            "task", "generation", "index", "epoch", "next_border", "at", F.col("m.stream").alias("stream"), F.col("m.n").alias("n"),
-            F.col("m.border").alias("border"), F.col("m.digest").alias("digest"),
-        )  # fmt: skip
-
-    def _messages(self, placed: DataFrame, *, kept: bool) -> None:
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
-        consumed, produced = self._flat(placed, "consumed"), self._flat(placed, "produced")
-        starts = self._stream_starts(produced, kept)
-        for flat, kind in ((consumed, "fifo-consumed"), (produced, "fifo-produced")):
-            run = Window.partitionBy("task", "stream", "generation").orderBy("index", "at")
-            ordered = flat.withColumn("before", F.lag("n").over(run)).join(starts, ["stream", "generation"], "left")
-            n = F.col("n")
-            wrong = [_no(kind, n != F.col("before") + 1, a=F.col("before") + 1, message=True),
-                     _no(f"{kind}-start", F.col("before").isNull() & (n != F.col("first")), a=F.col("first"), message=True)]  # fmt: skip
-            self._ask(_exploded(ordered, wrong), kept=kept)
-        self._ask(self._delivered(consumed, produced, kept), kept=kept)
-
-    def _stream_starts(self, produced: DataFrame, kept: bool) -> DataFrame:
-        """By stream and generation: the first number, which is the one after the border gone back to (Definition 4.5)."""
-        from pyspark.sql import functions as F
-
-        names = sorted({s for _, s, _ in self.small.outputs} | {s for _, s in self.small.inputs})
-        whole = {0: FIRST_EPOCH - 1} if kept else self.small.starts
-        base = [(s, g, 0) for s in names for g, start in whole.items() if start == FIRST_EPOCH - 1]
-        others = [(g, start) for g, start in whole.items() if start not in (None, FIRST_EPOCH - 1)]
-        rows = list(base)
-        if others:
-            wanted = self._table(others, "next long, epoch long")
-            last = produced.filter("border").join(wanted, "epoch").filter(F.col("generation") < F.col("next")).groupBy("stream", "next").agg(
-                F.max(F.struct("generation", "n")).alias("last")).collect()  # fmt: skip
-            rows += [(r.stream, r.next, r["last"].n + 1) for r in last]
-        return self._table(rows, "stream string, generation long, first long")
-
-    def _delivered(self, consumed: DataFrame, produced: DataFrame, kept: bool) -> DataFrame:
-        from pyspark.sql import functions as F
-
-        key = ["stream", "generation", "n"]
-        fields = ["task", "index", "at", "epoch", "next_border", "border", "digest"]
-        sent = produced.groupBy(*key).agg(F.min(F.struct(*fields)).alias("p"))
-        readers = self._table([(s, t) for t, s in self.small.inputs], "stream string, task string")
-        last: dict[tuple[str, int], int] = {}
-        for (task, generation), epoch in self.small.last_border.items():
-            cut = self.small.cuts[generation]
-            if kept and cut is not None and epoch > cut:
-                epoch = cut
-            end = (task, 0 if kept else generation)
-            last[end] = max(epoch, last.get(end, epoch))
-        ends = self._table([(t, g, e) for (t, g), e in last.items()], "task string, generation long, last_border long")
-        expected = sent.join(readers, "stream", "inner")
-        got = consumed.select("stream", "generation", "n", "task", F.struct("index", "epoch", "next_border", "border", "digest").alias("c"))
-        pairs = expected.join(got, [*key, "task"], "full_outer").join(ends, ["task", "generation"], "left")
-        p, c = F.col("p"), F.col("c")
-        both = p.isNotNull() & c.isNotNull()
-        at: dict[str, Any] = {"task": F.col("task"), "index": c["index"], "message": True}
-        sent_by = {"other": p["task"]}
-        crossed = [
-            _no("never-sent", p.isNull(), **at),
-            _no("altered", both & (p["digest"] != c["digest"]), a=p["digest"], b=c["digest"], **sent_by, **at),
-            _no("kind-changed", both & (p["border"] != c["border"]), a=p["border"].cast("long"), b=c["border"].cast("long"), **sent_by, **at),
-            _no("epoch-crossed", both & (p["epoch"] != c["epoch"]), a=p["epoch"], b=c["epoch"], **sent_by, **at),
-            _no("orphan", both & c["next_border"].isNotNull() & (p["next_border"].isNull() | (c["next_border"] < p["next_border"])), a=c["next_border"],
-                **sent_by, **at),
-            _no("in-flight", p["next_border"].isNotNull() & (c.isNull() | c["next_border"].isNull() | (c["next_border"] > p["next_border"]))
-                & (F.col("last_border") >= p["next_border"]), task=p["task"], index=p["index"], message=True, a=p["next_border"], other=F.col("task")),
-        ]  # fmt: skip
-        return _exploded(pairs, crossed)
-
-    def _replayed(self, placed: DataFrame) -> DataFrame:
-        """What was done again: the same epoch of the same task, from the same snapshot, after the same messages."""
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
-        undone = placed.filter(F.col("work") & ~F.col("kept_step")).select("task", "epoch").distinct()
-        part = placed.filter("work").join(undone, ["task", "epoch"], "left_semi")
-        run = Window.partitionBy("task", "generation", "epoch").orderBy("index")
-        # Where borders come by time, a source may end its epoch earlier or later the second time: that is no other message.
-        border = ((F.col("rule") == "SOURCE") & F.col("is_border")).cast("int")
-        part = part.withColumn("ordinal", F.row_number().over(run) * 2 + border)
-        part = part.withColumn("history", F.bit_xor(F.xxhash64("ordinal", "consumed")).over(run)).withColumn("made", F.xxhash64("produced"))
-        borders = placed.filter("is_border").select("task", (F.col("epoch") + 1).alias("epoch"), F.col("generation").alias("of"), F.col("state").alias("old"))
-        runs = part.select("task", "epoch", "generation").distinct()
-        began = runs.join(borders, ["task", "epoch"], "left").filter(F.col("of").isNull() | (F.col("of") <= F.col("generation"))) \
-            .groupBy("task", "epoch", "generation").agg(F.max(F.struct("of", "old")).alias("from"))  # fmt: skip
-        part = part.join(began, ["task", "epoch", "generation"], "left").withColumn("old", F.coalesce(F.col("from.old"), F.lit(0)))
-        again = Window.partitionBy("task", "epoch", "ordinal", "history", "old").orderBy("generation")
-        for name in ("made", "state", "generation"):
-            part = part.withColumn(f"first_{name}", F.first(name).over(again))
-        other = F.col("made") != F.col("first_made")
-        seen = self._table([(t, g, e) for (t, g), e in self.small.visible.items()], "task string, generation long, seen long")
-        part = part.join(seen, ["task", "generation"], "left")
-        again_visible = F.coalesce(F.col("epoch") <= F.col("seen"), F.lit(False))  # a sink leaves out what is there already
-        state = ~other & ~again_visible & ~F.col("state").eqNullSafe(F.col("first_state"))
-        source = F.col("rule") == "SOURCE"
-        more = {"a": F.col("first_generation"), "b": F.col("epoch")}
-        return _exploded(part, [_no("source-differs", other & source, **more), _no("task-differs", other & ~source, **more),
-                                _no("state-differs", state, **more)])  # fmt: skip
-
-    def _commits(self, steps: DataFrame) -> DataFrame:
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
-        small = self.small
-        durable = F.col("is_border") if small.atomic else F.col("rule") == "SNAPSHOT"
-        part = steps.filter((F.col("rule").isin("COMMIT", "SNAPSHOT")) | F.col("is_border"))
-        past = Window.partitionBy("task").orderBy("generation", "index").rowsBetween(Window.unboundedPreceding, -1)
-        commit, epoch = F.col("rule") == "COMMIT", F.col("epoch")
-
-        def reached(mask: Column) -> Column:
-            return F.coalesce(F.max(F.when(mask, epoch)).over(past), F.lit(FIRST_EPOCH - 1))
-
-        part = part.withColumn("stored", reached(durable)).withColumn("border_before", reached(F.col("is_border"))) \
-            .withColumn("visible", reached(commit)).withColumn("then", F.last(F.when(commit, F.col("generation")), ignorenulls=True).over(past)) \
-            .withColumn("stores", F.max(durable.cast("int")).over(Window.partitionBy("task")) == 1) \
-            .withColumn("nth", F.row_number().over(Window.partitionBy("task", "generation", "epoch", "rule").orderBy("index")))  # fmt: skip
-        # A snapshot that was damaged may take a recovery below what is visible: then it stays visible, and is replayed.
-        cuts = _least_after({g: None if small.lost[g] else end for g, end in small.ends.items()})
-        ends = [(g, small.starts[g], cuts[g], small.reached[g], small.common[g]) for g in small.starts]
-        part = part.join(self._table(ends, "generation long, start long, cut long, reached long, common long"), "generation", "left")
-        visible = F.col("visible")
-        new = F.coalesce(epoch > F.col("start"), F.lit(True))
-        redone = F.coalesce(F.col("then") < F.col("generation"), F.lit(False))
-        snapshot = F.col("rule") == "SNAPSHOT"
-        rules = [
-            _no("snapshot-early", snapshot & (F.col("border_before") < epoch), a=epoch),
-            _no("snapshot-twice", snapshot & (F.col("nth") > 1), a=epoch),
-            _no("commit-before-own", commit & new & F.col("stores") & (F.col("stored") < epoch), a=epoch),
-            _no("commit-early", commit & new & (F.col("reached") < epoch), a=epoch, b=F.col("common")),
-            _no("commit-back", commit & (F.col("cut") < epoch), a=epoch, b=F.col("cut")),
-            _no("commit-twice", commit & (epoch == visible) & ~redone, a=epoch),
-            _no("commit-order", commit & (epoch < visible), a=epoch, b=visible),
-        ]
-        return _exploded(part, rules).unionByName(self._heard(part.filter(commit), steps))
-
-    def _heard(self, commits: DataFrame, steps: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as F
-
-        told = steps.filter(F.col("rule") == "SNAPSHOT").select("generation", F.explode("told").alias("m"))
-        told = told.groupBy(F.col("m.stream").alias("stream"), F.col("m.n").alias("n")).agg(F.collect_set("generation").alias("when"))
-        acks = F.transform(F.filter("heard", lambda m: m["n"] == F.col("epoch")), lambda m: m["stream"])
-        wanted = F.array(*(F.lit(f"{ACK}{task}") for task in self.small.tasks))
-        named = commits.filter(F.lit(self.acknowledged))
-        deaf = named.withColumn("ack", F.explode(F.array_except(wanted, acks)))
-        missing = _exploded(deaf, [_no("commit-deaf", F.lit(True), a=F.col("epoch"), other=F.substring("ack", len(ACK) + 1, 1 << 20))])
-        heard = commits.select("task", "generation", "index", "epoch", "start", F.explode("heard").alias("m")).select(
-            "task", "generation", "index", "epoch", "start", F.col("m.stream").alias("stream"), F.col("m.n").alias("n")).join(told, ["stream", "n"], "left")  # fmt: skip
-        now = F.coalesce(F.array_contains("when", F.col("generation")), F.lit(False))
-        kept = F.coalesce(F.col("n") <= F.col("start"), F.lit(False))
-        return missing.unionByName(_exploded(heard, [_no("commit-unfounded", ~now & ~kept, a=F.col("epoch"), message=True)]))
-
-    def _explanation(self) -> None:
-        """The kept steps alone, as one generation (Theorem 6.9)."""
-        from pyspark.sql import functions as F
-
-        cuts = self._table(list(self.small.cuts.items()), "generation long, cut long")
-        kept = self.steps.join(cuts, "generation", "left").filter(F.col("work") & (F.col("cut").isNull() | (F.col("epoch") <= F.col("cut"))))
-        # Within a task the index already goes over all generations; a wrong trace may have it otherwise, and is told so.
-        alone = self._placed(kept.drop("cut").withColumn("generation", F.lit(0).cast("long")))
-        self._messages(alone, kept=True)
-        self._ask(_exploded(alone, self._epochs()), kept=True)
-        inputs, outputs = self._degree(self.small.inputs), self._degree([(t, s) for t, s, _ in self.small.outputs])
-        wide = alone.join(inputs.withColumnRenamed("degree", "ins"), "task", "left").join(outputs.withColumnRenamed("degree", "outs"), "task", "left")
-        ins, outs, took, made = F.coalesce("ins", F.lit(0)), F.coalesce("outs", F.lit(0)), F.size("consumed").cast("long"), F.size("produced").cast("long")
-        self._ask(_exploded(wide, [_no("border-inputs", F.col("is_border") & (took != ins), a=took, b=ins),
-                                       _no("border-outputs", F.col("is_border") & (made != outs), a=made, b=outs)]), kept=True)  # fmt: skip
-
     def explained(self) -> Any:
         """The failure-free trace, counted."""
-        from pellucid.failures.audit.crashes import Explained
+        from pellucid.failures.audit.kept import Explained
 
         small = self.small
         order = sorted(small.starts)
@@ -545,32 +308,3 @@ class _Rules:
         discarded = tuple(self.kept.get(g, (0, 0))[1] for g in order)
         recovered = tuple(start for g in order if g and (start := small.starts[g]) is not None)
         return Explained(kept, discarded, recovered, small.common[order[-1]], self.committed)
-
-
-def _least_after(ends: dict[int, int | None]) -> dict[int, int | None]:
-    """By generation: the least epoch that a recovery after it went to."""
-    return {g: min((e for h, e in ends.items() if h >= g and e is not None), default=None) for g in ends}
-
-
-def _no(kind: str, when: Column, *, task: Any = None, index: Any = None, message: bool = False, **more: Any) -> Column:
-    """A violation, where the condition holds; null otherwise."""
-    from pyspark.sql import functions as F
-
-    def value(name: str, type_: str) -> Column:
-        return (more[name] if name in more else F.lit(None)).cast(type_).alias(name)
-
-    fields = [F.lit(kind).alias("kind"), (F.col("task") if task is None else task).alias("task"), F.col("generation").alias("generation"),
-              (F.col("index") if index is None else index).alias("index"),
-              (F.col("stream") if message else F.lit(None).cast("string")).alias("stream"), (F.col("n") if message else F.lit(None).cast("long")).alias("n"),
-              value("a", "long"), value("b", "long"), value("other", "string")]  # fmt: skip
-    return F.when(when, F.struct(*fields))
-
-
-def _exploded(df: DataFrame, checks: list[Column]) -> DataFrame:
-    """One row for each violation of each step."""
-    from pyspark.sql import functions as F
-
-    if not checks:
-        raise UsageError("no rules to ask")
-    found = df.select(F.explode(F.filter(F.array(*checks), lambda v: v.isNotNull())).alias("v"))
-    return found.select(*(F.col(f"v.{name}").alias(name) for name in _FIELDS))

@@ -13,7 +13,8 @@ import pytest
 from pellucid.engine.epochs.recording import Message, Recorder, write_trace
 from pellucid.errors import DataError, UsageError
 from pellucid.failures.audit import audit
-from pellucid.failures.audit.recorded import columns, read_trace, schema, trace_files, trace_table, unfinished
+from pellucid.failures.audit.arrays import columns
+from pellucid.failures.audit.recorded import read_trace, schema, trace_files, trace_table, unfinished
 from tests.failures.simulated import simulated
 
 

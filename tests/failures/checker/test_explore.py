@@ -158,6 +158,26 @@ def test_the_reduced_search_has_the_same_verdict(seed: int) -> None:
         assert lengths[1] == lengths[2] <= lengths[0]
 
 
+def late_border() -> model.Configuration:
+    """``late`` may be the last to finish epoch 1; then ``rank``, which needs nothing of it, has written rows of epoch 2 already."""
+
+    def rank(v: int, w: int) -> tuple[int, list[int]]:
+        return 2 * v + w, [v] if w >= 100 else []
+
+    tasks = {"late": model.Task(lambda v, w: (v, [w]), ("c",), "o"), "rank": model.Task(rank, ("a", "b"), "ranks")}
+    return model.initial(tasks, {"a": [[1], [100]], "b": [[3], []], "c": [[], []]}, {"late": 0, "rank": 0})
+
+
+@pytest.mark.parametrize("crashes", [1, 2])
+def test_a_border_is_not_taken_early_where_a_durable_sink_could_tell(crashes: int) -> None:
+    """Else no crash would go back behind an epoch of which a sink holds later rows, and this would be proved."""
+    for reduce in (True, False):
+        found = explore(System(late_border(), crashes=crashes, observation=Idempotent()), Limits(**NO_LIMITS), reduce=reduce)
+        assert found.unexplained is not None, reduce
+    assert check.failures(late_border(), crashes=crashes, sink="idempotent").refuted
+    assert check.failures(late_border(), crashes=crashes).proved
+
+
 def test_the_reduced_search_is_much_smaller() -> None:
     whole = explore(System(diamond(), crashes=2), Limits(**NO_LIMITS), reduce=False)
     less = explore(System(diamond(), crashes=2), Limits(**NO_LIMITS))

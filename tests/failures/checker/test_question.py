@@ -41,6 +41,22 @@ def test_the_input_can_be_given() -> None:
         check.failures(chain(), inputs=[[1]])
     with pytest.raises(UsageError, match="takes a pipeline or an initial configuration of tasks, found 3"):
         check.failures(3)
+    with pytest.raises(UsageError, match="inputs= takes a list of epochs, or a dict of them by source, found 3"):
+        check.failures(total, inputs=3)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(UsageError, match="fuse= takes True or a dict from names of tasks to steps, found 'sum'"):
+        check.failures(total, fuse="sum")  # type: ignore[arg-type]
+
+    def broken(c: object) -> int:
+        return 1 // 0
+
+    with pytest.raises(UsageError, match="observe=broken failed on a configuration: ZeroDivisionError"):
+        check.failures(total, observe=broken)
+    for name, protocol in (("no-alignment", "unaligned"), ("not-captured", "aligned")):
+        with pytest.raises(UsageError, match=f"variant='{name}' is no variant of the protocol '{protocol}'"):
+            check.failures(total, variant=name, protocol=protocol)
 
 
 def test_steps_can_be_fused() -> None:

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
+
 from pellucid import check
 from pellucid.failures.checker.unaligned import Taking, Unaligned, UnalignedRules
-from pellucid.failures.model import IBorder, Normal
+from pellucid.failures.model import IBorder, Normal, Task, initial
+from tests.failures.random_graphs import random_graph
 from tests.failures.shapes import chain, merged
 
 
 def test_proved() -> None:
     assert check.failures(chain(2, 2, 3), protocol="unaligned").proved
     assert check.failures(merged(2, 1), protocol="unaligned").proved
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_proved_on_random_graphs(seed: int) -> None:
+    c = random_graph(random.Random(seed), most_tasks=2, most_events=1, most_epochs=2)
+    verdict = check.failures(c, protocol="unaligned", crashes=1)
+    assert verdict.proved, str(verdict)
+
+
+def test_the_borders_of_sources_are_taken_at_once() -> None:
+    """An event of a source is never in flight, so no recovery can put it off to an epoch in which no failure-free run has it."""
+    c = initial({"t": Task(lambda v, w: (v + w, [v + w]), ("a", "b"), "o")}, {"a": [[4], []], "b": [[5], []]}, {"t": 0})
+    rules = UnalignedRules()
+    at = next(then for label, then in rules.steps(rules.start(c)) if " -a " in str(label))
+    assert [str(label) for label, _ in rules.steps(at)] == ["I-EVENT t  -b ⟨1, EV(5)⟩  +o ⟨1, EV(9)⟩"]
+    assert check.failures(c, protocol="unaligned").proved
 
 
 def test_a_border_overtakes_the_events_in_front_of_it_and_the_snapshot_keeps_them() -> None:

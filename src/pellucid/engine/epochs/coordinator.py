@@ -81,6 +81,7 @@ class _Watched:
     share: float | None = None
     ended: int | None = None  # of a source: the epoch of its last event
     border: int = 0
+    told: int = 0  # of a sink: the epoch that it was last told to commit
     committed: int = 0
     finished: bool = False
 
@@ -285,6 +286,7 @@ class Coordinator:
     def _watch(self, epoch: int) -> None:
         self.complete = self.recorded = epoch
         self.durable: dict[str, set[int]] = {name: {epoch} for name in self.tasks}
+        self.ends: dict[str, dict[int, int]] = {name: {epoch: epoch} for name in self.tasks}
         self._full_since: float | None = None
         self._finish_at: int | None = None  # the last epoch, once all sources have ended
         self._finishing = False
@@ -324,8 +326,9 @@ class Coordinator:
             task.busy, task.pushes, task.share = message["beat"], message["pushes"], message["share"]
             self._show()
         elif "durable" in message:
-            self.marks[task.name][message["durable"]] = message["digest"]
-            self.durable[task.name].add(message["durable"])
+            for epoch, digest, end in message["durable"]:
+                self.marks[task.name][epoch], self.ends[task.name][epoch] = digest, end
+                self.durable[task.name].add(epoch)
             self._completed(task)
         elif "committed" in message:
             task.committed = max(task.committed, message["committed"])
@@ -368,6 +371,7 @@ class Coordinator:
             self._crashed_at = None
         for sink in self._of("sink"):
             if self.complete:
+                sink.told = self.complete
                 sink.link.send(commit=self.complete, acks=self._acks(self.complete))
         self._drive_sources()
 
@@ -378,14 +382,19 @@ class Coordinator:
         if faults.planted("commit-before-snapshot") and task.kind == "sink":
             epoch = max(self.durable[task.name])
             task.link.send(commit=epoch, acks=self._acks(epoch))
-        epoch = max(set.intersection(*self.durable.values()), default=0)
+        common = set.intersection(*self.durable.values())
+        epoch = max(common, default=0)
         if epoch <= self.complete:
             return
         self.complete, self._full_since = epoch, None
         self.report.epochs = epoch
         faults.point("coordinator:complete")
         for sink in self._of("sink"):
-            sink.link.send(commit=epoch, acks=self._acks(epoch))
+            # Epochs that a sink has staged in one file become visible together: when the last of them is complete.
+            ready = max((end for end in self.ends[sink.name].values() if end <= epoch and end in common), default=0)
+            if ready > sink.told:
+                sink.told = ready
+                sink.link.send(commit=ready, acks=self._acks(ready))
 
     def _committed(self) -> None:
         epoch = min(t.committed for t in self._of("sink"))
@@ -400,6 +409,7 @@ class Coordinator:
                 for name in self.tasks:
                     self.store.forget(name, keep=self.job.settings.keep, before=epoch)
                     self.durable[name] = {e for e in self.durable[name] if e >= epoch}
+                    self.ends[name] = {e: end for e, end in self.ends[name].items() if e >= epoch}
                     self.marks[name] = {e: m for e, m in self.marks[name].items() if e >= epoch}
         self._maybe_finish()
 

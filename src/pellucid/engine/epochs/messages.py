@@ -4,6 +4,9 @@ A message is a batch of the pushes ``first … until-1`` (some events for each s
 numbers), a border that ends an epoch, or the end.  A batch is an Arrow IPC stream for each of its streams: what is sent is
 memory, not Python objects.  A channel is a Unix socket: it holds some hundred kilobytes, and its reader two messages; a
 sender that is faster waits.  So memory is bounded whatever the input's size.
+
+The last batch of an epoch *closes* it: its border is the next message of the stream, with a number of its own, but travels in the
+same frame.  So a border wakes nobody.
 """
 
 from __future__ import annotations
@@ -58,6 +61,11 @@ class Message:
     parts: dict[str, Events] = field(default_factory=dict)
     n: int = 0
     digest: int = 0
+    closes: bool = False  # a batch whose border travels with it
+
+    def border(self) -> Message:
+        """The border that travels with a batch."""
+        return Message(BORDER, self.epoch, self.until, self.until, n=self.n + 1)
 
     def noted(self, stream: str) -> recording.Message:
         """For the trace."""
@@ -118,7 +126,7 @@ def encode(message: Message, shape: Shape, *, canonical: bool = False) -> list[A
         body = _batch(events, shape.types[name], shape.key, canonical)
         heads.append([name, events.positions is None, len(events), body.size])
         bodies += [body, bytes(-body.size % _ALIGN)]
-    head = json.dumps([message.kind, message.epoch, message.first, message.until, message.n, heads]).encode()
+    head = json.dumps([message.kind, message.epoch, message.first, message.until, message.n, heads, int(message.closes)]).encode()
     head += b" " * (-(_FRAME.size + len(head)) % _ALIGN)
     return [_FRAME.pack(_MARK, len(head), sum(len(b) for b in bodies)), head, *[memoryview(b) for b in bodies]]
 
@@ -165,8 +173,8 @@ def decode(data: Any, shape: Shape) -> Message:
 
 
 def _decoded(head: bytes, body: Any, shape: Shape) -> Message:
-    kind, epoch, first, until, n, heads = json.loads(head)
-    message, at = Message(kind, epoch, first, until, n=n), 0
+    kind, epoch, first, until, n, heads, closes = json.loads(head)
+    message, at = Message(kind, epoch, first, until, n=n, closes=bool(closes)), 0
     for name, dense, _, size in heads:
         batch = pa.ipc.open_stream(body.slice(at, size)).read_next_batch()
         at += size + -size % _ALIGN
@@ -226,6 +234,13 @@ class Outbox:
             message.digest = _content(message, pieces[2:])
         return pieces
 
+    def prepare_closing(self, message: Message) -> None:
+        """Count a border that travels with the batch before it."""
+        message.n = self.sent
+        self.sent += 1
+        if self._noted:
+            message.digest = _content(message, [])
+
     def send(self, pieces: Sequence[Any]) -> None:
         """Send; waits while the reader is behind."""
         if sum(len(p) for p in pieces) < 1 << 16:
@@ -243,14 +258,19 @@ class Inbox:
         self.name, self.taken = name, taken
         self.head: Message | None = None
         self._end, self._shape, self._noted = end, shape, noted
-        self._queue: queue.Queue[Message | BaseException] = queue.Queue(maxsize=_WAITING)
+        self._queue: queue.Queue[tuple[Message, Message | None] | BaseException] = queue.Queue(maxsize=_WAITING)
+        self._border: Message | None = None  # it came with the batch that was taken last
         threading.Thread(target=self._read, name=f"read {name}", daemon=True).start()
 
     def get(self) -> Message:
         """The next message; waits for it."""
-        found = self._queue.get()
-        if isinstance(found, BaseException):
-            raise found
+        if self._border is not None:
+            found, self._border = self._border, None
+        else:
+            item = self._queue.get()
+            if isinstance(item, BaseException):
+                raise item
+            found, self._border = item
         if found.kind != END:
             if found.n != self.taken:
                 raise RuntimeError(f"{self.name}: expected message {self.taken}, found {found.n}")
@@ -267,7 +287,10 @@ class Inbox:
                 message = _decoded(text, data, self._shape)
                 if self._noted:
                     message.digest = _content(message, [data] if body else [])
-                self._queue.put(message)
+                border = message.border() if message.closes else None
+                if border is not None and self._noted:
+                    border.digest = _content(border, [])
+                self._queue.put((message, border))
                 if message.kind == END:
                     return
         except EOFError:

@@ -92,7 +92,7 @@ def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], 
     s = job.settings
     # The first generation of this command looks at the file itself; later ones trust its size and time.
     opened = lambda offsets: job.open_lanes(task.name, offsets, thorough=True)
-    return Source(context, opened, outputs, Borders(s.epochs, s.every), s.chunk, floor)
+    return Source(context, opened, outputs, Borders(s.epochs, s.every), s.chunk, floor, alone=len(job.plan.named("source")) == 1)
 
 
 def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> Task:

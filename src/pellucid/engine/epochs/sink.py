@@ -1,6 +1,8 @@
 """A sink: stages the rows of an epoch, and commits them when the coordinator says that the epoch is durable everywhere.
 
-Its snapshot is the list of staged parts.  After a recovery it asks the target what is committed, and leaves out rows of
+Its snapshot is the list of staged parts.  Where epochs are shorter than a sync of the disk takes, those that wait together share a
+part; each snapshot knows how much of the part is its own, and the part is committed when the last of its epochs is complete.  A
+recovery to an epoch in the middle cuts the part there.  After a recovery it asks the target what is committed, and leaves out rows of
 pushes that are: so an epoch that was committed and not reported, or that is replayed because a later snapshot was lost, is
 there once.
 """
@@ -8,11 +10,11 @@ there once.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,14 +25,36 @@ from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, positions_of
 from pellucid.engine.epochs.recording import Message as Noted
 from pellucid.engine.epochs.recording import digest
-from pellucid.engine.epochs.store import Damaged, Snapshot, sync
+from pellucid.engine.epochs.store import Damaged, Snapshot, sync, write_durably
 from pellucid.engine.epochs.targets import Part, PartName, Target, parts_in
 from pellucid.engine.epochs.task import Context, Task
+from pellucid.errors import StateError
 from pellucid.expr.types import INT, Type
 
 __all__ = ["Sink"]
 
 _AGAIN = 0.5
+
+
+class Mark(NamedTuple):
+    """How far an epoch goes in a staged file: its name if the file ended there, and the bytes and checksum up to there."""
+
+    name: PartName
+    size: int
+    crc: int
+
+
+@dataclass
+class Staged:
+    """A file of rows that are not committed, and its epochs."""
+
+    part: Part
+    marks: list[Mark]
+
+    @property
+    def name(self) -> PartName:
+        """The file's: that of its last epoch."""
+        return self.marks[-1].name
 
 
 class Sink(Task):
@@ -46,27 +70,57 @@ class Sink(Task):
         self.floor = 0  # rows of pushes below it are committed
         self.trusting = trusting  # a planted bug: never look what is committed
         self._part: Part | None = None
-        self._unfinished: list[tuple[Part, PartName]] = []
+        self._unfinished: list[tuple[Part, PartName]] = []  # epochs whose rows are not on the disk yet
+        self._growing: Staged | None = None  # what they are being written to
+        self._staged: list[Staged] = []
+        self._unsynced = False  # names of staged files that may not be there after a power failure
         self._due: list[tuple[int, list[list[Any]]]] = []  # epochs to commit, with the snapshots that were waited for
 
     def restore(self, snapshot: Snapshot | None) -> None:
         """Find what is staged, and what is committed already."""
         epoch = snapshot.epoch if snapshot is not None else 0
         self.floor = 0 if self.trusting else self.target.last()
+        wanted = set()
+        for file, own, size, crc in snapshot.about["parts"] if snapshot is not None else []:
+            name = PartName.read(own)
+            if name is None or name.until <= self.floor:
+                continue
+            part = self.target.part(self.folder / own)
+            part.size, part.crc = size, crc
+            if not self.trusting:
+                self._find(file, own, part)
+            elif not (self.folder / own).exists():
+                continue
+            self._staged.append(Staged(part, [Mark(name, size, crc)]))
+            wanted.add(own)
         for path in list(self.folder.iterdir()):
             name = PartName.read(path.name)
-            if name is None or name.epoch > epoch or name.until <= self.floor:
+            if path.name not in wanted and not (self.trusting and name is not None and name.epoch <= epoch):
                 with contextlib.suppress(FileNotFoundError):
                     path.unlink()
-        if snapshot is not None:
-            self.rows = snapshot.about["rows"]
-            for name, size, crc in snapshot.about["parts"]:
-                part = PartName.read(name)
-                if part is not None and part.until > self.floor and not self.trusting:
-                    _check(self.folder / name, size, crc, self.context)
-        self._sizes: dict[str, tuple[int, int]] = {n: (s, c) for n, s, c in (snapshot.about["parts"] if snapshot else [])}
+        self.rows = snapshot.about["rows"] if snapshot is not None else 0
         self.context.on_command = self._command
-        self.context.settle = lambda: sync(self.folder)
+        self.context.settle = self._settle
+        self.context.ends = self._ends
+
+    def _find(self, file: str, own: str, part: Part) -> None:
+        """See that a staged part is whole; one that went on beyond the epoch of the snapshot is cut there."""
+        whole = part.size + len(part.tail)
+        path = self.folder / own
+        if path.exists() and path.stat().st_size == whole and _checksum(path, part.size) == part.crc:
+            return
+        # An earlier recovery may have cut it already, farther on: any file that begins with these rows will do.
+        longer = [p for n, p in parts_in(self.folder) if str(n) != own]
+        for candidate in sorted(longer, key=lambda p: p.name != file) if file != own or not path.exists() else []:
+            if candidate.stat().st_size >= whole and _checksum(candidate, part.size) == part.crc:
+                try:
+                    with open(candidate, "rb") as source:
+                        write_durably(path, [source.read(part.size), part.tail])
+                except OSError as error:
+                    raise StateError(f"{path}: cannot be written: {error.strerror or error}; nothing is lost: make room, and the same command goes on") from None
+                return
+        what = "damaged" if path.exists() or (self.folder / file).exists() else "missing"
+        self.context.damaged(Damaged(f"{self.folder / file}: the staged rows of an epoch are {what}"))
 
     def _command(self, command: dict[str, Any]) -> None:
         if "commit" in command:
@@ -146,24 +200,48 @@ class Sink(Task):
         part = self._part or self.target.part(self.folder / f".{epoch}.tmp")
         self._part = None
         rows = self.rows
-        mark = digest(f"{until} {rows} {part.size} {part.crc}".encode()) if context.recorder else None
+        mark = digest(f"{until} {rows} {part.content()}".encode()) if context.recorder else None
         context.send([], "I-BORDER", noted, mark)
         self._unfinished.append((part, PartName(until, epoch, part.rows)))
 
         def make() -> Snapshot:
-            # Not what later epochs have brought meanwhile; but what could not be written at earlier borders.
-            while self._unfinished and self._unfinished[0][1].epoch <= epoch:
-                waiting, name = self._unfinished[0]
-                if name.until > self.floor or waiting.rows:
-                    waiting.finish(self.folder / str(name))
-                    self._sizes[str(name)] = (waiting.size, waiting.crc)
-                self._unfinished.pop(0)
             faults.point("sink:staged")
-            staged = [(str(name), *self._sizes[str(name)]) for name, _ in parts_in(self.folder) if name.epoch <= epoch and str(name) in self._sizes]
-            return Snapshot(context.name, epoch, until, about={"rows": rows, "parts": staged})
+            parts = [(str(staged.name), *found) for staged in self._staged if (found := _upto(staged, epoch)) is not None]
+            return Snapshot(context.name, epoch, until, about={"rows": rows, "parts": parts})
 
-        context.snapshot(make, epoch, 0, mark)
+        context.snapshot(make, epoch, part.held, mark)
         context.now = epoch + 1
+
+    def _settle(self, last: int) -> None:
+        """Have the rows of all epochs up to one on the disk; in the background, before their snapshots are written."""
+        while self._unfinished and self._unfinished[0][1].epoch <= last:
+            part, name = self._unfinished[0]
+            if self._growing is not None and part.spilled and part is not self._growing.part:
+                self._finish_part()
+            if name.until > self.floor or part.rows:
+                if self._growing is None:
+                    self._growing = Staged(part, [])
+                whole, marks = self._growing.part, self._growing.marks
+                whole.absorb(part)
+                rows = part.rows + (marks[-1].name.rows if marks else 0)
+                marks.append(Mark(PartName(name.until, name.epoch, rows), whole.size, whole.crc))
+            self._unfinished.pop(0)
+        if self._growing is not None:
+            self._finish_part()
+        if self._unsynced:
+            sync(self.folder)
+            self._unsynced = False
+
+    def _finish_part(self) -> None:
+        assert self._growing is not None
+        self._unsynced = True
+        self._growing.part.finish(self.folder / str(self._growing.name))
+        self._staged.append(self._growing)
+        self._growing = None
+
+    def _ends(self, epoch: int) -> int:
+        """The last epoch of the part that has the rows of this one: before it is complete, neither can be committed."""
+        return next((s.name.epoch for s in self._staged if s.marks[0].name.epoch <= epoch <= s.name.epoch), epoch)
 
     # ------------------------------------------------------------ committing
 
@@ -175,7 +253,7 @@ class Sink(Task):
         if not due:
             return  # they were committed together with others
         epoch = due[-1][0]
-        parts = [(name, path) for name, path in parts_in(self.folder) if name.epoch <= epoch]
+        parts = [(staged.name, self.folder / str(staged.name)) for staged in self._staged if staged.name.epoch <= epoch]
         if parts:
             if context.recorder is not None:
                 new = {name.epoch for name, _ in parts}
@@ -186,19 +264,22 @@ class Sink(Task):
             faults.point("sink:before-commit")
             self.target.commit(parts)
             faults.point("sink:after-commit")
-            for name, _ in parts:
-                self._sizes.pop(str(name), None)
+            del self._staged[: len(parts)]
         context.link.send(committed=epoch)
 
 
-def _check(path: Path, size: int, crc: int, context: Context) -> None:
-    try:
-        found = os.path.getsize(path)
-        data = path.read_bytes() if found == size else b""
-    except FileNotFoundError:
-        context.damaged(Damaged(f"{path}: the staged rows of an epoch are missing"))
-        return
-    if found != size or zlib.crc32(data) != crc:
-        context.damaged(Damaged(f"{path}: the staged rows of an epoch are damaged"))
+def _upto(staged: Staged, epoch: int) -> tuple[str, int, int] | None:
+    """What of a staged file belongs to the epochs up to one."""
+    found = None
+    for name, size, crc in staged.marks:
+        if name.epoch <= epoch:
+            found = str(name), size, crc
+    return found
 
 
+def _checksum(path: Path, size: int) -> int:
+    crc = 0
+    with open(path, "rb") as file:
+        while size > 0 and (data := file.read(min(size, 1 << 20))):
+            crc, size = zlib.crc32(data, crc), size - len(data)
+    return crc

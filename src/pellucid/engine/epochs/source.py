@@ -55,9 +55,10 @@ class Source(Task):
     """Reads one input, or several in lock-step (with borders by time, which all must have at the same push)."""
 
     def __init__(
-        self, context: Context, make: Any, channels: Sequence[Channel], borders: Borders, chunk: int, floor: int
+        self, context: Context, make: Any, channels: Sequence[Channel], borders: Borders, chunk: int, floor: int, *, alone: bool = False
     ) -> None:
         super().__init__(context)
+        self._alone = alone  # no other source has to keep up with its borders
         self._floor = floor  # the push with which all sources go on
         self._make, self._channels, self._borders, self._chunk = make, channels, borders, chunk
         self.lanes: list[Lane] = []
@@ -90,14 +91,16 @@ class Source(Task):
                 have, events = lane.take(count)
                 most = max(most, have)
                 found |= events
+            # With the last batch of an epoch goes its border.
+            closes = borders.due(self.at + most) and not self._ended()
             if most:
                 # A batch says that it goes to the grid's next place also where the input ends before: all sources agree.
-                self._send(found, self.at + count)
+                self._send(found, self.at + count, closes and most == count)
                 self.at += most
                 context.pushes = self.at
                 shares = [s for s in (lane.share() for lane in self.lanes) if s is not None]
                 context.share = min(shares) if shares else None
-            if borders.due(self.at) and not self._ended():
+            if closes:
                 self._border()
         last = self.epoch if self.at > borders.begin else self.epoch - 1
         context.link.send(ended=last, until=self.at)
@@ -115,7 +118,7 @@ class Source(Task):
     def _ended(self) -> bool:
         return all(lane.exhausted for lane in self.lanes)
 
-    def _send(self, found: dict[str, Events], until: int) -> None:
+    def _send(self, found: dict[str, Events], until: int, closes: bool) -> None:
         faults.point("source:read")
         messages: list[tuple[Outbox, Message]] = []
         shares: dict[tuple[str, int], Any] = {}
@@ -123,7 +126,7 @@ class Source(Task):
             parts = {name: found[name] for name in channel.streams if name in found}
             if channel.share is not None:
                 parts = {name: self._share(name, events, channel.share, shares) for name, events in parts.items()}
-            messages.append((box, Message(EVENTS, self.epoch, self.at, until, parts)))
+            messages.append((box, Message(EVENTS, self.epoch, self.at, until, parts, closes=closes)))
         self.context.send(messages, "SOURCE")
 
     def _share(self, name: str, events: Events, share: tuple[int, int], known: dict[tuple[str, int], Any]) -> Events:
@@ -140,7 +143,8 @@ class Source(Task):
         mark = digest(json.dumps([[o["row"], o["ended"]] for o in offsets]).encode()) if context.recorder else None
         until = self.at
         context.send([(box, Message(BORDER, epoch, until, until)) for box in context.outboxes], "SOURCE", (), mark)
-        context.link.send(border=epoch)
+        if not self._alone:
+            context.link.send(border=epoch)
         context.snapshot(lambda: Snapshot(context.name, epoch, until, about={"lanes": offsets}), epoch, 0, mark)
         self.epoch += 1
         context.now = self.epoch

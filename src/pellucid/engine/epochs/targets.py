@@ -32,6 +32,7 @@ from pellucid.errors import DataError
 
 __all__ = ["FileTarget", "Part", "PartName", "Table", "TableTarget", "Target"]
 
+_SPILL = 1 << 20  # bytes of an epoch that are kept in memory until its border
 _ROWS = 1 << 17  # of a batch in the whole file, wherever the borders were
 _NAME = re.compile(r"(\d{16})-(\d{10})-(\d+)(-g\d+)?\.part")
 
@@ -74,27 +75,55 @@ def parts_in(folder: Path) -> list[tuple[PartName, Path]]:
 
 
 class Part:
-    """The rows of one epoch on their way to the disk; what could not be written is written again, nothing twice."""
+    """The rows of an epoch on their way to the disk; what could not be written is written again, nothing twice.
+
+    Few rows stay in memory until their border, so that the rows of several short epochs can become one file (`absorb`), with
+    one sync for all of them.  ``size`` and ``crc`` are those of the file without its ``tail``: of any prefix that ends at a border.
+    """
 
     def __init__(self, path: Path, encode: Callable[[Any], Any], head: bytes, tail: bytes) -> None:
-        self.path, self.rows, self.size, self.crc = path, 0, 0, 0
-        self._encode, self._tail = encode, tail
+        self.path, self.rows, self.size, self.crc, self.tail = path, 0, 0, 0, tail
+        self.held = 0  # bytes in memory
+        self._encode, self._head = encode, head
         self._file: Any = None
-        self._pending = head
+        self._waiting: list[Any] = []
 
     def write(self, batch: Any) -> None:
         """Add rows; an OSError leaves it as it was, so that the same call can be made again."""
         data = self._encode(batch)
-        self._append(self._pending)
-        self._pending = b""
-        self._append(data)
+        if self._file is None and self.held + len(data) <= _SPILL:
+            self._waiting.append(data)
+            self.held += len(data)
+        else:
+            self.absorb(self)
+            self._append(data)
         self.rows += batch.num_rows
+
+    @property
+    def spilled(self) -> bool:
+        """Whether some of it is in a file of its own."""
+        return self._file is not None
+
+    def content(self) -> tuple[int, int]:
+        """The bytes and the checksum of the rows so far, wherever they are."""
+        crc = self.crc
+        for data in self._waiting:
+            crc = zlib.crc32(data, crc)
+        return self.size + self.held, crc
+
+    def absorb(self, other: Part) -> None:
+        """Write what another part (or this one itself) has in memory; after an OSError the same call goes on where it was."""
+        if self._file is None:
+            self._file = open(self.path, "wb", buffering=0)  # noqa: SIM115 - closed by finish
+        if not self.size:
+            self._append(self._head)
+        while other._waiting:
+            self._append(other._waiting[0])
+            other.held -= len(other._waiting.pop(0))
 
     def _append(self, data: Any) -> None:
         if not len(data):
             return
-        if self._file is None:
-            self._file = open(self.path, "wb", buffering=0)  # noqa: SIM115 - closed by finish
         view = memoryview(data)
         try:
             while len(view):
@@ -111,13 +140,14 @@ class Part:
         """Make it durable; the folder, which has its name, is for the caller to sync."""
         if self.path == name:
             return
-        self._append(self._pending)
-        self._pending = b""
-        self._append(self._tail)
-        self._tail = b""
-        if self._file is None:
-            self._file = open(self.path, "wb", buffering=0)  # noqa: SIM115 - closed below
-        os.fsync(self._file.fileno())
+        self.absorb(self)
+        size, crc = self.size, self.crc
+        try:
+            self._append(self.tail)
+            os.fsync(self._file.fileno())
+        finally:  # the tail belongs to no epoch; if it must be written again, then at the same place
+            self.size, self.crc = size, crc
+            self._file.seek(size)
         self._file.close()
         os.replace(self.path, name)
         self.path = name

@@ -36,7 +36,7 @@ __all__ = ["Context", "Link", "Task", "run_task"]
 
 BEAT = 0.2  # seconds
 _MANY, _MUCH = 64, 64 << 20  # so many snapshots, or bytes of them, may wait for the disk
-_LINGER = 0.05  # seconds between two writes of snapshots
+_LINGER = 0.2  # seconds between two writes of snapshots, where borders come that fast
 _AGAIN = 0.5  # seconds until a snapshot that could not be written is tried again
 _PR_SET_PDEATHSIG = 1
 
@@ -94,7 +94,10 @@ class Context:
         self._pending_bytes = 0
         self._saved_at = 0.0
         self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
-        self.settle: Callable[[], None] = lambda: None  # what must be durable before the snapshots are
+        self._held: list[tuple[Outbox, list[Any]]] = []
+        self._hurry = False  # nothing more comes that could be written together
+        self.settle: Callable[[int], None] = lambda epoch: None  # what must be durable before the snapshots up to an epoch are
+        self.ends: Callable[[int], int] = lambda epoch: epoch  # the epoch together with which this one can be committed
         self.on_command: Callable[[dict[str, Any]], None] = self._commands.put
         self._writer = threading.Thread(target=self._work, name="snapshots", daemon=True)
         self._writer.start()
@@ -135,14 +138,23 @@ class Context:
     # ------------------------------------------------------------ messages
 
     def send(self, messages: Sequence[tuple[Outbox, Message]], rule: str, consumed: Sequence[Noted] = (), state: int | None = None) -> None:
-        """Write the step down, then send what it produced."""
-        prepared = [(box, message, box.prepare(message)) for box, message in messages]
+        """Write the step down, then send what it produced.  Batches that close an epoch wait for the step of its border."""
+        held, self._held = self._held, []
+        if held:
+            for box, message in messages:
+                box.prepare_closing(message)
+            prepared = held
+        else:
+            prepared = [(box, box.prepare(message)) for box, message in messages]
         if self.recorder is not None:
-            produced = [m.noted(box.name) for box, m, _ in prepared]
+            produced = [m.noted(box.name) for box, m in messages]
             epoch = messages[0][1].epoch if messages else self.now
             self.recorder.step(rule, epoch, consumed=consumed, produced=produced, state=state)
+        if messages and messages[0][1].closes:
+            self._held = prepared
+            return
         with self.waiting():
-            for box, _, pieces in prepared:
+            for box, pieces in prepared:
                 box.send(pieces)
 
     def next(self) -> tuple[str, int, list[tuple[Inbox, Message]]]:
@@ -201,27 +213,36 @@ class Context:
                 self._changed.wait()
             self._pending.append((epoch, made))
             self._pending_bytes += size
-        self.soon(self._save_pending)
+            first = len(self._pending) == 1
+            if self._enough():
+                self._changed.notify_all()
+        if first or faults.armed():
+            self.soon(self._save_pending)
+
+    def _enough(self) -> bool:
+        """Whether there is no use in waiting for more snapshots to be written together."""
+        return self._hurry or len(self._pending) >= _MANY // 2 or self._pending_bytes >= _MUCH // 2
 
     def _save_pending(self) -> None:
         told = False
         # Where epochs are short, let some come together: a sync costs the same for one and for many.
         if not faults.armed():
-            time.sleep(max(0.0, min(_LINGER, self._saved_at + _LINGER - time.monotonic())))
+            with self._changed:
+                left = min(_LINGER, self._saved_at + _LINGER - time.monotonic())
+                self._changed.wait_for(self._enough, max(0.0, left))
         while True:
             with self._changed:
                 count = 1 if faults.armed() else len(self._pending)
                 waiting, self._pending = self._pending[:count], self._pending[count:]
                 self._pending_bytes = 0
-                self._changed.notify()
+                self._changed.notify_all()
             if not waiting:
                 return
             if told and self._pending:
                 continue  # there is a newer one
-            began = time.monotonic()
             try:
+                self.settle(waiting[-1][0])
                 snapshots = [made() for _, made in waiting]
-                self.settle()
                 self.store.save(*snapshots, run=self.run)
                 self._saved_at = time.monotonic()
                 break
@@ -233,14 +254,16 @@ class Context:
                 self._job_since = time.monotonic()  # a full disk is no hang
                 with self._changed:
                     self._pending = [*waiting[-1:], *self._pending]
+        acks = []
         for snapshot in snapshots:
             mark = snapshot.about.get("digest")
             if self.recorder is not None and mark is not None:
                 ack = Noted(f"ack:{self.name}", snapshot.epoch, True, mark)
                 self.recorder.step("SNAPSHOT", snapshot.epoch, produced=[ack], state=mark)
-            faults.point("snapshot:before-ack")
-            self.link.send(durable=snapshot.epoch, digest=mark, seconds=time.monotonic() - began, size=len(snapshot.payload))
-            faults.point("snapshot:after-ack")
+            acks.append((snapshot.epoch, mark, self.ends(snapshot.epoch)))
+        faults.point("snapshot:before-ack")
+        self.link.send(durable=acks)
+        faults.point("snapshot:after-ack")
 
     def soon(self, job: Callable[[], None]) -> None:
         """Do something in the background, after what was asked for before."""
@@ -250,6 +273,9 @@ class Context:
         """Wait until the background has nothing to do."""
         done = threading.Event()
         with self.waiting():
+            with self._changed:
+                self._hurry = True
+                self._changed.notify_all()
             self._jobs.put(done.set)
             done.wait()
 

@@ -56,7 +56,9 @@ class Worker(Task):
                 first, epoch = heads[0][1].first, heads[0][1].epoch
                 parts = {name: events for _, message in heads for name, events in message.parts.items()}
                 found = self._push(parts, first)
-                context.send([(box, Message(EVENTS, epoch, first, until, self._for(i, found))) for i, box in enumerate(context.outboxes)], "I-EVENT", noted)
+                closes = all(message.closes for _, message in heads)  # then what comes next is the border, and no waiting for it
+                batches = [(box, Message(EVENTS, epoch, first, until, self._for(i, found), closes=closes)) for i, box in enumerate(context.outboxes)]
+                context.send(batches, "I-EVENT", noted)
                 context.pushes = until
             elif kind == BORDER:
                 self._border(heads[0][1].epoch, until, noted)

@@ -24,7 +24,7 @@ from pellucid.failures.audit.words import CHECKS, KINDS, Violation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pellucid.failures.audit.crashes import Explained
+    from pellucid.failures.audit.kept import Explained
 
 __all__ = ["Audit", "answer", "audit"]
 
@@ -114,25 +114,28 @@ def audit(trace: pa.Table | str | os.PathLike[str], *, limit: int = 5, tasks: It
     """
     import pyarrow as pa
 
-    from pellucid.failures.audit import crashes, rules
-    from pellucid.failures.audit.recorded import columns, read_trace, tasks_on_record
+    from pellucid.failures.audit import crashes, kept, messages, replayed, rules
+    from pellucid.failures.audit.arrays import USED, columns
+    from pellucid.failures.audit.recorded import checked, parts_of, tasks_on_record
 
     began = time.monotonic()
-    here = not isinstance(trace, pa.Table)
-    c = columns(read_trace(trace) if here else trace, [*tasks, *(tasks_on_record(trace) if here else [])])
+    if isinstance(trace, pa.Table):
+        c = columns(checked(trace, "trace"), tasks)
+    else:
+        c = columns(parts_of(trace, USED), [*tasks, *tasks_on_record(trace)])
     found = rules.Found(limit)
     targets = crashes.recoveries(c, found)
     c = rules.well_formed(c, found, set(targets))
     f = rules.frame(c, targets)
     rules.streams(f, found)
-    rules.fifo(f, found)
-    rules.delivery(f, found)
+    messages.fifo(f, found)
+    messages.delivery(f, found)
     rules.alignment(f, found)
     crashes.snapshots(f, found)
-    crashes.replay(f, found)
+    replayed.replay(f, found)
     crashes.recovery(f, found)
     committed = crashes.commits(f, found)
-    explained = crashes.explanation(f, found, committed)
+    explained = kept.explanation(f, found, committed)
     sizes = (len(c), len(c.consumed) + len(c.produced), len(rules.tasks_of(c)))
     return answer(sizes, found.counts, found.first, explained, "local", time.monotonic() - began)
 
@@ -141,8 +144,8 @@ def answer(sizes: tuple[int, int, int], found: dict[tuple[bool, str], int], firs
            seconds: float) -> Audit:  # fmt: skip
     """The answer of either engine: steps, messages and tasks; how often each kind was found; the first of each."""
     counts: dict[str, int] = {}
-    for (kept, kind), count in found.items():
-        check = "explanation" if kept else KINDS[kind][0]
+    for (alone, kind), count in found.items():
+        check = "explanation" if alone else KINDS[kind][0]
         counts[check] = counts.get(check, 0) + count
     order = list(CHECKS)
     told = sorted(first, key=lambda v: (order.index(v.check), v.task, v.index, v.kind, v.stream or "", v.n or 0))

@@ -1,10 +1,4 @@
-"""What a trace says about its crashes: recoveries, commits, replays, and the failure-free run that explains it.
-
-The proof of Theorem 6.9 splits a trace into generations, moves the steps of epochs above the greatest common epoch to the
-end of each, drops them, and joins what is left.  On a trace with an order in each task only, this comes down to one mask:
-a step is *kept* if its epoch is not above any epoch that a later recovery went back to.  What is kept must be, on its own,
-a run of the rules without failures; the same rules are asked again of it, as one generation.
-"""
+"""What a trace says about its crashes: recoveries, snapshots and commits."""
 
 from __future__ import annotations
 
@@ -14,22 +8,12 @@ import numpy as np
 
 from pellucid.failures.audit import recorded as rec
 from pellucid.failures.audit import rules
-from pellucid.failures.audit.recorded import FIRST_EPOCH, Columns
-from pellucid.failures.audit.rules import NEVER, UNKNOWN, Array, Found, Frame
+from pellucid.failures.audit.arrays import Array, Columns, Messages
+from pellucid.failures.audit.recorded import FIRST_EPOCH
+from pellucid.failures.audit.rules import NEVER, UNKNOWN, Found, Frame
 from pellucid.failures.audit.words import Violation
 
-__all__ = ["Explained", "commits", "explanation", "recoveries", "recovery", "replay", "snapshots"]
-
-
-@dataclass(frozen=True)
-class Explained:
-    """The failure-free trace of Theorem 6.9, counted: what is kept of each generation, and what the recoveries undid."""
-
-    kept: tuple[int, ...]  # steps, by generation
-    discarded: tuple[int, ...]
-    recovered: tuple[int, ...]  # the epochs that the recoveries went to
-    epochs: int  # complete everywhere at the end: gce
-    committed: int  # the last epoch that every sink has made visible
+__all__ = ["Archives", "archives", "commits", "common_epochs", "compare", "recoveries", "recovery", "snapshots"]
 
 
 def recoveries(c: Columns, found: Found) -> dict[int, int]:
@@ -220,7 +204,7 @@ def _heard(f: Frame, steps: Array, found: Found) -> None:
     low = int(min(c.told.n.min(initial=0), c.heard.n.min(initial=0)))
     width = int(max(c.told.n.max(initial=0), c.heard.n.max(initial=0))) - low + 1
 
-    def key(m: rec.Messages, generation: Array) -> Array:
+    def key(m: Messages, generation: Array) -> Array:
         out: Array = (m.stream.astype(np.int64) * width + (m.n - low)) * f.generations + generation
         return out
 
@@ -229,114 +213,6 @@ def _heard(f: Frame, steps: Array, found: Found) -> None:
     kept = c.heard.n <= f.starts[c.generation[c.heard.step]]
     bad = np.flatnonzero(~now & ~kept)
     found.add("commit-unfounded", c, c.heard.step[bad], a=c.epoch[c.heard.step[bad]], stream=c.heard.stream[bad], n=c.heard.n[bad])
-
-
-def replay(f: Frame, found: Found) -> None:
-    """From the same snapshot and the same messages a task does the same again.
-
-    Two runs of the same epoch of a task are compared step by step for as long as they took the same messages: a merge may
-    take its inputs in another order the second time, and that is no fault of the task.
-    """
-    c = f.c
-    discarded = f.work & (c.epoch > f.cuts[c.generation])
-    if not discarded.any():
-        return
-    low = int(c.epoch.min())
-    width = int(c.epoch.max()) - low + 1
-    key = c.task.astype(np.int64) * width + (c.epoch - low)
-    part = np.flatnonzero(f.work & np.isin(key, np.unique(key[discarded])))
-    begin = np.ones(len(part), dtype=bool)
-    begin[1:] = (key[part[1:]] != key[part[:-1]]) | (c.generation[part[1:]] != c.generation[part[:-1]])
-    run = np.cumsum(begin) - 1
-    first = np.flatnonzero(begin)
-    ordinal = (np.arange(len(part)) - first[run]) * 2
-    # Where borders come by time, a source may end its epoch earlier or later the second time: that is no other message.
-    ordinal += (c.rule[part] == rec.SOURCE) & f.border[part]
-    taken, made = _digests(c, part, c.consumed), _digests(c, part, c.produced)
-    sums = np.cumsum(_mixed(taken, ordinal))
-    with np.errstate(over="ignore"):
-        history = sums - (sums[first] - _mixed(taken, ordinal)[first])[run]
-        history = history + _mixed(_before(f, part, first)[run], np.uint64(0))
-    order = np.lexsort((c.generation[part], history, ordinal, key[part]))
-    o, same = part[order], np.zeros(len(part), dtype=bool)
-    same[1:] = (key[o[1:]] == key[o[:-1]]) & (ordinal[order[1:]] == ordinal[order[:-1]]) & (history[order[1:]] == history[order[:-1]])
-    group = np.flatnonzero(~same)[np.cumsum(~same) - 1]  # the first run that did this step
-    other = made[order] != made[order][group]
-    state = ~other & ~_visible(f, o) & ((c.state[o] != c.state[o][group]) | (c.stored[o] != c.stored[o][group]))
-    source = c.rule[o] == rec.SOURCE
-    for kind, mask in (("source-differs", other & source), ("task-differs", other & ~source), ("state-differs", state)):
-        bad = np.flatnonzero(mask)
-        found.add(kind, c, o[bad], a=c.generation[o][group][bad], b=c.epoch[o][bad])
-
-
-def _visible(f: Frame, steps: Array) -> Array:
-    """Steps of a sink in an epoch that it had made visible in an earlier generation: it leaves out what is there already."""
-    c = f.c
-    most = np.full(len(c.tasks) * (f.generations + 1), UNKNOWN, dtype=np.int64)
-    commits = np.flatnonzero(c.rule == rec.COMMIT)
-    np.maximum.at(most, c.task[commits].astype(np.int64) * (f.generations + 1) + c.generation[commits] + 1, c.epoch[commits])
-    until = np.maximum.accumulate(most.reshape(len(c.tasks), f.generations + 1), axis=1)
-    again: Array = c.epoch[steps] <= until[c.task[steps], c.generation[steps]]
-    return again
-
-
-def _mixed(value: Array, salt: Array | np.uint64) -> Array:
-    """A good mix of 64 bits (the end of splitmix64)."""
-    with np.errstate(over="ignore"):
-        x = value.astype(np.uint64) + (np.asarray(salt).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        out: Array = x ^ (x >> np.uint64(31))
-    return out
-
-
-def _digests(c: Columns, part: Array, m: rec.Messages) -> Array:
-    """One number for the messages of each of these steps."""
-    chosen = np.zeros(len(c), dtype=bool)
-    chosen[part] = True
-    mine = np.flatnonzero(chosen[m.step])
-    step = m.step[mine]
-    first = np.searchsorted(step, step)
-    one = _mixed(m.digest[mine], m.n[mine])
-    one = _mixed(one, m.stream[mine].astype(np.int64) * 2 + m.border[mine])
-    one = _mixed(one, np.arange(len(mine)) - first)
-    out = np.zeros(len(c), dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        np.add.at(out, step, one)
-    return out[part]
-
-
-def _before(f: Frame, part: Array, first: Array) -> Array:
-    """The state that each run of an epoch began with: the digest of the snapshot before, the latest that was on record."""
-    c = f.c
-    borders = np.flatnonzero(f.border)
-    generations = f.generations + 1
-    low = int(c.epoch.min()) - 1
-    width = int(c.epoch.max()) - low + 2
-    have = (c.task[borders].astype(np.int64) * width + c.epoch[borders] - low) * generations + c.generation[borders]
-    order = np.argsort(have, kind="stable")
-    have, borders = have[order], borders[order]
-    steps = part[first]
-    want = (c.task[steps].astype(np.int64) * width + c.epoch[steps] - 1 - low) * generations + c.generation[steps]
-    at = np.searchsorted(have, want, "right") - 1
-    ok = (at >= 0) & (have[np.maximum(at, 0)] // generations == want // generations) if len(have) else np.zeros(len(at), dtype=bool)
-    return np.where(ok, c.state[borders[np.maximum(at, 0)]] if len(borders) else 0, 0).astype(np.int64)
-
-
-def explanation(f: Frame, found: Found, committed: int) -> Explained:
-    """Build the failure-free trace and ask the rules of it (Theorem 6.9)."""
-    c = f.c
-    kept = f.work & (c.epoch <= f.cuts[c.generation])
-    by = [np.bincount(c.generation[mask], minlength=f.generations).tolist() for mask in (kept, f.work & ~kept)]
-    if not kept.all() and f.generations > 1:
-        alone = c.where(kept, generation=0)
-        joined = rules.frame(alone, {})
-        again = Found(found.limit, found.counts, found.first, kept=True)
-        rules.fifo(joined, again)
-        rules.delivery(joined, again)
-        rules.alignment(joined, again)
-    common = int(archives(f).common[-1])
-    return Explained(tuple(by[0]), tuple(by[1]), tuple(int(e) for e in f.starts[1:] if e != UNKNOWN), common, committed)
 
 
 def compare(place: str, reason: str | None, found: Found) -> None:

@@ -1,6 +1,6 @@
 """What an audit can say no to, in words: one entry for each way in which a recorded run can be wrong.
 
-Both engines (`audit_rules` with NumPy, `pellucid.spark.audit` with DataFrames) find the same rows: a *kind* from the table
+Both engines (`rules` and its neighbours with NumPy, `pellucid.spark.audit` with DataFrames) find the same rows: a *kind* from the table
 here, the step (task, generation, index), the message (stream, number) where there is one, and up to two numbers and a name
 that belong to the kind.  The sentence is made here, once, so that both say the same.
 """

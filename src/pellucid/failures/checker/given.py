@@ -34,6 +34,10 @@ def configuration_of(
             raise UsageError("inputs= is for pipelines: a configuration has its input already")
         valid_initial(p)
         return p, sink_streams(p)
+    if not isinstance(fuse, bool | Mapping):
+        raise UsageError(f"fuse= takes True or a dict from names of tasks to steps, found {fuse!r}")
+    if not isinstance(inputs, list | tuple | Mapping | None):
+        raise UsageError(f"inputs= takes a list of epochs, or a dict of them by source, found {inputs!r}")
     if isinstance(p, TaskGraph):
         model = p
     elif isinstance(p, Graph) or hasattr(p, "graph"):

@@ -60,6 +60,10 @@ class Packed:
         self._held_at = {s: n + m + j for j, s in enumerate(self.held)}
         self.masks = [self._mask(i) for i in range(n)]
         self.moves: list[dict[int, Moves]] = [{} for _ in range(n)]
+        seen, rules = system.observation, system.rules
+        self._border_may_come_first = [
+            isinstance(seen, Transactional) or (seen.durable and rules.held_up(c, p)) for p in self.tasks
+        ]
         self.newest: list[list[int]] = [[] for _ in range(n)]  # max(dom(a)) of each value of a task's field
         self._seen_ids: dict[Any, int] = {}
         self._visible: dict[tuple[int, int, int], int] = {}
@@ -172,10 +176,9 @@ class Packed:
             failed = system.rules.fail(c, p)
             fail = self._differ(i, key, (failed.Sigma[p], failed.N[p])) - self.one_crash
         settled = kinds and not impure and system.rules.settled(c, p)
-        hides_borders = system.observation.durable or isinstance(system.observation, Transactional)
         ample = 0
         if settled and kinds == {IBorder}:
-            ample = 2 if hides_borders else 0
+            ample = 2 if self._border_may_come_first[i] else 0
         elif settled and not loud and IBorder not in kinds:
             ample = 1
         found = self.moves[i][key] = Moves(tuple(quiet), tuple(loud), fail, ample)
@@ -222,7 +225,10 @@ class Packed:
 
     def _asked(self, observation: Own, x: int) -> Hashable:
         at = self.unpack(x)
-        seen = observation.see(at.c, at.held)
+        try:
+            seen = observation.see(at.c, at.held)
+        except Exception as error:
+            raise UsageError(f"observe={observation.name} failed on a configuration: {type(error).__name__}: {error}") from error
         try:
             hash(seen)
         except TypeError:

@@ -87,6 +87,8 @@ def failures(
     if protocol == "microbatch":
         return _microbatch(asked, given, c, sinks, observation, variant)
     rules = variant if isinstance(variant, Rules) else rules_of(variant) if variant is not None else _rules(protocol)
+    if variant is not None and isinstance(rules, UnalignedRules) != (protocol == "unaligned"):
+        raise UsageError(f"variant={rules.name!r} is no variant of the protocol {protocol!r}: leave one of them out, or take another")
     if source == "not-replayable":
         rules = NotReplayable(rules)
     system = System(c, crashes=crashes, rules=rules, observation=observation, sinks=sinks)

@@ -6,9 +6,9 @@ leaves, and where a recovery leads.  Here they are the literal functions of `pel
 (`pellucid.failures.checker.variants`, `unaligned`) overrides one of them.  Whatever explores (fast or literally), replays or tells a
 trace asks these, so a variant is written once.
 
-Two promises let a search do less: ``settled`` says when nobody else can add or take away a step of a task, so that it
-commutes with what others do (Lemma 6.5); ``paper_recovery``, a recovery leads to `lcs` of the paper, which does not look at
-volatile states.
+Three promises let a search do less: ``settled`` says when nobody else can add or take away a step of a task, so that it
+commutes with what others do (Lemma 6.5); ``held_up``, that gce cannot pass a task's border before it is taken, even if the
+task is left out of it; ``paper_recovery``, a recovery leads to `lcs` of the paper, which does not look at volatile states.
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ class Rules:
         at = {(m.s, m.n) for m in c.M}
         return all((s, c.N[p][s]) in at for s in c.Pi[p].inputs)
 
+    def held_up(self, c: Configuration, p: str) -> bool:
+        """Whether some other task cannot finish an epoch before p has: one that reads from p."""
+        return any(c.Pi[p].output in task.inputs for task in c.Pi.values())
+
     def fail(self, c: Configuration, p: str) -> Configuration:
         """F-FAIL in the whole."""
         after = s_step(c, p, f_fail(c.Pi[p], c.Sigma[p]))
@@ -79,6 +83,9 @@ class NotReplayable(Rules):
 
     def settled(self, c: Configuration, p: str) -> bool:
         return self.base.settled(c, p)
+
+    def held_up(self, c: Configuration, p: str) -> bool:
+        return self.base.held_up(c, p)
 
     def recover(self, c: Configuration) -> Configuration | None:
         after = self.base.recover(c)

@@ -2,9 +2,10 @@
 """Unaligned snapshots (section 7, as in Flink): nobody waits for borders; a snapshot holds the events in flight instead.
 
 A task's value is `Unaligned(v, buffers, taking)`.  A border of its epoch may be taken as soon as it is *somewhere* in the
-unread part of a stream between tasks, before the events in front of it (a source has no events in flight: what is in its log
-is read in order).  These events are in flight: they are consumed into the task's
-own buffer, and are processed later.  The first border of an epoch makes the task note its state and pass the border on at
+unread part of a stream between tasks, before the events in front of it.  These events are in flight: they are consumed into
+the task's own buffer, and are processed later.  A source has no events in flight, for it can be read again: its log is read
+in order, and a task that reads from sources begins its snapshot when each of them is at its border, and takes these borders at
+once.  (Else an event of a source that was noted could, after a recovery only, be put off to a later epoch.)  The first border of an epoch makes the task note its state and pass the border on at
 once; what it still takes from the other inputs before their borders is processed **and** noted.  With the last border the
 snapshot is complete and goes into the archive: the state and, for each input, the events in flight.
 
@@ -85,9 +86,9 @@ class UnalignedRules(Rules):
         for p, task in c.Pi.items():
             state = c.Sigma[p]
             if isinstance(state.volatile, Normal):
-                for j, s in enumerate(task.inputs):
-                    unread = _unread(at, s, c.N[p][s])
-                    for rule, X, then in (*_events(task, state, j, unread), *self.borders(task, state, j, unread)):
+                unread = [_unread(at, s, c.N[p][s]) for s in task.inputs]
+                for j in range(len(task.inputs)):
+                    for rule, X, then in (*_events(task, state, j, unread[j]), *self.borders(task, state, j, unread)):
                         after = s_step(c, p, (X, then))
                         if after is not None:
                             found.append((rule(p, c.N[p], X), after))
@@ -96,24 +97,37 @@ class UnalignedRules(Rules):
     def settled(self, c: Configuration, p: str) -> bool:
         return self.sources.issuperset(c.Pi[p].inputs)
 
-    def borders(self, task: Task, state: State, j: int, unread: list[Message]) -> Iterator[Local]:
-        """The border of input j, wherever it is: what is in front of it is in flight."""
+    def held_up(self, c: Configuration, p: str) -> bool:
+        # Others pass the first border on before their own snapshot is complete.
+        return self.settled(c, p) and super().held_up(c, p)
+
+    def borders(self, task: Task, state: State, j: int, unread: list[list[Message]]) -> Iterator[Local]:
+        """The border of input j, wherever it is: what is in front of it is in flight.  The first one, with those of all sources."""
         assert isinstance(state.volatile, Normal)
         e, now = state.volatile.e, state.volatile.v
         taking: Taking | None = now.taking
         if taking is not None and j not in taking.waiting:
             return
         border = e if taking is None else e - 1
-        ahead = next((i for i, m in enumerate(unread) if m.d is BD and m.e == border), None)
-        if ahead is None or (ahead and task.inputs[j] in self.sources):
+        sources = [k for k, s in enumerate(task.inputs) if s in self.sources] if taking is None else []
+        if j in sources and j != sources[0]:
+            return  # all of them at once, with the first
+        taken = {*sources, j}
+        ahead = {k: next((i for i, m in enumerate(unread[k]) if m.d is BD and m.e == border), None) for k in taken}
+        if ahead[j] is None or any(ahead[k] != 0 for k in sources):
             return
-        flying = tuple(m.d.w for m in unread[:ahead] if isinstance(m.d, EV))
-        X: Actions = tuple(Consume(m.s, m.e, m.d) for m in unread[: ahead + 1])
-        buffers = _plus(now.buffers, j, flying)
+        buffers: Buffers = now.buffers
+        X: Actions = ()
+        flying: tuple[Any, ...] = ()
+        for k in sorted(taken):
+            passed = unread[k][: (ahead[k] or 0) + 1]
+            X += tuple(Consume(m.s, m.e, m.d) for m in passed)
+            if k == j:
+                flying = tuple(m.d.w for m in passed if isinstance(m.d, EV))
+                buffers = _plus(buffers, j, flying)
         if taking is None:
             X = (*X, Produce(task.output, e, BD))
-            others = frozenset(range(len(task.inputs))) - {j}
-            taking, e = Taking(now.v, buffers, others), e + 1
+            taking, e = Taking(now.v, buffers, frozenset(range(len(task.inputs))) - taken), e + 1
         else:
             taking = Taking(taking.v, _plus(taking.buffers, j, flying), taking.waiting - {j})
         if taking.waiting:

@@ -61,6 +61,9 @@ class _Changed(Rules):
     def settled(self, c: Configuration, p: str) -> bool:
         return False
 
+    def held_up(self, c: Configuration, p: str) -> bool:
+        return False
+
 
 class NoAlignment(_Changed):
     """A task does not wait for the borders of its other inputs: the first one makes it take its snapshot."""

@@ -90,7 +90,7 @@ def points_of(names: Sequence[str]) -> list[str]:
         found = GROUPS.get(name) or ((name,) if name in POINTS else ())
         if not found:
             hint = nearest(name, [*GROUPS, *POINTS])
-            raise UsageError(f"--points {name!r}: no such point or group{hint} Groups: {', '.join(GROUPS)}")
+            raise UsageError(f"--points {name!r}: no such point or group{hint or '.'} Groups: {', '.join(GROUPS)}")
         out += [point for point in found if point not in out]
     return out
 

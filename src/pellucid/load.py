@@ -20,7 +20,7 @@ from pellucid.pipeline import Pipeline
 
 __all__ = ["load_pipeline"]
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def load_pipeline(target: str) -> Pipeline:

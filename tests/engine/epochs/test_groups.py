@@ -1,0 +1,194 @@
+"""Short epochs that become durable together: one staged file for several, cut where a recovery goes back into the middle."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pellucid.engine.epochs import targets
+from pellucid.engine.epochs.messages import Events
+from pellucid.engine.epochs.sink import Sink
+from pellucid.engine.epochs.store import Damaged, Snapshot, Store
+from pellucid.engine.epochs.targets import FileTarget, parts_in
+from pellucid.expr.types import INT
+from tests.engine.epochs.conftest import Runs
+
+SCHEMA = pa.schema([("out", pa.int64())])
+
+
+class Around:
+    """What a sink needs of its process; snapshots wait until the test wants them."""
+
+    name, recorder, now = "sink.out", None, 1
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.made, self.sent = store, [], []  # type: ignore[var-annotated]
+        self.link = self
+
+    def send(self, *_: Any, **message: Any) -> None:
+        self.sent.append(message)
+
+    def snapshot(self, make: Any, epoch: int, size: int, digest: int | None) -> None:
+        self.made.append(make)
+
+    def damaged(self, error: Exception) -> None:
+        raise error
+
+
+def sink_in(folder: Path, form: str) -> Sink:
+    store = Store(folder)
+    return Sink(Around(store), "out", "out", INT, FileTarget(store, "out", str(folder / f"out.{form}"), None, SCHEMA), SCHEMA, None)  # type: ignore[arg-type]
+
+
+def stage(sink: Sink, epochs: range) -> list[Snapshot]:
+    """Ten rows in each epoch, all of them on the disk together."""
+    for epoch in epochs:
+        first = 10 * (epoch - 1)
+        sink._stage([(first, Events([np.arange(first, first + 10)]))], first + 10)
+        sink._border(epoch, first + 10, [])
+    sink._settle(epochs[-1])
+    around: Any = sink.context
+    return [make() for make in around.made]
+
+
+def committed(sink: Sink, epoch: int) -> list[int]:
+    sink._due.append((epoch, []))
+    sink._commit()
+    sink.target.finish()
+    target: Any = sink.target
+    if target.path.endswith("csv"):
+        return [int(line) for line in Path(target.path).read_text().split()[1:]]
+    import pyarrow.parquet as parquet
+
+    return parquet.read_table(target.path)["out"].to_pylist()
+
+
+@pytest.mark.parametrize("spill", [1 << 20, 0, 300])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_back_into_the_middle(tmp_path: Path, form: str, spill: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "_SPILL", spill)
+    sink = sink_in(tmp_path, form)
+    sink.restore(None)
+    snapshots = stage(sink, range(1, 5))
+    ends = [sink._ends(e) for e in (1, 2, 3, 4)]
+    assert ends == ([1, 2, 3, 4] if spill == 0 else [4] * 4)
+    again = sink_in(tmp_path, form)
+    again.restore(snapshots[2])
+    again = sink_in(tmp_path, form)  # killed before it got further
+    again.restore(snapshots[2])
+    assert [n.epoch for n, _ in parts_in(tmp_path / "staged/out")] == ([1, 2, 3] if spill == 0 else [3])
+    earlier = sink_in(tmp_path, form)  # the snapshot of another task turned out to be damaged
+    earlier.restore(snapshots[1])
+    earlier.context.now = 3
+    stage(earlier, range(3, 6))
+    assert committed(earlier, 5) == list(range(50))
+    assert not parts_in(tmp_path / "staged/out")
+    behind = sink_in(tmp_path, form)  # and one that was committed is not written twice
+    behind.restore(snapshots[0])
+    stage(behind, range(2, 8))
+    assert committed(behind, 7) == list(range(70))
+
+
+def test_no_epoch_is_committed_before_the_last_of_its_file(tmp_path: Path) -> None:
+    sink = sink_in(tmp_path, "csv")
+    sink.restore(None)
+    stage(sink, range(1, 4))
+    assert committed(sink, 2) == []
+    assert committed(sink, 3) == list(range(30))
+
+
+@pytest.mark.parametrize("how", ["altered", "cut", "removed"])
+def test_damaged_rows(tmp_path: Path, how: str) -> None:
+    sink = sink_in(tmp_path, "csv")
+    sink.restore(None)
+    snapshots = stage(sink, range(1, 4))
+    ((_, path),) = parts_in(tmp_path / "staged/out")
+    data = path.read_bytes()
+    if how == "removed":
+        path.unlink()
+    else:
+        path.write_bytes(data[:9] if how == "cut" else b"7" + data[1:])
+    for snapshot in snapshots[1:]:
+        with pytest.raises(Damaged, match=rf"{path.name}: the staged rows of an epoch are {'missing' if how == 'removed' else 'damaged'}"):
+            sink_in(tmp_path, "csv").restore(snapshot)
+
+
+class Filling:
+    """A file whose disk is full at one of the writes, after half of it."""
+
+    def __init__(self, file: Any, left: list[int]) -> None:
+        self._file, self._left = file, left
+
+    def write(self, data: Any) -> int:
+        self._left[0] -= 1
+        if self._left[0] == 0:
+            self._file.write(data[: len(data) // 2])
+            raise OSError(28, "No space left on device")
+        return int(self._file.write(data))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+@pytest.mark.parametrize("refused", range(1, 6))  # the head, three epochs, the tail
+def test_a_full_disk_in_the_middle_of_a_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
+    """Wherever the disk fills up, the same call goes on, and no row is there twice."""
+    sink, left = sink_in(tmp_path, "parquet"), [refused]
+    sink.restore(None)
+    monkeypatch.setattr(targets, "open", lambda *a, **k: Filling(open(*a, **k), left), raising=False)  # noqa: SIM115
+    with pytest.raises(OSError, match="No space"):
+        stage(sink, range(1, 4))
+    snapshots = stage(sink, range(4, 6))
+    monkeypatch.undo()
+    again = sink_in(tmp_path, "parquet")
+    again.restore(snapshots[-1])  # the checksums are right
+    assert committed(again, 5) == list(range(50))
+
+
+# The points of tests count hits, so with them nothing is done in bunches.  Here it is, and the kills hit something else each time.
+BUNCHED = """
+import sys
+from pellucid.engine.epochs import faults
+faults.armed = lambda: False
+from pellucid.cli.main import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        "sink:before-commit=kill@1;snapshot:after-write[worker.half]=tree@2/1",
+        "snapshot:before-write[worker.both]=kill@3;sink:after-commit=kill@2/1",
+        "snapshot:before-ack[source.x]=tree@3;sink:staged=kill@40/1;coordinator:complete=kill@2/2",
+        pytest.param("snapshot:torn[sink.out]=torn@4;coordinator:complete=kill@5;worker:border=kill@99/1", marks=pytest.mark.long),
+        pytest.param("source:border=kill@150;worker:border=kill@70/1;recover:loaded[sink.out]=kill@1/2", marks=pytest.mark.long),
+    ],
+)
+@pytest.mark.parametrize("out", ["out.jsonl", pytest.param("out.parquet", marks=pytest.mark.long)])
+def test_killed_among_bunches(runs: Runs, faults: str, out: str) -> None:
+    (runs.folder / "x.jsonl").write_text("".join(f"{(i * 7919) % 1009}\n" for i in range(30_000)))
+    runs.plain("p.py:diamond", "--in", "x.jsonl", out="plain" + out[3:])
+    args = ["run", "p.py:diamond", "--in", "x.jsonl", "--out", out, "--epochs", "100", "--state", "state", "--cut", "thirds", "--cut", "half", "--record"]
+    for _ in range(6):
+        done = subprocess.run([sys.executable, "-c", BUNCHED, *args], env=runs.environment(faults), cwd=runs.folder, capture_output=True, text=True, timeout=120)
+        if done.returncode == 0:
+            break
+        assert done.returncode == -9, done.stderr
+    assert done.returncode == 0, done.stderr
+    if out.endswith("jsonl"):
+        assert runs.read(out) == runs.read("plain.jsonl")
+    else:
+        import pyarrow.parquet as parquet
+
+        assert parquet.read_table(runs.folder / out).equals(parquet.read_table(runs.folder / "plain.parquet"))
+    from pellucid.failures.audit import audit
+
+    found = audit(runs.folder / "state")
+    assert found.holds, found
