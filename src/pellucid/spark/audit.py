@@ -121,6 +121,7 @@ class _Rules(CrashRules):
         ).collect()  # fmt: skip
         crashes = [crash for row in per for crash in row.crashes]
         self.acknowledged = any(row.acks for row in per)
+        self.durable_on_record = any(row.snapshot is not None or row.commit is not None for row in per)
         targets: dict[int, int] = {}
         self.recoveries = sorted((r for r in crashes if r.rule == "F-RECOVER"), key=lambda r: (r.generation, r.task, r.index))
         for row in self.recoveries:
@@ -286,7 +287,7 @@ class _Rules(CrashRules):
                 continue
             ended = range(before, row.generation)
             common = small.common[row.generation - 1]
-            if row.epoch < common:
+            if row.epoch < common and self.durable_on_record:
                 self._say(Violation("recovery-low", *place, a=row.epoch, b=common))
             for task in small.tasks if row.epoch > common else ():
                 known = [small.last_border[task, g] for g in ended if (task, g) in small.last_border]

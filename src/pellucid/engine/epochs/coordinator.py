@@ -12,6 +12,7 @@ command goes on from the store.  Its rules:
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import selectors
 import signal
@@ -112,6 +113,12 @@ class Coordinator:
             faults.arm(COORDINATOR, self.generation, os.getpid())
             faults.point("coordinator:start")
             self._until_done()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise StateError(
+                f"{self.store.root}: {error.strerror}. Nothing is lost: make room and run the same command again"
+            ) from None
         finally:
             self._end_tasks()
             self.report.seconds = time.monotonic() - self._began

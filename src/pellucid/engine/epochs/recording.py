@@ -22,6 +22,7 @@ is its offset, a sink's the staged rows of the epoch.  Old snapshots are removed
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -100,7 +101,18 @@ class Recorder:
         """Append one step; ``task`` where the coordinator writes about another."""
         messages = [[[m.stream, m.n, int(m.border), m.digest] for m in side] for side in (consumed, produced)]
         line = [rule, epoch, *messages, state, time.time_ns(), *([task] if task is not None else [])]
-        self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        self._append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+    def _append(self, data: bytes) -> None:
+        """The whole line or nothing of it; a run that cannot keep its record stops before it acts, and can go on later."""
+        at, view = self._file.tell(), memoryview(data)
+        try:
+            while len(view):
+                view = view[self._file.write(view) :]
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(at)
+            raise _full(self._file.name, error) from None
 
     def close(self) -> None:
         """Close the file."""
@@ -189,7 +201,18 @@ def write_trace(state_dir: str | os.PathLike[str]) -> Path:
 
     folder = Path(state_dir) / FOLDER
     aside = folder / f".trace.parquet.{os.getpid()}"
-    parquet.write_table(trace_table(state_dir), aside, compression="zstd")
     target = folder / "trace.parquet"
-    os.replace(aside, target)
+    try:
+        parquet.write_table(trace_table(state_dir), aside, compression="zstd")
+        os.replace(aside, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        raise _full(target, error) from None
     return target
+
+
+def _full(path: object, error: OSError) -> StateError:
+    return StateError(
+        f"{path}: the trace cannot be written: {error.strerror or error}. Nothing is lost: make room and run the same command again"
+    )

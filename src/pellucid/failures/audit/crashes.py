@@ -90,6 +90,8 @@ def recovery(f: Frame, found: Found) -> None:
     tasks = rules.tasks_of(c)
     last = f.last_border.reshape(len(c.tasks), f.generations)
     undone = {int(g) for g in np.unique(c.generation[f.work & (c.epoch > f.cuts[c.generation])])}
+    # A run that was stopped before its first snapshot has borders on record and nothing to go back to.
+    durable_on_record = bool(((c.rule == rec.SNAPSHOT) | (c.rule == rec.COMMIT)).any())
     seen: set[int] = set()
     before = 0  # the generation that it ends: those without a step do not count
     steps = np.flatnonzero(c.rule == rec.RECOVER)
@@ -100,7 +102,7 @@ def recovery(f: Frame, found: Found) -> None:
         seen.add(generation)
         ended = range(before, generation)
         common = int(stored.common[generation - 1])
-        if epoch < common:
+        if epoch < common and durable_on_record:
             found.add("recovery-low", c, np.array([step]), a=epoch, b=common)
         for task in tasks if epoch > common else ():
             reached = int(max(last[task, g] for g in ended))
