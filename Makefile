@@ -33,7 +33,7 @@ demo: $(STAMP) ## see a pipeline drawn, run, checked, and run on Spark
 	@$(BIN)/python examples/demo.py
 
 test: lint ## everything that must hold before a change goes in
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=20
 
 test-long: $(STAMP) ## the tests that take minutes or gigabytes
 	$(BIN)/python -m pytest -q -m long

@@ -248,3 +248,12 @@ def test_states_numbers_and_log_must_be_those_of_the_start() -> None:
     ]:
         with pytest.raises(PellucidError, match=message):
             valid_initial(bad)
+
+
+def test_equal_numbers_of_another_type_are_not_confused() -> None:
+    """3 == 3.0, and so are messages that hold them; but each configuration has its own."""
+    task = Task(lambda v, w: (v, [type(w).__name__]), ("i",), "o")
+    for value, name in ((3, "int"), (3.0, "float"), (True, "bool"), (1, "int")):
+        c = initial({"t": task}, {"i": [[value]]}, {"t": 0})
+        (label, _), *_ = steps(c, failures=False)
+        assert label.X[1].d.w == name  # type: ignore[union-attr]

@@ -32,7 +32,6 @@ I-BORDER total  -ints ⟨1, BD⟩  +sums ⟨1, BD⟩
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
 from pellucid.failures.model.initial import initial, valid_initial
@@ -242,12 +241,23 @@ def lcs(c: Configuration) -> Configuration:
     return Configuration(c.Pi, Map(sigma), Map(numbers), c.D | shown, c.D)
 
 
-@lru_cache(maxsize=128)
+_places: dict[int, tuple[Messages, dict[tuple[str, int], tuple[Message, ...]]]] = {}
+
+
 def _by_place(M: Messages) -> dict[tuple[str, int], tuple[Message, ...]]:
-    """The messages by stream and number."""
+    """The messages by stream and number.
+
+    Remembered for this very set and not for an equal one, since 3 == 3.0: the events of another pipeline are not its events.
+    """
+    known = _places.get(id(M))
+    if known is not None and known[0] is M:
+        return known[1]
     places: dict[tuple[str, int], tuple[Message, ...]] = {}
     for m in M:
         places[m.s, m.n] = (*places.get((m.s, m.n), ()), m)
+    if len(_places) >= 128:
+        _places.clear()
+    _places[id(M)] = M, places
     return places
 
 
