@@ -13,7 +13,7 @@ from typing import Any
 
 from pellucid.errors import DataError
 
-__all__ = ["Claim", "sweep", "temporary_name", "write_whole"]
+__all__ = ["Claim", "sweep", "sync", "temporary_name", "write_whole"]
 
 
 def temporary_name(target: str) -> str:
@@ -87,6 +87,15 @@ def _remove_unused(path: str) -> None:
                 os.unlink(path)
         finally:
             os.close(fd)
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Make a file's content, or the names in a folder, last: without it a rename may be gone after a power failure."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def write_whole(path: str, text: str) -> None:

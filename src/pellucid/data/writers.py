@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from pellucid.data.arrow import numpy_of
 from pellucid.data.files import flows, format_of
-from pellucid.data.whole import Claim, sweep, temporary_name
+from pellucid.data.whole import Claim, sweep, sync, temporary_name
 from pellucid.errors import DataError
 
 __all__ = ["Writer", "json_texts", "open_writer", "refuse_same_file"]
@@ -182,11 +182,7 @@ class Writer:
 def _sync_folder(folder: str) -> None:
     """The new name must be on the disk too."""
     with contextlib.suppress(OSError):
-        fd = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        sync(folder)
 
 
 def open_writer(path: str, schema: Any, form: str | None = None, *, stdout: Any = None) -> Writer:

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from pellucid.engine.epochs.recording import ACK
 from pellucid.errors import UsageError
 from pellucid.failures.model import BD, EV, RULE, Configuration, Consume, FFail, FRecover, IBorder
 from pellucid.failures.model.explain import Explanation, NotExplained
@@ -31,12 +32,11 @@ from pellucid.failures.model.explain import Explanation, NotExplained
 if TYPE_CHECKING:
     from pellucid.failures.model.trace import Trace
 
-__all__ = ["ACK", "Mark", "Ref", "Run", "by_flow", "fold", "from_trace", "placed"]
+__all__ = ["Mark", "Ref", "Run", "by_flow", "fold", "from_trace", "placed"]
 
 Ref = tuple[int, str, int]  # generation, stream, number
 
 _EVENTS = ("SOURCE", "I-EVENT")
-ACK = "ack:"  # how the streams begin on which a task says that its snapshot is stored
 
 
 @dataclass(frozen=True)

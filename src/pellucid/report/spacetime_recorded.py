@@ -12,8 +12,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from pellucid.engine.epochs.recording import ACK
 from pellucid.errors import DataError
-from pellucid.report.spacetime import ACK, Mark, Ref, Run, by_flow, placed
+from pellucid.report.spacetime import Mark, Ref, Run, by_flow, placed
 
 __all__ = ["from_recorded"]
 

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from pellucid.engine.epochs.recording import ACK
 from pellucid.report.labels import cells, clean, shorten
-from pellucid.report.spacetime import ACK, Mark, Ref, Run, fold
+from pellucid.report.spacetime import Mark, Ref, Run, fold
 from pellucid.report.theme import CHAR, STYLE
 
 __all__ = ["spacetime_svg"]

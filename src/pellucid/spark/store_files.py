@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
 
+from pellucid.data.whole import sync
 from pellucid.errors import StateError, UsageError
 
 __all__ = ["Files", "LocalFiles", "RemoteFiles", "open_files"]
@@ -144,15 +145,6 @@ class LocalFiles:
             return time.time() - os.stat(self._at(path)).st_mtime
         except FileNotFoundError:
             return 0.0
-
-
-def sync(path: str | os.PathLike[str]) -> None:
-    """Make a file's content, or the names in a folder, last: without it a rename may be gone after a power failure."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class RemoteFiles:

@@ -37,10 +37,11 @@ from pellucid.errors import StateError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COORDINATOR", "RULES", "Message", "Recorder", "digest", "schema", "trace_table", "write_trace"]
+__all__ = ["ACK", "COORDINATOR", "RULES", "Message", "Recorder", "digest", "schema", "trace_table", "write_trace"]
 
 COORDINATOR = "coordinator"
 RULES = ("SOURCE", "I-EVENT", "I-BORDER", "SNAPSHOT", "COMMIT", "F-FAIL", "F-LOST", "F-RECOVER")
+ACK = "ack:"  # the streams on which a task says that its snapshot of an epoch is durable
 FOLDER = "trace"
 _NAME = re.compile(r"(?P<generation>\d+)\.(?P<task>.+)\.steps")
 
@@ -120,7 +121,11 @@ class Recorder:
 
 
 def schema() -> pa.Schema:
-    """The columns of a trace."""
+    """The columns of a trace.
+
+    >>> schema().names
+    ['task', 'generation', 'index', 'rule', 'epoch', 'consumed', 'produced', 'state', 'time']
+    """
     import pyarrow as pa
 
     message = pa.struct([("stream", pa.string()), ("n", pa.int64()), ("border", pa.bool_()), ("digest", pa.int64())])

@@ -20,12 +20,13 @@ import numpy as np
 import pyarrow as pa
 
 from pellucid.data.arrow import array_of, output_batch
+from pellucid.data.whole import sync
 from pellucid.engine.columns import Output
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, positions_of
+from pellucid.engine.epochs.recording import ACK, digest
 from pellucid.engine.epochs.recording import Message as Noted
-from pellucid.engine.epochs.recording import digest
-from pellucid.engine.epochs.store import Damaged, Snapshot, sync, write_durably
+from pellucid.engine.epochs.store import Damaged, Snapshot, write_durably
 from pellucid.engine.epochs.targets import Part, PartName, Target, parts_in
 from pellucid.engine.epochs.task import Context, Task
 from pellucid.errors import StateError
@@ -259,7 +260,7 @@ class Sink(Task):
                 new = {name.epoch for name, _ in parts}
                 for number, acks in due:
                     if number in new:
-                        consumed = [Noted(f"ack:{task}", number, True, mark) for task, mark in acks]
+                        consumed = [Noted(f"{ACK}{task}", number, True, mark) for task, mark in acks]
                         context.recorder.step("COMMIT", number, consumed=consumed)
             faults.point("sink:before-commit")
             self.target.commit(parts)

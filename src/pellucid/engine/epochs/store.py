@@ -32,10 +32,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pellucid.data.whole import sync
 from pellucid.engine.epochs import faults
 from pellucid.errors import StateError, UsageError
 
-__all__ = ["Damaged", "Snapshot", "Store", "sync", "write_durably"]
+__all__ = ["Damaged", "Snapshot", "Store", "write_durably"]
 
 FORMAT = 1
 _MAGIC = b"PELLUCID EPOCH\n\0"
@@ -59,15 +60,6 @@ class Snapshot:
     numbers: dict[str, int] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
     payload: Any = b""
-
-
-def sync(path: str | os.PathLike[str]) -> None:
-    """Make a file's content, or the names in a folder, last."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def write_durably(path: Path, pieces: Iterable[Any], *, points: bool = False) -> None:

@@ -26,8 +26,8 @@ import pyarrow as pa
 
 from pellucid.data import writers
 from pellucid.data.files import format_of
-from pellucid.data.whole import Claim, sweep, temporary_name
-from pellucid.engine.epochs.store import Store, sync
+from pellucid.data.whole import Claim, sweep, sync, temporary_name
+from pellucid.engine.epochs.store import Store
 from pellucid.errors import DataError
 
 __all__ = ["FileTarget", "Part", "PartName", "Table", "TableTarget", "Target"]

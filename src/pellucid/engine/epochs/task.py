@@ -27,8 +27,8 @@ from typing import Any
 
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.messages import BORDER, END, EVENTS, Inbox, Message, Outbox
+from pellucid.engine.epochs.recording import ACK, Recorder
 from pellucid.engine.epochs.recording import Message as Noted
-from pellucid.engine.epochs.recording import Recorder
 from pellucid.engine.epochs.store import Damaged, Snapshot, Store
 from pellucid.errors import PellucidError, StepError
 
@@ -258,7 +258,7 @@ class Context:
         for snapshot in snapshots:
             mark = snapshot.about.get("digest")
             if self.recorder is not None and mark is not None:
-                ack = Noted(f"ack:{self.name}", snapshot.epoch, True, mark)
+                ack = Noted(f"{ACK}{self.name}", snapshot.epoch, True, mark)
                 self.recorder.step("SNAPSHOT", snapshot.epoch, produced=[ack], state=mark)
             acks.append((snapshot.epoch, mark, self.ends(snapshot.epoch)))
         faults.point("snapshot:before-ack")

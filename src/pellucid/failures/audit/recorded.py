@@ -16,36 +16,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pellucid.engine.epochs.recording import ACK, COORDINATOR, RULES, schema
 from pellucid.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["COORDINATOR", "FIRST_EPOCH", "RULES", "checked", "parts_of", "read_trace", "schema", "tasks_on_record", "trace_files", "trace_table",
+__all__ = ["ACK", "COORDINATOR", "FIRST_EPOCH", "RULES", "checked", "parts_of", "read_trace", "schema", "tasks_on_record", "trace_files", "trace_table",
            "unfinished"]  # fmt: skip
 
-COORDINATOR = "coordinator"
 FIRST_EPOCH = 1  # as in Figure 10: the archive's epoch 0 is the initial state
-RULES = ("SOURCE", "I-EVENT", "I-BORDER", "SNAPSHOT", "COMMIT", "F-FAIL", "F-LOST", "F-RECOVER")
 SOURCE, EVENT, BORDER, SNAPSHOT, COMMIT, FAIL, LOST, RECOVER = range(len(RULES))
 UNKNOWN_RULE = len(RULES)
 PART = 1 << 18  # rows that are read at a time
-ACK = "ack:"  # the streams on which a task says that its snapshot of an epoch is durable
-
-
-def schema() -> pa.Schema:
-    """The columns of a recorded trace.
-
-    >>> schema().names
-    ['task', 'generation', 'index', 'rule', 'epoch', 'consumed', 'produced', 'state', 'time']
-    """
-    import pyarrow as pa
-
-    message = pa.struct([("stream", pa.string()), ("n", pa.int64()), ("border", pa.bool_()), ("digest", pa.int64())])
-    return pa.schema([
-        ("task", pa.string()), ("generation", pa.int32()), ("index", pa.int64()), ("rule", pa.string()), ("epoch", pa.int64()),
-        ("consumed", pa.list_(message)), ("produced", pa.list_(message)), ("state", pa.int64()), ("time", pa.int64()),
-    ])  # fmt: skip
 
 
 def trace_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:

@@ -59,7 +59,6 @@ class Found:
     unexplained: int | None = None
     dead_end: int | None = None
     why: str = ""  # what cut it short
-    sets: int = 0
     failure_free: int = 0
 
     @property
@@ -121,7 +120,6 @@ def explore(
         first = start + (1 << packed.set_shift) + system.crashes * packed.one_crash
         found.parents[first] = -1
         _search(found, candidates, first, limits, reduce, stop)
-        found.sets = len(candidates)
     except CutShort as cut:
         found.why = str(cut)
     return found

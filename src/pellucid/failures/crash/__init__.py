@@ -240,7 +240,6 @@ class _Run:
         self.generation, self.epochs = 0, 0
         self.stopped: str | None = None
         self.reference = reference
-        self._process: subprocess.Popen[bytes] | None = None
         self._seen: tuple[int, float] = (-1, 0.0)
         self._struck: set[int] = set()
 
@@ -270,7 +269,6 @@ class _Run:
         with open(self.folder / "log", "ab") as log:
             process = subprocess.Popen(self.command.argv(self.folder), env=dict(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                        start_new_session=True)  # fmt: skip
-        self._process = process
         first: float | None = None
         try:
             while True:

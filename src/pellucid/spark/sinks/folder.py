@@ -13,8 +13,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+from pellucid.data.whole import sync
 from pellucid.errors import UsageError
-from pellucid.spark.store_files import sync
 
 __all__ = ["create", "files_below", "local_folder", "move", "names", "remove", "remove_tree", "sync"]
 
