@@ -124,6 +124,13 @@ class _TextReader:
         self.total = total
         self._first: Block | None = next(pieces, None)
         self._pieces = pieces
+        self._before = 0  # rows that were read in another way
+
+    def go_on_with(self, pieces: Iterator[Block], *, row: int, header: bool) -> None:
+        """Read other blocks of the same file, whose first row has this number; with ``header`` the header is in the first of them."""
+        if not header or next(pieces, None) is None:
+            self._first = None
+        self._pieces, self._before = pieces, row
 
     def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
         """The wanted columns, at most ``rows`` rows at a time."""
@@ -131,7 +138,7 @@ class _TextReader:
         for block in self._blocks():
             if self._nothing(block.data):
                 continue
-            place = self._place(block, first)
+            place = self._place(block, self._before + first)
             batch = self._batch(block, wanted, place, silent)
             for start in range(0, batch.num_rows, rows):
                 part = batch.slice(start, rows)

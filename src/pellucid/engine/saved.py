@@ -40,14 +40,15 @@ class Saved:
     blocks: list[memoryview]
 
 
-def pack(header: dict[str, Any], blocks: Sequence[Any]) -> bytes:
-    """Header and blocks as bytes; every block is copied once.
+def pack(header: dict[str, Any], blocks: Sequence[Any], *, about: str = "{}") -> bytes:
+    """Header and blocks as bytes; every block is copied once.  ``about`` is JSON already: it is long, and always the same.
 
     >>> unpack(pack({"pushed": 3}, [b"abc", b""])).header["pushed"]
     3
     """
     views = [memoryview(b).cast("B") if len(b) else memoryview(b"") for b in blocks]
-    head = json.dumps({"format": FORMAT} | header | {"blocks": [len(v) for v in views]}).encode()
+    text = json.dumps({"format": FORMAT} | header | {"blocks": [len(v) for v in views]})
+    head = f'{text[:-1]}, "about": {about}}}'.encode()
     head += b" " * (-(_START + len(head)) % _ALIGN)
     pieces: list[Any] = [struct.pack("<I", len(head)), head]
     for view in views:

@@ -8,8 +8,10 @@ Saved, it is one block of bytes that any process, on any machine, can load into 
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from pellucid.engine.layout import Layout, dense, is_float
@@ -291,14 +293,13 @@ class State:
                 if not was_compiled:
                     self.to_plain()
             blocks = self._blocks()
-        header = {
-            "pipeline": self.layout.graph.name,
-            "pushed": self.pushed,
-            "about": describe(self.layout),
-            "objects": objects,
-            "dense": self.dense,
-        }
-        return pack(header, [*pack_texts(self.strings.texts), *blocks])
+        header = {"pipeline": self.layout.graph.name, "pushed": self.pushed, "objects": objects, "dense": self.dense}
+        return pack(header, [*pack_texts(self.strings.texts), *blocks], about=self._about)
+
+    @cached_property
+    def _about(self) -> str:
+        """What the words are; short epochs save often."""
+        return json.dumps(describe(self.layout))
 
     def has_objects(self) -> bool:
         """Whether some task's state is any Python object."""

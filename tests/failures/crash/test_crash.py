@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sqlite3
 from pathlib import Path
 
@@ -72,7 +73,8 @@ def test_the_planted_bug_is_caught_by_the_audit_and_by_the_output(folder: Path) 
     assert outcome.audit is not None and outcome.differences
     assert {"commit-deaf", "commit-early", "commit-back"} <= {v.kind for v in outcome.audit.violations}
     text = str(report)
-    assert "without having heard of the snapshot of worker" in text
+    # The worker's never comes; the source's may be late as well.
+    assert re.search(r"without having heard of the snapshot of (worker|source\.x)", text), text
     assert "an epoch was written twice" in text and "the sink appends what it is given" in text
     assert "--replay" in text and "schedule.json" in text
 

@@ -31,6 +31,7 @@ from pellucid.expr.types import STR, Type
 __all__ = ["Lane", "check_unchanged"]
 
 _ENDS = 1 << 20
+_PIECES = 8
 _SURE = 64 << 20  # so much is compared also where size and time have not changed
 
 
@@ -114,15 +115,7 @@ class Lane:
     def _text(self, reader: Any, wanted: Mapping[str, Type], rows: int, base: int) -> Iterator[Chunk]:
         at, lines, crc = (self._seek.get(k, 0) for k in ("byte", "lines", "crc"))
         self._blocks = _Counted(self.path, self.kind != "jsonl", at, lines, crc)
-        if at:
-            reader._first = None
-        else:  # the header is in the first block, which the reader has taken apart
-            head = next(self._blocks, None)
-            if head is None:
-                reader._first = None
-        reader._pieces = self._blocks
-        place = reader._place
-        reader._place = lambda block, first: place(block, first + base)
+        reader.go_on_with(self._blocks, row=base, header=at == 0)
         last = -1
         for chunk in reader.chunks(wanted, rows=rows, silent=self.wide):
             if self._blocks.start != last:
@@ -139,7 +132,8 @@ class Lane:
         first = self._seek["row"]
         for group in range(self._seek.get("group", 0), file.metadata.num_row_groups):
             where = {"row": first, "group": group}
-            batches = file.iter_batches(batch_size=rows, row_groups=[group], columns=list(wanted), use_threads=True)
+            # Larger pieces than are asked for: what lies within one of them is not copied when it is taken.
+            batches = file.iter_batches(batch_size=_PIECES * rows, row_groups=[group], columns=list(wanted), use_threads=True)
             while True:
                 try:
                     batch = next(batches, None)

@@ -1,9 +1,8 @@
-"""Batches and borders, and the channels they go through.
+"""Batches and borders, and how they are sent.
 
 A message is a batch of the pushes ``first … until-1`` (some events for each stream that the channel carries, with their push
-numbers), a border that ends an epoch, or the end.  A batch is an Arrow IPC stream for each of its streams: what is sent is
-memory, not Python objects.  A channel is a Unix socket: it holds some hundred kilobytes, and its reader two messages; a
-sender that is faster waits.  So memory is bounded whatever the input's size.
+numbers), a border that ends an epoch, or the end.  A batch is sent as its columns lie in memory, which for numbers is as Arrow
+has them: nothing is copied on either side, and no Python object is made for an event.
 
 The last batch of an epoch *closes* it: its border is the next message of the stream, with a number of its own, but travels in the
 same frame.  So a border wakes nobody.
@@ -12,30 +11,26 @@ same frame.  So a border wakes nobody.
 from __future__ import annotations
 
 import json
-import queue
-import socket
 import struct
-import threading
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from pellucid.data.arrow import array_of, numpy_of
 from pellucid.engine.columns import Column, Strings
 from pellucid.engine.epochs import recording
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
+from pellucid.engine.saved import pack_texts, unpack_texts
+from pellucid.expr.types import BOOL, FLOAT, STR, EnumType, Type
 
-__all__ = ["BORDER", "END", "EVENTS", "Events", "Inbox", "Message", "Outbox", "Shape", "decode", "encode", "take", "workers_of"]
+__all__ = ["BORDER", "END", "EVENTS", "Events", "Message", "Shape", "content", "decode", "decode_parts", "encode", "frame_lengths", "kind_of", "take", "workers_of"]
 
 EVENTS, BORDER, END = "events", "border", "end"
 _FRAME = struct.Struct("<4sIQ")  # mark, length of the head, length of the body
+FRAME = _FRAME.size
 _MARK = b"PEv1"
-_ALIGN = 64
-_WAITING = 2  # messages that a reader holds
+_ALIGN = 8
 
 
 @dataclass
@@ -79,6 +74,10 @@ class Shape:
     types: Mapping[str, Type]
     key: Type | None = None
 
+    def leaves(self, name: str) -> Iterator[tuple[str, Type]]:
+        """The columns of a stream."""
+        return self.types[name].leaves()
+
 
 def positions_of(events: Events, first: int) -> Any:
     """The push numbers as an array."""
@@ -105,7 +104,12 @@ def as_arrays(t: Type, column: Column) -> Column:
     if isinstance(t, EnumType):
         place = {m: i for i, m in enumerate(t.members)}
         return np.fromiter((place[v] for v in column), dtype=np.int64, count=len(column))
-    return np.array(column, dtype=np.bool_ if t == BOOL else np.float64 if t == FLOAT else np.int64)
+    return np.array(column, dtype=kind_of(t))
+
+
+def kind_of(t: Type) -> Any:
+    """What a column of this type is an array of."""
+    return np.bool_ if t == BOOL else np.float64 if t == FLOAT else np.int64
 
 
 # ---------------------------------------------------------------- as bytes
@@ -114,6 +118,8 @@ def as_arrays(t: Type, column: Column) -> Column:
 def encode(message: Message, shape: Shape, *, canonical: bool = False) -> list[Any]:
     """A message as pieces of memory; with ``canonical`` equal content gives equal bytes, whatever codes texts have.
 
+    Columns are sent as they lie in memory, each from a multiple of eight bytes on: both sides know their types.
+
     >>> from pellucid.expr.types import INT
     >>> shape = Shape({"x": INT})
     >>> sent = Message(EVENTS, 1, 0, 2, {"x": Events([np.array([5, 6])])})
@@ -121,40 +127,37 @@ def encode(message: Message, shape: Shape, *, canonical: bool = False) -> list[A
     >>> back.parts["x"].columns, back.until
     ([array([5, 6])], 2)
     """
-    bodies, heads = [], []
+    pieces: list[Any] = []
+    heads = []
     for name, events in message.parts.items():
-        body = _batch(events, shape.types[name], shape.key, canonical)
-        heads.append([name, events.positions is None, len(events), body.size])
-        bodies += [body, bytes(-body.size % _ALIGN)]
+        tables: list[list[int]] = []  # of each column of texts: the bytes of its two blocks
+        if events.positions is not None:
+            pieces.append(_words(np.int64, events.positions))
+        if shape.key is not None and events.keys is not None:
+            tables += _put(shape.key, events.keys, pieces, canonical)
+        for (_, leaf), column in zip(shape.leaves(name), events.columns, strict=True):
+            tables += _put(leaf, column, pieces, canonical)
+        heads.append([name, events.positions is None, len(events), tables])
     head = json.dumps([message.kind, message.epoch, message.first, message.until, message.n, heads, int(message.closes)]).encode()
-    head += b" " * (-(_FRAME.size + len(head)) % _ALIGN)
-    return [_FRAME.pack(_MARK, len(head), sum(len(b) for b in bodies)), head, *[memoryview(b) for b in bodies]]
+    return [_FRAME.pack(_MARK, len(head), sum(len(p) for p in pieces)), head, *pieces]
 
 
-def _batch(events: Events, t: Type, key: Type | None, canonical: bool) -> Any:
-    arrays, names = [], []
-    if events.positions is not None:
-        arrays.append(array_of(INT, events.positions))
-        names.append("p")
-    if key is not None and events.keys is not None:
-        arrays.append(_array(key, events.keys, canonical))
-        names.append("k")
-    for j, ((_, leaf), column) in enumerate(zip(t.leaves(), events.columns, strict=True)):
-        arrays.append(_array(leaf, column, canonical))
-        names.append(str(j))
-    batch = pa.RecordBatch.from_arrays(arrays, names=names)
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, batch.schema) as writer:
-        writer.write_batch(batch)
-    return out.getvalue()
+def frame_lengths(start: Any, name: str) -> tuple[int, int]:
+    """Of a frame that begins so: the bytes of its head and of its body."""
+    mark, head, body = _FRAME.unpack(start)
+    if mark != _MARK:
+        raise RuntimeError(f"{name}: no message begins here")
+    return head, body
 
 
-def _array(t: Type, column: Column, canonical: bool) -> Any:
+def _put(t: Type, column: Column, pieces: list[Any], canonical: bool) -> list[list[int]]:
+    """Add a column; of texts the codes, and the texts as two blocks."""
     column = as_arrays(t, column)
-    if isinstance(t, EnumType):
-        return array_of(INT, column)
     if not isinstance(column, Strings):
-        return array_of(t, column)
+        pieces.append(_words(kind_of(t), column))
+        if t == BOOL:
+            pieces.append(bytes(-len(pieces[-1]) % _ALIGN))
+        return []
     codes, values = column.codes, column.values
     if canonical or len(values) > len(codes):
         used, firsts, codes = np.unique(codes, return_index=True, return_inverse=True)
@@ -162,37 +165,57 @@ def _array(t: Type, column: Column, canonical: bool) -> Any:
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
         codes, values = rank[codes], [values[c] for c in used[order].tolist()]
-    return pa.DictionaryArray.from_arrays(array_of(INT, codes), array_of(STR, list(values)))
+    pieces.append(_words(np.int64, codes))
+    sizes = []
+    for block in pack_texts(values):
+        view = memoryview(block).cast("B") if len(block) else memoryview(b"")
+        sizes.append(len(view))
+        pieces += [view, bytes(-len(view) % _ALIGN)]
+    return [sizes]
+
+
+def _words(kind: Any, column: Any) -> memoryview:
+    array: Any = np.ascontiguousarray(column, dtype=kind)
+    return memoryview(array.view(np.uint8)) if len(array) else memoryview(b"")
 
 
 def decode(data: Any, shape: Shape) -> Message:
     """A message from one block of memory (nothing is copied)."""
     view = memoryview(data).cast("B")
     _, head, _ = _FRAME.unpack_from(view)
-    return _decoded(bytes(view[_FRAME.size : _FRAME.size + head]), pa.py_buffer(view[_FRAME.size + head :]), shape)
+    body = np.frombuffer(view[_FRAME.size + head :], dtype=np.uint8)
+    return decode_parts(bytes(view[_FRAME.size : _FRAME.size + head]), body.copy(), shape)  # where words begin as they must
 
 
-def _decoded(head: bytes, body: Any, shape: Shape) -> Message:
+def decode_parts(head: bytes, body: Any, shape: Shape) -> Message:
+    """A message from its head and its body, an array of bytes that begins at a multiple of eight."""
     kind, epoch, first, until, n, heads, closes = json.loads(head)
     message, at = Message(kind, epoch, first, until, n=n, closes=bool(closes)), 0
-    for name, dense, _, size in heads:
-        batch = pa.ipc.open_stream(body.slice(at, size)).read_next_batch()
+
+    def words(dtype: Any, count: int) -> Any:
+        nonlocal at
+        size = count * np.dtype(dtype).itemsize
+        found = body[at : at + size].view(dtype)
         at += size + -size % _ALIGN
-        columns = list(batch.columns)
-        positions = None if dense else numpy_of(columns.pop(0))
-        keys = _column(columns.pop(0)) if shape.key is not None else None
-        message.parts[name] = Events([_column(c) for c in columns], positions, keys)
+        return found
+
+    for name, dense, count, tables in heads:
+        positions = None if dense else words(np.int64, count)
+
+        def column(t: Type, count: int = count, tables: list[list[int]] = tables) -> Column:
+            if t != STR:
+                found: Column = words(kind_of(t), count)
+                return found
+            codes = words(np.int64, count)
+            blocks = [memoryview(words(np.uint8, size)) for size in tables.pop(0)]
+            return Strings(codes, unpack_texts(*blocks))
+
+        keys = column(shape.key) if shape.key is not None else None
+        message.parts[name] = Events([column(leaf) for _, leaf in shape.leaves(name)], positions, keys)
     return message
 
 
-def _column(array: Any) -> Column:
-    if pa.types.is_dictionary(array.type):
-        return Strings(numpy_of(array.indices), array.dictionary.to_pylist())
-    found: Column = numpy_of(array)
-    return found
-
-
-def _content(message: Message, pieces: Sequence[Any]) -> int:
+def content(message: Message, pieces: Sequence[Any]) -> int:
     """The digest of what a message says: not of its number, which has a column of its own."""
     what = f"{message.kind} {message.epoch} {message.first} {message.until} {list(message.parts)}"
     return recording.digest(what.encode(), *pieces)
@@ -212,101 +235,3 @@ def workers_of(keys: Column, count: int) -> Any:
         return table[keys.codes]
     mixed = np.asarray(keys).astype(np.int64).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return ((mixed ^ (mixed >> np.uint64(32))) % np.uint64(count)).astype(np.int64)
-
-
-# ---------------------------------------------------------------- channels
-
-
-class Outbox:
-    """The sending end of a channel; it counts its messages."""
-
-    def __init__(self, name: str, end: socket.socket, shape: Shape, *, noted: bool, sent: int = 0) -> None:
-        self.name, self.sent = name, sent
-        self._end, self._shape, self._noted = end, shape, noted
-
-    def prepare(self, message: Message) -> list[Any]:
-        """Give the message its number and digest; what is returned goes to `send`, after the step is on record."""
-        if message.kind != END:
-            message.n = self.sent
-            self.sent += 1
-        pieces = encode(message, self._shape, canonical=self._noted)
-        if self._noted:
-            message.digest = _content(message, pieces[2:])
-        return pieces
-
-    def prepare_closing(self, message: Message) -> None:
-        """Count a border that travels with the batch before it."""
-        message.n = self.sent
-        self.sent += 1
-        if self._noted:
-            message.digest = _content(message, [])
-
-    def send(self, pieces: Sequence[Any]) -> None:
-        """Send; waits while the reader is behind."""
-        if sum(len(p) for p in pieces) < 1 << 16:
-            self._end.sendall(b"".join(pieces))
-            return
-        for piece in pieces:
-            if len(piece):
-                self._end.sendall(piece)
-
-
-class Inbox:
-    """The receiving end: a thread reads ahead, two messages at most."""
-
-    def __init__(self, name: str, end: socket.socket, shape: Shape, *, noted: bool, taken: int = 0) -> None:
-        self.name, self.taken = name, taken
-        self.head: Message | None = None
-        self._end, self._shape, self._noted = end, shape, noted
-        self._queue: queue.Queue[tuple[Message, Message | None] | BaseException] = queue.Queue(maxsize=_WAITING)
-        self._border: Message | None = None  # it came with the batch that was taken last
-        threading.Thread(target=self._read, name=f"read {name}", daemon=True).start()
-
-    def get(self) -> Message:
-        """The next message; waits for it."""
-        if self._border is not None:
-            found, self._border = self._border, None
-        else:
-            item = self._queue.get()
-            if isinstance(item, BaseException):
-                raise item
-            found, self._border = item
-        if found.kind != END:
-            if found.n != self.taken:
-                raise RuntimeError(f"{self.name}: expected message {self.taken}, found {found.n}")
-            self.taken += 1
-        return found
-
-    def _read(self) -> None:
-        try:
-            while True:
-                mark, head, body = _FRAME.unpack(self._exactly(_FRAME.size))
-                if mark != _MARK:
-                    raise RuntimeError(f"{self.name}: no message begins here")
-                text, data = bytes(self._exactly(head)), self._exactly(body)
-                message = _decoded(text, data, self._shape)
-                if self._noted:
-                    message.digest = _content(message, [data] if body else [])
-                border = message.border() if message.closes else None
-                if border is not None and self._noted:
-                    border.digest = _content(border, [])
-                self._queue.put((message, border))
-                if message.kind == END:
-                    return
-        except EOFError:
-            return  # the sender is dead: whoever waits here is recovered, too
-        except BaseException as error:  # for the task to raise, whatever it is
-            self._queue.put(error)
-
-    def _exactly(self, size: int) -> Any:
-        buffer = pa.allocate_buffer(size)
-        view, at = memoryview(buffer), 0
-        while at < size:
-            count = self._end.recv_into(view[at:])
-            if not count:
-                raise EOFError
-            at += count
-        return buffer
-
-
-

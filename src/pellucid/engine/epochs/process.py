@@ -9,8 +9,9 @@ import warnings
 from collections.abc import Callable
 
 from pellucid.engine.epochs import faults
+from pellucid.engine.epochs.channels import Inbox, Outbox, channel
 from pellucid.engine.epochs.job import Job
-from pellucid.engine.epochs.messages import Inbox, Outbox, Shape
+from pellucid.engine.epochs.messages import Shape
 from pellucid.engine.epochs.plan import Channel, Plan, TaskPlan
 from pellucid.engine.epochs.recording import Recorder
 from pellucid.engine.epochs.task import Context, Link, Task, run_task
@@ -26,8 +27,8 @@ class Ends:
         self.receivers: dict[str, socket.socket] = {}
         self.coordinators: dict[str, socket.socket] = {}
         self.links: dict[str, socket.socket] = {}
-        for channel in plan.channels:
-            self.senders[channel.name], self.receivers[channel.name] = socket.socketpair()
+        for planned in plan.channels:
+            self.senders[planned.name], self.receivers[planned.name] = channel()
         for task in plan.tasks:
             self.coordinators[task.name], self.links[task.name] = socket.socketpair()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import time
 import zlib
+from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -271,11 +272,11 @@ class Sink(Task):
 
 def _upto(staged: Staged, epoch: int) -> tuple[str, int, int] | None:
     """What of a staged file belongs to the epochs up to one."""
-    found = None
-    for name, size, crc in staged.marks:
-        if name.epoch <= epoch:
-            found = str(name), size, crc
-    return found
+    place = bisect_right(staged.marks, epoch, key=lambda mark: mark.name.epoch)
+    if not place:
+        return None
+    name, size, crc = staged.marks[place - 1]
+    return str(name), size, crc
 
 
 def _checksum(path: Path, size: int) -> int:

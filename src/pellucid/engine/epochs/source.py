@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from pellucid.engine.epochs import faults
+from pellucid.engine.epochs.channels import Outbox
 from pellucid.engine.epochs.lanes import Lane
-from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, Message, Outbox, take, workers_of
+from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, Message, take, workers_of
 from pellucid.engine.epochs.plan import Channel
 from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Snapshot

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.engine.epochs import faults
-from pellucid.engine.epochs.messages import BORDER, END, EVENTS, Inbox, Message, Outbox
+from pellucid.engine.epochs.channels import Inbox, Outbox
+from pellucid.engine.epochs.messages import BORDER, END, EVENTS, Message
 from pellucid.engine.epochs.recording import ACK, Recorder
 from pellucid.engine.epochs.recording import Message as Noted
 from pellucid.engine.epochs.store import Damaged, Snapshot, Store
@@ -38,6 +39,7 @@ BEAT = 0.2  # seconds
 _MANY, _MUCH = 64, 64 << 20  # so many snapshots, or bytes of them, may wait for the disk
 _LINGER = 0.2  # seconds between two writes of snapshots, where borders come that fast
 _AGAIN = 0.5  # seconds until a snapshot that could not be written is tried again
+_TURN = 0.0005  # seconds: what is done in the background must not keep the task waiting
 _PR_SET_PDEATHSIG = 1
 
 
@@ -348,6 +350,7 @@ def run_task(make: Callable[[], tuple[Context, Task]], link: Link, coordinator: 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         sys.stdout = sys.stderr  # a user's function may print: stdout belongs to the report
+        sys.setswitchinterval(_TURN)
         context, task = make()
         faults.arm(context.name, context.generation, coordinator)
         task.restore(context.restored())

@@ -13,7 +13,8 @@ import numpy as np
 
 from pellucid.engine.columns import Batch, Column, Output, Strings
 from pellucid.engine.epochs import faults
-from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, Message, Outbox, as_arrays, positions_of
+from pellucid.engine.epochs.channels import Outbox
+from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, Message, as_arrays, positions_of
 from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Damaged, Snapshot
 from pellucid.engine.epochs.task import Context, Task
