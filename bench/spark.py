@@ -331,9 +331,11 @@ def small(spark: SparkSession, folder: str) -> dict[str, Any]:
 
     peers: dict[str, Callable[[DataFrame, str], Any]] = {
         "pellucid": lambda df, f: noop(sum_of_odds.spark(df, key="user", order="seq", state=f"{f}/state")),
+        "pellucid, a pipeline without state": lambda df, f: noop(doubled.spark(df, key="user", order="seq")),
         "a bare query": lambda df, f: noop(df),
         "a bare query with one shuffle": lambda df, f: noop(df.repartition(cores, "user")),
         "the same, and an empty mapInArrow": lambda df, f: noop(df.repartition(cores, "user").mapInArrow(unchanged, SCHEMA)),
+        "a bare query with state of Spark's own": lambda df, f: noop(df.groupBy("user").count()).outputMode("update"),
     }
     seconds: dict[str, list[float]] = {name: [] for name in peers}
     for turn in range(4):

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from pellucid.errors import PipelineError, TypeMismatch, UsageError
+from pellucid.errors import PipelineError, TypeMismatch
 from pellucid.expr.types import Type, type_of
 from pellucid.graph.build import build, call, check_call, instantiate, stream_types
 from pellucid.graph.model import Graph
@@ -127,16 +127,6 @@ class Pipeline:
         (2, ['out', '1', '3', '6'])
         """
         from pellucid.engine.epochs import run_epochs
-        from pellucid.engine.epochs.job import Settings
-
-        names = [name for name, _ in self.graph.outputs]
-        wrong = [name for name in outputs if name not in names] if isinstance(outputs, Mapping) else []
-        if wrong:
-            raise UsageError(f"{self.name} has no output {wrong[0]!r}: its outputs are {', '.join(names)}")
-        known = [*Settings.__dataclass_fields__, "tables", "say", "progress", "idle"]
-        for name in settings:
-            if name not in known:
-                raise UsageError(f"run_epochs has no option {name!r}: it has {', '.join(known)}")
 
         def table(address: str) -> Any:  # only then is the code of the sinks needed
             from pellucid.spark.sinks.address import sink_of

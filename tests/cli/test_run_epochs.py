@@ -102,6 +102,14 @@ def test_places(folder: Path, places: list[str], message: str) -> None:
     assert message in refused(run("p.py:total", *places, "--epochs", "10", "--state", "s"))
 
 
+def test_a_folder_that_cannot_be_written_in_is_told_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "mine").mkdir()
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, how: not (str(path).endswith("mine") and how & os.W_OK) and allowed(path, how))  # root may do all
+    said = refused(run("p.py:total", "--in", "in.csv", "--out", "mine/o.csv", "--epochs", "10", "--state", "s"))
+    assert "mine/o.csv: cannot be written: its folder is not yours to write in" in said and not (folder / "s").exists()
+
+
 def test_a_state_folder_of_another_pipeline(folder: Path) -> None:
     assert run(*TOTAL).exit_code == 0
     before = (folder / "out.csv").read_bytes()

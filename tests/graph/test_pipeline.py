@@ -253,4 +253,8 @@ def test_run_epochs_to_a_table_and_what_it_refuses(tmp_path: Path) -> None:
         total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", epochs=4, worker=2)
     with pytest.raises(UsageError, match="when does an epoch end"):
         total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other")
+    with pytest.raises(UsageError, match="epochs='4': expected a whole number, at least 1"):
+        total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", epochs="4")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"every=True: expected a number, at least 0\.001"):
+        total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", every=True)
     assert not (tmp_path / "other").exists()

@@ -1,7 +1,7 @@
 """The local engine as a system of tasks that survives crashes: asynchronous barrier snapshots with processes.
 
 * ``plan``: which tasks there are, and which streams between them; ``cut`` makes several of one pipeline
-* ``messages``: batches and borders, and the channels they go through
+* ``messages``, ``channels``: batches and borders, and what they go through
 * ``source`` (``lanes``), ``worker``, ``sink`` (``targets``): the three kinds of task; ``task``, ``process``: the process around them
 * ``store``: the state folder: the lock, snapshots that are whole or not there; ``job``: what a run is, and whether it is the same
 * ``coordinator``: starts, watches, commits, recovers
@@ -48,9 +48,15 @@ def run_epochs(
     >>> report.epochs, (folder / "out.csv").read_text().split()
     (3, ['out', '1', '3', '6', '10', '15'])
     """
+    from pellucid.data.bind import nearest
     from pellucid.engine.epochs.coordinator import Coordinator
     from pellucid.engine.epochs.job import Settings, prepare
+    from pellucid.errors import UsageError
 
+    for name in settings:
+        if name not in Settings.__dataclass_fields__:
+            known = [*Settings.__dataclass_fields__, "tables", "say", "progress", "idle"]
+            raise UsageError(f"run_epochs has no option {name!r}: it has {', '.join(known)}{nearest(name, known)}")
     graph = getattr(pipeline, "graph", pipeline)
     given: dict[str | None, str] = {k: os.fspath(v) for k, v in inputs.items()} if isinstance(inputs, Mapping) else {None: os.fspath(inputs)}
     if len(graph.sources) == 1 and None in given:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.data.arrow import output_schema
-from pellucid.data.bind import Binding
+from pellucid.data.bind import Binding, nearest
 from pellucid.data.feed import Feed
 from pellucid.data.files import flows, format_of, open_reader
 from pellucid.data.writers import refuse_same_file
@@ -58,6 +58,9 @@ class Settings:
             ("limit", self.limit, 0), ("keep", self.keep, 1), ("patience", self.patience, 0.1), ("retries", self.retries, 0),
         ]  # fmt: skip
         for name, found, bound in least:
+            numbers = (int, float) if isinstance(bound, float) else (int,)
+            if found is not None and (not isinstance(found, numbers) or isinstance(found, bool)):
+                raise UsageError(f"{name}={found!r}: expected {'a number' if float in numbers else 'a whole number'}, at least {bound:g}")
             if found is not None and found < bound:
                 raise UsageError(f"{name}={found}: expected at least {bound:g}")
         if self.epochs is None and self.every is None:
@@ -116,6 +119,10 @@ def prepare(
     for path in inputs.values():
         if path == "-" or flows(path):
             raise UsageError(f"--in {path}: a pipe cannot be read again after a crash: put its events in a file first")
+    known = [name for name, _ in graph.outputs]
+    for name in outputs:
+        if name not in known:
+            raise UsageError(f"{graph.name} has no output {name!r}: its outputs are {', '.join(known)}{nearest(str(name), known)}")
     for name, path in outputs.items():
         _check_output(name, path, inputs, settings.out_format, tables)
     with contextlib.ExitStack() as stack:
@@ -146,8 +153,11 @@ def _check_output(name: str, path: str, inputs: Mapping[str | None, str], form: 
         raise UsageError(f"--out {name}={path}: what is written to a pipe cannot be taken back: with --epochs give a file or a table")
     if os.path.isdir(path):
         raise DataError(f"{path}: is a folder: expected the name of a file to write")
-    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
         raise DataError(f"{path}: cannot be written: there is no folder {os.path.dirname(path)!r}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise DataError(f"{path}: cannot be written: its folder is not yours to write in; choose another, or ask for the right to")
     format_of(path, form, option="--out-format")
     refuse_same_file(path, inputs.values())
 
