@@ -131,7 +131,7 @@ def prepare(
         bound = [bindings for _, bindings in feed._lanes]
     paths = list(inputs.values()) if feed.wide else [inputs[s] if s in inputs else inputs[None] for s in feed.sources]
     names = ["all"] if feed.wide else list(feed.sources)
-    lanes = {name: (os.path.abspath(path), b) for name, path, b in zip(names, paths, bound, strict=True)}
+    lanes = {name: (path, b) for name, path, b in zip(names, paths, bound, strict=True)}
     # Borders by time must come at the same push in all inputs: then one task reads them all.
     together = settings.every is not None and len(lanes) > 1
     tasks: dict[str | None, list[str]] = {"*": list(feed.sources)} if together else {n: [x.source for x in b] for n, (_, b) in lanes.items()}
@@ -189,7 +189,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "pipeline": job.graph.name,
         "steps": steps_of(job.graph),
         "results": [[name, job.graph.nodes[i].id] for name, i in job.graph.outputs],
-        "in": {name: path for name, (path, _) in job.lanes.items()},
+        "in": {name: os.path.abspath(path) for name, (path, _) in job.lanes.items()},
         "out": {name: path if path.startswith(_TABLES) else os.path.abspath(path) for name, path in job.outputs.items()},
         "key": s.key, "value": s.value, "workers": s.workers, "cut": list(s.cut), "in_format": s.in_format, "out_format": s.out_format,
         "columns": {name: [list(b.columns) for b in bound] for name, (_, bound) in job.lanes.items()},
