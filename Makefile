@@ -7,13 +7,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
+ARCHIVE := $(VENV)/spark.jsa
 
 .PHONY: help setup demo test test-long test-kafka lint bench clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## put Pellucid and its tools into .venv (versions of requirements.lock), and a Java for Spark
+setup: $(STAMP) $(ARCHIVE) ## put Pellucid and its tools into .venv (versions of requirements.lock), and a Java for Spark
 
 $(STAMP): requirements.lock pyproject.toml
 	@command -v $(PYTHON) > /dev/null || { echo "Python is missing. On Debian or Ubuntu: sudo apt-get install python3 python3-venv" >&2; exit 2; }
@@ -32,10 +33,14 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## see a pipeline drawn, run, checked, and run on Spark
 	@$(BIN)/python examples/demo.py
 
-test: lint ## everything that must hold before a change goes in
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=20
+# Spark's classes in a form that Java maps instead of reading them from jars: the tests start many Javas.
+$(ARCHIVE): $(STAMP)
+	@$(BIN)/python -m tests.spark.quick_jvm || echo "Without the archive of Spark's classes the tests take longer." >&2
 
-test-long: $(STAMP) ## the tests that take minutes or gigabytes
+test: lint $(ARCHIVE) ## everything that must hold before a change goes in
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=20
+
+test-long: $(STAMP) $(ARCHIVE) ## the tests that take minutes or gigabytes
 	$(BIN)/python -m pytest -q -m long
 
 test-kafka: $(STAMP) ## the tests against a real Kafka broker, which is brought from Maven Central

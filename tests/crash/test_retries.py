@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pellucid.spark import java
 from tests.crash.contents import compared, events
 from tests.crash.harness import ROOT, Kill, World, end, targets
 from tests.crash.pipelines import MARKS
-from tests.spark.cluster import REGISTERED, Cluster, _launch, standalone, wait_until
+from tests.spark.cluster import REGISTERED, Cluster, launch, standalone, wait_until
 
 
 def marked(folder: Path) -> Path:
@@ -94,11 +92,8 @@ def two_hosts(java_home: object) -> Iterator[Cluster]:
     """Spark never puts a task's twin on the host of the first, so the second worker has another address of the loopback."""
     host = "127.0.0.2"
     with standalone(workers=1, cores=1, memory="700m") as running:
-        environment = {**os.environ, "JAVA_HOME": str(java.find().home), "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m",
-                       "SPARK_CONF_DIR": str(running.folder / "conf"), "PYSPARK_PYTHON": sys.executable,
-                       "SPARK_LOCAL_DIRS": str(running.folder / "local")}  # fmt: skip
-        _launch(running, "worker1", environment, "org.apache.spark.deploy.worker.Worker", "--host", host, "--webui-port", "0",
-                "--cores", "1", "--memory", "700m", "--work-dir", str(running.folder / "work1"), running.master)  # fmt: skip
+        launch(running, "worker1", "org.apache.spark.deploy.worker.Worker", "--host", host, "--webui-port", "0", "--cores", "1", "--memory", "700m",
+               "--work-dir", str(running.folder / "work1"), running.master, SPARK_LOCAL_IP=host)  # fmt: skip
         wait_until(lambda: len(REGISTERED.findall(running.log("master"))) >= 2, 90, "the second worker", running, "worker1")
         running.conf["spark.sql.shuffle.partitions"] = "2"
         yield running

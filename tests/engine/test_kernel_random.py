@@ -14,6 +14,7 @@ from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel import Engine
 from pellucid.expr.types import INT, Type
 from tests.strategies import Seeded, inputs, make_input, make_pipeline, pipelines
+from tests.volumes import volumes
 
 RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
@@ -99,22 +100,26 @@ def cut(pushes: list[Any], sizes: list[int]) -> list[list[Any]]:
     return [*parts, pushes[at:]]
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=RELAXED)
-@given(st.data())
-def test_plain_kernel(data: st.DataObject) -> None:
-    p = data.draw(pipelines())
-    pushes = data.draw(inputs(p))
-    want = by_interpreter(p, pushes)
-    whole = by_engine([p.engine(mode="python")], [batch_of(p, pushes)])
-    assert same(want, whole), (p.graph, pushes, want, whole)
-    parts = cut(pushes, data.draw(st.lists(st.integers(0, 4), max_size=6)))
-    engine = p.engine(mode="python")
-    chunked = by_engine([engine] * len(parts), [batch_of(p, part) for part in parts])
-    assert same(want, chunked), (p.graph, pushes, want, chunked)
-    engines = [engine, *[p.engine(mode="python") for _ in parts[1:]]]
-    engines[0] = p.engine(mode="python")
-    loaded = by_engine(engines, [batch_of(p, part) for part in parts])
-    assert same(want, loaded), (p.graph, pushes, want, loaded)
+@volumes(150, 500)
+def test_plain_kernel(examples: int) -> None:
+    @settings(max_examples=examples, deadline=None, suppress_health_check=RELAXED)
+    @given(st.data())
+    def equal(data: st.DataObject) -> None:
+        p = data.draw(pipelines())
+        pushes = data.draw(inputs(p))
+        want = by_interpreter(p, pushes)
+        whole = by_engine([p.engine(mode="python")], [batch_of(p, pushes)])
+        assert same(want, whole), (p.graph, pushes, want, whole)
+        parts = cut(pushes, data.draw(st.lists(st.integers(0, 4), max_size=6)))
+        engine = p.engine(mode="python")
+        chunked = by_engine([engine] * len(parts), [batch_of(p, part) for part in parts])
+        assert same(want, chunked), (p.graph, pushes, want, chunked)
+        engines = [engine, *[p.engine(mode="python") for _ in parts[1:]]]
+        engines[0] = p.engine(mode="python")
+        loaded = by_engine(engines, [batch_of(p, part) for part in parts])
+        assert same(want, loaded), (p.graph, pushes, want, loaded)
+
+    equal()
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=RELAXED)

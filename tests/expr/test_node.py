@@ -16,6 +16,7 @@ from pellucid.expr.evaluate import _OPS, Overflow64, UserRaise, evaluate
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, fits_int
 from tests.expr.compare import values
 from tests.expr.functions import SIDE, Side
+from tests.volumes import volumes
 
 I0, I1, F0, F1, B0, B1, S0, E0 = (
     n.var(i, t) for i, t in enumerate((INT, INT, FLOAT, FLOAT, BOOL, BOOL, STR, SIDE))
@@ -118,9 +119,10 @@ def compute(r: Any, leaves: tuple[Any, ...]) -> Any:
     return value
 
 
+@volumes(400, 1500)
 @pytest.mark.parametrize("t", [INT, FLOAT, BOOL], ids=str)
-def test_simplified_means_the_same(t: Any) -> None:
-    @settings(max_examples=1500, deadline=None)
+def test_simplified_means_the_same(t: Any, examples: int) -> None:
+    @settings(max_examples=examples, deadline=None)
     @given(recipes(t), st.tuples(*map(values, (INT, INT, FLOAT, FLOAT, BOOL, BOOL))))
     def same(recipe: Any, leaves: tuple[Any, ...]) -> None:
         expr = build(recipe)

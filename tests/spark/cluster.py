@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pellucid.spark import java
+from tests.spark import quick_jvm
 
 LOOPBACK = "127.0.0.1"
 REGISTERED = re.compile(r"Registering worker ")
@@ -39,6 +40,7 @@ class Cluster:
     master: str
     folder: Path
     processes: dict[str, subprocess.Popen[bytes]]
+    environment: dict[str, str]
     conf: dict[str, str] = field(default_factory=dict)
 
     def executors(self) -> list[int]:
@@ -84,37 +86,39 @@ def standalone(workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator
     home = java.find().home
     with tempfile.TemporaryDirectory(prefix="pellucid-cluster-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        (folder / "conf").mkdir()
+        log = folder / "log4j2.properties"
         environment = {
             **os.environ,
             "JAVA_HOME": str(home),
             "SPARK_LOCAL_IP": LOOPBACK,
-            "SPARK_CONF_DIR": str(folder / "conf"),  # nothing of this machine's own settings
+            "SPARK_CONF_DIR": str(folder / "conf"),  # which is not there: nothing of this machine's own settings
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": f"{quick_jvm.options()} -Dlog4j2.configurationFile={log.as_uri()}",
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_DIRS": str(folder / "local"),
         }
-        (folder / "conf" / "log4j2.properties").write_text(
+        log.write_text(
             "rootLogger.level = info\nrootLogger.appenderRef.c.ref = c\nappender.c.type = Console\nappender.c.name = c\n"
             "appender.c.target = SYSTEM_ERR\nappender.c.layout.type = PatternLayout\n"
             "appender.c.layout.pattern = %d %p %c{1}: %m%n%ex\n"
         )
         port = _free_port()
-        cluster = Cluster(f"spark://{LOOPBACK}:{port}", folder, {})
+        cluster = Cluster(f"spark://{LOOPBACK}:{port}", folder, {}, environment)
         # A driver on the loopback address, and one core for each executor: they spread over all workers.
         cluster.conf = {
             "spark.driver.host": LOOPBACK,
             "spark.driver.bindAddress": LOOPBACK,
             "spark.executor.cores": str(cores),
             "spark.executor.memory": memory,
+            "spark.executor.extraJavaOptions": quick_jvm.options(),
             "spark.sql.shuffle.partitions": str(workers * cores),
         }
         try:
-            _launch(cluster, "master", environment, "org.apache.spark.deploy.master.Master",
+            launch(cluster, "master", "org.apache.spark.deploy.master.Master",
                     "--host", LOOPBACK, "--port", str(port), "--webui-port", "0")  # fmt: skip
             wait_until(lambda: _listens(port), 60, "the master", cluster, "master")
             for number in range(workers):
-                _launch(cluster, f"worker{number}", environment, "org.apache.spark.deploy.worker.Worker",
+                launch(cluster, f"worker{number}", "org.apache.spark.deploy.worker.Worker",
                         "--host", LOOPBACK, "--webui-port", "0", "--cores", str(cores), "--memory", memory,
                         "--work-dir", str(folder / f"work{number}"), cluster.master)  # fmt: skip
             wait_until(lambda: len(REGISTERED.findall(cluster.log("master"))) >= workers, 90,
@@ -137,13 +141,14 @@ def wait_until(
         time.sleep(0.1)
 
 
-def _launch(cluster: Cluster, name: str, environment: dict[str, str], *command: str) -> None:
+def launch(cluster: Cluster, name: str, *command: str, **more: str) -> None:
+    """Start a process of the cluster; ``more`` is for its environment."""
     import pyspark
 
     spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
     with open(cluster.folder / f"{name}.log", "wb") as log:
         cluster.processes[name] = subprocess.Popen(
-            [str(spark_class), *command], env=environment, cwd=cluster.folder, start_new_session=True,
+            [str(spark_class), *command], env={**cluster.environment, **more}, cwd=cluster.folder, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from pellucid.errors import UsageError
 from pellucid.spark import java
 from pellucid.spark.session import session, stop_if_ours
+from pellucid.spark.store import Store
 from tests.spark.postgres import MISSING, Postgres, find_programs, serve
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ def spark(java_home: java.JavaHome, tmp_path_factory: pytest.TempPathFactory) ->
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
             "spark.local.dir": str(folder / "local"),
+            "spark.python.daemon.module": "tests.spark.warm_daemon",
+            "spark.executorEnv.PYTHONPATH": str(Path(__file__).resolve().parents[2]),
         },
     )
     made.sparkContext.setLogLevel("ERROR")
@@ -66,3 +70,9 @@ def postgres() -> Iterator[Postgres]:
         pytest.skip(MISSING)
     with serve(programs) as server:
         yield server
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store of snapshots."""
+    return Store(str(tmp_path / "state"))

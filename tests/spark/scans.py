@@ -94,6 +94,10 @@ def make_scannable(c: Choice, *, most: int = 5, sources: int = 1) -> Pipeline:
     return pipeline(fn, **dict(zip(names, types, strict=True)))
 
 
+def total(x: Stream[int]) -> Stream[int]:
+    return x.cumulate(lambda t, v: t + v, start=0)
+
+
 def job_of(p: Pipeline, **more: Any) -> Job:
     """The job of all outputs, in one order column of whole numbers."""
     nodes = [p.graph.nodes[i] for i in p.graph.sources]

@@ -21,7 +21,7 @@ from tests.failures.tampered import TAMPERINGS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# All kinds of tampering in a few traces, since an audit on Spark takes seconds; the long test has them one by one.
+# All kinds of tampering in a few traces, since an audit on Spark takes seconds; the long test has them one by one, and `test_pieces` many more without Spark.
 TOGETHER = (
     ("a message altered", "a duplicate commit", "a border without alignment", "another recovery", "a step moved"),
     ("a step dropped", "a commit too early", "a border before the snapshot"),
@@ -32,8 +32,9 @@ TOGETHER = (
 
 @pytest.fixture(autouse=True)
 def small_plans(spark: SparkSession) -> Iterator[None]:
-    """A trace of a hundred steps is not worth compiled code, which takes longer than the rules."""
-    small = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.adaptive.enabled": "false"}
+    """A trace of a hundred steps is not worth compiled code; and it shall come in many batches."""
+    small = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.adaptive.enabled": "false",
+             "spark.sql.execution.arrow.maxRecordsPerBatch": "3"}  # fmt: skip
     before = {name: spark.conf.get(name) for name in small}
     for name, value in small.items():
         spark.conf.set(name, value)
@@ -42,12 +43,12 @@ def small_plans(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(name, value)
 
 
-def both(spark: SparkSession, trace: pa.Table, folder: Path) -> tuple[Any, Any]:
+def both(spark: SparkSession, trace: pa.Table, folder: Path, piece: int = 9) -> tuple[Any, Any]:
     from pellucid.spark.audit import audit_on_spark
 
     place = folder / "trace.parquet"
     pq.write_table(trace, place)
-    return audit_on_spark(place, spark=spark, limit=1000), audit(trace, limit=1000)
+    return audit_on_spark(place, spark=spark, limit=1000, piece=piece), audit(trace, limit=1000)
 
 
 def agree(there: Any, here: Any, name: str) -> None:
@@ -55,7 +56,7 @@ def agree(there: Any, here: Any, name: str) -> None:
     assert {v.check for v in there.violations} == {v.check for v in here.violations}, name
     for kind in {v.kind for v in (*there.violations, *here.violations)}:
         assert {v for v in there.violations if v.kind == kind} == {v for v in here.violations if v.kind == kind}, f"{name}: {kind}"
-    assert there.explained == here.explained, name
+    assert there.counts == here.counts and there.explained == here.explained, name
     assert (there.steps, there.messages, there.tasks) == (here.steps, here.messages, here.tasks)
 
 
@@ -63,6 +64,27 @@ def test_a_right_run_with_crashes(spark: SparkSession, tmp_path: Path) -> None:
     there, here = both(spark, trace_table(simulated(7, crashes=3)), tmp_path)
     assert there.holds and there.engine == "spark" and sum(there.explained.discarded) > 0
     agree(there, here, "right")
+
+
+def test_a_long_run(spark: SparkSession, tmp_path: Path) -> None:
+    """One that is cut within its tasks, too, and whose rows come in no order."""
+    from pellucid.spark.audit import audit_on_spark
+
+    rows = simulated(5, crashes=4, epochs=25, events=12)
+    pq.write_table(trace_table(random.Random(1).sample(rows, len(rows))), tmp_path / "trace.parquet", row_group_size=500)
+    there = audit_on_spark(tmp_path, spark=spark, piece=100)
+    here = audit(trace_table(rows))
+    assert there.holds and here.steps > 500
+    agree(there, here, "long")
+
+
+def test_a_run_that_is_not_in_parquet_yet_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    from pellucid.spark.audit import audit_on_spark
+
+    (tmp_path / "trace").mkdir()
+    (tmp_path / "trace" / "a.steps").write_bytes(b"")
+    with pytest.raises(UsageError, match=r"its last steps are not in Parquet yet.*without --engine spark"):
+        audit_on_spark(tmp_path, spark=spark)
 
 
 @pytest.mark.parametrize("names", TOGETHER, ids=lambda names: names[0])

@@ -8,6 +8,7 @@ import random
 import struct
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 SCHEMA = "i bigint, j bigint, f double, g double, b boolean, s string, e string"
+ARROW = [pa.int64(), pa.int64(), pa.float64(), pa.float64(), pa.bool_(), pa.string(), pa.string()]
+LITERAL = "spark.sql.execution.arrow.localRelationThreshold"
 FAILED = ("failed",)
 
 
@@ -39,8 +42,22 @@ def plain(value: Any) -> Any:
 
 
 def spread(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
-    """The rows as an RDD: a projection of literal rows would be evaluated before Spark rewrites anything."""
-    return spark.createDataFrame([tuple(map(plain, r)) for r in rows], SCHEMA)
+    """The rows as an RDD (of Arrow, which needs no Python worker).
+
+    A projection of literal rows would be evaluated before Spark rewrites anything, and Spark takes a small table for literal rows.
+    """
+    table = pa.table([pa.array(list(map(plain, values)), kind) for values, kind in zip(zip(*rows, strict=True), ARROW, strict=True)], names=NAMES)
+    before = spark.conf.get(LITERAL)
+    spark.conf.set(LITERAL, "0")
+    try:
+        return spark.createDataFrame(table)
+    finally:
+        spark.conf.set(LITERAL, str(before))
+
+
+def test_the_rows_are_no_literals(spark: SparkSession) -> None:
+    plan = spread(spark, [(-1, 0, 0.0, -0.0, True, "", Side.BUY)])._jdf.queryExecution().optimizedPlan().toString()
+    assert "LogicalRDD" in plan and "LocalRelation" not in plan
 
 
 def bits(value: Any) -> Any:

@@ -17,6 +17,7 @@ import pytest
 from pellucid.errors import UsageError
 from pellucid.spark import session as module
 from pellucid.spark.session import cores, defaults, session, stop_if_ours
+from tests.spark import quick_jvm
 
 
 @pytest.fixture
@@ -168,8 +169,9 @@ FRESH = """
 """
 
 
-def fresh(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
+def fresh(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, without any setting of Spark in its environment but ``more``."""
+    environment = {**{key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}, **more}
     command = [sys.executable, "-c", textwrap.dedent(FRESH), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
 
@@ -190,7 +192,7 @@ def test_a_new_session_is_set_up_and_quiet(java_home: Any) -> None:
 
 
 def test_verbose_leaves_sparks_log(java_home: Any) -> None:
-    done = fresh("verbose")
+    done = fresh("verbose", SPARK_SUBMIT_OPTS=quick_jvm.options())
     assert done.returncode == 0 and "ERROR Executor: Exception in task" in done.stderr and "WARN" in done.stderr
 
 

@@ -98,7 +98,7 @@ def parts(data: Buffer) -> list[int]:
 
     >>> data = pack({}, [bytes(100), bytes(5)])
     >>> [stop - len(data) for stop in parts(data)], parts(b"something else")
-    ([-256, -192, -64, 0, 0], [14])
+    ([-320, -192, -64, 0, 0], [14])
     >>> [stop - len(data) for stop in parts(b"head" + data + b"tail")]
     [-252, -188, -60, 4, 8]
     """

@@ -1,135 +1,81 @@
-"""What the rules of the audit on Spark share: the columns of a step, the small tables beside it, and how a rule is asked.
-
-Nearly every step of a trace is right.  So a rule is a condition, which compiled code asks of every step, and a violation, which is
-made only where the condition holds.
-"""
+"""What an audit asks of Spark: to carry steps to its workers, and notes to the driver."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pellucid.errors import UsageError
-from pellucid.failures.audit.recorded import ACK
+from pellucid.spark.audit_blobs import NEEDED, ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["FIELDS", "Asked", "Small", "exploded", "least_after", "no", "steps_of"]
+    from pellucid.spark.audit_blobs import Worker
 
-FIELDS = ("kind", "task", "generation", "index", "stream", "n", "a", "b", "other")
-
-
-def steps_of(df: DataFrame) -> DataFrame:
-    """The columns of the audit, with what a step's own row says."""
-    from pyspark.sql import functions as F
-
-    def part(side: str, acks: bool) -> Column:
-        """The acks, or the other messages.  Functions of arrays are not compiled: most steps have one message, and do without."""
-        of = F.col(side)
-        fits = of[0]["stream"].startswith(ACK) == acks
-        return (F.when(F.size(of) == 0, of).when(F.size(of) == 1, F.when(fits, of).otherwise(F.slice(of, 1, 0)))
-                .otherwise(F.filter(of, lambda m: m["stream"].startswith(ACK) == acks)))  # fmt: skip
-
-    def borders(side: str) -> Column:
-        of = F.col(side)
-        several = F.size(F.filter(of, lambda m: m["border"]))
-        return F.when(F.size(of) == 0, 0).when(F.size(of) == 1, of[0]["border"].cast("int")).otherwise(several).cast("long")
-
-    plain = df.select(
-        "task", F.col("generation").cast("long").alias("recorded"), F.greatest(F.col("generation").cast("long"), F.lit(0)).alias("generation"),
-        F.col("index").cast("long").alias("index"), "rule", F.col("epoch").cast("long").alias("epoch"), F.col("state").cast("long").alias("state"),
-        part("consumed", False).alias("consumed"), part("produced", False).alias("produced"), part("consumed", True).alias("heard"),
-        part("produced", True).alias("told"),
-    )  # fmt: skip
-    counted = plain.select(
-        "*", borders("consumed").alias("took_borders"), borders("produced").alias("made_borders"), F.size("consumed").cast("long").alias("all_taken"),
-        F.size("produced").cast("long").alias("all_made"),
-    )  # fmt: skip
-    border = (F.col("rule") == "I-BORDER") | ((F.col("rule") == "SOURCE") & (F.col("made_borders") > 0))
-    return counted.withColumn("is_border", border).withColumn("work", F.col("rule").isin("SOURCE", "I-EVENT", "I-BORDER"))
+__all__ = ["SparkCarrier"]
 
 
-@dataclass
-class Small:
-    """What fits on the driver: the graph, the crashes, the ends of the generations."""
+class SparkCarrier:
+    """A trace as a DataFrame.  It is read twice: a few columns, to see how to cut it, and then all, into blobs, which stay on the disks of the workers."""
 
-    tasks: list[str]
-    starts: dict[int, int | None]
-    cuts: dict[int, int | None]
-    inputs: list[tuple[str, str]]  # task, stream
-    outputs: list[tuple[str, str, int, int]]  # with the first step that did so: its generation and index
-    last_border: dict[tuple[str, int], int]
-    common: dict[int, int]  # gce at the end of a generation
-    reached: dict[int, int]  # the greatest epoch that was common in it, also if it was found damaged afterwards
-    lost: dict[int, bool]
-    ends: dict[int, int | None]  # the epoch that the recovery at its end went to
-    visible: dict[tuple[str, int], int]  # by task: what it had made visible before a generation
-    atomic: bool
-
-
-class Asked:
-    """One audit: the steps, what is known of them on the driver, and the violations to be looked for."""
-
-    small: Small
-    segments: list[Any]  # one row for each task in each generation: what is kept of it
-    ranges: list[tuple[str, str, str, int, int, int]]  # side, task, stream, generation: the least and the greatest number that is kept
-
-    def __init__(self, steps: DataFrame) -> None:
-        self.steps, self.spark = steps, steps.sparkSession
-        self.asked: list[DataFrame] = []
-        self.acknowledged = False  # whether there is any ack on record
-
-    def _graph_of(self, kept: bool) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        """Who reads and who writes which stream, in the trace or in what is kept of it."""
-        if not kept:
-            return self.small.inputs, [(task, stream) for task, stream, _, _ in self.small.outputs]
-        sides = [sorted({(task, stream) for of, task, stream, *_ in self.ranges if of == side}) for side in ("consumed", "produced")]
-        return sides[0], sides[1]
-
-    def _table(self, rows: list[Any], schema: str) -> DataFrame:
-        """A small table in the plan itself: `createDataFrame` would start a Python worker for it."""
+    def __init__(self, df: DataFrame) -> None:
         from pyspark.sql import functions as F
 
-        names = [field.strip().split(" ")[0] for field in schema.split(",")]
-        text = F.lit(json.dumps([dict(zip(names, row, strict=True)) for row in rows]))
-        listed = F.from_json(text, f"array<struct<{schema.replace(', ', ',').replace(' ', ':')}>>")
-        return F.broadcast(self.spark.range(1, numPartitions=1).select(F.inline(listed)))
+        long = {name: F.col(name).cast("long") for name in ("generation", "index", "epoch", "state")}
+        self.steps = df.select(*(long[name].alias(name) if name in long else F.col(name) for name in (*NEEDED, "state")))
+        self.blobs: DataFrame | None = None
 
-    def _ask(self, violations: DataFrame, *, kept: bool = False) -> None:
+    @property
+    def partitions(self) -> int:
+        """How many Spark is set to have after a shuffle."""
+        text = str(self.steps.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))
+        return int(text) if text.isdigit() else 200  # some platforms say "auto"
+
+    def flat(self, worker: Worker) -> list[bytes]:
+        """The steps without their messages through a worker."""
+        return _notes(self.steps.select(*(name for name in NEEDED if name not in ("consumed", "produced"))).mapInArrow(worker, ROWS))
+
+    def pack(self, worker: Worker, partitions: int) -> None:
+        """All steps into blobs, those of a piece in one place."""
+        from pyspark import StorageLevel
+
+        self.blobs = _together(self.steps.mapInArrow(worker, ROWS), partitions).persist(StorageLevel.DISK_ONLY)
+
+    def survey(self, worker: Worker) -> list[bytes]:
+        """What is noted beside the blobs."""
+        assert self.blobs is not None
+        return _notes(self.blobs.drop("blob").mapInArrow(worker, ROWS))
+
+    def through(self, first: Worker, second: Worker, partitions: int) -> list[bytes]:
+        """The blobs through two workers, with a shuffle in between."""
+        assert self.blobs is not None
+        return _notes(_together(self.blobs.drop("note").mapInArrow(first, ROWS), partitions).mapInArrow(second, ROWS))
+
+    def close(self) -> None:
+        """Give up the blobs."""
+        if self.blobs is not None:
+            self.blobs.unpersist()
+
+    def disorder(self, limit: int) -> list[Any]:
+        """Which steps are out of order: about what is recorded, where the other rules are about the trace in order."""
+        from pyspark.sql import Window
         from pyspark.sql import functions as F
 
-        self.asked.append(violations.withColumn("kept", F.lit(kept)))
+        whole = Window.partitionBy("task").orderBy("index", "generation")
+        due, was = F.coalesce(F.lag("index").over(whole) + 1, F.lit(0)), F.lag("generation").over(whole)
+        beside = self.steps.select("task", "generation", "index", due.alias("due"), was.alias("was"))
+
+        def wrong(kind: str, when: Column, a: str) -> DataFrame:
+            return beside.filter(when).select(F.lit(kind).alias("kind"), "task", "generation", "index", F.col(a).alias("a"))
+
+        both = wrong("index", F.col("index") != F.col("due"), "due").unionAll(wrong("generation-back", F.col("generation") < F.col("was"), "was"))
+        kind = Window.partitionBy("kind")
+        ordered = both.withColumn("place", F.row_number().over(kind.orderBy("task", "index", "generation")))
+        return list(ordered.withColumn("count", F.count("*").over(kind)).filter(F.col("place") <= limit).collect())
 
 
-def least_after(ends: dict[int, int | None]) -> dict[int, int | None]:
-    """By generation: the least epoch that a recovery after it went to."""
-    return {g: min((e for h, e in ends.items() if h >= g and e is not None), default=None) for g in ends}
+def _together(rows: DataFrame, partitions: int) -> DataFrame:
+    return rows.repartition(partitions, "key").sortWithinPartitions("key")
 
 
-def no(kind: str, when: Column, *, task: Any = None, index: Any = None, message: bool = False, **more: Any) -> tuple[Column, Column]:
-    """A rule: when it is broken, and the violation there; null otherwise."""
-    from pyspark.sql import functions as F
-
-    def value(name: str, type_: str) -> Column:
-        return (more[name] if name in more else F.lit(None)).cast(type_).alias(name)
-
-    fields = [F.lit(kind).alias("kind"), (F.col("task") if task is None else task).alias("task"), F.col("generation").alias("generation"),
-              (F.col("index") if index is None else index).alias("index"),
-              (F.col("stream") if message else F.lit(None).cast("string")).alias("stream"), (F.col("n") if message else F.lit(None).cast("long")).alias("n"),
-              value("a", "long"), value("b", "long"), value("other", "string")]  # fmt: skip
-    return when, F.when(when, F.struct(*fields))
-
-
-def exploded(df: DataFrame, checks: list[tuple[Column, Column]]) -> DataFrame:
-    """One row for each violation of each step."""
-    from pyspark.sql import functions as F
-
-    if not checks:
-        raise UsageError("no rules to ask")
-    # Nearly all steps are right: they are passed over by compiled code, and only the others are looked at rule by rule.
-    wrong = df.filter(reduce(lambda a, b: a | b, (when for when, _ in checks)))
-    found = wrong.select(F.explode(F.filter(F.array(*(v for _, v in checks)), lambda v: v.isNotNull())).alias("v"))
-    return found.select(*(F.col(f"v.{name}").alias(name) for name in FIELDS))
+def _notes(rows: DataFrame) -> list[bytes]:
+    return [bytes(row.note) for row in rows.select("note").collect()]

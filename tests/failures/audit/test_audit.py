@@ -163,7 +163,7 @@ def test_the_answer_reads_well() -> None:
     assert rows is not None
     found = audit(trace_table(rows))
     text = str(found)
-    assert "no   messages: what was consumed had been produced, and is the same message (1 times not)" in text
+    assert "no   messages: what was consumed had been produced, and is the same message (1 time not)" in text
     assert "The run broke the promise." in text
     document = found.document()
     assert document["holds"] is False and document["checks"]["messages"] == 1

@@ -62,7 +62,7 @@ class Audit:
             lines.append(_story(self.explained))
         for check in self.checks:
             wrong = self.counts.get(check, 0)
-            lines.append(f"  {'no ' if wrong else 'yes'}  {check}: {CHECKS[check]}" + (f" ({wrong:,} times not)" if wrong else ""))
+            lines.append(f"  {'no ' if wrong else 'yes'}  {check}: {CHECKS[check]}" + (f" ({wrong:,} time{'s' if wrong > 1 else ''} not)" if wrong else ""))
             lines += [f"         {v}" for v in self.violations if v.check == check]
         lines += [f"  note: {note}" for note in self.notes]
         lines.append("The run kept the promise." if self.holds else "The run broke the promise.")
@@ -133,9 +133,10 @@ def audit(trace: pa.Table | str | os.PathLike[str], *, limit: int = 5, tasks: It
     rules.alignment(f, found)
     crashes.snapshots(f, found)
     replayed.replay(f, found)
-    crashes.recovery(f, found)
-    committed = crashes.commits(f, found)
-    explained = kept.explanation(f, found, committed)
+    stored = crashes.archives(f)
+    crashes.recovery(f, found, stored)
+    committed = crashes.commits(f, found, stored)
+    explained = kept.explanation(f, found, committed, stored)
     sizes = (len(c), len(c.consumed) + len(c.produced), len(rules.tasks_of(c)))
     return answer(sizes, found.counts, found.first, explained, "local", time.monotonic() - began)
 

@@ -13,7 +13,8 @@ from pellucid.failures.audit.recorded import FIRST_EPOCH
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, Found, Frame
 from pellucid.failures.audit.words import Violation
 
-__all__ = ["Archives", "archives", "commits", "common_epochs", "compare", "recoveries", "recovery", "snapshots"]
+__all__ = ["Archives", "archives", "commits", "common_epochs", "compare", "deaf", "recoveries", "recovery", "snapshots", "snapshots_early",
+           "snapshots_twice", "unfounded", "visible"]  # fmt: skip
 
 
 def recoveries(c: Columns, found: Found) -> dict[int, int]:
@@ -22,7 +23,7 @@ def recoveries(c: Columns, found: Found) -> dict[int, int]:
     steps = steps[np.lexsort((c.index[steps], c.generation[steps]))]
     targets: dict[int, int] = {}
     for step in steps.tolist():
-        generation = int(c.generation[step])
+        generation = max(int(c.generation[step]), 0)
         if generation in targets:
             found.add("recovery-twice", c, np.array([step]))
         else:
@@ -35,6 +36,7 @@ class Archives:
     """What is durable at the end of each generation: what a recovery can go back to."""
 
     common: Array  # gce of what is on record
+    ever: Array  # the greatest epoch that was common at some time in it: also what was found damaged afterwards
     lost: tuple[bool, ...]  # whether a snapshot turned out to be damaged
 
 
@@ -75,17 +77,20 @@ def common_epochs(starts: Array, generation: Array, epoch: Array, lost: list[tup
         have |= set(epoch[bounds[at] : bounds[at + 1]].tolist())
         have -= gone.get(at, set())
         common[at] = max(have, default=FIRST_EPOCH - 1)
-    return Archives(common, tuple(bool(gone.get(at)) for at in range(len(starts))))
+    ever = common
+    if gone:
+        ever = np.maximum(common, starts)
+        np.maximum.at(ever, generation, epoch)
+    return Archives(common, ever, tuple(bool(gone.get(at)) for at in range(len(starts))))
 
 
-def recovery(f: Frame, found: Found) -> None:
+def recovery(f: Frame, found: Found, stored: Archives) -> None:
     """Every recovery goes to ``gce`` (Definition 4.2), after a failure.
 
     A snapshot may be durable although the task died before it could say so; then its border is on record, and a recovery may
     go to it.  What is on record as durable must be there.
     """
     c = f.c
-    stored = archives(f)
     failed = set(c.generation[(c.rule == rec.FAIL)].tolist()) | {at for at, gone in enumerate(stored.lost) if gone}
     tasks = rules.tasks_of(c)
     last = f.last_border.reshape(len(c.tasks), f.generations)
@@ -117,10 +122,22 @@ def recovery(f: Frame, found: Found) -> None:
 
 def snapshots(f: Frame, found: Found) -> None:
     """A snapshot is stored after the border of its epoch, once in a generation."""
+    snapshots_early(f, found)
+    snapshots_twice(f, found)
+
+
+def snapshots_early(f: Frame, found: Found) -> None:
+    """A snapshot is stored after the border of its epoch."""
     c = f.c
     steps = np.flatnonzero(c.rule == rec.SNAPSHOT)
     bad = steps[_reached(f, f.border, steps) < c.epoch[steps]]
     found.add("snapshot-early", c, bad, a=c.epoch[bad])
+
+
+def snapshots_twice(f: Frame, found: Found) -> None:
+    """A snapshot is stored once in a generation."""
+    c = f.c
+    steps = np.flatnonzero(c.rule == rec.SNAPSHOT)
     order = np.lexsort((steps, c.epoch[steps], f.segment[steps]))
     o = steps[order]
     again = np.concatenate([[False], (f.segment[o[1:]] == f.segment[o[:-1]]) & (c.epoch[o[1:]] == c.epoch[o[:-1]])])[: len(o)]
@@ -139,20 +156,27 @@ def _reached(f: Frame, mask: Array, steps: Array) -> Array:
     return out
 
 
-def commits(f: Frame, found: Found) -> int:
+def commits(f: Frame, found: Found, stored: Archives) -> int:
     """Each epoch becomes visible once, in order, when all tasks have its snapshot; the last one that every sink has."""
+    c = f.c
+    if len(c.heard) or len(c.told):
+        deaf(f, found)
+        unfounded(f, found)
+    return visible(f, found, stored, np.unique(c.task[f.durable]))
+
+
+def visible(f: Frame, found: Found, stored: Archives, storing: Array) -> int:
+    """The epochs of the commits against each other and against the snapshots; ``storing`` are the tasks that have any on record."""
     c = f.c
     steps = np.flatnonzero(c.rule == rec.COMMIT)
     if not len(steps):
         return FIRST_EPOCH - 1
     task, epoch, generation = c.task[steps], c.epoch[steps], c.generation[steps]
     new = epoch > f.starts[generation]  # what was gone back to is durable everywhere
-    bad = np.flatnonzero((_reached(f, f.durable, steps) < epoch) & new & np.isin(task, c.task[f.durable]))
+    bad = np.flatnonzero((_reached(f, f.durable, steps) < epoch) & new & np.isin(task, storing))
     found.add("commit-before-own", c, steps[bad], a=epoch[bad])
-    stored = archives(f)
-    bad = np.flatnonzero((_ever_common(f, stored)[generation] < epoch) & new)
+    bad = np.flatnonzero((stored.ever[generation] < epoch) & new)
     found.add("commit-early", c, steps[bad], a=epoch[bad], b=stored.common[generation[bad]])
-    _heard(f, steps, found)
     # A snapshot that was damaged may take a recovery below what is visible: then it stays visible, and is replayed.
     cuts = rules.later_cuts(np.where(np.array([*stored.lost], dtype=bool), NEVER, f.ends))
     back = np.flatnonzero(cuts[generation] < epoch)
@@ -171,26 +195,10 @@ def commits(f: Frame, found: Found) -> int:
     return min(ends_of)
 
 
-def _ever_common(f: Frame, stored: Archives) -> Array:
-    """By generation, the greatest epoch that was common at some time in it: also what was found damaged afterwards."""
-    c = f.c
-    if not any(stored.lost):
-        return stored.common
-    low = int(c.epoch.min())
-    width = int(c.epoch.max()) - low + 1
-    key = (c.generation[f.durable] * width + c.epoch[f.durable] - low) * len(c.tasks) + c.task[f.durable]
-    place, count = np.unique(np.unique(key) // len(c.tasks), return_counts=True)
-    whole = place[count == len(rules.tasks_of(c))]
-    out: Array = np.maximum(stored.common, f.starts)
-    np.maximum.at(out, whole // width, whole % width + low)
-    return out
-
-
-def _heard(f: Frame, steps: Array, found: Found) -> None:
+def deaf(f: Frame, found: Found) -> None:
     """The causal order of a commit: it comes after the snapshots of all tasks, because it has heard of each."""
     c = f.c
-    if not len(c.heard) and not len(c.told):
-        return
+    steps = np.flatnonzero(c.rule == rec.COMMIT)
     tasks = rules.tasks_of(c)
     number = {f"{rec.ACK}{name}": at for at, name in enumerate(c.tasks)}
     of = np.array([number.get(name, -1) for name in c.streams] or [-1], dtype=np.int64)
@@ -202,7 +210,11 @@ def _heard(f: Frame, steps: Array, found: Found) -> None:
     for task in tasks:
         bad = steps[~heard[:, task]]
         found.add("commit-deaf", c, bad, a=c.epoch[bad], other=c.tasks[task])
-    # An ack that was heard has been told in this generation, or a recovery has found the snapshot.
+
+
+def unfounded(f: Frame, found: Found) -> None:
+    """An ack that was heard has been told in this generation, or a recovery has found the snapshot."""
+    c = f.c
     low = int(min(c.told.n.min(initial=0), c.heard.n.min(initial=0)))
     width = int(max(c.told.n.max(initial=0), c.heard.n.max(initial=0))) - low + 1
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from pellucid.failures.audit import messages, rules
 from pellucid.failures.audit.arrays import Array, Messages
-from pellucid.failures.audit.crashes import archives
+from pellucid.failures.audit.crashes import Archives
 from pellucid.failures.audit.recorded import FIRST_EPOCH
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, Found, Frame
 from pellucid.failures.audit.words import KINDS
@@ -34,15 +34,14 @@ class Explained:
     committed: int  # the last epoch that every sink has made visible
 
 
-def explanation(f: Frame, found: Found, committed: int) -> Explained:
+def explanation(f: Frame, found: Found, committed: int, stored: Archives) -> Explained:
     """Build the failure-free trace and ask the rules of it (Theorem 6.9)."""
     c = f.c
     kept = kept_steps(f)
     by = [np.bincount(c.generation[mask], minlength=f.generations).tolist() for mask in (kept, f.work & ~kept)]
     if not kept.all() and f.generations > 1 and not goes_on(f, kept, found):
         asked_again(f, kept, Found(found.limit, found.counts, found.first, kept=True))
-    common = int(archives(f).common[-1])
-    return Explained(tuple(by[0]), tuple(by[1]), tuple(int(e) for e in f.starts[1:] if e != UNKNOWN), common, committed)
+    return Explained(tuple(by[0]), tuple(by[1]), tuple(int(e) for e in f.starts[1:] if e != UNKNOWN), int(stored.common[-1]), committed)
 
 
 def kept_steps(f: Frame) -> Array:

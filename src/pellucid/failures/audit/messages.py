@@ -8,7 +8,7 @@ from pellucid.failures.audit.arrays import Array, Messages
 from pellucid.failures.audit.recorded import FIRST_EPOCH
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, Found, Frame
 
-__all__ = ["delivery", "fifo"]
+__all__ = ["delivery", "fifo", "stream_starts"]
 
 
 def stream_starts(f: Frame) -> Array:
@@ -29,9 +29,9 @@ def stream_starts(f: Frame) -> Array:
     return out
 
 
-def fifo(f: Frame, found: Found) -> None:
+def fifo(f: Frame, found: Found, starts: Array | None = None) -> None:
     """The messages of a stream are numbered, and taken by each consumer, in order and without holes."""
-    starts = stream_starts(f)
+    starts = stream_starts(f) if starts is None else starts
     for messages, kind in ((f.c.consumed, "fifo-consumed"), (f.c.produced, "fifo-produced")):
         _in_order(f, messages, starts, kind, found)
 

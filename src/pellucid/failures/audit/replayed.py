@@ -25,6 +25,9 @@ def replay(f: Frame, found: Found) -> None:
     width = int(c.epoch.max()) - low + 1
     key = c.task.astype(np.int64) * width + (c.epoch - low)
     part = np.flatnonzero(f.work & np.isin(key, np.unique(key[discarded])))
+    one = key[part] * f.generations + c.generation[part]  # a run of an epoch: also of a wrong trace, which may have its steps apart
+    if (one[1:] < one[:-1]).any():
+        part = part[np.lexsort((part, one))]
     begin = np.ones(len(part), dtype=bool)
     begin[1:] = (key[part[1:]] != key[part[:-1]]) | (c.generation[part[1:]] != c.generation[part[:-1]])
     run = np.cumsum(begin) - 1

@@ -19,7 +19,8 @@ from pellucid.failures.audit.arrays import Array, Columns, Messages, reordered
 from pellucid.failures.audit.recorded import COORDINATOR, FIRST_EPOCH
 from pellucid.failures.audit.words import Violation
 
-__all__ = ["Found", "Frame", "alignment", "frame", "streams", "tasks_of", "well_formed"]
+__all__ = ["Found", "Frame", "alignment", "degrees", "frame", "known_generations", "later_cuts", "limits", "resorted", "shapes", "streams", "tasks_of",
+           "well_formed"]  # fmt: skip
 
 NEVER = np.int64(1) << 62  # an epoch after all others
 UNKNOWN = -NEVER
@@ -41,10 +42,8 @@ class Found:
             return
         key = (self.kept, kind)
         self.counts[key] = self.counts.get(key, 0) + len(steps)
-        room = self.limit - sum(1 for v in self.first if (v.kept, v.kind) == key)
-        if room <= 0:
-            return
-        order = np.argsort(steps, kind="stable")[:room] if len(steps) > 1 else [0]
+        order = np.argsort(steps, kind="stable")[: self.limit] if len(steps) > 1 else [0]
+        some = []
         for at in order:
             step = int(steps[at])
             values = {name: _plain(value[at]) if isinstance(value, np.ndarray | list) else value for name, value in more.items()}
@@ -52,14 +51,21 @@ class Found:
                 values["stream"] = c.streams[values["stream"]]
             if isinstance(values.get("other"), int):
                 values["other"] = c.tasks[values["other"]]
-            self.first.append(Violation(kind, c.tasks[int(c.task[step])], int(c.generation[step]), int(c.index[step]), **values, kept=self.kept))
+            some.append(Violation(kind, c.tasks[int(c.task[step])], int(c.generation[step]), int(c.index[step]), **values, kept=self.kept))
+        self._keep(key, some)
 
     def say(self, violation: Violation) -> None:
         """One violation that was found otherwise."""
         key = (violation.kept, violation.kind)
         self.counts[key] = self.counts.get(key, 0) + 1
-        if sum(1 for v in self.first if (v.kept, v.kind) == key) < self.limit:
-            self.first.append(violation)
+        self._keep(key, [violation])
+
+    def _keep(self, key: tuple[bool, str], some: list[Violation]) -> None:
+        """The first of each kind, in the order of the trace: a rule may be asked of one stream after the other."""
+        mine = [v for v in self.first if (v.kept, v.kind) == key]
+        if mine:  # in place: what is asked of the kept steps goes into the same list
+            self.first[:] = [v for v in self.first if (v.kept, v.kind) != key]
+        self.first += sorted([*mine, *some], key=lambda v: v.place)[: self.limit]
 
 
 def _plain(value: Any) -> Any:
@@ -87,15 +93,13 @@ class Frame:
         return len(self.starts)
 
 
-def frame(c: Columns, targets: dict[int, int]) -> Frame:
-    """``targets``: by generation, the epoch that its F-RECOVER went back to."""
-    generations = int(max(c.generation.max(initial=0), max(targets, default=0))) + 1
-    starts = np.full(generations, UNKNOWN, dtype=np.int64)
-    ends = np.full(generations, NEVER, dtype=np.int64)
-    for generation, epoch in targets.items():
-        starts[generation] = epoch
-        ends[max(generation - 1, 0)] = epoch
-    starts[0] = FIRST_EPOCH - 1
+def frame(c: Columns, targets: dict[int, int], *, generations: int = 0, atomic: bool | None = None) -> Frame:
+    """``targets``: by generation, the epoch that its F-RECOVER went back to.
+
+    The others are for a piece of a trace, which does not say how many generations there are, and whether there are no SNAPSHOT steps.
+    """
+    generations = max(int(max(c.generation.max(initial=0), max(targets, default=0))) + 1, generations)
+    starts, ends = limits(targets, generations)
     segment = c.task.astype(np.int64) * generations + c.generation
     border = borders(c)
     at = np.where(border, np.arange(len(c)), len(c))
@@ -109,7 +113,19 @@ def frame(c: Columns, targets: dict[int, int]) -> Frame:
     consumers, _ = _pairs(c, c.consumed)
     work = (c.rule == rec.SOURCE) | (c.rule == rec.EVENT) | (c.rule == rec.BORDER)
     next_border = np.where(inside, c.epoch[safe] if len(c) else 0, NEVER)
-    return Frame(c, work, border, durable if durable.any() else border, segment, starts, ends, later_cuts(ends), next_border, last, consumers)
+    atomic = not durable.any() if atomic is None else atomic
+    return Frame(c, work, border, border if atomic else durable, segment, starts, ends, later_cuts(ends), next_border, last, consumers)
+
+
+def limits(targets: dict[int, int], generations: int) -> tuple[Array, Array]:
+    """By generation: the epoch that it went back to, and the epoch that the recovery at its end went to."""
+    starts = np.full(generations, UNKNOWN, dtype=np.int64)
+    ends = np.full(generations, NEVER, dtype=np.int64)
+    for generation, epoch in targets.items():
+        starts[generation] = epoch
+        ends[max(generation - 1, 0)] = epoch
+    starts[0] = FIRST_EPOCH - 1
+    return starts, ends
 
 
 def later_cuts(ends: Array) -> Array:
@@ -136,23 +152,30 @@ def well_formed(c: Columns, found: Found, generations: set[int]) -> Columns:
     before = np.concatenate([c.generation[:1], c.generation[:-1]])
     back = np.flatnonzero(~first & (c.generation < before))
     found.add("generation-back", c, back, a=before[back])
+    known_generations(c, found, generations)
+    if len(back) or c.generation.min(initial=0) < 0:
+        c = resorted(c)
+    shapes(c, found)
+    return c
+
+
+def known_generations(c: Columns, found: Found, generations: set[int]) -> None:
+    """Each generation but the first begins with an F-RECOVER."""
     known = np.array(sorted({0} | generations), dtype=np.int64)
     # A coordinator may die between two generations: then one of them has nothing but failures.
     acts = (c.rule != rec.FAIL) & (c.rule != rec.LOST)
     found.add("generation-unknown", c, np.flatnonzero(~np.isin(c.generation, known) & acts))
-    if len(back) or c.generation.min(initial=0) < 0:
-        c = _resorted(c)
-    _shapes(c, found)
-    return c
 
 
-def _resorted(c: Columns) -> Columns:
+def resorted(c: Columns) -> Columns:
     """By task, generation and index; a negative generation counts as the first."""
-    order = np.lexsort((c.index, c.generation, c.task))
-    return reordered(c, order, np.maximum(c.generation[order], 0))
+    generation = np.maximum(c.generation, 0)
+    order = np.lexsort((c.index, generation, c.task))
+    return reordered(c, order, generation[order])
 
 
-def _shapes(c: Columns, found: Found) -> None:
+def shapes(c: Columns, found: Found) -> None:
+    """Each step has the shape of its rule, and none comes after the failure of its task."""
     size = len(c)
     taken, took_borders = np.bincount(c.consumed.step, minlength=size), np.bincount(c.consumed.step[c.consumed.border], minlength=size)
     made, made_borders = np.bincount(c.produced.step, minlength=size), np.bincount(c.produced.step[c.produced.border], minlength=size)
@@ -231,9 +254,16 @@ def way_back(start: Node, above: dict[Node, set[Node]]) -> list[Node] | None:
     return None
 
 
-def alignment(f: Frame, found: Found) -> None:
+def degrees(c: Columns) -> tuple[Array, Array]:
+    """By task: how many streams it takes from, and how many it sends to."""
+    taken, made = (np.bincount(_pairs(c, m)[0][:, 0], minlength=len(c.tasks)) for m in (c.consumed, c.produced))
+    return taken, made
+
+
+def alignment(f: Frame, found: Found, degree: tuple[Array, Array] | None = None) -> None:
     """Epochs go up by one, exactly at borders; a border moves on all inputs and outputs at once."""
     c = f.c
+    inputs, outputs = degrees(c) if degree is None else degree
     steps = np.flatnonzero(f.work)
     if not len(steps):
         return
@@ -248,8 +278,8 @@ def alignment(f: Frame, found: Found) -> None:
         bad = np.flatnonzero((c.epoch[steps] != wanted) & (same != first))
         found.add(kind, c, steps[bad], a=wanted[bad], b=c.epoch[steps[bad]])
     borders = np.flatnonzero(f.border)
-    for messages, kind in ((c.consumed, "border-inputs"), (c.produced, "border-outputs")):
-        all_of = np.bincount(_pairs(c, messages)[0][:, 0], minlength=len(c.tasks))[c.task[borders]]
+    for messages, of, kind in ((c.consumed, inputs, "border-inputs"), (c.produced, outputs, "border-outputs")):
+        all_of = of[c.task[borders]]
         moved = np.bincount(messages.step, minlength=len(c))[borders]
         bad = np.flatnonzero(moved != all_of)
         found.add(kind, c, borders[bad], a=moved[bad], b=all_of[bad])

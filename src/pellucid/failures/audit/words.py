@@ -1,6 +1,6 @@
 """What an audit can say no to, in words: one entry for each way in which a recorded run can be wrong.
 
-Both engines (`rules` and its neighbours with NumPy, `pellucid.spark.audit` with DataFrames) find the same rows: a *kind* from the table
+Both engines (`pellucid.failures.audit` here, `pellucid.spark.audit` on Spark) find the same rows: a *kind* from the table
 here, the step (task, generation, index), the message (stream, number) where there is one, and up to two numbers and a name
 that belong to the kind.  The sentence is made here, once, so that both say the same.
 """
@@ -103,6 +103,11 @@ class Violation:
     def check(self) -> str:
         """The check that it breaks."""
         return "explanation" if self.kept else KINDS[self.kind][0]
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """Where it is in the order of the trace."""
+        return (self.task, self.generation, self.index, self.stream or "", self.n or 0, self.a or 0, self.b or 0, self.other or "")
 
     @property
     def why(self) -> str:
