@@ -100,7 +100,7 @@ def parts(data: Buffer) -> list[int]:
     >>> [stop - len(data) for stop in parts(data)], parts(b"something else")
     ([-320, -192, -64, 0, 0], [14])
     >>> [stop - len(data) for stop in parts(b"head" + data + b"tail")]
-    [-252, -188, -60, 4, 8]
+    [-316, -188, -60, 4, 8]
     """
     view = memoryview(data).cast("B")
     stops: list[int] = []
