@@ -3,7 +3,7 @@
 ``python bench/failures_runtime.py [--events 20000000] [--borders 100000] [--megabytes 1,10,100,1000]``
 
 Throughput: the same input through ``pellucid run`` (one process), through the tasks with one epoch, and with a border every
-100,000 pushes; the runs alternate, and the median counts.  Beside the time there is the processor time of all processes together:
+100,000 pushes, for one sum and for a sum for each of 1,000 keys; the runs alternate, and the median counts.  Beside the time there is the processor time of all processes together:
 where others use the machine, it is the better figure for what a border costs.  Recovery: a worker with a state of some megabytes (one sum for each key)
 is killed with ``kill -9``; measured is the time from the death to all tasks being ready again.
 """
@@ -30,6 +30,7 @@ from pellucid.data.feed import Feed
 from pellucid.data.files import open_reader
 from pellucid.data.writers import open_writer
 from pellucid.engine.epochs import run_epochs
+from pellucid.expr.types import INT
 
 
 @pipeline
@@ -42,16 +43,16 @@ def by_key(x: Stream[int]) -> Stream[int]:
     return x.cumulate(lambda t, v: t + v, start=0, id="sum").trim(1_000_000, id="none")
 
 
-def plain(source: str, out: str) -> None:
+def plain(source: str, out: str, key: str | None) -> None:
     """One process, no epochs."""
     from pellucid.data.arrow import output_batch, output_schema
 
     reader = open_reader(source)
-    engine = sums.engine()
-    schema = output_schema(sums.graph.nodes[-1].type, "out")
+    engine = sums.engine(key=int if key else None)
+    schema = output_schema(sums.graph.nodes[-1].type, "out", (key, INT) if key else None)
     with open_writer(out, schema) as writer:
-        for fed in Feed(sums.graph, {None: reader}, value="x"):
-            writer.write(output_batch(engine.push_batch(fed.batch)[0], schema))
+        for fed in Feed(sums.graph, {None: reader}, value="x", key=key):
+            writer.write(output_batch(engine.push_batch(fed.batch, positions=key is not None)[0], schema, key=key))
     reader.close()
 
 
@@ -61,21 +62,21 @@ def processor_seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def throughput(folder: Path, events: int, borders: int, rounds: int) -> tuple[list[dict[str, Any]], bool]:
+def throughput(folder: Path, events: int, borders: int, rounds: int, key: str | None) -> tuple[list[dict[str, Any]], bool]:
     """Events per second of the three ways, and whether they have the same output."""
     source = str(folder / "in.parquet")
     rng = np.random.default_rng(1)
-    parquet.write_table(pa.table({"x": rng.integers(0, 1000, events)}), source)
+    parquet.write_table(pa.table({"x": rng.integers(0, 1000, events)} | ({key: rng.integers(0, 1000, events)} if key else {})), source)
     seconds: dict[str, list[tuple[float, float]]] = {"one process": [], "tasks, one epoch": [], f"tasks, a border every {borders:,}": []}
     same = True
     for number in range(rounds + 1):  # the first one warms the cache of compiled kernels
         for name in seconds:
             began, used = time.monotonic(), processor_seconds()
             if name == "one process":
-                plain(source, str(folder / "plain.parquet"))
+                plain(source, str(folder / "plain.parquet"), key)
             else:
                 count = events + 1 if "one" in name else borders
-                run_epochs(sums, source, folder / "out.parquet", state=folder / f"state {number} {count}", epochs=count, value="x")
+                run_epochs(sums, source, folder / "out.parquet", state=folder / f"state {key} {number} {count}", epochs=count, value="x", key=key)
             if number:
                 seconds[name].append((time.monotonic() - began, processor_seconds() - used))
             if name != "one process":
@@ -84,7 +85,7 @@ def throughput(folder: Path, events: int, borders: int, rounds: int) -> tuple[li
     base = medians["tasks, one epoch"]
     rows = [
         {
-            "what": name, "events": events, "seconds": round(s, 2), "events_per_second": round(events / s), "against_one_epoch": round(s / base[0], 3),
+            "what": name, "per key": key is not None, "events": events, "seconds": round(s, 2), "events_per_second": round(events / s), "against_one_epoch": round(s / base[0], 3),
             "processor_seconds": round(u, 2), "processor_against_one_epoch": round(u / base[1], 3),
         }
         for name, (s, u) in medians.items()
@@ -119,7 +120,11 @@ def measure(events: int, borders: int, megabytes: list[int], rounds: int = 3) ->
     """Both, as a document; ``right`` is whether all outputs are the same, and each kill was recovered from."""
     with tempfile.TemporaryDirectory(prefix="pellucid-bench-") as name:
         folder = Path(name)
-        rows, same = throughput(folder, events, borders, rounds) if events else ([], True)
+        rows: list[dict[str, Any]] = []
+        same = True
+        for key in (None, "k") if events else ():
+            found, right = throughput(folder, events, borders, rounds, key)
+            rows, same = rows + found, same and right
         recoveries = [recovery(folder, m) for m in megabytes]
         return {"throughput": rows, "recovery": recoveries, "right": same and all(r["recoveries"] == 1 for r in recoveries)}
 

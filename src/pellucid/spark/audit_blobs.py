@@ -52,7 +52,6 @@ class Cut:
 
 def span_worker(batches: Rows) -> Rows:
     """Steps (without their messages) to a note: `Spanned`."""
-
     out = Spanned({}, [])
     for batch in batches:
         names = [name for name in NEEDED if name in batch.schema.names]
@@ -82,7 +81,6 @@ def pack_worker(cut: Cut) -> Worker:
     """Steps to blobs, one for each piece, with a note each: the sums of its cells; or a sentence on what is wrong with the trace."""
 
     def run(batches: Rows) -> Rows:
-
         for table in _tables(batches, cut.size):
             try:
                 yield from _packed(table, cut)
@@ -128,7 +126,6 @@ def _groups(task: Array, generation: Array) -> tuple[Array, Array]:
 
 def survey_worker(batches: Rows) -> Rows:
     """The notes of the blobs to one: the sums of all cells."""
-
     sums: dict[int, CellSum] = {}
     for batch in batches:
         for note in batch["note"]:
@@ -155,12 +152,14 @@ def _tables(batches: Rows, size: int) -> Iterator[pa.Table]:
     import pyarrow as pa
 
     held: list[Any] = []
+    count = 0
     for batch in batches:
         held.append(batch)
-        if sum(map(len, held)) >= size:
+        count += len(batch)
+        if count >= size:
             yield pa.Table.from_batches(held)
-            held = []
-    if sum(map(len, held)):
+            held, count = [], 0
+    if count:
         yield pa.Table.from_batches(held)
 
 

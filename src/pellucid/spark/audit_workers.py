@@ -40,7 +40,6 @@ def steps_worker(k: Known, ghosts: dict[int, Ghosts], buckets: int) -> Worker:
     """The blobs of pieces, sorted, to messages in so many buckets, and a note."""
 
     def run(batches: Rows) -> Rows:
-
         merged = Merged(k.limit)
         for number, blobs in together(batches):
             beside = ghosts.get(number, Ghosts([], []))

@@ -70,7 +70,7 @@ def test_a_task_that_is_stopped_is_killed(runs: Runs) -> None:
     (runs.folder / "x.jsonl").write_text("1\n" * 400_000)
     expected = runs.plain(*PLAIN)
     args = [a if a != "100" else "1000" for a in DIAMOND]
-    process = runs.start(*args, "--patience", "4")
+    process = runs.start(*args, "--patience", "8")
     pids = wait_for_tasks(runs)
     while not list((runs.folder / "state").glob("committed/out/*")) and process.poll() is None:
         time.sleep(0.01)  # all are started, then

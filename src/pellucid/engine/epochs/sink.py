@@ -13,7 +13,7 @@ import contextlib
 import time
 import zlib
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +52,15 @@ class Staged:
 
     part: Part
     marks: list[Mark]
+    epochs: list[int] = field(default_factory=list)  # of the marks
+
+    def __post_init__(self) -> None:
+        self.epochs = [mark.name.epoch for mark in self.marks]
+
+    def mark(self, mark: Mark) -> None:
+        """An epoch ends here."""
+        self.marks.append(mark)
+        self.epochs.append(mark.name.epoch)
 
     @property
     def name(self) -> PartName:
@@ -68,6 +77,7 @@ class Sink(Task):
         super().__init__(context)
         self.output, self.step, self.type, self.target, self.schema, self.key = output, step, t, target, schema, key
         self.folder = context.store.folder("staged", output)
+        self._aside = f"{self.folder}/."
         self.rows = 0  # in all epochs
         self.floor = 0  # rows of pushes below it are committed
         self.trusting = trusting  # a planted bug: never look what is committed
@@ -164,7 +174,7 @@ class Sink(Task):
         if not batch.num_rows:
             return
         if self._part is None:
-            self._part = self.target.part(self.folder / f".{self.context.now}.tmp")
+            self._part = self._new_part(self.context.now)
         told = False
         while True:
             try:
@@ -177,6 +187,9 @@ class Sink(Task):
                 told = True
                 with self.context.waiting():
                     time.sleep(_AGAIN)
+
+    def _new_part(self, epoch: int) -> Part:
+        return self.target.part(f"{self._aside}{epoch}.tmp")
 
     def _batch(self, found: list[tuple[int, Events]]) -> tuple[Any, Any]:
         """The rows in the order of their pushes, whoever sent them."""
@@ -199,7 +212,7 @@ class Sink(Task):
 
     def _border(self, epoch: int, until: int, noted: list[Noted]) -> None:
         context = self.context
-        part = self._part or self.target.part(self.folder / f".{epoch}.tmp")
+        part = self._part or self._new_part(epoch)
         self._part = None
         rows = self.rows
         mark = digest(f"{until} {rows} {part.content()}".encode()) if context.recorder else None
@@ -226,7 +239,7 @@ class Sink(Task):
                 whole, marks = self._growing.part, self._growing.marks
                 whole.absorb(part)
                 rows = part.rows + (marks[-1].name.rows if marks else 0)
-                marks.append(Mark(PartName(name.until, name.epoch, rows), whole.size, whole.crc))
+                self._growing.mark(Mark(PartName(name.until, name.epoch, rows), whole.size, whole.crc))
             self._unfinished.pop(0)
         if self._growing is not None:
             self._finish_part()
@@ -243,7 +256,7 @@ class Sink(Task):
 
     def _ends(self, epoch: int) -> int:
         """The last epoch of the part that has the rows of this one: before it is complete, neither can be committed."""
-        return next((s.name.epoch for s in self._staged if s.marks[0].name.epoch <= epoch <= s.name.epoch), epoch)
+        return next((s.epochs[-1] for s in self._staged if s.epochs[0] <= epoch <= s.epochs[-1]), epoch)
 
     # ------------------------------------------------------------ committing
 
@@ -272,7 +285,7 @@ class Sink(Task):
 
 def _upto(staged: Staged, epoch: int) -> tuple[str, int, int] | None:
     """What of a staged file belongs to the epochs up to one."""
-    place = bisect_right(staged.marks, epoch, key=lambda mark: mark.name.epoch)
+    place = bisect_right(staged.epochs, epoch)
     if not place:
         return None
     name, size, crc = staged.marks[place - 1]

@@ -81,7 +81,7 @@ class Part:
     one sync for all of them.  ``size`` and ``crc`` are those of the file without its ``tail``: of any prefix that ends at a border.
     """
 
-    def __init__(self, path: Path, encode: Callable[[Any], Any], head: bytes, tail: bytes) -> None:
+    def __init__(self, path: str | Path, encode: Callable[[Any], Any], head: bytes, tail: bytes) -> None:
         self.path, self.rows, self.size, self.crc, self.tail = path, 0, 0, 0, tail
         self.held = 0  # bytes in memory
         self._encode, self._head = encode, head
@@ -156,7 +156,7 @@ class Part:
 class Target(Protocol):
     """Where a sink's committed parts go."""
 
-    def part(self, path: Path) -> Part:
+    def part(self, path: str | Path) -> Part:
         """A new part."""
 
     def last(self) -> int:
@@ -176,12 +176,13 @@ class FileTarget:
         self.path, self.schema, self._again = path, schema, again
         self.form, self.packed = format_of(path, form, option="--out-format")
         self._folder = store.folder("committed", output)
+        self._head = bytes(schema.serialize())
         self._text = self.form in ("csv", "tsv", "jsonl")
 
-    def part(self, path: Path) -> Part:
+    def part(self, path: str | Path) -> Part:
         """Rows of a text format are staged as they will be in the file; others as Arrow."""
         if not self._text:
-            return arrow_part(path, self.schema)
+            return arrow_part(path, self._head)
         buffer = io.BytesIO()
         sink = writers._SINKS[self.form](buffer, self.schema)
 
@@ -250,10 +251,11 @@ class TableTarget:
 
     def __init__(self, table: Table, run: str, schema: Any, *, again: str = "") -> None:
         self.schema, self._table, self._query = schema, table, run + again
+        self._head = bytes(schema.serialize())
 
-    def part(self, path: Path) -> Part:
+    def part(self, path: str | Path) -> Part:
         """Rows as Arrow."""
-        return arrow_part(path, self.schema)
+        return arrow_part(path, self._head)
 
     def last(self) -> int:
         """What the table itself remembers."""
@@ -270,10 +272,10 @@ class TableTarget:
         """Nothing is left to do."""
 
 
-def arrow_part(path: Path, schema: Any) -> Part:
-    """A part that is an Arrow stream."""
+def arrow_part(path: str | Path, head: bytes) -> Part:
+    """A part that is an Arrow stream; its head is the schema."""
     # The end of a stream is four bytes of ones and a length of zero.
-    return Part(path, lambda batch: batch.serialize(), bytes(schema.serialize()), b"\xff\xff\xff\xff\0\0\0\0")
+    return Part(path, lambda batch: batch.serialize(), head, b"\xff\xff\xff\xff\0\0\0\0")
 
 
 def _batches(parts: list[Path], schema: Any) -> Iterator[Any]:

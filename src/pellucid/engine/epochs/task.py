@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,19 @@ class Link:
         return [json.loads(line) for line in lines]
 
 
+class _Waiting:
+    """While a task is in it, it is not busy."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._context.busy_since = None
+
+    def __exit__(self, *about: object) -> None:
+        self._context.busy_since = time.monotonic()
+
+
 @dataclass
 class Context:
     """What a task has around it."""
@@ -87,7 +100,8 @@ class Context:
     def __post_init__(self) -> None:
         self.pushes = 0  # how far this task is, for the progress line
         self.now = self.epoch + 1  # the epoch it works on
-        self._busy_since: float | None = time.monotonic()
+        self.busy_since: float | None = time.monotonic()
+        self._waiting = _Waiting(self)
         self._job_since: float | None = None  # the same for the background
         self.share: float | None = None  # of a source: how much of its input is read
         self._jobs: queue.Queue[Callable[[], None]] = queue.Queue()
@@ -107,14 +121,9 @@ class Context:
 
     # ------------------------------------------------------------ waiting
 
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
+    def waiting(self) -> _Waiting:
         """Whatever takes long inside is no hang."""
-        self._busy_since = None
-        try:
-            yield
-        finally:
-            self._busy_since = time.monotonic()
+        return self._waiting
 
     def command(self) -> dict[str, Any]:
         """The next thing that the coordinator wants; waits for it."""
@@ -127,7 +136,7 @@ class Context:
             ready = select.select([self.link.end], [], [], BEAT)[0]
             now = time.monotonic()
             if now - last >= BEAT:
-                since = min((s for s in (self._busy_since, self._job_since) if s is not None), default=now)
+                since = min((s for s in (self.busy_since, self._job_since) if s is not None), default=now)
                 self.link.send(beat=now - since, pushes=self.pushes, epoch=self.now, share=self.share)
                 last = now
             if ready:
@@ -168,6 +177,9 @@ class Context:
             for box in self.inboxes:
                 if box.head is None:
                     box.head = box.get()
+        if len(self.inboxes) == 1 and (only := self.inboxes[0].head) is not None:
+            self.inboxes[0].head = None
+            return only.kind, only.until, [(self.inboxes[0], only)]
         heads = [(box, box.head) for box in self.inboxes if box.head is not None]
         batches = [(box, message) for box, message in heads if message.kind == EVENTS]
         if not batches:
