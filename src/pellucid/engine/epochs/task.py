@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import queue
@@ -363,6 +364,7 @@ def run_task(make: Callable[[], tuple[Context, Task]], link: Link, coordinator: 
             signal.signal(number, signal.SIG_IGN)
         sys.stdout = sys.stderr  # a user's function may print: stdout belongs to the report
         sys.setswitchinterval(_TURN)
+        gc.freeze()  # what the coordinator had is no garbage, and to look at it would copy its pages
         context, task = make()
         faults.arm(context.name, context.generation, coordinator)
         task.restore(context.restored())
