@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from pellucid.failures.audit import Audit, answer
 from pellucid.spark.audit import _Asked
-from pellucid.spark.audit_blobs import NEEDED
+from pellucid.spark.audit.blobs import NEEDED
 
 Worker = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class ListCarrier:
-    """As `pellucid.spark.audit_frames.SparkCarrier`, with partitions and batches cut at random."""
+    """As `pellucid.spark.audit.carrier.SparkCarrier`, with partitions and batches cut at random."""
 
     def __init__(self, trace: pa.Table, rng: random.Random, *, partitions: int = 3, shuffled: bool = False) -> None:
         order = list(range(len(trace)))

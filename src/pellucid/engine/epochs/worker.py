@@ -14,13 +14,13 @@ import numpy as np
 from pellucid.engine.columns import Batch, Column, Output, Strings
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.channels import Outbox
-from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, Message, as_arrays, positions_of
+from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, Message, as_arrays, kind_of, positions_of
 from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Damaged, Snapshot
 from pellucid.engine.epochs.task import Context, Task
 from pellucid.engine.kernel import Engine
 from pellucid.errors import StateError, StepError
-from pellucid.expr.types import BOOL, FLOAT, STR, Type
+from pellucid.expr.types import STR, Type
 from pellucid.graph.model import Graph
 
 __all__ = ["Worker", "joined"]
@@ -139,7 +139,7 @@ def _spread(t: Type, column: Column, at: Any, total: int) -> Column:
         if len(column):
             codes[at] = column.codes
         return Strings(codes, column.values or [""])
-    out: Any = np.zeros(total, dtype=np.float64 if t == FLOAT else np.bool_ if t == BOOL else np.int64)
+    out: Any = np.zeros(total, dtype=kind_of(t))
     if len(column):
         out[at] = column
     spread: Column = out
@@ -149,7 +149,7 @@ def _spread(t: Type, column: Column, at: Any, total: int) -> Column:
 def _blank(t: Type) -> Column:
     if t == STR:
         return Strings(np.zeros(0, dtype=np.int64), [])
-    return np.zeros(0, dtype=np.float64 if t == FLOAT else np.bool_ if t == BOOL else np.int64)
+    return np.zeros(0, dtype=kind_of(t))
 
 
 def _nothing(t: Type, key: Type | None) -> Events:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pellucid.spark.audit_blobs import NEEDED, ROWS
+from pellucid.spark.audit.blobs import NEEDED, ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from pellucid.spark.audit_blobs import Worker
+    from pellucid.spark.audit.blobs import Worker
 
 __all__ = ["SparkCarrier"]
 

@@ -6,34 +6,26 @@ A worker holds one piece at a time.  What it found goes on as a note among the m
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pellucid.failures.audit.pieces import STORED, Known, Merged, Moved, replay_piece, steps_piece
 from pellucid.failures.audit.recorded import trace_table
-from pellucid.spark.audit_blobs import blob_of, row, runs, table_of, together
+from pellucid.spark.audit.blobs import blob_of, row, runs, table_of, together
+from pellucid.spark.audit.cutting import Ghosts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pellucid.spark.audit_blobs import Rows, Worker
+    from pellucid.spark.audit.blobs import Rows, Worker
 
-__all__ = ["Ghosts", "again_worker", "messages_worker", "replay_worker", "steps_worker"]
+__all__ = ["again_worker", "messages_worker", "replay_worker", "steps_worker"]
 
 _NEIGHBOURS = 13  # bits: so many numbers of a stream are matched in the same place
 _SIDES = 8
 _WORK = ("SOURCE", "I-EVENT", "I-BORDER")
 _ENDS = ("SOURCE", "I-BORDER")  # rules of steps that may end an epoch
-
-
-@dataclass(frozen=True)
-class Ghosts:
-    """Rows that stand for the steps before a piece and after it."""
-
-    before: list[dict[str, Any]]
-    after: list[dict[str, Any]]
 
 
 def steps_worker(k: Known, ghosts: dict[int, Ghosts], buckets: int) -> Worker:

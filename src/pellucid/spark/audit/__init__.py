@@ -4,6 +4,10 @@ The rules are those of `pellucid.failures.audit`, the same code: Spark sorts the
 with NumPy, and send its messages on; these are sorted by stream and number, and other workers match what was sent with what was received.
 Steps stay where they are; what comes to the driver is the graph (its tasks and streams), one row for each crash, a few for each task in each
 generation (and for each piece, where a trace is long), and the first few violations of each kind.
+
+* ``carrier``: what is asked of Spark; ``blobs``: steps on their way to the workers
+* ``cutting``: into which pieces a trace is cut, and what a piece must know of the others
+* ``workers``: the rules of a piece; ``ends``: what only the driver can say, from the sums of all pieces
 """
 
 from __future__ import annotations
@@ -26,11 +30,11 @@ from pellucid.failures.audit.pieces import Known, Merged, Segment
 from pellucid.failures.audit.recorded import ACK, COORDINATOR, FIRST_EPOCH, schema, tasks_on_record
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, later_cuts, limits
 from pellucid.failures.audit.words import Violation
-from pellucid.spark import audit_ends
-from pellucid.spark.audit_blobs import Cut, Spanned, pack_worker, span_worker, survey_worker
-from pellucid.spark.audit_cells import cells_of, ghosts_of, pieces_of, places_of
-from pellucid.spark.audit_frames import SparkCarrier
-from pellucid.spark.audit_workers import again_worker, messages_worker, replay_worker, steps_worker
+from pellucid.spark.audit import ends
+from pellucid.spark.audit.blobs import Cut, Spanned, pack_worker, span_worker, survey_worker
+from pellucid.spark.audit.carrier import SparkCarrier
+from pellucid.spark.audit.cutting import cells_of, ghosts_of, pieces_of, places_of
+from pellucid.spark.audit.workers import again_worker, messages_worker, replay_worker, steps_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -120,12 +124,12 @@ class _Asked:
         self.sizes = (self.sizes[0], sum(row[4].messages for row in moved if not row[2].startswith(ACK)), self.sizes[2])
         known = self._known(moved)
         self.found.merge(self._through(known))
-        segments = audit_ends.joined(self.found.segments)
-        if not audit_ends.in_order(self.found.ends):
+        segments = ends.joined(self.found.segments)
+        if not ends.in_order(self.found.ends):
             for row in self.carrier.disorder(self.limit):
                 self.found.counts[False, row.kind] = row["count"]
                 self.found.first.setdefault((False, row.kind), []).append(Violation(row.kind, row.task, row.generation, row["index"], a=row.a))
-        story = audit_ends.Ends(self.names, known, self.starts, self.cuts, segments, moved, kept, self.found)
+        story = ends.Ends(self.names, known, self.starts, self.cuts, segments, moved, kept, self.found)
         story.graph()
         story.recoveries(self.recoveries, self.whole)
         self._replayed(known)

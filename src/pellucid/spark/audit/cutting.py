@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.failures.audit.cells import CellSum, Passed, Span
-from pellucid.spark.audit_workers import Ghosts
 
-__all__ = ["Cell", "cells_of", "ghosts_of", "pieces_of", "places_of"]
+__all__ = ["Cell", "Ghosts", "cells_of", "ghosts_of", "pieces_of", "places_of"]
 
 _MOST = 1 << 12  # pieces: the driver keeps what each must know
 _SPARSE = 4  # indices for each step: a range with more holes is not cut
@@ -24,6 +23,14 @@ class Cell:
     low: int  # the least index of the task in the generation
     width: int  # how many indices a cell has, if the task in the generation has several; else 0
     steps: int
+
+
+@dataclass(frozen=True)
+class Ghosts:
+    """Rows that stand for the steps before a piece and after it."""
+
+    before: list[dict[str, Any]]
+    after: list[dict[str, Any]]
 
 
 def cells_of(spans: Iterable[Span], piece: int) -> list[Cell]:
