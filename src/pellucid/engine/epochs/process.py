@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.channels import Inbox, Outbox, channel
 from pellucid.engine.epochs.job import Job
+from pellucid.engine.epochs.link import Link
 from pellucid.engine.epochs.messages import Shape
 from pellucid.engine.epochs.plan import Channel, Plan, TaskPlan
 from pellucid.engine.epochs.recording import Recorder
-from pellucid.engine.epochs.task import Context, Link, Task, run_task
+from pellucid.engine.epochs.task import Context, Task, run_task
 
 __all__ = ["Ends", "start_task"]
 

@@ -12,12 +12,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import json
 import os
 import queue
 import select
 import signal
-import socket
 import sys
 import threading
 import time
@@ -28,47 +26,20 @@ from typing import Any
 
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.channels import Inbox, Outbox
+from pellucid.engine.epochs.link import BEAT, Link
 from pellucid.engine.epochs.messages import BORDER, END, EVENTS, Message
 from pellucid.engine.epochs.recording import ACK, Recorder
 from pellucid.engine.epochs.recording import Message as Noted
 from pellucid.engine.epochs.store import Damaged, Snapshot, Store
 from pellucid.errors import PellucidError, StepError
 
-__all__ = ["Context", "Link", "Task", "run_task"]
+__all__ = ["Context", "Task", "run_task"]
 
-BEAT = 0.2  # seconds
 _MANY, _MUCH = 64, 64 << 20  # so many snapshots, or bytes of them, may wait for the disk
 _LINGER = 0.2  # seconds between two writes of snapshots, where borders come that fast
 _AGAIN = 0.5  # seconds until a snapshot that could not be written is tried again
 _TURN = 0.0005  # seconds: what is done in the background must not keep the task waiting
 _PR_SET_PDEATHSIG = 1
-
-
-class Link:
-    """Small JSON messages over a socket, one on each line; any thread may send."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self.end = end
-        self._lock = threading.Lock()
-        self._rest = b""
-
-    def send(self, **message: Any) -> None:
-        """Send a message; if the other side is gone, so be it."""
-        with self._lock, contextlib.suppress(OSError):
-            self.end.sendall(json.dumps(message).encode() + b"\n")
-
-    def receive(self) -> list[dict[str, Any]] | None:
-        """What is there now; None when the other side has closed."""
-        try:
-            data = self.end.recv(1 << 16)
-        except BlockingIOError:
-            return []
-        except OSError:
-            return None
-        if not data:
-            return None
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return [json.loads(line) for line in lines]
 
 
 class _Waiting:
