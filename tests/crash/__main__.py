@@ -53,7 +53,7 @@ def one(name: str, kills: int, seed: int, folder: Path, sinks: list[str], server
     rng = random.Random(f"{seed} {name}")
     dsn = server.database() if server else None
     kafka = (broker.address, broker.topic()) if broker else None
-    world = World(name, folder, targets(folder, sinks, dsn, kafka), seed=rng.randrange(1 << 30), files=kills + 2)
+    world = World(name, folder, targets(folder, sinks, dsn, kafka), seed=rng.randrange(1 << 30), files=kills + 2, spare=kills // 2 + 2)
     victims: tuple[str, ...] = ()
     if cluster is not None:
         world.master, world.executors = cluster.master, cluster.executors

@@ -1,14 +1,15 @@
 """Kill -9 at moments that a seed chooses, start the same command again, and compare what the sinks hold with the answer.
 
 A `World` is one pipeline with a query for each sink, all in one job.  New input is released before every start, so a kill
-always finds work.  A `Kill` names a victim and a moment:
+finds work; one that comes too late all the same has another turn, as long as there is spare input.  A `Kill` names a victim
+and a moment:
 
 =================  ==============================================================================================
 ``driver``         the Python driver and its JVM, at once
 ``python-driver``  only the Python half; the JVM shuts down by itself
 ``jvm``            only the JVM; the Python half must end by itself, with an error
 ``worker``         one Python worker; Spark runs its task again
-``daemon``         the process that forks the workers, with which they all go
+``daemon``         the process that forks the workers, or what is left of them when it has been killed before
 ``executor``       a JVM of a cluster
 =================  ==============================================================================================
 
@@ -108,6 +109,7 @@ class World:
     sinks: dict[str, dict[str, Any]]
     seed: int = 0
     files: int = 12
+    spare: int = 0  # more of them, for kills that came too late
     rows: int = 60
     master: str = "local[2,8]"  # more kills than attempts of one task would be a failure that is no bug
     conf: dict[str, str] = field(default_factory=dict)
@@ -122,7 +124,7 @@ class World:
     def __post_init__(self) -> None:
         for part in ("in", "work", "out"):
             (self.folder / part).mkdir(parents=True)
-        self.parts: list[list[Row]] = self.case.files(self.seed, self.files, self.rows)
+        self.parts: list[list[Row]] = self.case.files(self.seed, self.files + self.spare, self.rows)
         self.released = 0
 
     @property
@@ -134,8 +136,9 @@ class World:
         return self.folder / "work"
 
     def release(self, count: int | None = None) -> None:
-        """Put more files into the source's folder, whole; None for all that are left."""
-        upto = len(self.parts) if count is None else min(self.released + count, len(self.parts))
+        """Put more files into the source's folder, whole; None for all but the spare ones."""
+        upto = max(self.files, self.released) if count is None else self.released + count
+        upto = min(upto, len(self.parts))
         for number in range(self.released, upto):
             path, hidden = self.folder / "in" / f"{number:05d}.parquet", self.folder / "in" / f".{number}"
             pq.write_table(table_of(self.case.pipeline, self.parts[number]), hidden)
@@ -204,13 +207,19 @@ class World:
             segment = [waiting.pop(0)]
             while waiting and segment[-1].victim not in ENDING:
                 segment.append(waiting.pop(0))
-            self.release(each * len(segment))
-            self._segment(segment)
+            times = max((kill.detail[1] for kill in segment if kill.moment == "point"), default=0)
+            self.release(max(each * len(segment), times))
+            late = self._segment(segment)
+            if self.released < len(self.parts):
+                waiting = [*late, *waiting]
+            else:
+                self.misses += len(late)
         self.finish()
 
-    def _segment(self, segment: list[Kill]) -> None:
-        """One start of the job, and the kills until one that ends it."""
+    def _segment(self, segment: list[Kill]) -> list[Kill]:
+        """One start of the job, and the kills until one that ends it; gives those that came too late."""
         inside = next((kill for kill in segment if kill.moment == "point"), None)
+        before = len(self.hits)
         job = self.start(inside.detail if inside else None)
         try:
             self._wait_ready(job)
@@ -218,14 +227,9 @@ class World:
             for kill in segment:
                 if self._await(job, kill) and kill is not inside:
                     ended = self._strike(job, kill) and kill.victim in ENDING
-                elif inside and job.poll() == -signal.SIGKILL:  # perhaps before the others had their turn
-                    self.hits.append(Hit(inside, self.progress()))
-                    ended = True
-                else:
-                    self.misses += 1
                 if ended or job.poll() is not None:
                     break
-            if inside and not ended and job.poll() == -signal.SIGKILL:  # the point came while another was being struck
+            if inside and not ended and job.poll() == -signal.SIGKILL:  # perhaps before the others had their turn
                 self.hits.append(Hit(inside, self.progress()))
                 ended = True
             if ended:
@@ -234,6 +238,7 @@ class World:
                 self.finish(job)
         finally:
             end(job)
+        return [kill for kill in segment if not any(kill is hit.kill for hit in self.hits[before:])]
 
     def _wait_ready(self, job: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + 180
@@ -264,18 +269,16 @@ class World:
         return False
 
     def _strike(self, job: subprocess.Popen[bytes], kill: Kill) -> bool:
-        """Whether there was somebody to kill; it counts as a hit if there was work, too."""
+        """Whether there was somebody to kill; it is a hit if there was work, too."""
         victims = self._victims(job, kill.victim)
         state, unfinished = self.progress(), self.unfinished()
         if kill.victim == "driver":
             os.killpg(job.pid, signal.SIGKILL)
             struck = True
         else:
-            struck = any(processes.kill(pid) for pid in victims)
+            struck = sum(processes.kill(pid) for pid in victims) > 0  # all of them
         if struck and unfinished:
             self.hits.append(Hit(kill, state))
-        else:
-            self.misses += 1
         return struck
 
     def _victims(self, job: subprocess.Popen[bytes], victim: str) -> list[int]:
@@ -284,8 +287,8 @@ class World:
             "driver": lambda: [job.pid],
             "python-driver": lambda: [job.pid],
             "jvm": lambda: processes.jvms(job.pid)[:1],
-            "daemon": lambda: processes.daemons(job.pid)[:1],
-            "worker": lambda: self._any(processes.python_workers(job.pid)),
+            "daemon": lambda: processes.daemons(job.pid)[:1] or processes.orphans(job.pid),
+            "worker": lambda: self._any(processes.python_workers(job.pid) or processes.orphans(job.pid)),
             "executor": lambda: (self.executors or list)()[:1],
         }
         deadline = time.monotonic() + 20

@@ -249,6 +249,8 @@ class Case:
         if "wait" in self.arguments:
             ready = max(seq for _, seq in rows) - self.arguments["wait"]
             rows = {at: row for at, row in rows.items() if row.seq <= ready}
+        if self.arguments.get("gaps") == "wait":  # what comes after a gap waits for files that are not there yet
+            rows = {at: row for at, row in rows.items() if all((row.key, seq) in rows for seq in range(1, row.seq))}
         return expected(self.pipeline, list(rows.values()))
 
 

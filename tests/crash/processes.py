@@ -55,6 +55,18 @@ def python_workers(pid: int) -> list[int]:
     return [worker for daemon in daemons(pid) for worker in children(daemon)]
 
 
+def orphans(pid: int) -> list[int]:
+    """Workers whose daemon was killed: Spark goes on with them as long as they are enough.  They stay in the job's session."""
+    found = [int(name) for name in os.listdir("/proc") if name.isdigit() and _session(int(name)) == pid]
+    return [one for one in sorted(found) if "pyspark.daemon" in words(one) and alive(one)]
+
+
+def _session(pid: int) -> int:
+    with suppress(OSError):
+        return os.getsid(pid)
+    return 0
+
+
 def kill(pid: int) -> bool:
     """Whether it was there to be killed."""
     with suppress(ProcessLookupError):
