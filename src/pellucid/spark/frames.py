@@ -51,6 +51,7 @@ class Fields:
     order: tuple[tuple[str, Type], ...] = ()
     tagged: bool = False  # a row is of one source, and `s` says of which
     wide: bool = False  # a row holds all sources, and null is silence
+    types: tuple[tuple[str, str], ...] = ()  # (column of the frame, the type that Spark has for it in the user's DataFrame)
 
     @property
     def key_type(self) -> Type | None:
@@ -113,9 +114,15 @@ def one_frame(
     keys = _leaves(parts, key, "key", key_leaf)
     orders = _leaves(parts, order, "order", order_leaf)
     sources = tuple(source for _, found, _ in parts for source in found)
-    fields = Fields(sources, keys, orders, tagged=len(parts) > 1, wide=wide)
     first = parts[0][0].schema
     kept = tuple((name, _type_at(first, name)) for name in [*key, *order])
+    owners = [df.schema for df, found, _ in parts for _ in found]  # of each source, the schema that it is read from
+    names = [*(f"k{i}" for i in range(len(key))), *(f"o{i}" for i in range(len(order)))]
+    read = [(name, t.simpleString()) for name, (_, t) in zip(names, kept, strict=True)]
+    read += [
+        (f"v{at}_{j}", _type_at(owners[at], path).simpleString()) for at, s in enumerate(sources) for j, path in enumerate(s.columns)
+    ]
+    fields = Fields(sources, keys, orders, tagged=len(parts) > 1, wide=wide, types=tuple(read))
     selected: list[DataFrame] = []
     chosen: tuple[Column, ...] = ()
     for number, (df, found, _) in enumerate(parts):
@@ -126,10 +133,10 @@ def one_frame(
         for at, source in enumerate(sources):
             for j, path in enumerate(source.columns):
                 if source in found:
-                    columns.append(column_at(df.schema, path).alias(f"v{at}_{j}"))
+                    columns.append(_value_at(df.schema, path).alias(f"v{at}_{j}"))
                 else:
-                    there = parts[at][0].schema
-                    columns.append(F.lit(None).cast(_type_at(there, path)).alias(f"v{at}_{j}"))
+                    there = _type_at(owners[at], path)
+                    columns.append(F.lit(None).cast("string" if _collation(there) else there).alias(f"v{at}_{j}"))
         chosen = chosen or tuple(columns)
         selected.append(df.select(*columns))
     whole = selected[0]
@@ -208,13 +215,17 @@ def _leaves(parts: Any, names: Sequence[str], what: str, leaf: Any) -> tuple[tup
 def key_leaf(found: DataType, name: str, place: str) -> Type:
     """How an engine keeps a key of this Spark type."""
     kind = type(found).__name__
+    _refuse_collation(found, "key", name, place)
     if kind in _WHOLE:
         return INT
     if kind == "BooleanType":
         return BOOL
     if kind in _TEXT or kind == "DecimalType":
         return STR
-    hint = "round it, or cast it to string" if kind in ("FloatType", "DoubleType") else "cast it to string"
+    hint = {
+        "FloatType": "round it, or cast it to string", "DoubleType": "round it, or cast it to string", "BinaryType": "take hex() of it",
+        "StructType": f"name its fields, as in key=['{name}.field']",
+    }.get(kind, "cast it to string")  # fmt: skip
     raise DataError(
         f"{place}: the key column {name!r} is {found.simpleString()}: a key is a whole number, a text, a truth value, a "
         f"date, a timestamp or a decimal; {hint}"
@@ -224,14 +235,31 @@ def key_leaf(found: DataType, name: str, place: str) -> Type:
 def order_leaf(found: DataType, name: str, place: str) -> Type:
     """How an engine keeps an order of this Spark type."""
     kind = type(found).__name__
+    _refuse_collation(found, "order", name, place)
     if kind in _WHOLE:
         return INT
     if kind in _TEXT:
         return STR
+    hint = {"BinaryType": "take hex() of it", "StructType": f"name its fields, as in order=['{name}.field']"}.get(kind, "cast it to bigint")
     raise DataError(
-        f"{place}: the order column {name!r} is {found.simpleString()}: expected a whole number, a date, a timestamp or a "
-        "text; cast it to bigint"
+        f"{place}: the order column {name!r} is {found.simpleString()}: expected a whole number, a date, a timestamp or a text; {hint}"
     )
+
+
+def _collation(found: DataType) -> str | None:
+    """The collation of a text that Spark does not compare by its bytes."""
+    name = getattr(found, "collation", None)
+    return None if name in (None, "UTF8_BINARY") else str(name)
+
+
+def _refuse_collation(found: DataType, what: str, name: str, place: str) -> None:
+    """Spark would send to one place, or put in one order, what the engine keeps apart, and the other way round."""
+    collation = _collation(found)
+    if collation:
+        raise DataError(
+            f"{place}: the {what} column {name!r} has the collation {collation}: Spark compares such texts in its own way, and Pellucid "
+            f"compares all texts character by character; cast it to string, or take lower() of it and cast that, so that case does not count"
+        )
 
 
 _WHOLE = {"ByteType", "ShortType", "IntegerType", "LongType", "DateType", "TimestampType", "TimestampNTZType"}
@@ -259,6 +287,12 @@ def column_names(schema: StructType) -> list[str]:
 def column_at(schema: StructType, path: str) -> Column:
     """The column, or the field of a struct column, at this path."""
     return find(schema, path, "the DataFrame").column
+
+
+def _value_at(schema: StructType, path: str) -> Column:
+    """The same of an event: a text without its collation, so that Spark's expressions compare it as the engine does."""
+    found = find(schema, path, "the DataFrame")
+    return found.column.cast("string") if _collation(found.type) else found.column
 
 
 def _type_at(schema: StructType, path: str) -> DataType:

@@ -34,6 +34,8 @@ class Late:
     def __post_init__(self) -> None:
         if self.policy not in ("fail", "drop", "keep"):
             raise UsageError(f"late= must be 'fail', 'drop' or 'keep', found {self.policy!r}")
+        if isinstance(self.wait, bool) or not isinstance(self.wait, int) or self.wait < 0:
+            raise UsageError(f"wait= must not be negative, and in whole units of the order column, found {self.wait!r}")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,19 @@ class Job:
     nth: str | None = None  # the column that numbers the events of one push
     tag: str | None = None  # the column that says which output an event is of
     engine: str = "auto"  # the engine's mode
+    asked: str = ""  # the digest of the pipeline as the user has it, which stays when its first steps are cut off (`prefix.cut`)
+
+    def __post_init__(self) -> None:
+        if not self.asked:
+            object.__setattr__(self, "asked", self.graph.digest)
+        first = dict(self.fields.types).get("o0", "bigint")
+        if self.late.sequence is not None and first.startswith(("date", "timestamp")):
+            raise UsageError(f"sequence= needs order= to be one column of whole numbers, but {self.fields.order[0][0]!r} is a {first}")
+
+    @property
+    def front(self) -> str:
+        """What was applied to the rows before they got here; empty if they come as the user has them."""
+        return "" if self.asked == self.graph.digest else self.asked
 
 
 def packed(job: Job) -> bytes:

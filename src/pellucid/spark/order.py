@@ -25,7 +25,7 @@ from pellucid.expr.types import INT, Type
 from pellucid.graph.model import Graph
 from pellucid.pipeline import pipeline
 
-__all__ = ["Judge", "Refusal", "check_sequence"]
+__all__ = ["Judge", "Refusal", "check_sequence", "shown"]
 
 _LATE, _GAP = 1, 2
 
@@ -124,3 +124,21 @@ def check_sequence(order: tuple[tuple[str, Type], ...], sequence: int | None, ga
         raise UsageError(f"sequence= is the first number of each key's sequence, a whole number, found {sequence!r}")
     if len(order) != 1 or order[0][1] != INT:
         raise UsageError("sequence= needs order= to be one column of whole numbers")
+
+
+def shown(value: object, kind: Any = None) -> str:
+    """A key or an order as its user would write it; ``kind`` is the Arrow type of its column, if it is given as the engine keeps it.
+
+    >>> import pyarrow as pa
+    >>> shown("a"), shown(7), shown(None)
+    ("'a'", '7', 'None')
+    >>> shown(19723, pa.date32()), shown(1704153600000000, pa.timestamp("us", tz="UTC"))
+    ('2024-01-01', '2024-01-02 00:00:00+00:00')
+    """
+    import pyarrow as pa
+
+    if kind is not None and pa.types.is_date(kind):
+        value = pa.scalar(value, pa.int32()).cast(pa.date32()).as_py()
+    elif kind is not None and pa.types.is_timestamp(kind):
+        value = pa.scalar(value, pa.int64()).cast(kind).as_py()
+    return repr(value) if isinstance(value, (str, int)) or value is None else str(value)

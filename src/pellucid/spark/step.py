@@ -20,7 +20,7 @@ from pellucid.engine.kernel import Engine
 from pellucid.errors import DataError, StepError
 from pellucid.expr.types import Type
 from pellucid.spark.job import LATE, Job, late_columns
-from pellucid.spark.order import Judge, Refusal
+from pellucid.spark.order import Judge, Refusal, shown
 
 __all__ = ["Done", "Runner", "in_chunks"]
 
@@ -78,6 +78,11 @@ class Runner:
         if late is not None and late.num_rows and self.job.late.policy == "keep":
             out.append(self._late(late))
         return Done(out, held)
+
+    def check(self, table: Any) -> None:
+        """Refuse what no push could take, as `push` would: of rows that are put aside, so that none is refused ever after."""
+        if table.num_rows:
+            self._sources(table, self._pushes(table))
 
     def _pushes(self, table: Any) -> _Pushes:
         """Which rows are one push, with its key and order."""
@@ -162,28 +167,27 @@ class Runner:
             state[r.row] = 1 if r.why == "late" else 2
         rows = state[pushes.group]
         split = [table.filter(pa.array(rows == v)) for v in (0, 1, 2)]
+        self.check(split[2])
         return split[0], split[2] if split[2].num_rows else None, split[1]
 
     def _late_message(self, table: Any, pushes: _Pushes, r: Refusal) -> str:
-        row = int(pushes.first[r.row])
-        names = [n for n, _ in self.fields.order]
-        here = tuple(str(table.column(c)[row].as_py()) for c in self.fields.orders)
-        before = tuple(str(table.column(c)[int(pushes.first[r.row - 1])].as_py()) for c in self.fields.orders) if r.row else None
-        if here == before and r.last is not None:
-            return (
-                f"{self._row(table, row)}: two rows have this order: add a column to order= that tells them apart, or "
-                "with late='drop' keep the first"
-            )
-        last = ", ".join(f"{n}={v}" for n, v in zip(names, r.last or (), strict=False))
+        row = self._row(table, int(pushes.first[r.row]))
+        columns = [_codes(c) for c in (*(pushes.keys or ()), *pushes.order)]
+        if np.logical_and.reduce([c[: r.row] == c[r.row] for c in columns]).any():  # a row of the same key and order, in this batch
+            return f"{row}: two rows have this order: add a column to order= that tells them apart, or with late='drop' keep the first"
+        if r.last is None:
+            return f"{row}: the sequence of a key begins with {self.job.late.sequence}; leave such rows out, or choose late='drop' or late='keep'"
+        kinds = [table.schema.field(c).type for c in self.fields.orders]
+        last = ", ".join(f"{n}={shown(v, kind)}" for (n, _), v, kind in zip(self.fields.order, r.last, kinds, strict=True))
         return (
-            f"{self._row(table, row)}: the row is late or doubled: {last} of the same key was applied before; allow for it with "
+            f"{row}: the row is late or doubled: {last} of the same key was applied before; allow for it with "
             "wait=, or choose late='drop' or late='keep'"
         )
 
     def _row(self, table: Any, i: int) -> str:
         """A row for messages: its key and order."""
         names = [(n, c) for (n, _), c in zip((*self.fields.key, *self.fields.order), (*self.fields.keys, *self.fields.orders), strict=True)]
-        return ", ".join(f"{n}={_shown(table.column(c)[i].as_py())}" for n, c in names) or f"row {i + 1} of a batch"
+        return ", ".join(f"{n}={shown(table.column(c)[i].as_py())}" for n, c in names) or f"row {i + 1} of a batch"
 
     # ------------------------------------------------------------ what comes out
 
@@ -326,8 +330,3 @@ def _numbered(positions: Any) -> Any:
     new[1:] = positions[1:] != positions[:-1]
     starts = np.flatnonzero(new)
     return (np.arange(count) - np.repeat(starts, np.diff(np.append(starts, count)))).astype(np.int32)
-
-
-def _shown(value: Any) -> str:
-    return repr(value) if isinstance(value, (str, int, bool)) or value is None else str(value)
-
