@@ -78,10 +78,6 @@ def test_a_folder_belongs_to_one_query(store: Store) -> None:
     )
     with pytest.raises(StateError, match="has 8 buckets, asked for are 16: the number cannot change"):
         store.claim("query-1", about | {"buckets": 16})
-    store.update("query-1", about | {"digest": "d2"})
-    assert store.claim("query-1", about)["digest"] == "d2"
-    with pytest.raises(StateError, match="belongs to another query"):
-        store.update("query-2", about)
     Path(store.path, "identity.json").write_text("{")
     with pytest.raises(StateError, match=r"identity\.json is damaged"):
         store.identity()

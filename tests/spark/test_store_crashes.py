@@ -22,12 +22,12 @@ from tests.spark.stores import BIG, blob, contents, names, touched
 # ---------------------------------------------------------------- crashes
 
 
-STAGES = ["makedirs", "open", "write", "fsync", "replace", "fsync folder", "unlink"]
+STAGES = ["mkdir", "open", "write", "fsync", "replace", "fsync folder", "unlink"]
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_an_error_at_any_stage_leaves_the_last_snapshot(store: Store, stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if stage != "makedirs":
+    if stage != "mkdir":
         for version in range(3):
             store.save(0, version, blob(version), b"", {})
     before = contents(store.load(0, 100))

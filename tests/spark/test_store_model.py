@@ -37,7 +37,8 @@ class Remote(Store):
 def test_remote_file_systems(tmp_path: Path, puts: bool) -> None:
     store = Remote(str(tmp_path))
     store.puts = puts
-    (tmp_path / "bucket-00000").mkdir()  # an object store has no folders
+    for name in ("bucket-00000", "known"):
+        (tmp_path / name).mkdir()  # an object store has no folders
     assert store.claim("q", {"buckets": 1})["query"] == "q" and store.buckets() == [0]
     state, last = blob(0), None
     for version in range(6):
@@ -65,7 +66,8 @@ class Model(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.store = Store(self.folder.name, keep=2)
         self.saved: dict[int, tuple[bytes, bytes, dict[str, int]]] = {}
-        self.next, self.gone = 0, -1  # the micro-batch that is due; the last version that may have been removed
+        self.start, self.by = 1, dict[int, int]()  # the query's start, and that which has written a version
+        self.next = 0  # the micro-batch that is due
         self.cached: Snapshot | None = None
 
     def teardown(self) -> None:
@@ -82,7 +84,8 @@ class Model(RuleBasedStateMachine):
         state = state[:grow] if grow < 0 else state + blob(seed, grow)
         extra = blob(seed, 500)
         base = {"no": None, "loaded": found, "cached": self.cached}[based]
-        self.cached = self.store.save(0, version, bytes(state), extra, {"seed": seed}, base=base)
+        self.cached = self.store.save(0, version, bytes(state), extra, {"seed": seed}, base=base, start=self.start)
+        self.by[version] = self.start
         self.saved[version] = (bytes(state), extra, {"seed": seed})
         kept = sorted(v for v in self.saved if v <= version)[-2:]
         self.saved = {v: s for v, s in self.saved.items() if v > version or v in kept}
@@ -98,6 +101,22 @@ class Model(RuleBasedStateMachine):
             self.saved, self.next, self.cached = kept, version, None
 
     @rule()
+    def restart(self) -> None:
+        self.start += 1
+
+    @precondition(lambda self: self.by.get(max(self.saved, default=-1)) == self.start > 1)
+    @rule(seed=st.integers(0, 50))
+    def a_start_that_was_believed_dead(self, seed: int) -> None:
+        self.store.save(0, max(self.saved), blob(seed, 70_000), b"", {"seed": -1}, start=self.start - 1)
+
+    @rule(skip=st.integers(0, 1))
+    def no_rows(self, skip: int) -> None:
+        version = self.next + skip
+        self.store.settle(0, version, self.start)
+        if version in self.saved and self.by[version] != self.start:
+            del self.saved[version]
+
+    @rule()
     def another_process(self) -> None:
         self.store = pickle.loads(pickle.dumps(self.store))
         self.cached = None
@@ -107,6 +126,8 @@ class Model(RuleBasedStateMachine):
         for version in self.saved:
             assert contents(self.store.load(0, version + 1)) == (version, *self.saved[version])
         assert set(self.saved) <= set(self.store.versions(0))
+        newest = self.store.load(0, 1 << 60)
+        assert (self.store.about(0), self.store.newest(0, 1 << 60)) == ((newest.meta, newest.file.id) if newest else (None, None))
 
 
 Model.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))

@@ -219,6 +219,8 @@ def _wait(wait: int | timedelta | None, frame: Frame) -> int:
     if kind in ("TimestampType", "TimestampNTZType", "DateType"):
         if not isinstance(wait, timedelta):
             raise UsageError(f"wait= must be a timedelta, as the order column {name!r} is a time, found {wait!r}")
+        if kind == "DateType" and wait % timedelta(days=1):
+            raise UsageError(f"wait= must be whole days, as the order column {name!r} is a date, found {wait!r}")
         amount = wait // timedelta(microseconds=1) if kind != "DateType" else wait.days
     else:
         if t != INT or isinstance(wait, (bool, timedelta)) or not isinstance(wait, int):

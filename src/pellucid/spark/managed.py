@@ -2,20 +2,27 @@
 
 Rows travel to their bucket, and events back, as Arrow data in one binary value: ``applyInPandasWithState`` then moves a
 few values per micro-batch instead of rows, and no type is lost on the way through pandas.
+
+One bucket more holds no keys: every micro-batch goes by it, and it remembers what must not change (key, order, the number of
+buckets).  The other buckets could not tell: a key whose number has changed finds an empty state, and that is no error.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import Job, output_schema, packed, unpacked
+from pellucid.spark.stream import check_identity, identity, key_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["managed"]
+
+_GUARD = -1  # the number of the bucket without keys
 
 
 def managed(job: Job, frame: Frame, buckets: int | None, drop: tuple[str, ...] = ()) -> DataFrame:
@@ -29,6 +36,7 @@ def managed(job: Job, frame: Frame, buckets: int | None, drop: tuple[str, ...] =
     count = buckets or cores(frame.df.sparkSession)
     bucket = F.pmod(F.hash(*keys), F.lit(count)) if keys else F.lit(0)
     data = packed(job)
+    begun = identity(job, count, key_types(frame))
 
     def pack(batches: Iterator[Any]) -> Iterator[Any]:
         from pellucid.spark.managed import packed_rows
@@ -36,9 +44,12 @@ def managed(job: Job, frame: Frame, buckets: int | None, drop: tuple[str, ...] =
         yield from packed_rows(batches)
 
     def step(key: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
-        from pellucid.spark.managed import run_group
+        from pellucid.spark.managed import guard, run_group
 
-        yield from run_group(data, drop, frames, state)
+        if key[0] < 0:
+            guard(begun, frames, state)
+        else:
+            yield from run_group(data, drop, frames, state)
 
     def unpack(batches: Iterator[Any]) -> Iterator[Any]:
         from pellucid.spark.managed import unpacked_rows
@@ -53,7 +64,7 @@ def managed(job: Job, frame: Frame, buckets: int | None, drop: tuple[str, ...] =
 
 
 def packed_rows(batches: Iterator[Any]) -> Iterator[Any]:
-    """The rows of each bucket as one binary value."""
+    """The rows of each bucket as one binary value, and a word to the guard."""
     import numpy as np
     import pyarrow as pa
 
@@ -67,7 +78,18 @@ def packed_rows(batches: Iterator[Any]) -> Iterator[Any]:
     table = table.drop_columns(["b"])
     found = np.unique(numbers).tolist()
     values = [table_bytes(table.filter(pa.array(numbers == b)).combine_chunks()) for b in found]
+    found, values = [*found, _GUARD], [*values, b""]
     yield pa.RecordBatch.from_arrays([pa.array(found, pa.int32()), pa.array(values, pa.binary())], names=["b", "rows"])
+
+
+def guard(begun: dict[str, Any], frames: Iterator[Any], state: Any) -> None:
+    """Refuse a checkpoint that was begun otherwise."""
+    for _ in frames:
+        pass
+    if state.exists:
+        check_identity(json.loads(state.get[2]), begun, "the state in this checkpoint", "a new checkpoint")
+    else:
+        state.update((b"", b"", json.dumps(begun)))
 
 
 def run_group(data: bytes, drop: tuple[str, ...], frames: Iterator[Any], state: Any) -> Iterator[Any]:

@@ -7,7 +7,8 @@ repeated starts from the same state, whatever its first attempt left behind.
   error: the one before it would be the state of another moment.
 * A snapshot is a file of its own, named by its version, the attempt and a checksum of its contents.  Tasks that run twice at
   once write the same file, or, should their bytes differ, two files of equal meaning: nobody overwrites what another one
-  builds upon.  The last attempt counts, so a micro-batch that is repeated by a changed pipeline takes its place.
+  builds upon.  The last attempt counts, so a micro-batch that is repeated by a changed pipeline takes its place; attempts of
+  a later start of the query count as later, whenever they were written.
 * Where little has changed, only that is written, on top of the snapshot before (`store_delta`); at most ten such files, and
   not more than half of the whole, stand on a full one.
 * The newest ``keep`` versions stay, with all that they stand on.  If what a micro-batch needs is gone, that is an error,
@@ -32,17 +33,19 @@ from typing import Any
 
 from pellucid.engine.saved import Buffer
 from pellucid.errors import StateError, UsageError
+from pellucid.spark.store_claims import FORMAT, Claims
 from pellucid.spark.store_delta import changes, patch, split
-from pellucid.spark.store_files import TEMPORARY, Files, open_files
+from pellucid.spark.store_files import TEMPORARY
 
 __all__ = ["Snapshot", "Store"]
 
-FORMAT = 1
 _MAGIC = b"PELLUCID SNAPSHOT\n"
 _SMALL = 1 << 16  # bytes: below, a delta saves nothing
 _LINKS = 10
+_FRONT = 1 << 14  # bytes in which most headers end
+_TRIES = 1000  # attempts of one start of the query: those of a later start have higher numbers
 _STALE = 3600.0  # seconds after which nobody writes a temporary file any more
-_NAME = re.compile(r"v(\d{20})-(\d{4})-([0-9a-f]{8})-(?:full|on-(\d{20})-(\d{4})-([0-9a-f]{8}))\.snap")
+_NAME = re.compile(r"v(\d{20})-(\d{4,})-([0-9a-f]{8})-(?:full|on-(\d{20})-(\d{4,})-([0-9a-f]{8}))\.snap")
 _WHAT_NOW = (
     "put the file back from a copy of the folder; or go back to an earlier micro-batch (in the checkpoint, and here with "
     "Store.rewind); or start anew with a new checkpoint and a new state folder"
@@ -94,8 +97,8 @@ class Snapshot:
     weight: int = 0  # and their bytes
 
 
-class Store:
-    """A folder of snapshots.  It can be pickled: a task opens the folder anew.
+class Store(Claims):
+    """A folder of snapshots, which belongs to a query (`store_claims`).
 
     ``compression`` is None, ``"lz4"`` or ``"zstd"``: worth it where the way to the files is slow.
     """
@@ -105,68 +108,8 @@ class Store:
             raise UsageError(f"a state folder keeps at least 2 snapshots of each bucket, found keep={keep}: the last one may be half a micro-batch ahead")
         if compression not in (None, "lz4", "zstd"):
             raise UsageError(f"compression must be None, 'lz4' or 'zstd', found {compression!r}")
-        self.path, self.keep, self.compression = str(path), keep, compression
-        self._opened: Files | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_opened": None}
-
-    @property
-    def _files(self) -> Files:
-        if self._opened is None:
-            self._opened = open_files(self.path)
-        return self._opened
-
-    # ------------------------------------------------------------ whose folder it is
-
-    def identity(self) -> dict[str, Any] | None:
-        """What `claim` wrote, or None if nobody has claimed the folder yet."""
-        try:
-            found = json.loads(self._files.read("identity.json"))
-        except FileNotFoundError:
-            return None
-        except ValueError as error:
-            raise StateError(f"{self.path}/identity.json is damaged ({error}): {_WHAT_NOW}") from None
-        if found.get("format") != FORMAT:
-            raise StateError(f"the state folder {self.path} has format {found.get('format')}, this version of Pellucid reads {FORMAT}")
-        return dict(found)
-
-    def claim(self, query: str, described: dict[str, Any]) -> dict[str, Any]:
-        """Make the folder this query's own, or find that it is; returns its identity as first written (or last updated).
-
-        ``described`` says what lies in it, such as ``buckets``, ``pipeline``, ``digest``, ``steps``.  All tasks of
-        a query may claim at once.
-
-        >>> import tempfile
-        >>> store = Store(tempfile.mkdtemp())
-        >>> store.claim("q1", {"buckets": 4})["buckets"], store.claim("q1", {"buckets": 4})["query"]
-        (4, 'q1')
-        """
-        found = self.identity()
-        if found is None:
-            self._files.create("identity.json", self._identity(query, described))
-            found = self.identity()
-            assert found is not None
-        if found["query"] != query:
-            raise StateError(
-                f"the state folder {self.path} belongs to another query ({found['query']}, pipeline {found.get('pipeline')!r}; "
-                f"this one is {query}): a new checkpoint needs a new state folder, and an old checkpoint its own"
-            )
-        if found.get("buckets") != described.get("buckets"):
-            raise StateError(
-                f"the state folder {self.path} has {found.get('buckets')} buckets, asked for are {described.get('buckets')}: "
-                "the number cannot change, since it decides where a key is kept; go on with the number as it was"
-            )
-        return found
-
-    def update(self, query: str, described: dict[str, Any]) -> None:
-        """Write a new description after the pipeline has changed; for the driver, once it knows that state carries over."""
-        self.claim(query, described)
-        self._files.write("identity.json", [self._identity(query, described)])
-
-    @staticmethod
-    def _identity(query: str, described: dict[str, Any]) -> bytes:
-        return json.dumps({"format": FORMAT, "query": query} | described, indent=1, sort_keys=True).encode()
+        super().__init__(str(path))
+        self.keep, self.compression = keep, compression
 
     # ------------------------------------------------------------ what is there
 
@@ -183,7 +126,26 @@ class Store:
         found = (_file(name) for name in self._files.names(_folder(bucket)))
         return sorted(file for file in found if file is not None)
 
+    def newest(self, bucket: int, before: int) -> tuple[int, int, int] | None:
+        """What `load` would read, by a name that changes with its contents."""
+        below = [file for file in self._list(bucket) if file.version < before]
+        return below[-1].id if below else None
+
     # ------------------------------------------------------------ reading
+
+    def about(self, bucket: int) -> dict[str, Any] | None:
+        """What was said of the newest snapshot when it was saved; its contents are not read."""
+        files = self._list(bucket)
+        if not files:
+            return None
+        path, start = f"{_folder(bucket)}/{files[-1].name}", len(_MAGIC) + 8
+        data = self._files.read(path, _FRONT)
+        if data[: len(_MAGIC)] == _MAGIC and len(data) >= start:
+            size, check = struct.unpack_from("<II", data, len(_MAGIC))
+            data = data if len(data) >= start + size else self._files.read(path, start + size)
+            if zlib.crc32(data[start : start + size]) == check:
+                return dict(json.loads(data[start : start + size])["meta"])
+        return dict(self._head(bucket, files[-1])[0]["meta"])  # which says what is wrong
 
     def load(self, bucket: int, before: int) -> Snapshot | None:
         """The newest snapshot with a version below ``before``; None if the bucket never had one."""
@@ -203,12 +165,18 @@ class Store:
 
     def _surely_first(self, bucket: int, files: list[_File], before: int) -> None:
         """Nothing below ``before`` is right only if nothing was removed: else an empty state would be a wrong one."""
+        if not files and self._known(bucket):
+            raise StateError(f"bucket {bucket} of the state folder {self.path} had snapshots, and all of them are gone: {_WHAT_NOW}")
         if files and self._head(bucket, files[0])[0]["previous"] is not None:
             raise StateError(
                 f"bucket {bucket} of the state folder {self.path} has no snapshot below version {before} any more: the oldest is "
                 f"{files[0].version} (keep={self.keep}); go on with the checkpoint at micro-batch {files[0].version + 1} or later, "
                 "or start anew with a new checkpoint and a new state folder"
             )
+
+    def _known(self, bucket: int) -> bool:
+        """Whether the bucket ever had a snapshot."""
+        return f"{bucket:05d}" in self._files.names("known")
 
     def _head(self, bucket: int, file: _File) -> tuple[dict[str, Any], memoryview]:
         """A file's header and body, both checked."""
@@ -261,11 +229,19 @@ class Store:
     # ------------------------------------------------------------ writing
 
     def save(
-        self, bucket: int, version: int, state: Buffer, extra: Buffer, meta: dict[str, Any], base: Snapshot | None = None
+        self,
+        bucket: int,
+        version: int,
+        state: Buffer,
+        extra: Buffer,
+        meta: dict[str, Any],
+        base: Snapshot | None = None,
+        start: int = 0,
     ) -> Snapshot:
         """Write a snapshot, for good when this returns; what it returns can be the ``base`` of the next.
 
-        ``base`` is what was loaded or saved before: where little has changed since, only that is written.
+        ``base`` is what was loaded or saved before: where little has changed since, only that is written.  ``start`` is the
+        number of the query's start: of one version, what the highest has written counts.
         """
         if version < 0 or bucket < 0:
             raise UsageError(f"a snapshot's bucket and version are not negative, found bucket {bucket}, version {version}")
@@ -276,7 +252,8 @@ class Store:
             found = same[-1]  # another attempt wrote just this
             header, _ = self._head(bucket, found)
             return Snapshot(version, state, extra, meta, found, header["links"], header["weight"])
-        attempt = same[-1].attempt + 1 if same else 0
+        mine = [file.attempt for file in same if file.attempt // _TRIES == start]
+        attempt = mine[-1] + 1 if mine else start * _TRIES
         size = len(state) + len(extra)
         delta = None
         if base is not None and base.version < version and size >= _SMALL and base.links < _LINKS and any(f.id == base.file.id for f in files):
@@ -306,6 +283,8 @@ class Store:
         file = _File(version, attempt, check, base.file.id if delta and base else None)
         front = _MAGIC + struct.pack("<II", len(head), zlib.crc32(head)) + head
         self._files.write(f"{_folder(bucket)}/{file.name}", [front, *pieces])
+        if len(files) < 2:  # the second time, should a crash have come between the two
+            self._files.create(f"known/{bucket:05d}", b"")
         self._clean(bucket, file, files)
         return Snapshot(version, state, extra, meta, file, header["links"], header["weight"])
 
@@ -338,20 +317,34 @@ class Store:
             if name.endswith(TEMPORARY) and self._files.age(f"{_folder(bucket)}/{name}") > _STALE:
                 self._files.remove(f"{_folder(bucket)}/{name}")
 
+    def settle(self, bucket: int, version: int, start: int) -> None:
+        """This micro-batch has no rows for the bucket: what an attempt of another start left of it does not count."""
+        files = self._list(bucket)
+        stale = [file for file in files if file.version == version and file.attempt // _TRIES != start]
+        if stale:
+            self._remove(bucket, stale, files)
+
+    def _remove(self, bucket: int, doomed: list[_File], files: list[_File]) -> None:
+        if len(doomed) == len(files):
+            self._files.remove(f"known/{bucket:05d}")
+        for file in reversed(doomed):  # what stands on others goes first
+            self._files.remove(f"{_folder(bucket)}/{file.name}")
+
     def rewind(self, version: int) -> int:
         """Remove every snapshot of this version and above, for a checkpoint that went back; returns how many files.
 
         Refused, with nothing removed, if some bucket would be left without a state that it once had.
         """
-        doomed: list[tuple[int, _File]] = []
+        doomed: dict[int, tuple[list[_File], list[_File]]] = {}
         for bucket in self.buckets():
             files = self._list(bucket)
             if all(file.version >= version for file in files):
                 self._surely_first(bucket, files, version)
-            doomed += [(bucket, file) for file in files if file.version >= version]
-        for bucket, file in reversed(doomed):  # what stands on others goes first
-            self._files.remove(f"{_folder(bucket)}/{file.name}")
-        return len(doomed)
+            doomed[bucket] = [file for file in files if file.version >= version], files
+        for bucket, (some, files) in doomed.items():
+            self._remove(bucket, some, files)
+        self._forget_drops(version)
+        return sum(len(some) for some, _ in doomed.values())
 
 
 def _folder(bucket: int) -> str:

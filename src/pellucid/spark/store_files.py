@@ -30,8 +30,8 @@ class Files(Protocol):
     def names(self, folder: str) -> list[str]:
         """What is in a folder; nothing if there is no such folder."""
 
-    def read(self, path: str) -> bytes:
-        """A whole file; FileNotFoundError if it is not there."""
+    def read(self, path: str, size: int = -1) -> bytes:
+        """A whole file, or its first bytes; FileNotFoundError if it is not there."""
 
     def write(self, path: str, pieces: Iterable[Any]) -> None:
         """A file, whole or not at all, and for good."""
@@ -95,9 +95,9 @@ class LocalFiles:
         except FileNotFoundError:
             return []
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, size: int = -1) -> bytes:
         with open(self._at(path), "rb", buffering=0) as file:
-            return file.read()
+            return file.read(size)
 
     def write(self, path: str, pieces: Iterable[Any]) -> None:
         self._place(path, pieces, os.replace)
@@ -122,8 +122,7 @@ class LocalFiles:
         temporary = os.path.join(folder, f".{name}.{os.getpid()}-{uuid.uuid4().hex}{TEMPORARY}")
         try:
             if not os.path.isdir(folder):
-                os.makedirs(folder, exist_ok=True)
-                sync(os.path.dirname(folder))
+                _make(folder)
             with open(temporary, "xb") as file:
                 for piece in pieces:
                     file.write(piece)
@@ -147,6 +146,16 @@ class LocalFiles:
             return 0.0
 
 
+def _make(folder: str) -> None:
+    """A folder with all above it that are not there, each for good."""
+    above = os.path.dirname(folder)
+    if not os.path.isdir(above):
+        _make(above)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder)
+    sync(above)
+
+
 class RemoteFiles:
     """A folder on a file system of pyarrow's."""
 
@@ -161,9 +170,9 @@ class RemoteFiles:
 
         return [info.base_name for info in self.system.get_file_info(fs.FileSelector(self._at(folder), allow_not_found=True))]
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, size: int = -1) -> bytes:
         with self.system.open_input_stream(self._at(path)) as file:
-            return bytes(file.read())
+            return bytes(file.read(None if size < 0 else size))
 
     def write(self, path: str, pieces: Iterable[Any]) -> None:
         target = self._at(path)
@@ -181,8 +190,8 @@ class RemoteFiles:
             raise StateError(f"{target} cannot be written: {error}; the snapshot before it is whole") from error
 
     def create(self, path: str, data: bytes) -> None:
-        # There is no put that spares an existing file in all of these systems: who comes a moment later wins, and the
-        # caller reads what is there.  The driver does this once, before any task runs.
+        # There is no put that spares an existing file in all of these systems: who comes a moment later wins.  Tasks of one
+        # query write the same; of two queries that begin in one folder at the same moment, the next look refuses one.
         try:
             self.read(path)
         except FileNotFoundError:

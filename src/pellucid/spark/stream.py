@@ -7,6 +7,8 @@ version below that number, and writes the one with that number before it gives a
 
 from __future__ import annotations
 
+import json
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.errors import StateError, UsageError
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import Job, output_schema, packed, unpacked
-from pellucid.spark.store import Store
+from pellucid.spark.store import Snapshot, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,20 +30,33 @@ _CACHED = 64  # buckets that a worker process remembers
 
 @dataclass(frozen=True)
 class Plan:
-    """Where and how a query keeps its state."""
+    """Where and how a query keeps its state; each call of ``p.spark`` is a start of its own."""
 
     store: Store
     buckets: int
     drop: tuple[str, ...] = ()
+    types: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # Spark's, of key and order
+    start: int = 0
+    token: str = ""
 
     def identity(self, job: Job) -> dict[str, Any]:
         """What must not change from one start of the query to the next."""
-        fields = job.fields
-        return {
-            "buckets": self.buckets,
-            "key": [[n, str(t)] for n, t in fields.key],
-            "order": [[n, str(t)] for n, t in fields.order],
-        }
+        return identity(job, self.buckets, self.types)
+
+
+def identity(job: Job, buckets: int, types: tuple[tuple[str, ...], tuple[str, ...]]) -> dict[str, Any]:
+    """What decides where a key lies and which row comes first."""
+    from pellucid.spark.bucket import held_about
+
+    fields = job.fields
+    return {
+        "buckets": buckets,
+        "key": [[n, str(t)] for n, t in fields.key],
+        "order": [[n, str(t)] for n, t in fields.order],
+        "key type": list(types[0]),  # by which Spark hashes
+        "order type": list(types[1]),
+        "key_by": held_about(job)["key_by"],  # where the pipeline makes the key itself
+    }
 
 
 def prepared(job: Job, store: Store, frame: Frame, buckets: int | None, drop: tuple[str, ...]) -> Plan:
@@ -51,23 +66,43 @@ def prepared(job: Job, store: Store, frame: Frame, buckets: int | None, drop: tu
     found = store.identity()
     if found is not None and buckets is None:
         buckets = found.get("buckets")  # as it was begun: the number cannot change
-    plan = Plan(store, buckets or (cores(frame.df.sparkSession) if frame.fields.key else 1), drop)
+    buckets = buckets or (cores(frame.df.sparkSession) if frame.fields.key else 1)
+    plan = Plan(store, buckets, drop, key_types(frame), store.next_start(), uuid.uuid4().hex)
     if found is not None:
-        check_identity(found, plan.identity(job), store.path)
+        check_identity(found, plan.identity(job), f"the state folder {store.path}", "a new state folder and a new checkpoint")
         _check_state(job, plan)
     return plan
 
 
+def key_types(frame: Frame) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Spark's types of the key and the order."""
+    types = {f.name: f.dataType.simpleString() for f in frame.df.schema.fields}
+    return tuple(types[k] for k in frame.fields.keys), tuple(types[o] for o in frame.fields.orders)
+
+
 def _check_state(job: Job, plan: Plan) -> None:
-    """Whether the newest snapshot of some bucket can be gone on from."""
+    """Whether the newest snapshots can be gone on from: of buckets that were left by one pipeline, one is enough."""
     from pellucid.spark.bucket import Bucket
     from pellucid.spark.step import Runner
 
-    for bucket in plan.store.buckets()[:1]:
+    seen: set[str] = set()
+    for bucket in plan.store.buckets():
+        about = plan.store.about(bucket) or {}
+        left_by = json.dumps([about.get("digest"), about.get("held")])
+        if left_by in seen and (about.get("held") is None or about.get("digest") == job.graph.digest):
+            continue  # rows that wait for another pipeline are looked at one by one
+        seen.add(left_by)
         snapshot = plan.store.load(bucket, 1 << 62)
         if snapshot is not None:
-            same = snapshot.meta.get("digest") == job.graph.digest
-            Bucket(Runner(job)).load(snapshot.state, snapshot.extra, same=same, drop=plan.drop)
+            load(Bucket(Runner(job)), job, plan, snapshot, 1 << 62)
+
+
+def load(bucket: Bucket, job: Job, plan: Plan, snapshot: Snapshot, version: int) -> None:
+    """Go on from a snapshot in this micro-batch, without what was given up since it was saved."""
+    given_up = plan.store.dropped(snapshot.version, version)
+    same = snapshot.meta.get("digest") == job.graph.digest and not given_up
+    bucket.load(snapshot.state, snapshot.extra, same=same, drop=(*plan.drop, *given_up))
+    bucket.snapshot = snapshot
 
 
 def streamed(job: Job, frame: Frame, plan: Plan) -> DataFrame:
@@ -100,93 +135,114 @@ def run_task(data: bytes, plan: Plan, batches: Iterator[Any]) -> Iterator[Any]:
     import numpy as np
     import pyarrow as pa
 
+    query, version, partition = _epoch()
+    job = unpacked(data)
+    _claim(job, plan, query, version)
     waiting = [b for b in batches if b.num_rows]
     if not waiting:
+        # Its number is that of its bucket.  Should somebody have coalesced the partitions, the bucket of that number has rows
+        # elsewhere, and what another start has left of this micro-batch does not count there either.
+        plan.store.settle(partition, version, plan.start)
         return
     table = pa.Table.from_batches(waiting).combine_chunks()
-    query, version = _epoch()
-    job = unpacked(data)
-    _claim(job, plan, query)
     numbers = table.column("b").to_numpy()
     for bucket in np.unique(numbers).tolist():  # one, unless somebody coalesced the partitions
         part = table if (numbers == bucket).all() else table.filter(pa.array(numbers == bucket))
-        yield from _step(data, job, plan, query, version, int(bucket), part.drop_columns(["b"]))
+        yield from _step(job, plan, query, version, int(bucket), part.drop_columns(["b"]))
 
 
-def _epoch() -> tuple[str, int]:
-    """The query and the number of the micro-batch that this task works for."""
+def _epoch() -> tuple[str, int, int]:
+    """The query, the number of the micro-batch that this task works for, and the number of its partition."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     query = context.getLocalProperty("sql.streaming.queryId") if context else None
     version = context.getLocalProperty("streaming.sql.batchId") if context else None
-    if query is None or version is None:
+    if context is None or query is None or version is None:
         raise UsageError(
             "a pipeline that keeps its own state runs only inside a streaming query, but this task has no micro-batch "
             "number: start it with writeStream, or choose store='spark'"
         )
-    return query, int(version)
+    return query, int(version), context.partitionId()
 
 
-_claimed: set[tuple[str, str]] = set()
+_claimed: set[tuple[str, str, str]] = set()
 
 
-def _claim(job: Job, plan: Plan, query: str) -> None:
-    mark = (plan.store.path, query)
-    if mark in _claimed:
-        return
-    found = plan.store.claim(query, {"pipeline": job.graph.name, **plan.identity(job)})
-    check_identity(found, plan.identity(job), plan.store.path)
+def _claim(job: Job, plan: Plan, query: str, version: int) -> None:
+    """The folder is this query's, and this start is the newest of it."""
+    store = plan.store
+    mark = (store.path, query, plan.token)
+    if mark not in _claimed:
+        if version > 0 and store.identity() is None:
+            _check_begin(job, plan, version)
+        found = store.claim(query, {"pipeline": job.graph.name, **plan.identity(job)})
+        check_identity(found, plan.identity(job), f"the state folder {store.path}", "a new state folder and a new checkpoint")
+    store.own(plan.start, plan.token, version)
     _claimed.add(mark)
 
 
-def check_identity(found: dict[str, Any], wanted: dict[str, Any], path: str) -> None:
-    """Refuse a state folder that was begun with other keys, orders or buckets."""
+def _check_begin(job: Job, plan: Plan, version: int) -> None:
+    """An empty folder in the middle of a query is right only for who gives up what there was."""
+    from pellucid.spark.memory import remembering
+
+    steps = [node.id for node in remembering(job.graph)]
+    if not set(steps) <= set(plan.drop):
+        raise StateError(
+            f"the query is at micro-batch {version}, but the state folder {plan.store.path} is empty: is it the one of this checkpoint? Begin anew "
+            f"with a new checkpoint as well, or, if nothing was remembered before or it may be given up, go on with drop={steps}"
+        )
+
+
+def check_identity(found: dict[str, Any], wanted: dict[str, Any], where: str, anew: str) -> None:
+    """Refuse a state that was begun with other keys, orders or buckets."""
     for what, value in wanted.items():
-        if found.get(what) != value:
+        if what in found and found[what] != value:
             raise StateError(
-                f"the state folder {path} was begun with {what}={_words(found.get(what))}, but now {what}={_words(value)}: "
-                "this cannot change; put it back, or begin anew with a new state folder and a new checkpoint"
+                f"{where} was begun with {what}={_words(found[what])}, but now {what}={_words(value)}: "
+                f"this cannot change; put it back, or begin anew with {anew}"
             )
 
 
 def _words(value: Any) -> str:
-    return ", ".join(str(v[0]) for v in value) or "none" if isinstance(value, list) else str(value)
+    if not isinstance(value, list):
+        return str(value)
+    return ", ".join(v if isinstance(v, str) else str(v[0]) for v in value) or "none"
 
 
 # ------------------------------------------------------------------ one bucket
 
-_cache: dict[tuple[str, int], tuple[bytes, str, int, Bucket]] = {}
+_cache: dict[tuple[str, int], tuple[str, str, Bucket]] = {}  # by folder and bucket: of which start and query, as it was left
 
 
-def _step(data: bytes, job: Job, plan: Plan, query: str, version: int, number: int, rows: Any) -> list[Any]:
+def _step(job: Job, plan: Plan, query: str, version: int, number: int, rows: Any) -> list[Any]:
     """The rows of one bucket in one micro-batch: load, push, save, then give out."""
     from pellucid.spark.bucket import run_bucket
 
-    bucket = _bucket(data, job, plan, query, version, number)
+    bucket = _bucket(job, plan, query, version, number)
     before = bucket.snapshot
     out = run_bucket(job, bucket, rows)
     state, extra = bucket.save()
-    meta = {"digest": job.graph.digest}
-    bucket.snapshot = plan.store.save(number, version, state, extra, meta, base=before)
+    meta = {"digest": job.graph.digest, "held": bucket.read_as}
+    bucket.snapshot = plan.store.save(number, version, state, extra, meta, base=before, start=plan.start)
     while len(_cache) >= _CACHED:
         _cache.pop(next(iter(_cache)))
-    _cache[plan.store.path, number] = (data, query, version, bucket)
+    _cache[plan.store.path, number] = (plan.token, query, bucket)
     return out
 
 
-def _bucket(data: bytes, job: Job, plan: Plan, query: str, version: int, number: int) -> Bucket:
+def _bucket(job: Job, plan: Plan, query: str, version: int, number: int) -> Bucket:
     """The bucket as it was before this micro-batch: from memory if that is the same, else from its file."""
     from pellucid.spark.bucket import Bucket
     from pellucid.spark.step import Runner
 
     kept = _cache.pop((plan.store.path, number), None)  # taken out: a step that fails must leave nothing behind
-    newest = max((v for v in plan.store.versions(number) if v < version), default=None)
-    if kept is not None and kept[:3] == (data, query, newest):
-        return kept[3]
+    if kept is not None and kept[:2] == (plan.token, query) and kept[2].snapshot.file.id == plan.store.newest(number, version):
+        return kept[2]  # the very file: another worker may have written this version again
     bucket = Bucket(Runner(job))
     snapshot = plan.store.load(number, version)  # also asked if none is listed: what was removed must not pass for a new bucket
     if snapshot is not None:
-        bucket.load(snapshot.state, snapshot.extra, same=snapshot.meta.get("digest") == job.graph.digest, drop=plan.drop)
-        bucket.snapshot = snapshot
+        load(bucket, job, plan, snapshot, version)
+        if plan.drop and snapshot.meta.get("digest") != job.graph.digest:
+            plan.store.note_drop(version, plan.drop, plan.start)
     return bucket

@@ -1,0 +1,260 @@
+"""What a query remembers between micro-batches: by whom, since when, and what happens when starts of it overlap.
+
+Most of it needs no Spark: a task is a function of the plan, the micro-batch's number, the partition's number and the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from pellucid import PellucidError, Pipeline, StateError, pipeline
+from pellucid.expr.types import INT, STR
+from pellucid.spark import stream
+from pellucid.spark.failure import explain
+from pellucid.spark.frames import Fields, Source
+from pellucid.spark.job import Job, packed, unpacked
+from pellucid.spark.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TOTAL = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="total"), x=int)
+TENFOLD = pipeline(lambda x: x.cumulate(lambda t, v: t + 10 * v, start=0, id="total"), x=int)
+COUNT = pipeline(lambda x: x.cumulate(lambda n, v: n + 1, start=0, id="count"), x=int)
+FIELDS = Fields((Source("x", INT, ("x",)),), (("user", STR),), (("seq", INT),))
+
+
+@pytest.fixture(autouse=True)
+def worker() -> Iterator[None]:
+    new_worker()
+    yield
+    new_worker()
+
+
+def new_worker() -> None:
+    """What a process remembers is gone."""
+    stream._cache.clear()
+    stream._claimed.clear()
+
+
+class Start:
+    """A start of the query: a pipeline on the state folder."""
+
+    def __init__(self, p: Pipeline, folder: Path, *drop: str, buckets: int = 2) -> None:
+        store = Store(str(folder))
+        self.data = packed(Job(p.graph, FIELDS, (("out", INT),), (("user", "k0"), ("seq", "o0"))))
+        self.plan = stream.Plan(store, buckets, drop, (("string",), ("bigint",)), store.next_start(), uuid.uuid4().hex)
+
+    def check(self) -> None:
+        """What happens on the driver, before the query starts."""
+        stream._check_state(unpacked(self.data), self.plan)
+
+    def batch(self, monkeypatch: pytest.MonkeyPatch, version: int, *rows: tuple[str, int, int], bucket: int = 0) -> list[int]:
+        """The task of one bucket in a micro-batch."""
+        monkeypatch.setattr(stream, "_epoch", lambda: ("query", version, bucket))
+        columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), (pa.string(), pa.int64(), pa.int64()), strict=True)] if rows else []
+        table = pa.table([*columns, pa.array([bucket] * len(rows), pa.int32())], names=["k0", "o0", "v0_0", "b"]) if rows else None
+        out = stream.run_task(self.data, self.plan, iter(table.to_batches() if table else []))
+        return [value for part in out for value in part.column("out").to_pylist()]
+
+
+def test_memory_counts_only_while_its_file_is_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Start(TOTAL, tmp_path)
+    assert first.batch(monkeypatch, 0, ("a", 1, 1)) == [1]
+    assert first.batch(monkeypatch, 1, ("a", 2, 1000)) == [1001]  # another task of this micro-batch fails
+    memory, stream._cache = stream._cache, {}
+    assert first.batch(monkeypatch, 1, ("a", 2, 1)) == [2]  # the same again in another worker, without a bad row
+    stream._cache = memory
+    assert first.batch(monkeypatch, 2, ("a", 3, 1)) == [3]
+
+
+def test_a_driver_that_was_believed_dead_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Start(TOTAL, tmp_path)
+    assert old.batch(monkeypatch, 0, ("a", 1, 1)) == [1]
+    new = Start(TENFOLD, tmp_path)
+    assert old.batch(monkeypatch, 1, ("a", 2, 1)) == [2]  # nothing has run of the new one yet
+    assert new.batch(monkeypatch, 1, ("a", 2, 1)) == [11]
+    new_worker()
+    with pytest.raises(StateError, match=r"taken over by a later start of the query, so this one ends"):
+        old.batch(monkeypatch, 1, ("a", 2, 1))
+    assert new.batch(monkeypatch, 2, ("a", 3, 1)) == [21]
+    # Even a write that was on its way when the new one took over does not count.
+    rows = pa.table({"k0": ["a"], "o0": pa.array([3], pa.int64()), "v0_0": pa.array([1], pa.int64())})
+    stream._step(unpacked(old.data), old.plan, "query", 2, 0, rows)
+    new_worker()
+    assert new.batch(monkeypatch, 3, ("a", 4, 1)) == [31]
+
+
+def test_two_calls_need_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = Start(TOTAL, tmp_path), Start(TOTAL, tmp_path)
+    one.batch(monkeypatch, 0, ("a", 1, 1))
+    with pytest.raises(StateError, match=r"two calls of p.spark with the same folder \(give each its own\)"):
+        other.batch(monkeypatch, 0, ("a", 1, 1))
+
+
+def test_an_empty_folder_in_the_middle_of_a_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StateError, match=r"at micro-batch 3, but the state folder .* is empty.*go on with drop=\['total'\]"):
+        Start(TOTAL, tmp_path).batch(monkeypatch, 3, ("a", 1, 1))
+    assert Start(TOTAL, tmp_path, "total").batch(monkeypatch, 3, ("a", 1, 1)) == [1]
+    assert Start(TOTAL, tmp_path).batch(monkeypatch, 4, ("a", 2, 1)) == [2]
+
+
+def test_a_micro_batch_without_rows_claims_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Start(TOTAL, tmp_path)
+    assert start.batch(monkeypatch, 0) == []
+    assert start.batch(monkeypatch, 1, ("a", 1, 1)) == [1]
+
+
+def test_rows_that_do_not_come_again_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Start(TOTAL, tmp_path)
+    old.batch(monkeypatch, 0, ("a", 1, 1))
+    old.batch(monkeypatch, 1, ("a", 2, 1000))  # the micro-batch fails elsewhere, and its rows are filtered before the next start
+    new = Start(TOTAL, tmp_path)
+    assert new.batch(monkeypatch, 1) == []
+    assert new.batch(monkeypatch, 2, ("a", 2, 1)) == [2]
+    assert new.batch(monkeypatch, 2) == []  # a coalesced partition of the same number must not hurt
+    assert new.batch(monkeypatch, 3, ("a", 3, 1)) == [3]
+
+
+def test_what_is_given_up_is_given_up_in_all_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for bucket, key in enumerate("ab"):
+        Start(TOTAL, tmp_path).batch(monkeypatch, 0, (key, 1, 10), bucket=bucket)
+    with pytest.raises(StateError, match=r"drop=\['total'\]"):
+        Start(COUNT, tmp_path).check()
+    Start(COUNT, tmp_path, "total").check()
+    assert Start(COUNT, tmp_path, "total").batch(monkeypatch, 1, ("a", 2, 10)) == [1]
+    Start(COUNT, tmp_path).check()  # the other bucket has had no row yet
+    assert Start(COUNT, tmp_path).batch(monkeypatch, 2, ("a", 3, 10)) == [2]
+    back = Start(TOTAL, tmp_path, "count")
+    back.check()
+    assert back.batch(monkeypatch, 3, ("a", 4, 10)) == [10]
+    assert back.batch(monkeypatch, 3, ("b", 2, 10), bucket=1) == [10]  # anew as well
+    assert Start(TOTAL, tmp_path).batch(monkeypatch, 4, ("b", 3, 10), bucket=1) == [20]
+
+
+def test_what_was_to_be_given_up_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for bucket, key in enumerate("ab"):
+        Start(TOTAL, tmp_path).batch(monkeypatch, 0, (key, 1, 10), bucket=bucket)
+    Start(COUNT, tmp_path, "total").batch(monkeypatch, 1, ("a", 2, 10))  # fails elsewhere; the old pipeline is put back
+    back = Start(TOTAL, tmp_path)
+    assert back.batch(monkeypatch, 1, ("a", 2, 10)) == [20]
+    assert back.batch(monkeypatch, 2, ("b", 2, 10), bucket=1) == [20]
+
+
+def test_all_buckets_are_looked_at_before_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Start(COUNT, tmp_path).batch(monkeypatch, 0, ("a", 1, 10))
+    Start(TOTAL, tmp_path).batch(monkeypatch, 0, ("b", 1, 10), bucket=1)  # as if a drop had been lost
+    with pytest.raises(StateError, match=r"step 'total' \(cumulate\) is gone"):
+        Start(COUNT, tmp_path).check()
+
+
+def test_a_bucket_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Start(TOTAL, tmp_path)
+    start.batch(monkeypatch, 0, ("a", 1, 10))
+    for file in (tmp_path / "bucket-00000").iterdir():
+        file.unlink()
+    new_worker()
+    with pytest.raises(StateError, match=r"bucket 0 of the state folder .* had snapshots, and all of them are gone"):
+        start.batch(monkeypatch, 1, ("a", 2, 10))
+
+
+# ---------------------------------------------------------------- with Spark
+
+
+class World:
+    """A folder of JSON files as a stream."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder, self.files = spark, folder, 0
+        (folder / "in").mkdir()
+
+    def arrive(self, *rows: tuple[Any, int, int]) -> None:
+        self.files += 1
+        lines = [json.dumps(dict(zip(("user", "seq", "x"), row, strict=True))) for row in rows]
+        (self.folder / "in" / f"{self.files}.json").write_text("\n".join(lines))
+
+    def run(self, p: Pipeline, *, user: str = "string", where: str = "true", **how: Any) -> list[tuple[Any, ...]]:
+        df = self.spark.readStream.schema(f"user {user}, seq bigint, x bigint").json(str(self.folder / "in")).where(where)
+        given = {"key": "user", "order": "seq", "buckets": 2, **how}
+        if given.get("store") != "spark":
+            given.setdefault("state", str(self.folder / "state"))
+        out: list[tuple[Any, ...]] = []
+
+        def take(part: DataFrame, number: int) -> None:
+            out.extend(tuple(row) for row in part.collect())
+
+        query = p.spark(df, **given).writeStream.foreachBatch(take).option("checkpointLocation", str(self.folder / "checkpoint"))
+        try:
+            query.trigger(availableNow=True).start().awaitTermination()
+        except Exception as error:
+            raise (explain(error) or error) from None
+        return sorted(out)
+
+
+def test_the_type_of_a_key_cannot_change(spark: SparkSession, tmp_path: Path) -> None:
+    world = World(spark, tmp_path)
+    world.arrive((1, 1, 5))
+    assert world.run(TOTAL, user="int") == [(1, 1, 5)]
+    with pytest.raises(StateError, match=r"was begun with key type=int, but now key type=bigint: this cannot change"):
+        world.run(TOTAL, user="bigint")
+
+
+def test_a_key_inside_the_pipeline_cannot_change(spark: SparkSession, tmp_path: Path) -> None:
+    def by(n: int) -> Pipeline:
+        return pipeline(lambda x: x.key_by(lambda v: v % n, id="part").cumulate(lambda t, v: t + v, start=0, id="total"), x=int)
+
+    world = World(spark, tmp_path)
+    world.arrive(("a", 1, 5))
+    assert world.run(by(3), key=None, value="x") == [(1, 5)]
+    with pytest.raises(StateError, match=r"was begun with key_by=v0 % 3, but now key_by=v0 % 4: this cannot change"):
+        world.run(by(4), key=None, value="x")
+
+
+def test_first_micro_batches_without_rows(spark: SparkSession, tmp_path: Path) -> None:
+    world = World(spark, tmp_path)
+    world.arrive(("a", 1, 5))
+    assert world.run(TOTAL, where="x > 100") == []
+    world.arrive(("a", 2, 5))
+    assert world.run(TOTAL) == [("a", 2, 5)]
+
+
+def test_an_old_checkpoint_with_a_new_folder(spark: SparkSession, tmp_path: Path) -> None:
+    world = World(spark, tmp_path)
+    world.arrive(("a", 1, 100))
+    world.run(TOTAL)
+    world.arrive(("a", 2, 5))
+    with pytest.raises(StateError, match=r"the query is at micro-batch 1, but the state folder .*elsewhere is empty"):
+        world.run(TOTAL, state=str(tmp_path / "elsewhere"))
+    assert world.run(TOTAL) == [("a", 2, 105)]
+
+
+def test_a_relative_folder_is_the_drivers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    world = World(spark, tmp_path)
+    world.arrive(("a", 1, 100))
+    world.run(TOTAL, state="state")
+    assert (tmp_path / "state" / "identity.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"buckets": 3}, r"the state in this checkpoint was begun with buckets=2, but now buckets=3"),
+        ({"key": "seq", "order": "x", "value": "x"}, r"begun with key=user, but now key=seq"),
+    ],
+)
+def test_sparks_own_store_knows_what_cannot_change(spark: SparkSession, tmp_path: Path, how: dict[str, Any], message: str) -> None:
+    world = World(spark, tmp_path)
+    world.arrive(("a", 1, 5), ("b", 1, 6))
+    world.run(TOTAL, store="spark")
+    world.arrive(("a", 2, 5))
+    with pytest.raises(PellucidError, match=message):
+        world.run(TOTAL, store="spark", **how)
+    assert world.run(TOTAL, store="spark") == [("a", 2, 10)]
