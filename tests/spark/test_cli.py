@@ -346,6 +346,19 @@ def test_a_stream_that_waits_and_prints(spark: SparkSession, run: Command, folde
     assert [json.loads(line) for line in run(*args).stdout.splitlines()] == [{"seq": 2, "out": 6}, {"seq": 3, "out": 36}]
 
 
+def test_a_stream_keeps_the_types_that_it_began_with(spark: SparkSession, run: Command, folder: Path) -> None:
+    (folder / "in").mkdir()
+    args = ["total", "--in", "in", *KEYED, "--stream", "--trigger", "once", "--checkpoint", "check", "--out", "sqlite:bank.db#totals"]
+    (folder / "in" / "1.csv").write_text("user,seq,x\n6,1,10\n7,1,20\n")
+    assert run(*args).exit_code == 0
+    (folder / "in" / "2.csv").write_text("user,seq,x\nsix,1,10\n")
+    refused = run(*args)
+    assert refused.exit_code == 2 and "2.csv" in refused.stderr, refused.stderr
+    (folder / "in" / "2.csv").write_text("user,seq,x\n6,2,10\n")
+    assert run(*args).exit_code == 0
+    assert rows(sinks.sqlite(folder / "bank.db", "totals").read()) == [(6, 1, 10), (6, 2, 20), (7, 1, 20)]
+
+
 def test_bad_streams_are_named(spark: SparkSession, run: Command, folder: Path) -> None:
     more = [*KEYED, "--stream", "--trigger", "once", "--checkpoint", "check", "--out", "out"]
     file = run("total", "--in", "events.csv", *more)

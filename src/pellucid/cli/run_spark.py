@@ -166,19 +166,25 @@ class Work:
 
     def frame(self, **more: Any) -> Any:
         """The DataFrame that comes out; a dict of them for several outputs, or one with the column ``output``."""
-        from pellucid.cli.spark_places import reader, text_columns
+        from pellucid.cli.spark_columns import remember, remembered
+        from pellucid.cli.spark_places import absolute, reader, text_columns
 
         o, places = self.options, self.places
         wide = None in places.inputs and len(self.p.graph.sources) > 1
         frames = {}
+        folder = absolute(o.checkpoint) if o.stream and o.checkpoint else None
+        begun = remembered(folder) if folder else {}
         for name, path in places.inputs.items():
             texts = text_columns(self.p.graph, name, places.value)
-            frames[name] = reader(self.spark, path, places.in_format, o.stream, texts, silent=wide)
+            frames[name] = reader(self.spark, path, places.in_format, o.stream, texts, silent=wide, begun=begun.get(name))
         if o.late == "keep":
             more["step"] = "output"
         given: list[Any] = [frames[None]] if None in frames else [frames]
         chosen: dict[str, Any] = {"value": places.value, "late": o.late, "sequence": o.sequence, "gaps": o.gaps}
-        return self.p.spark(*given, key=names(places.key), order=names(o.order), **chosen, **more)
+        made = self.p.spark(*given, key=names(places.key), order=names(o.order), **chosen, **more)
+        if folder and not begun:
+            remember(folder, {name: df.schema for name, df in frames.items()})
+        return made
 
     def print(self, df: Any) -> int:
         """Rows as JSON Lines on stdout, in their order; how many."""

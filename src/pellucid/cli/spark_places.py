@@ -18,6 +18,7 @@ import os
 from collections.abc import Collection
 from typing import Any
 
+from pellucid.cli.spark_columns import as_begun
 from pellucid.errors import DataError, UsageError
 from pellucid.expr.types import STR, EnumType
 from pellucid.graph.model import Graph
@@ -68,8 +69,13 @@ def text_columns(graph: Graph, source: str | None, value: str | None) -> set[str
     return out
 
 
-def reader(spark: Any, path: str, given: str | None, stream: bool, texts: Collection[str] = (), silent: bool = False) -> Any:
-    """The DataFrame at this place.  In CSV an empty cell of ``texts`` is the empty text, unless ``silent``."""
+def reader(
+    spark: Any, path: str, given: str | None, stream: bool, texts: Collection[str] = (), silent: bool = False, begun: Any = None
+) -> Any:
+    """The DataFrame at this place.  In CSV an empty cell of ``texts`` is the empty text, unless ``silent``.
+
+    ``begun`` is the schema that a stream of text files began with.
+    """
     if path.startswith("table:"):
         return (spark.readStream if stream else spark.read).table(path[6:])
     if path.startswith("kafka://"):
@@ -86,6 +92,7 @@ def reader(spark: Any, path: str, given: str | None, stream: bool, texts: Collec
     found = [c for c in static.columns if c in texts]
     schema = _as_local(static.schema, found) if kind in ("csv", "tsv") else static.schema
     if stream:
+        schema = as_begun(schema, begun) if kind != "parquet" else schema
         made = _configured(spark.readStream.schema(schema), kind, infer=False).option("maxFilesPerTrigger", _FILES_AT_ONCE).load(place)
     else:
         made = static if schema == static.schema else _configured(spark.read.schema(schema), kind, infer=False).load(place)
