@@ -12,7 +12,7 @@ import types
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -396,3 +396,15 @@ def test_effects_run_once_per_event(capsys: pytest.CaptureFixture[str]) -> None:
     assert seen == []
     assert p([1, 2, 3]) == [1, 2, 3]
     assert seen == [1, 2, 3]
+
+
+class Ticket(NamedTuple):
+    TICKETS: int  # there is a global of this name, which is none of the function's business
+    price: int
+
+
+def test_a_field_is_no_global_of_the_same_name() -> None:
+    made = pipeline(lambda t: t.map(lambda v: v.price if v.TICKETS > 1 else 0), t=Ticket)
+    assert not made.graph.opaque()
+    with pytest.raises(PipelineError, match="TICKETS"):
+        pipeline(lambda t: t.map(lambda v: v.price + next(TICKETS)), t=Ticket)

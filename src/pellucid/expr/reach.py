@@ -17,7 +17,9 @@ from typing import Any
 
 from pellucid.expr.symbolic import Untraceable
 
-__all__ = ["MUTATORS", "Captured"]
+__all__ = ["MUTATORS", "Captured", "global_names"]
+
+_READS_GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 
 #: The methods of lists, dicts, sets and bytearrays that change them.
 MUTATORS = frozenset({
@@ -148,10 +150,19 @@ def _ours(module: str | None) -> bool:
     return top in ("pellucid", "builtins") or (top in sys.stdlib_module_names and top != "__main__")
 
 
+def global_names(code: types.CodeType) -> set[str]:
+    """The globals and builtins that code reads; a field of the same name (``t.total``) is none of them.
+
+    >>> sorted(global_names((lambda t: max(t.total, limit)).__code__))
+    ['limit', 'max']
+    """
+    return {op.argval for one in _codes(code) for op in dis.get_instructions(one) if op.opname in _READS_GLOBALS}
+
+
 def _of_function(f: types.FunctionType) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
-    names = {name for code in _codes(f.__code__) for name in code.co_names}
-    for name in names:
+    names = {name for code in _codes(f.__code__) for name in code.co_names}  # of attributes as well: those of a module are reached so
+    for name in global_names(f.__code__):
         if name in f.__globals__:
             value = f.__globals__[name]
             if isinstance(value, types.ModuleType):
