@@ -37,6 +37,7 @@ class Level:
 
 
 TOTAL = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="total"), x=int)
+CLASH = pipeline(lambda x: {"user": x.cumulate(lambda t, v: t + v, start=0)}, x=int)
 DOUBLE = pipeline(lambda x: x.map(lambda v: 2 * v, id="double"), x=int)
 
 
@@ -142,6 +143,23 @@ def test_ansi_overflow_stays_an_error(spark: SparkSession) -> None:
         spark.conf.set("spark.sql.ansi.enabled", "true")
 
 
+def test_windows_need_ansi(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        with pytest.raises(UsageError, match=r"a running sum may overflow, which Spark notices only with spark.sql.ansi.enabled=true"):
+            TOTAL.spark(rows(spark, ("a", 1, 1)), key="user", order="seq", native="windows")
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", "true")
+
+
+def test_an_event_with_a_field_of_the_keys_name_gives_its_own(spark: SparkSession) -> None:
+    df = spark.createDataFrame([("SELL", 1, 1.0, 5), ("BUY", 2, 1.0, 7)], "side string, seq int, price double, size int")
+    p = pipeline(lambda x: x.cumulate(lambda t, v: Level(v.side, t.total + v.size), start=Level(Side.BUY, 0)), x=Trade)
+    assert values(p.spark(df, key="side", order="seq"), "seq") == [(1, "SELL", 5), (2, "BUY", 7)]
+    seen = pipeline(lambda x: x.map(lambda v: Level(v.side, v.size)).cumulate(lambda t, v: Level(v.side, t.total), start=Level(Side.BUY, 0)), x=Trade)
+    assert seen.spark(df, key="side", order="seq").columns == ["seq", "side", "total"]
+
+
 def test_nothing_runs_until_it_is_asked_for(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
@@ -166,6 +184,9 @@ def test_nothing_runs_until_it_is_asked_for(spark: SparkSession) -> None:
         (TOTAL, {"key": ["user", "user"], "order": "seq"}, UsageError, "key= names a column twice: user, user"),
         (TOTAL, {"key": 3, "order": "seq"}, UsageError, "key= is the name of a column, or a list of names, found 3"),
         (TOTAL, {"key": "user", "order": "seq", "nth": "out"}, UsageError, "nth='out': there is a column of this name already"),
+        (CLASH, {"key": "user", "order": "seq"}, UsageError, "the column 'user' of the key or order has the name of an output of pipeline: one of them would be lost"),
+        (TOTAL, {"key": "user", "order": "seq", "native": "windows", "late": "drop"}, UsageError, "native='windows' does not tell late or doubled rows apart"),
+        (TOTAL, {"key": "user", "order": "seq", "native": "windows", "sequence": 1}, UsageError, "native='windows' does not look for gaps in a sequence"),
     ],
 )
 def test_what_is_refused(spark: SparkSession, p: Pipeline, how: dict[str, Any], kind: type[PellucidError], message: str) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TOTAL = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
-AHEAD = "; allow for it with wait=, or choose late='drop' or late='keep'"
+AHEAD = "; choose late='drop' or late='keep', or allow for it with wait= (in a stream)"
 
 
 def refusal(*batches: list[tuple[Any, ...]], key: Any = None, order: Any = None, types: tuple[Type, Type] = (STR, INT), **late: Any) -> str:
@@ -144,13 +144,13 @@ def test_a_job_has_a_whole_wait(wait: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "as_key", "as_order"),
     [
-        ("double", "round it, or cast it to string", "cast it to bigint"),
-        ("float", "round it, or cast it to string", "cast it to bigint"),
+        ("double", "round it, or cast it to string", "count in smaller units, as in (c * 1000).cast('bigint'), so that no two rows become equal"),
+        ("float", "round it, or cast it to string", "count in smaller units, as in (c * 1000).cast('bigint'), so that no two rows become equal"),
         ("binary", "take hex() of it", "take hex() of it"),
         ("struct<a:int>", "name its fields, as in key=['c.field']", "name its fields, as in order=['c.field']"),
         ("array<int>", "cast it to string", "cast it to bigint"),
         ("boolean", None, "cast it to bigint"),
-        ("decimal(5,2)", None, "cast it to bigint"),
+        ("decimal(5,2)", None, "count in smaller units, as in (c * 1000).cast('bigint'), so that no two rows become equal"),
     ],
 )
 def test_columns_that_are_refused(spark: SparkSession, kind: str, as_key: str | None, as_order: str) -> None:

@@ -150,8 +150,8 @@ def test_a_late_row_fails_with_key_and_numbers() -> None:
     with pytest.raises(DataError) as error:
         steps(Late(), [("a", 5, 1), ("b", 9, 1)], [("a", 4, 1)])
     assert str(error.value) == (
-        "user='a', seq=4: the row is late or doubled: seq=5 of the same key was applied before; allow for it with wait=, "
-        "or choose late='drop' or late='keep'"
+        "user='a', seq=4: the row is late or doubled: seq=5 of the same key was applied before; choose late='drop' or late='keep', "
+        "or allow for it with wait= (in a stream)"
     )
 
 
@@ -184,8 +184,8 @@ def test_a_gap_in_a_sequence_fails_or_waits() -> None:
     with pytest.raises(DataError) as error:
         steps(Late(sequence=1), *batches)
     assert str(error.value) == (
-        "user='a', seq=3: seq 2 is missing: the sequence must go up by one from 1; find the missing rows, or with gaps='wait' "
-        "hold back what comes after them"
+        "user='a', seq=3: seq 2 is missing: the sequence must go up by one from 1; find the missing rows, or in a stream "
+        "hold back what comes after them with gaps='wait'"
     )
     got = steps(Late(sequence=1, gaps="wait"), *batches)
     assert got == [("a", 1, 1), ("b", 1, 5), ("a", 2, 11), ("a", 3, 111), ("a", 4, 1111)]

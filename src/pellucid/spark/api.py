@@ -153,6 +153,13 @@ def _job(graph: Graph, frame: Frame, options: Options, outputs: tuple[tuple[str,
     for what, column in (("step", options.step), ("nth", nth)):
         if column is not None and (column in taken or column in {n for n, _ in frame.kept}):
             raise UsageError(f"{what}={column!r}: there is a column of this name already; choose another with {what}=")
+    scalars = {name for name, t in outputs if options.step is not None or [f.name for f in event_columns(t, name)] == [name]}
+    for name, _ in frame.kept:
+        if name in scalars:
+            raise UsageError(
+                f"the column {name!r} of the key or order has the name of an output of {graph.name}: one of them would be lost; rename the column, or "
+                "name the output otherwise (a pipeline that returns a dict names its outputs)"
+            )
     columns = [*fields.keys, *fields.orders]
     kept: dict[str, str] = {}
     for (name, _), column in zip(frame.kept, columns, strict=True):

@@ -240,7 +240,11 @@ def order_leaf(found: DataType, name: str, place: str) -> Type:
         return INT
     if kind in _TEXT:
         return STR
-    hint = {"BinaryType": "take hex() of it", "StructType": f"name its fields, as in order=['{name}.field']"}.get(kind, "cast it to bigint")
+    scaled = "count in smaller units, as in (c * 1000).cast('bigint'), so that no two rows become equal"
+    hint = {
+        "BinaryType": "take hex() of it", "StructType": f"name its fields, as in order=['{name}.field']",
+        "DecimalType": scaled, "FloatType": scaled, "DoubleType": scaled,
+    }.get(kind, "cast it to bigint")  # fmt: skip
     raise DataError(
         f"{place}: the order column {name!r} is {found.simpleString()}: expected a whole number, a date, a timestamp or a text; {hint}"
     )

@@ -84,6 +84,8 @@ def choose(
         from pellucid.spark.windows import why_not
 
         reason = why_not(graph) if not (tagged or several or streaming) else "only one DataFrame in, one output, in a batch"
+        if reason is None and not ansi:
+            reason = "a running sum may overflow, which Spark notices only with spark.sql.ansi.enabled=true"
         refusal = None if reason is None else f"native='windows' does not go with {graph.name}: {reason}; leave it out"
         return Plan("windows", ("it was asked for",), refusal, steps)
     why = [f"{node.describe()} remembers" for node in memory[:3]]

@@ -160,7 +160,7 @@ class Runner:
                 name = self.fields.order[0][0]
                 raise DataError(
                     f"{self._row(table, int(pushes.first[r.row]))}: {name} {due} is missing: the sequence must go up by "
-                    f"one from {late.sequence}; find the missing rows, or with gaps='wait' hold back what comes after them"
+                    f"one from {late.sequence}; find the missing rows, or in a stream hold back what comes after them with gaps='wait'"
                 )
         state = np.zeros(pushes.count, dtype=np.int8)
         for r in refused:
@@ -180,8 +180,8 @@ class Runner:
         kinds = [table.schema.field(c).type for c in self.fields.orders]
         last = ", ".join(f"{n}={shown(v, kind)}" for (n, _), v, kind in zip(self.fields.order, r.last, kinds, strict=True))
         return (
-            f"{row}: the row is late or doubled: {last} of the same key was applied before; allow for it with "
-            "wait=, or choose late='drop' or late='keep'"
+            f"{row}: the row is late or doubled: {last} of the same key was applied before; choose "
+            "late='drop' or late='keep', or allow for it with wait= (in a stream)"
         )
 
     def _row(self, table: Any, i: int) -> str:

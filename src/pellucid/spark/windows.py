@@ -26,7 +26,7 @@ So the kernel is the default, and this is for ``native="windows"``, where execut
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -215,13 +215,14 @@ def windows_frame(job: Job, frame: AnyFrame) -> DataFrame:
 
     if job.late.sequence is not None:
         raise UsageError("native='windows' does not look for gaps in a sequence: leave native= or sequence= out")
+    if job.late.policy != "fail":
+        raise UsageError(f"native='windows' does not tell late or doubled rows apart: leave native= or late={job.late.policy!r} out")
     schema = frame.raw.schema
-    width = len(frame.fields.key)
-    named = [(name, column_at(schema, name)) for name, _ in job.kept]
+    key, order = ([(name, column_at(schema, name)) for name, _ in part] for part in (frame.fields.key, frame.fields.order))
     leaves, sure = leaves_of(frame)
     return window_frame(
-        job.graph, frame.raw, leaves, key=named[:width], order=named[width:], outputs=[name for name, _ in job.outputs],
-        nth=job.nth, ansi=True, sure=sure, tag=job.tag,
+        job.graph, frame.raw, leaves, key=key, order=order, outputs=[name for name, _ in job.outputs], nth=job.nth, ansi=True,
+        sure=sure, tag=job.tag, kept={name for name, _ in job.kept},
     )  # fmt: skip
 
 
@@ -237,8 +238,9 @@ def window_frame(
     ansi: bool,
     sure: Sequence[bool] = (),
     tag: str | None = None,
+    kept: Collection[str] | None = None,
 ) -> DataFrame:
-    """The events of a pipeline by window functions over the rows of each key in order; key and order come out as well.
+    """The events of a pipeline by window functions over the rows of each key in order; key and order come out as well, or those in ``kept``.
 
     The other arguments are those of `pellucid.spark.stateless.frame`.  ``Remembers`` and ``NotNative`` say what does
     not go.
@@ -265,8 +267,8 @@ def window_frame(
     double = F.when(F.coalesce(F.col("again"), F.lit(False)), failure(text, BOOL)).otherwise(F.lit(False))
     certain = [*(sure or [False] * len(leaves)), *(a.sure for a in made.aggregates)]
     frame = Frame(made.found, made.variables, variables, outputs=outputs, ansi=ansi, sure=certain, tag=tag, checks=[(double, BOOL)])
-    kept = [c.alias(name) for c, (name, _) in zip([*keys, *orders], [*key, *order], strict=True)]
-    return frame.over(df, kept, nth)
+    named = zip([*keys, *orders], [*key, *order], strict=True)
+    return frame.over(df, [c.alias(name) for c, (name, _) in named if kept is None or name in kept], nth)
 
 
 def _never_null(c: Column, what: str, name: str, df: DataFrame) -> Column:
