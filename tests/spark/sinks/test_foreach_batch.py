@@ -100,6 +100,48 @@ def test_split_in_a_query(spark: SparkSession, source: Path, tmp_path: Path) -> 
     assert sorted(found["even"]["even"].to_pylist()) == list(range(0, 30, 2))
 
 
+@pytest.mark.parametrize("look", ["nothing", "a part", "all, twice", "its own cache"])
+def test_once_computes_every_partition_once_whatever_the_function_looks_at(spark: SparkSession, tmp_path: Path, look: str) -> None:
+    """A partition is a bucket of a pipeline's state: one that is not computed forgets the batch."""
+    marks = str(tmp_path)
+
+    def computed(batches: Any) -> Any:
+        import uuid
+
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        yield from batches
+        open(f"{marks}/{context.partitionId()}-{uuid.uuid4().hex}", "w").close()
+
+    def looks(df: Any, batch_id: int) -> None:
+        if look == "a part":
+            assert len(df.take(1)) == 1
+        elif look == "all, twice":
+            assert df.count() == len(df.collect()) == 30
+        elif look == "its own cache":
+            df.persist()
+            df.show(1)
+            df.unpersist()
+
+    df = spark.range(30, numPartitions=3).mapInArrow(computed, "id bigint")
+    sink = sinks.once(looks, ledger=tmp_path / "ledger")
+    assert not sink.write(df, "q", 0).skipped
+    assert Counter(path.name[0] for path in tmp_path.glob("?-*")) == {"0": 1, "1": 1, "2": 1}
+    assert not df.storageLevel.useMemory and not df.storageLevel.useDisk
+    assert sink.write(df, "q", 0).skipped
+
+
+def test_once_is_not_given_a_batch_that_cannot_be_computed(spark: SparkSession, tmp_path: Path) -> None:
+    calls: list[tuple[int, bool]] = []
+    sink = sinks.once(lambda df, batch_id, again: calls.append((batch_id, again)), ledger=tmp_path)
+    with pytest.raises(Exception, match="bad row"):
+        sink.write(spark.range(4, numPartitions=2).selectExpr("if(id = 3, raise_error('bad row'), id) AS id"), "q", 0)
+    sink.write(spark.range(4), "q", 0)
+    assert calls == [(0, False)]
+
+
 def test_outside_a_query_a_name_is_needed(spark: SparkSession, tmp_path: Path) -> None:
     from pellucid.errors import UsageError
 

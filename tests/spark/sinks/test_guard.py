@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,13 @@ def test_sqlite_values_are_exact_or_refused(tmp_path: Path) -> None:
         sink.write(pa.table({"i": [1], "f": [float("nan")], "s": ["x"], "b": [b""]}), "q", 1)
 
 
+def test_sqlite_refuses_an_interval(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"column 'd': duration\[us\] has no counterpart in SQLite; cast it"):
+        sinks.sqlite(tmp_path / "a.db", "t").write(pa.table({"d": [timedelta(seconds=1)]}), "q", 0)
+    with pytest.raises(DataError, match=r"Delta cannot hold these columns: [^\n]*Duration[^\n]*; cast them before the sink$"):
+        sinks.delta(tmp_path / "delta").write(pa.table({"d": [timedelta(seconds=1)]}), "q", 0)
+
+
 def test_sqlite_says_who_holds_the_lock(tmp_path: Path) -> None:
     import sqlite3
 
@@ -159,6 +167,22 @@ def test_once_with_a_plain_function(tmp_path: Path) -> None:
     assert seen == [0, 1]
     with pytest.raises(UsageError, match="read them there"):
         sink.read()
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_first_batch_that_failed_decides_nothing(kind: str, tmp_path: Path) -> None:
+    def fails() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"id": ["text"], "user": ["u"]})
+        raise ValueError("the step failed")
+
+    batches = pa.RecordBatchReader.from_batches(pa.schema({"id": pa.string(), "user": pa.string()}), fails())
+    with pytest.raises(Exception, match="the step failed"):
+        MAKERS[kind](tmp_path).write(batches, "q", 0)
+    sink = MAKERS[kind](tmp_path)
+    sink.write(rows(1), "q", 0)  # after the fix the column is a number
+    assert ids_in(sink) == Counter([1])
+    with pytest.raises(DataError, match="'id'"):
+        sink.write(pa.table({"id": ["x"], "user": ["u"]}), "q", 1)
 
 
 def test_split_after_a_crash_between_two_sinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

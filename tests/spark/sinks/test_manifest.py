@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from pellucid.data import whole
 from pellucid.errors import DataError, StateError
 from pellucid.spark import sinks
-from pellucid.spark.sinks import common, manifest
+from pellucid.spark.sinks import common, folder, manifest
 from pellucid.spark.sinks.manifest import DataFile, Manifest, ManifestLog
 
 
@@ -110,6 +111,51 @@ def test_readers_follow_the_manifest_before_the_files_moved(tmp_path: Path, monk
     assert whole == Counter([(0, "a"), (1, "a"), (2, "b"), (3, "c")])
     sink.write(pa.table({"x": [1, 2, 3], "k": ["a", "b", "c"]}), "q", 1)  # the replay finishes the moves
     assert ds.dataset(tmp_path, format="parquet", partitioning="hive").to_table().num_rows == 4
+
+
+def test_a_schema_without_a_commit_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash between the schema and the manifest of the first batch; then another query commits first, with other columns."""
+    sink = sinks.parquet(tmp_path)
+
+    def fail(manifest: Manifest) -> bool:
+        raise RuntimeError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sink.log, "commit", fail)
+        with pytest.raises(RuntimeError):
+            sink.write(pa.table({"x": ["text"]}), "q", 0)
+    assert (tmp_path / "_manifest" / "schema.arrow").exists() and sink.last("q") is None
+
+    def overtake(name: str) -> None:
+        if name == "parquet:before-commit":
+            monkeypatch.setattr(common, "point", lambda name: None)
+            sinks.parquet(tmp_path).write(pa.table({"x": [1.5]}), "other", 0)
+
+    monkeypatch.setattr(common, "point", overtake)
+    with pytest.raises(DataError, match=r"column 'x' is int64 instead of double; write to another folder"):
+        sink.write(pa.table({"x": [1]}), "q", 0)
+    assert sink.read().to_pydict() == {"x": [1.5]} and sink.last("q") is None
+
+
+def test_every_new_folder_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power failure a file is there only if each folder on the way to it was synced after the next one was made in it."""
+    synced: list[Path] = []
+
+    def sync(path: Path) -> None:
+        synced.append(Path(path))
+        whole.sync(path)
+
+    monkeypatch.setattr(folder, "sync", sync)
+    folder.create(tmp_path / "a" / "b" / "c" / "file", b"")
+    assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"} <= set(synced)
+    synced.clear()
+    sinks.once(lambda df, batch_id: None, ledger=tmp_path / "d" / "ledger").write(pa.table({"x": [1]}), "q", 0)
+    assert {tmp_path, tmp_path / "d", tmp_path / "d" / "ledger"} <= set(synced)
+    synced.clear()
+    out = tmp_path / "e" / "out"
+    sinks.parquet(out, partition_by=["k", "l"]).write(pa.table({"x": [1], "k": ["a"], "l": ["b"]}), "q", 0)
+    assert {tmp_path, tmp_path / "e", out, out / "_staging", out / "_manifest", out / "k=a", out / "k=a" / "l=b"} <= set(synced)
+    assert synced.index(out) < synced.index(out / "_manifest")  # the staged files can be found before the manifest counts them
 
 
 def test_nothing_there(tmp_path: Path) -> None:

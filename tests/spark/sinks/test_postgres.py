@@ -82,6 +82,21 @@ def test_other_types(dsn: str) -> None:
         sinks.postgres(dsn, "nul").write(pa.table({"s": ["a\0b"]}), "q", 0)
 
 
+def test_maps_are_objects_also_when_empty(dsn: str) -> None:
+    import psycopg
+
+    drop(dsn, "t")
+    kind = pa.map_(pa.string(), pa.list_(pa.map_(pa.int64(), pa.string())))
+    values = pa.array([[], [("a", [])], [("b", [[], [(1, "x")]])], None], kind)
+    sink = sinks.postgres(dsn, "t")
+    sink.write(pa.table({"m": values, "l": pa.array([[], [1], None, []], pa.list_(pa.int64()))}), "q", 0)
+    with psycopg.connect(dsn) as db:
+        found = db.execute("SELECT m, l FROM t").fetchall()
+    assert found == [({}, []), ({"a": []}, [1]), ({"b": [{}, {"1": "x"}]}, None), (None, [])]
+    assert sink.read()["l"].to_pylist() == [[], [1], None, []]
+    assert sink.read()["m"].to_pylist() == ["{}", '{"a": []}', '{"b": [{}, {"1": "x"}]}', None]  # no type of Arrow has them all
+
+
 def test_each_batch_once(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     drop(dsn, "t")
     sink = sinks.postgres(dsn, "t")

@@ -12,13 +12,16 @@ on "I looked and the batch was not there": the look and the write are one transa
 from __future__ import annotations
 
 import re
+import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pellucid.errors import UsageError
+from pellucid.errors import StateError, UsageError
 
-__all__ = ["Sink", "Written", "checked_batch", "checked_query", "point", "query_of"]
+__all__ = ["Sink", "Turns", "Written", "checked_batch", "checked_query", "point", "query_of"]
 
 
 def point(name: str) -> None:
@@ -91,6 +94,37 @@ class Sink(ABC):
 
     def __repr__(self) -> str:
         return f"<{self.kind} sink: {self.guarantee}>"
+
+
+class Turns:
+    """For each query one call at a time in this process: a query that was stopped and started again may still run the earlier call.
+
+    >>> turns = Turns()
+    >>> with turns.taken("orders", "topic 'sums'", 0.01), turns.taken("others", "topic 'sums'", 0.01):
+    ...     with turns.taken("orders", "topic 'sums'", 0.01):
+    ...         pass
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.StateError: topic 'sums': an earlier batch of query 'orders' is still being written in this process after 0.01 s:
+    a query that was stopped has not ended yet; start it again later
+    """
+
+    def __init__(self) -> None:
+        self._locks: dict[str, threading.Lock] = {}
+
+    def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
+        return Turns, ()  # a sink may be sent to another process, where nobody waits
+
+    @contextmanager
+    def taken(self, query: str, what: str, wait: float) -> Iterator[None]:
+        lock = self._locks.setdefault(query, threading.Lock())
+        if not lock.acquire(timeout=wait):
+            raise StateError(f"{what}: an earlier batch of query {query!r} is still being written in this process after {wait:g} s: "
+                             "a query that was stopped has not ended yet; start it again later")
+        try:
+            yield
+        finally:
+            lock.release()
 
 
 # The name becomes part of file names, of Kafka's group and transactional ids, and of database rows.

@@ -47,16 +47,28 @@ def _plain(name: str, column: pa.Array) -> pa.Array:
     if t.is_binary(column.type) or t.is_large_binary(column.type):
         return pa.array([None if value is None else "\\x" + value.hex() for value in column.to_pylist()], pa.string())
     if t.is_nested(column.type):
-        return pa.array([None if value is None else json.dumps(_jsonable(value), default=str) for value in column.to_pylist()], pa.string())
+        return pa.array([None if value is None else json.dumps(_jsonable(value, column.type), default=str) for value in column.to_pylist()], pa.string())
     return column
 
 
-def _jsonable(value: Any) -> Any:
-    """A map comes from Arrow as pairs; JSON has objects for it."""
-    if isinstance(value, list) and value and all(isinstance(item, tuple) and len(item) == 2 for item in value):
-        return {str(key): _jsonable(item) for key, item in value}
-    if isinstance(value, list):
-        return [_jsonable(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _jsonable(item) for key, item in value.items()}
-    return value
+def _jsonable(value: Any, kind: pa.DataType) -> Any:
+    """A value as JSON has it: the type tells a map, which comes from Arrow as pairs, from a list, also where both are empty.
+
+    >>> import pyarrow as pa
+    >>> _jsonable([], pa.map_(pa.string(), pa.int64())), _jsonable([], pa.list_(pa.int64()))
+    ({}, [])
+    >>> _jsonable({"m": [(b"a", 1)]}, pa.struct({"m": pa.map_(pa.binary(), pa.int64())}))
+    {'m': {'\\\\x61': 1}}
+    """
+    import pyarrow as pa
+
+    t = pa.types
+    if value is None:
+        return None
+    if t.is_map(kind):
+        return {str(_jsonable(key, kind.key_type)): _jsonable(item, kind.item_type) for key, item in value}
+    if t.is_struct(kind):
+        return {field.name: _jsonable(value[field.name], field.type) for field in kind}
+    if t.is_nested(kind):  # the lists of all kinds
+        return [_jsonable(item, kind.value_type) for item in value]
+    return "\\x" + value.hex() if isinstance(value, bytes) else value

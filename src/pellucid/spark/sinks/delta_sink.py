@@ -13,9 +13,10 @@ import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.errors import DataError, StateError, UsageError
-from pellucid.spark.sinks import common
-from pellucid.spark.sinks.rows import is_spark, rows_of, schema_of
-from pellucid.spark.sinks.schema import differences
+from pellucid.spark.sinks import common, partitions
+from pellucid.spark.sinks.address import absolute
+from pellucid.spark.sinks.rows import computed, is_spark, rows_of, schema_of
+from pellucid.spark.sinks.schema import differences, refuse_doubled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +34,7 @@ class DeltaSink(common.Sink):
     def __init__(self, path: str | os.PathLike[str], *, partition_by: tuple[str, ...] = (),
                  storage_options: dict[str, str] | None = None, query: str | None = None) -> None:
         super().__init__(query)
-        self.path = os.fspath(path)
+        self.path = absolute(os.fspath(path))  # the same table also after a change of the working folder
         self.partition_by = partition_by
         self.storage_options = storage_options
 
@@ -48,6 +49,17 @@ class DeltaSink(common.Sink):
         return table.to_pyarrow_table()
 
     def _write(self, data: Any, query: str, batch: int) -> common.Written:
+        import pyarrow as pa
+
+        if self._table() is not None:
+            return self._commit(data, query, batch)
+        # A new table is a commit of its own, because Delta lets two drivers make one with rows at once; it is made only
+        # when the whole batch is known to be there, so that a step that fails does not decide the columns.
+        whole = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
+        with computed(whole):
+            return self._commit(whole, query, batch)
+
+    def _commit(self, data: Any, query: str, batch: int) -> common.Written:
         lake = _deltalake()
         for _ in range(10):
             table = self._table() or self._created(schema_of(data))
@@ -55,10 +67,11 @@ class DeltaSink(common.Sink):
             if last is not None and batch <= last:
                 return common.Written(query, batch, 0, skipped=True)
             self._compare(table, schema_of(data))
+            parts = self._partitions(table, schema_of(data))
             rows = rows_of(data)  # a DataFrame is computed again on a second attempt: the same rows, by the offset log
             common.point("delta:before-commit")
             try:
-                self._append(table, rows, query, batch)
+                self._append(table, rows, parts, query, batch)
             except lake.exceptions.CommitFailedError:
                 if not is_spark(data) and not hasattr(data, "num_rows") and not isinstance(data, (list, tuple)):
                     raise StateError(f"{self.path}: batch {batch}: another driver of query {query!r} committed meanwhile, and a reader of "
@@ -69,16 +82,25 @@ class DeltaSink(common.Sink):
         raise StateError(f"{self.path}: batch {batch} of query {query!r} met another writer's commit ten times in a row: "
                          "is a second driver of this query still running?")
 
-    def _append(self, table: DeltaTable, rows: Any, query: str, batch: int) -> None:
+    def _partitions(self, table: DeltaTable, schema: pa.Schema) -> tuple[str, ...]:
+        """The columns by which the table is partitioned, whoever made it."""
+        there = tuple(table.metadata().partition_columns)
+        if self.partition_by and self.partition_by != there:
+            raise DataError(f"{self.path}: partition_by={list(self.partition_by)}, but the table that is there is partitioned by {list(there)}: "
+                            "name these, or write to another table")
+        partitions.check_delta(self.path, there, schema)
+        return there
+
+    def _append(self, table: DeltaTable, rows: Any, parts: tuple[str, ...], query: str, batch: int) -> None:
         import pyarrow as pa
 
         lake = _deltalake()
         # Delta reads from a thread of its own, which Spark does not know as the query's: the job must begin in this one.
-        batches = iter(rows)
+        batches = partitions.checked_rows(self.path, parts, rows, nulls=("",))
         begun = list(itertools.islice(batches, 1))
         lake.write_deltalake(
             table, pa.RecordBatchReader.from_batches(rows.schema, itertools.chain(begun, batches)), mode="append",
-            partition_by=list(self.partition_by) or None,
+            partition_by=list(parts) or None,
             commit_properties=lake.CommitProperties(app_transactions=[lake.Transaction(query, batch)]),
         )
 
@@ -92,11 +114,10 @@ class DeltaSink(common.Sink):
     def _created(self, schema: pa.Schema) -> DeltaTable:
         """An empty table; two drivers may try at once, and one of them finds the other's."""
         lake = _deltalake()
-        for name in self.partition_by:
-            if name not in schema.names:
-                raise DataError(f"{self.path}: partition_by={name!r}: there is no such column; there are {', '.join(schema.names)}")
+        wanted = self._as_delta(schema)
+        partitions.check_delta(self.path, self.partition_by, schema)
         try:
-            lake.DeltaTable.create(self.path, schema=lake.Schema.from_arrow(schema), mode="ignore",
+            lake.DeltaTable.create(self.path, schema=wanted, mode="ignore",
                                    partition_by=list(self.partition_by) or None, storage_options=self.storage_options)
         except lake.exceptions.DeltaError:
             if self._table() is None:
@@ -105,12 +126,19 @@ class DeltaSink(common.Sink):
         assert table is not None
         return table
 
+    def _as_delta(self, schema: pa.Schema) -> Any:
+        """The columns as Delta has them."""
+        refuse_doubled(schema.names, case_counts=False)
+        try:
+            return _deltalake().Schema.from_arrow(schema)
+        except Exception as error:  # deltalake raises no class of its own here, and adds the stack of its own calls
+            raise DataError(f"{self.path}: Delta cannot hold these columns: {str(error).splitlines()[0]}; cast them before the sink") from None
+
     def _compare(self, table: DeltaTable, given: pa.Schema) -> None:
         import pyarrow as pa
 
-        lake = _deltalake()
         # Both through Delta's own types, which know fewer kinds than Arrow: a large string is a string there.
-        there, wanted = pa.schema(table.schema().to_arrow()), pa.schema(lake.Schema.from_arrow(given).to_arrow())
+        there, wanted = pa.schema(table.schema().to_arrow()), pa.schema(self._as_delta(given).to_arrow())
         different = differences(there, wanted)
         if different:
             raise DataError(f"{self.path}: the batch does not fit the Delta table: {different}; write to another table, or alter this one")

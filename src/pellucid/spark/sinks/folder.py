@@ -11,12 +11,15 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pellucid.data.whole import sync
 from pellucid.errors import UsageError
 
-__all__ = ["create", "files_below", "local_folder", "move", "names", "remove", "remove_tree", "sync"]
+__all__ = ["create", "files_below", "local_folder", "make", "move", "names", "one_at_a_time", "remove", "remove_tree", "replace", "sync"]
+
+_lasting: set[Path] = set()  # folders that this process made sure of
 
 
 def local_folder(path: str | os.PathLike[str]) -> Path:
@@ -38,12 +41,26 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
             f"path={text!r}: the parquet sink needs a local or mounted folder (its commit is a hard link); "
             "for an object store use pellucid.spark.sinks.delta"
         )
-    return Path(text).absolute()
+    return Path(os.path.abspath(text))  # without '..', as Spark takes it, too
+
+
+def make(folder: Path) -> None:
+    """Make the folder, with all above it, so that it lasts: a folder's name is in the folder above, which must be synced, too.
+
+    Those above are synced also where they were there already: who made them may have been killed before it did.
+    """
+    if folder in _lasting and folder.is_dir():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for above in folder.parents:
+        with suppress(PermissionError):  # one that we may not read we have not changed either
+            sync(above)
+    _lasting.add(folder)
 
 
 def create(path: Path, content: bytes) -> bool:
     """Make the file, whole and lasting, or return False because it exists already."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make(path.parent)
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}"
     try:
         with temporary.open("xb") as out:
@@ -60,8 +77,36 @@ def create(path: Path, content: bytes) -> bool:
         temporary.unlink(missing_ok=True)
 
 
+def replace(path: Path, content: bytes) -> None:
+    """Make the file, whole and lasting, in the place of one that may be there."""
+    make(path.parent)
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}"
+    try:
+        temporary.write_bytes(content)
+        sync(temporary)
+        os.replace(temporary, path)
+        sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Alone among those who ask for this folder, where the system and the disk have locks."""
+    make(folder)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def move(source: Path, target: Path) -> None:
-    """Move a file if it is still at its source; somebody else, or an earlier attempt, may have moved it."""
+    """Move a file if it is still at its source; somebody else, or an earlier attempt, may have moved it.  The caller syncs the folders."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.rename(source, target)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.spark.sinks import common
 from pellucid.spark.sinks.rows import Rows, rows_of, schema_of
+from pellucid.spark.sinks.schema import refuse_doubled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,15 +48,20 @@ class KafkaSink(common.Sink):
         self.first_batch = first_batch
         self.wait, self.transaction_timeout = wait, transaction_timeout
         self.config = dict(config or {})
-        self._open: _Session | None = None
+        self._open: dict[str, _Session] = {}
+        self._turns = common.Turns()
 
     def last(self, query: str) -> int | None:
         return _committed(self._consumer(f"pellucid-{query}"), self.topic, self.wait)
 
     def close(self) -> None:
-        if self._open is not None:
-            self._open.consumer.close()
-            self._open = None
+        for query in list(self._open):
+            self._forget(query)
+
+    def _forget(self, query: str) -> None:
+        session = self._open.pop(query, None)
+        if session is not None:
+            session.consumer.close()
 
     def read(self) -> pa.Table:
         """The committed records of the topic, by partition and offset: columns partition, offset, key, value."""
@@ -85,12 +91,17 @@ class KafkaSink(common.Sink):
         return pa.table([pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
     def _write(self, data: Any, query: str, batch: int) -> common.Written:
-        from confluent_kafka import KafkaException
-
         schema = schema_of(data)
+        refuse_doubled(schema.names)  # a row as JSON would keep one of them
         for what, column in (("key", self.key), ("value", self.value)):
             if column is not None and column not in schema.names:
                 raise DataError(f"topic {self.topic!r}: {what}={column!r}: there is no such column; there are {', '.join(schema.names)}")
+        with self._turns.taken(query, f"topic {self.topic!r}", self.wait):
+            return self._alone(data, query, batch)
+
+    def _alone(self, data: Any, query: str, batch: int) -> common.Written:
+        from confluent_kafka import KafkaException
+
         try:
             session = self._session(query)
             last = session.last
@@ -105,10 +116,10 @@ class KafkaSink(common.Sink):
             count = session.transact(rows_of(data), batch)
             return common.Written(query, batch, count, skipped=False)
         except KafkaException as error:
-            self.close()
+            self._forget(query)
             raise self._explained(error, query, batch) from error
         except BaseException:
-            self.close()  # the next call starts with a new producer, which aborts what this one left open
+            self._forget(query)  # the next call starts with a new producer, which aborts what this one left open
             raise
 
     def _explained(self, error: Exception, query: str, batch: int) -> Exception:
@@ -120,10 +131,9 @@ class KafkaSink(common.Sink):
         return DataError(f"topic {self.topic!r}: batch {batch}: {reason.str()}")
 
     def _session(self, query: str) -> _Session:
-        if self._open is None or self._open.query != query:
-            self.close()
-            self._open = _Session(self, query)
-        return self._open
+        if query not in self._open:
+            self._open[query] = _Session(self, query)
+        return self._open[query]
 
     def _consumer(self, group: str, **more: Any) -> Any:
         return _confluent().Consumer({

@@ -81,6 +81,10 @@ class ManifestLog:
     def __init__(self, target: Path) -> None:
         self.folder = target / "_manifest"
 
+    def is_empty(self) -> bool:
+        """Whether no batch of any query is committed yet."""
+        return not self._entries()
+
     def last(self, query: str) -> int | None:
         """The number of the last batch of the query that is committed; names alone tell it."""
         return max((entry.last for entry in self._entries() if entry.query == query), default=None)

@@ -12,15 +12,17 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pellucid.errors import StateError, UsageError
 from pellucid.spark.sinks import common, folder
+from pellucid.spark.sinks.rows import computed
 
 __all__ = ["OnceSink", "once"]
+
+_WAIT = 60.0  # seconds for the function to end that a stopped query in this process still runs
 
 
 class OnceSink(common.Sink):
@@ -37,6 +39,7 @@ class OnceSink(common.Sink):
         self.fn = fn
         self.ledger = folder.local_folder(ledger)
         self.tells_again = _takes_again(fn)
+        self._turns = common.Turns()
 
     def last(self, query: str) -> int | None:
         return self._state(query)["ended"]
@@ -45,9 +48,14 @@ class OnceSink(common.Sink):
         raise UsageError("once: only your function knows where its rows are; read them there")
 
     def _write(self, data: Any, query: str, batch: int) -> common.Written:
-        state = self._state(query)
-        if state["ended"] is not None and batch <= state["ended"]:
-            return common.Written(query, batch, 0, skipped=True)
+        with self._turns.taken(query, "once", _WAIT):
+            state = self._state(query)
+            if state["ended"] is not None and batch <= state["ended"]:
+                return common.Written(query, batch, 0, skipped=True)
+            with computed(data):
+                return self._call(data, query, batch, state)
+
+    def _call(self, data: Any, query: str, batch: int, state: dict[str, int | None]) -> common.Written:
         again = state["began"] == batch
         self._note(query, began=batch, ended=state["ended"])
         common.point("once:began")
@@ -70,13 +78,7 @@ class OnceSink(common.Sink):
             raise StateError(f"{path}: not a ledger of pellucid ({error!r}): the file is damaged; restore it from a copy") from None
 
     def _note(self, query: str, *, began: int, ended: int | None) -> None:
-        path = self._path(query)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-        temporary.write_bytes(json.dumps({"format": 1, "query": query, "began": began, "ended": ended}).encode())
-        folder.sync(temporary)
-        os.replace(temporary, path)
-        folder.sync(path.parent)
+        folder.replace(self._path(query), json.dumps({"format": 1, "query": query, "began": began, "ended": ended}).encode())
 
     def _path(self, query: str) -> Path:
         return self.ledger / f"{query}.json"

@@ -15,20 +15,19 @@ manifest, and takes a file from staging where it has not moved yet.
 from __future__ import annotations
 
 import os
-import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.errors import DataError, StateError
-from pellucid.spark.sinks import common, folder
+from pellucid.spark.sinks import common, folder, partitions
 from pellucid.spark.sinks.manifest import DataFile, Manifest, ManifestLog
+from pellucid.spark.sinks.parquet_read import for_spark, read, read_spark, schema_path
 from pellucid.spark.sinks.rows import is_spark, rows_of, schema_of
-from pellucid.spark.sinks.schema import differences
+from pellucid.spark.sinks.schema import differences, refuse_doubled
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["ParquetSink", "parquet", "read", "read_spark"]
 
@@ -62,9 +61,14 @@ class ParquetSink(common.Sink):
             self._finish(query, last)
             if batch <= last:
                 return common.Written(query, batch, 0, skipped=True)
-        self._check_schema(schema_of(data))
+        schema = schema_of(data).remove_metadata()
+        refuse_doubled(schema.names)
+        partitions.check(self.path, self.partition_by, schema)
+        if not self.log.is_empty():
+            self._compare(schema)
         attempt = f"{query}-{batch:020d}-{uuid.uuid4().hex}"
         staging = self.path / "_staging" / attempt
+        folder.make(staging.parent)
         try:
             expected = self._stage_spark(data, staging) if is_spark(data) else self._stage_arrow(data, staging)
             manifest = Manifest(query, batch, attempt, self._staged_files(staging, batch))
@@ -80,7 +84,7 @@ class ParquetSink(common.Sink):
                 "the folder must be the same one, shared or mounted, on the driver and on every executor"
             )
         common.point("parquet:before-commit")
-        won = self.log.commit(manifest)
+        won = self._commit(manifest, schema)
         common.point("parquet:after-commit")
         self._finish(query, batch)
         if won:
@@ -96,11 +100,12 @@ class ParquetSink(common.Sink):
         from pyspark.sql import functions as F
 
         counted = Observation()
-        df = df.observe(counted, F.count(F.lit(1)).alias("rows"))
+        df = df.observe(counted, F.count(F.lit(1)).alias("rows"), *partitions.metrics(self.partition_by))
         writer = df.write.mode("error").option("compression", self.compression)
         if self.partition_by:
             writer = writer.partitionBy(*self.partition_by)
-        writer.parquet(_for_spark(staging))
+        writer.parquet(for_spark(staging))
+        partitions.check_counted(self.path, self.partition_by, counted.get)
         return int(counted.get["rows"])
 
     def _stage_arrow(self, data: Any, staging: Path) -> int:
@@ -110,7 +115,7 @@ class ParquetSink(common.Sink):
         rows = rows_of(data)
         parts = ds.partitioning(pa.schema([rows.schema.field(name) for name in self.partition_by]), flavor="hive")
         ds.write_dataset(
-            pa.RecordBatchReader.from_batches(rows.schema, rows), staging, format="parquet",
+            pa.RecordBatchReader.from_batches(rows.schema, partitions.checked_rows(self.path, self.partition_by, rows)), staging, format="parquet",
             partitioning=parts if self.partition_by else None, basename_template=f"part-{uuid.uuid4().hex}-{{i}}.parquet",
             file_options=ds.ParquetFileFormat().make_write_options(compression=self.compression),
         )
@@ -146,20 +151,26 @@ class ParquetSink(common.Sink):
             for file in manifest.files:
                 folder.move(staging / manifest.attempt / file.staged, self.path / file.name)
                 common.point("parquet:between-moves")
-            for parent in {(self.path / file.name).parent for file in manifest.files}:
-                folder.sync(parent)
+            for place in {above for file in manifest.files for above in Path(file.name).parents}:  # the partitions' folders, and the target itself
+                folder.sync(self.path / place)
         for name in stale:
             folder.remove_tree(staging / name)
 
-    def _check_schema(self, schema: pa.Schema) -> None:
-        """The first batch decides the columns of the target; a batch with others is refused."""
+    def _commit(self, manifest: Manifest, schema: pa.Schema) -> bool:
+        """Make the batch count.  The first one that does decides the columns; an attempt that failed before leaves nothing decided."""
+        if self.log.is_empty():
+            with folder.one_at_a_time(self.log.folder):
+                if self.log.is_empty():
+                    folder.replace(schema_path(self.path), schema.serialize().to_pybytes())
+                    return self.log.commit(manifest)
+        self._compare(schema)
+        return self.log.commit(manifest)
+
+    def _compare(self, schema: pa.Schema) -> None:
+        """Refuse a batch with other columns than those that are there."""
         import pyarrow as pa
 
-        schema = schema.remove_metadata()
-        for name in self.partition_by:
-            if name not in schema.names:
-                raise DataError(f"{self.path}: partition_by={name!r}: there is no such column; there are {', '.join(schema.names)}")
-        path = self.path / "_manifest" / "schema.arrow"
+        path = schema_path(self.path)
         if not path.exists() and folder.create(path, schema.serialize().to_pybytes()):
             return
         different = differences(pa.ipc.read_schema(pa.BufferReader(path.read_bytes())), schema)
@@ -195,73 +206,3 @@ def parquet(path: str | os.PathLike[str], *, partition_by: str | list[str] | tup
     """
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
     return ParquetSink(path, partition_by=columns, compression=compression, query=query)
-
-
-def read(path: str | os.PathLike[str]) -> pa.Table:
-    """The rows that the manifests list, as an Arrow table, batch by batch."""
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
-    target = folder.local_folder(path)
-    schema = _schema(target)
-    # Spark's default for a timestamp is INT96; read as nanoseconds it would overflow in the year 2262.
-    form = ds.ParquetFileFormat(read_options={"coerce_int96_timestamp_unit": "us"})
-    for attempt in range(5):
-        try:
-            tables = [
-                ds.dataset(files, schema=schema, format=form, partitioning="hive", partition_base_dir=base).to_table()
-                for base, files in _places(target)
-            ]
-            return pa.concat_tables([schema.empty_table(), *tables])
-        except FileNotFoundError:  # it moved from staging to its place while we looked
-            if attempt == 4:
-                raise
-    raise AssertionError("unreachable")
-
-
-def read_spark(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
-    """The rows that the manifests list now, as a DataFrame."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    target = folder.local_folder(path)
-    schema = from_arrow_schema(_schema(target))
-    result = spark.createDataFrame([], schema)
-    for place, (base, files) in enumerate(_places(target)):
-        part = spark.read.schema(schema).option("basePath", _for_spark(base)).parquet(*map(_for_spark, files))
-        part = part.select(*schema.names)
-        result = part if place == 0 else result.unionByName(part)
-    return result
-
-
-def _for_spark(path: str | Path) -> str:
-    """The path as Spark takes it: with the scheme, and not escaped as in a URI (``k=1`` and a space stay what they are)."""
-    return f"file://{path}"
-
-
-def _schema(target: Path) -> pa.Schema:
-    import pyarrow as pa
-
-    path = target / "_manifest" / "schema.arrow"
-    try:
-        return pa.ipc.read_schema(pa.BufferReader(path.read_bytes()))
-    except FileNotFoundError:
-        raise DataError(f"{target}: no manifest is there: nothing was written by pellucid.spark.sinks.parquet") from None
-
-
-def _places(target: Path) -> list[tuple[str, list[str]]]:
-    """The files that count, by the folder below which their partitions are told: the target, and rarely a staging folder."""
-    log = ManifestLog(target)
-    manifests, newest = log.all(), log.newest()
-    visible: list[str] = []
-    staged: dict[str, list[str]] = {}
-    for manifest in manifests:
-        on_its_way = (manifest.query, manifest.batch) in newest and (target / "_staging" / manifest.attempt).exists()
-        if on_its_way:
-            time.sleep(0.05)  # mostly the writer is just moving them; give it the moment
-        for file in manifest.files:
-            base = target / "_staging" / manifest.attempt
-            if on_its_way and not (target / file.name).exists() and (base / file.staged).exists():
-                staged.setdefault(str(base), []).append(str(base / file.staged))
-            else:
-                visible.append(str(target / file.name))
-    return ([(str(target), visible)] if visible else []) + list(staged.items())

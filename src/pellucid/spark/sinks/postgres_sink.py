@@ -11,16 +11,19 @@ written twice.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.spark.sinks import common
+from pellucid.spark.sinks import postgres_marks as marks
 from pellucid.spark.sinks.copy_csv import csv_bytes
+from pellucid.spark.sinks.postgres_marks import quoted
 from pellucid.spark.sinks.rows import is_spark, rows_of, schema_of
-from pellucid.spark.sinks.schema import postgres_type
+from pellucid.spark.sinks.schema import postgres_type, refuse_doubled
 
 if TYPE_CHECKING:
     import psycopg
@@ -28,9 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresSink", "postgres"]
 
-_EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
-    (target text NOT NULL, query text NOT NULL, batch bigint NOT NULL, at timestamptz NOT NULL DEFAULT now(),
-     PRIMARY KEY (target, query))"""
 _ADVISORY = 7233181290055142706  # any number nobody else uses: held while tables are made, which IF NOT EXISTS alone does not guard
 
 
@@ -43,16 +43,15 @@ class PostgresSink(common.Sink):
     def __init__(self, dsn: str, table: str, *, parallel: bool = False, wait: float = 60.0, query: str | None = None) -> None:
         super().__init__(query)
         self.dsn = dsn
-        self.table = table
+        self.table = marks.checked_table(table)
         self.parallel = parallel
         self.wait = wait
 
     def last(self, query: str) -> int | None:
         with self._connection() as db:
-            if db.execute("SELECT to_regclass('pellucid_epochs')").fetchone() == (None,):
-                return None
-            row = db.execute("SELECT batch FROM pellucid_epochs WHERE target = %s AND query = %s", (self.table, query)).fetchone()
-            return None if row is None or row[0] < 0 else int(row[0])
+            target = marks.target_of(db, self.table)
+            last = -1 if target is None else marks.last_mark(db, target, query)
+            return None if last < 0 else last
 
     def read(self) -> pa.Table:
         """The table's rows."""
@@ -62,7 +61,7 @@ class PostgresSink(common.Sink):
             cursor = db.execute(f"SELECT * FROM {quoted(self.table)}".encode())
             names = [column.name for column in cursor.description or []]
             columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(names)
-            return pa.table({name: pa.array(list(column)) for name, column in zip(names, columns, strict=True)})
+            return pa.table([_array(column) for column in columns], names=names)
 
     def _write(self, data: Any, query: str, batch: int) -> common.Written:
         schema = schema_of(data)
@@ -91,12 +90,13 @@ class PostgresSink(common.Sink):
         try:
             with db.transaction():
                 db.execute("SELECT set_config('lock_timeout', %s, true)", (f"{int(self.wait * 1000)}ms",))
-                db.execute("INSERT INTO pellucid_epochs (target, query, batch) VALUES (%s, %s, -1) ON CONFLICT DO NOTHING", (self.table, query))
-                row = db.execute("SELECT batch FROM pellucid_epochs WHERE target = %s AND query = %s FOR UPDATE", (self.table, query)).fetchone()
-                if row is None or batch <= row[0]:
+                target = marks.target_of(db, self.table)
+                if target is None:
+                    raise StateError(f"table {self.table!r}: it was dropped while batch {batch} was written; run the batch again")
+                if batch <= marks.locked_mark(db, target, query):
                     return common.Written(query, batch, 0, skipped=True)
                 count = fill()
-                db.execute("UPDATE pellucid_epochs SET batch = %s, at = now() WHERE target = %s AND query = %s", (batch, self.table, query))
+                marks.advance(db, target, query, batch)
                 common.point("postgres:before-commit")
         except psycopg.errors.LockNotAvailable:
             raise StateError(f"table {self.table!r}: another writer has held query {query!r} for {self.wait:g} s: "
@@ -113,14 +113,13 @@ class PostgresSink(common.Sink):
         db.execute("INSERT INTO pellucid_staging VALUES (%s, pg_backend_pid(), now())", (staging,))
         try:
             copy = f"COPY {quoted(staging)} (pellucid_task, {names}) FROM STDIN (FORMAT csv)"
-            accepted = df.mapInArrow(_copier(self.dsn, copy), "task bigint, n bigint").collect()
+            numbered = df.toDF(*(f"c{place}" for place in range(len(schema))))  # mapInArrow trips over a backtick in a name
+            accepted = numbered.mapInArrow(_copier(self.dsn, copy), "task bigint, n bigint").collect()
             common.point("postgres:staged")
 
             def fill() -> int:
-                moved: int = db.execute(
-                    f"INSERT INTO {quoted(self.table)} ({names}) SELECT {names} FROM {quoted(staging)} WHERE pellucid_task = ANY(%s)".encode(),
-                    ([row["task"] for row in accepted],),
-                ).rowcount
+                insert = f"INSERT INTO {quoted(self.table)} ({names}) SELECT {names} FROM {quoted(staging)} WHERE pellucid_task = ANY".replace("%", "%%")
+                moved: int = db.execute(f"{insert}(%s)".encode(), ([row["task"] for row in accepted],)).rowcount
                 if moved != sum(row["n"] for row in accepted):
                     raise StateError(f"table {self.table!r}: batch {batch}: the executors copied {sum(row['n'] for row in accepted)} rows, "
                                      f"but {moved} are in {staging}: did the server restart meanwhile? Run the batch again")
@@ -134,14 +133,18 @@ class PostgresSink(common.Sink):
 
     def _prepare(self, db: psycopg.Connection[Any], schema: pa.Schema) -> None:
         """Make the tables that are missing, refuse a table with other columns, drop staging tables of drivers that died."""
+        refuse_doubled(schema.names)
+        long = next((name for name in schema.names if len(name.encode()) > 63), None)
+        if long is not None:
+            raise DataError(f"column {long!r}: PostgreSQL cuts a name after 63 bytes; rename it before the sink")
         wanted = {field.name: postgres_type(field.name, field.type) for field in schema}
         bookkeeping = db.execute("SELECT to_regclass('pellucid_epochs') IS NOT NULL AND to_regclass('pellucid_staging') IS NOT NULL").fetchone()
         if not self._columns(db) or bookkeeping != (True,):
             with db.transaction():
                 db.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY,))
-                db.execute(_EPOCHS.encode())
+                db.execute(marks.EPOCHS.encode())
                 db.execute("CREATE TABLE IF NOT EXISTS pellucid_staging (name text PRIMARY KEY, pid integer NOT NULL, at timestamptz NOT NULL)")
-                columns = ", ".join(f"{quoted(name)} {kind}" for name, (kind, _) in wanted.items())
+                columns = ", ".join(f"{marks.identifier(name)} {kind}" for name, (kind, _) in wanted.items())
                 db.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self.table)} ({columns})".encode())
         self._compare(self._columns(db), wanted)
         if self.parallel:
@@ -174,6 +177,7 @@ class PostgresSink(common.Sink):
             db = psycopg.connect(self.dsn, autocommit=True)
         except psycopg.OperationalError as error:
             raise DataError(f"PostgreSQL cannot be reached for table {self.table!r}: {str(error).strip()}") from None
+        db.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # who waited for the lock must see what was committed meanwhile
         try:
             yield db
         finally:
@@ -205,16 +209,25 @@ def _copier(dsn: str, copy: str) -> Callable[[Iterable[pa.RecordBatch]], Iterato
 
 
 def _names(schema: pa.Schema) -> str:
-    return ", ".join(quoted(name) for name in schema.names)
+    return ", ".join(marks.identifier(name) for name in schema.names)
 
 
-def quoted(name: str) -> str:
-    """A name as SQL; 'schema.table' is two names.
+def _array(column: tuple[Any, ...]) -> pa.Array:
+    """A column of what the server gave; JSON of several shapes (maps with other keys in other rows) stays text.
 
-    >>> quoted("sums"), quoted("stats.sums")
-    ('"sums"', '"stats"."sums"')
+    >>> _array(({"a": 1}, {"a": None})).type, _array(({"a": 1}, {})).to_pylist()
+    (StructType(struct<a: int64>), ['{"a": 1}', '{}'])
     """
-    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
+    import pyarrow as pa
+
+    given = list(column)
+    if not any(isinstance(value, (dict, list)) for value in given):
+        return pa.array(given)
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError):
+        made = pa.array(given)
+        if made.to_pylist() == given:
+            return made
+    return pa.array([None if value is None else json.dumps(value) for value in given], pa.string())
 
 
 def _psycopg() -> Any:

@@ -20,7 +20,7 @@ from pellucid.errors import UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Rows", "is_spark", "rows_of", "schema_of"]
+__all__ = ["Rows", "computed", "is_spark", "rows_of", "schema_of"]
 
 
 @dataclass
@@ -100,6 +100,26 @@ def _from_spark(df: Any) -> Iterator[pa.RecordBatch]:
             read_int(stream)
     if failure is not None:  # leaving the socket raised Spark's own error already, unless Spark changed its ways
         raise PySparkRuntimeError(f"the micro-batch failed in Spark: {failure}")
+
+
+@contextmanager
+def computed(data: Any) -> Iterator[None]:
+    """A DataFrame computed whole, at the start, and kept inside: for who looks at a part of it, at nothing, or several times.
+
+    The steps of a pipeline keep their state while they are computed.  ``df.take(1)`` alone would compute one bucket, and
+    what the other buckets should have remembered of this batch would be lost when Spark commits it.
+    """
+    if not is_spark(data):
+        yield
+        return
+    kept = data.storageLevel
+    data.persist()
+    try:
+        data.write.format("noop").mode("overwrite").save()
+        yield
+    finally:
+        if not (kept.useMemory or kept.useDisk):  # who kept it before decides when it goes
+            data.unpersist()
 
 
 @contextmanager

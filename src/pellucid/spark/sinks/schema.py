@@ -6,6 +6,7 @@ precision`` does not fit ``real``, which would round in silence.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pellucid.errors import DataError
@@ -13,7 +14,22 @@ from pellucid.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["differences", "postgres_type", "sqlite_type"]
+__all__ = ["differences", "postgres_type", "refuse_doubled", "sqlite_type"]
+
+
+def refuse_doubled(names: list[str], *, case_counts: bool = True) -> None:
+    """Two columns of one name cannot be told apart in a target.
+
+    >>> refuse_doubled(["a", "A"])
+    >>> refuse_doubled(["a", "A"], case_counts=False)
+    Traceback (most recent call last):
+    pellucid.errors.DataError: columns 'a', 'A' have one name in the target: rename one before the sink
+    """
+    folded = [name if case_counts else name.lower() for name in names]
+    for name, count in Counter(folded).items():
+        if count > 1:
+            doubled = ", ".join(repr(given) for given, fold in zip(names, folded, strict=True) if fold == name)
+            raise DataError(f"columns {doubled} have one name in the target: rename one before the sink")
 
 
 def differences(there: pa.Schema, given: pa.Schema) -> str:
@@ -88,7 +104,7 @@ def sqlite_type(name: str, kind: pa.DataType) -> str:
         return "REAL"
     if t.is_binary(kind) or t.is_large_binary(kind):
         return "BLOB"
-    if (t.is_string(kind) or t.is_large_string(kind) or t.is_temporal(kind) or t.is_decimal(kind)
+    if (t.is_string(kind) or t.is_large_string(kind) or t.is_date(kind) or t.is_time(kind) or t.is_timestamp(kind) or t.is_decimal(kind)
             or t.is_struct(kind) or t.is_list(kind) or t.is_map(kind)):
         return "TEXT"
     raise DataError(f"column {name!r}: {kind} has no counterpart in SQLite; cast it to another type before the sink")

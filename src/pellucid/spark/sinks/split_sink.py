@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from pellucid.errors import DataError, UsageError
 from pellucid.spark.sinks import common
+from pellucid.spark.sinks.partitions import spark_name
 from pellucid.spark.sinks.rows import is_spark, rows_of, schema_of
 
 __all__ = ["SplitSink", "split"]
@@ -84,14 +85,14 @@ class _Spark:
     def stray(self, known: list[str]) -> tuple[Any] | None:
         from pyspark.sql import functions as F
 
-        output = F.col(f"`{self.column}`")
+        output = F.col(spark_name(self.column))
         found = self.df.where(output.isNull() | ~output.isin(known)).select(output).limit(1).collect()
         return (found[0][0],) if found else None
 
     def part(self, name: str, others: list[str]) -> Any:
         from pyspark.sql import functions as F
 
-        return self.df.where(F.col(f"`{self.column}`") == name).drop(*others)
+        return self.df.where(F.col(spark_name(self.column)) == name).drop(*others)
 
 
 class _Arrow:

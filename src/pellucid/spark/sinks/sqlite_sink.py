@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pellucid.errors import DataError, StateError
 from pellucid.spark.sinks import common
 from pellucid.spark.sinks.rows import Rows, rows_of
-from pellucid.spark.sinks.schema import sqlite_type
+from pellucid.spark.sinks.schema import refuse_doubled, sqlite_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,8 +101,9 @@ class SQLiteSink(common.Sink):
             raise DataError(f"{self.path}: {error}") from None
 
     def _last(self, db: sqlite3.Connection, query: str) -> int | None:
-        row = db.execute("SELECT batch FROM pellucid_epochs WHERE target = ? AND query = ?", (self.table, query)).fetchone()
-        return None if row is None else int(row[0])
+        # To SQLite T and t are one table (of the letters a to z), so they are one mark.
+        row = db.execute("SELECT max(batch) FROM pellucid_epochs WHERE target = ? COLLATE NOCASE AND query = ?", (self.table, query)).fetchone()
+        return None if row[0] is None else int(row[0])
 
     @staticmethod
     def _columns(db: sqlite3.Connection, table: str) -> dict[str, str]:
@@ -110,6 +111,7 @@ class SQLiteSink(common.Sink):
 
     def _fit(self, db: sqlite3.Connection, schema: pa.Schema) -> None:
         """Make the table if there is none; refuse one with other columns."""
+        refuse_doubled(schema.names, case_counts=False)
         wanted = {field.name: sqlite_type(field.name, field.type) for field in schema}
         there = self._columns(db, self.table)
         if not there:
