@@ -171,6 +171,13 @@ def test_a_null_key(pellucid: Command, folder: Path) -> None:
     )
 
 
+def test_a_key_with_the_name_of_an_output(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_text("x,out\n1,1\n")
+    result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--key", "out", "--value", "x", "--out", "b.csv")
+    assert result.exit_code == 2 and not (folder / "b.csv").exists()
+    assert result.stderr.startswith("pellucid: the key column 'out' has the name of an output: one of them would be lost; rename the column")
+
+
 def test_a_float_is_no_key(pellucid: Command, folder: Path) -> None:
     parquet.write_table(pa.table({"x": [1], "k": [1.5]}), "a.parquet")
     result = pellucid("run", "pipes.py:total", "--in", "a.parquet", "--key", "k")

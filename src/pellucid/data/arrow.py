@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from pellucid.data.bind import Binding, Place, shorten
 from pellucid.engine.columns import Column, Output, Strings
-from pellucid.errors import DataError
+from pellucid.errors import DataError, UsageError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, TupleType, Type
 
 if TYPE_CHECKING:
@@ -289,8 +289,12 @@ def output_schema(t: Type, name: str, key: tuple[str, Type] | None = None) -> An
     names = output_names(t, name)
     fields = [(n, arrow_type(leaf)) for n, (_, leaf) in zip(names, t.leaves(), strict=True)]
     if key is not None:
-        taken = key[0] in names
-        if not taken:  # a record that carries the key itself needs no second column of it
+        if names == [key[0]] == [name]:
+            raise UsageError(
+                f"the key column {name!r} has the name of an output: one of them would be lost; rename the column, or name the output otherwise (a "
+                "pipeline that returns a dict names its outputs)"
+            )
+        if key[0] not in names:  # a record that carries the key itself needs no second column of it
             fields.insert(0, (key[0], arrow_type(key[1])))
     return pa.schema(fields)
 
