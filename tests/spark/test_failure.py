@@ -152,6 +152,21 @@ def test_what_the_query_asks_for_is_not_there(spark: Any) -> None:
     assert "try_cast" not in str(error)
 
 
+def test_a_file_that_cannot_be_read(spark: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "2.csv").write_text("a,b\n1,2\n3,4,5\n")
+    begun = spark.readStream.schema("a long, b long").option("header", True).option("mode", "FAILFAST").csv(str(folder))
+    writer = begun.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+    for sink in (writer.format("noop"), writer.foreachBatch(lambda frame, _: frame.collect())):
+        error = told(lambda sink=sink: sink.start().awaitTermination())  # type: ignore[misc]
+        assert type(error) is DataError
+        assert str(error) == f"file://{folder}/2.csv: Spark cannot read a value: Malformed CSV record: 3,4,5"
+    read = spark.read.schema("b long, a long").option("header", True).option("enforceSchema", False).option("mode", "FAILFAST")
+    error = told(read.csv(str(folder)).collect)
+    assert str(error).startswith(f"file://{folder}/2.csv: its header is a, b, but that of the first file is b, a: all files of a folder must")
+
+
 def test_another_function_fails(spark: Any) -> None:
     error = told(spark.range(1, numPartitions=1).mapInArrow(fails_by_itself, "id long").collect)
     assert type(error) is StepError

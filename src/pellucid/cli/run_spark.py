@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.cli.spark_places import target
-from pellucid.errors import UsageError
+from pellucid.cli.spark_places import refuse_unwritable, target
+from pellucid.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from pellucid.pipeline import Pipeline
@@ -124,6 +124,7 @@ def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any
         work = Work(p, spark, places, options, stdout, report, left=there)
         try:
             _ship(p)
+            work.tell_what_is_left_out()
             if options.verbose:
                 click.echo(f"{p.name} on Spark\n{plan}", err=True)
             if options.stream:
@@ -164,19 +165,26 @@ class Work:
         """The names of all outputs, also of those that nobody wants."""
         return [*[name for name, _ in self.p.graph.outputs], *(["late"] if self.options.late == "keep" else [])]
 
+    def tell_what_is_left_out(self) -> None:
+        """A line about outputs that nobody wants: it may have been forgotten."""
+        context = click.get_current_context(silent=True)
+        left = [name for name in self.outputs() if name not in self.places.outputs]
+        if left and not (context and context.params.get("as_json")):
+            click.echo(f"not written: {', '.join(left)} (no --out {left[0]}=…)", err=True)
+
     def frame(self, **more: Any) -> Any:
         """The DataFrame that comes out; a dict of them for several outputs, or one with the column ``output``."""
         from pellucid.cli.spark_columns import remember, remembered
-        from pellucid.cli.spark_places import absolute, reader, text_columns
+        from pellucid.cli.spark_csv import wanted_of
+        from pellucid.cli.spark_places import absolute, reader
 
         o, places = self.options, self.places
-        wide = None in places.inputs and len(self.p.graph.sources) > 1
         frames = {}
         folder = absolute(o.checkpoint) if o.stream and o.checkpoint else None
         begun = remembered(folder) if folder else {}
         for name, path in places.inputs.items():
-            texts = text_columns(self.p.graph, name, places.value)
-            frames[name] = reader(self.spark, path, places.in_format, o.stream, texts, silent=wide, begun=begun.get(name))
+            wanted = wanted_of(self.p.graph, name, places.value, names(places.key), names(o.order))
+            frames[name] = reader(self.spark, path, places.in_format, o.stream, wanted, begun=begun.get(name))
         if o.late == "keep":
             more["step"] = "output"
         given: list[Any] = [frames[None]] if None in frames else [frames]
@@ -233,6 +241,10 @@ def _explained(places: Places, verbose: bool) -> Iterator[None]:
         if verbose and not isinstance(error, UsageError):
             traceback.print_exc()
         only = next(iter(places.inputs.values())) if len(places.inputs) == 1 else None
+        if isinstance(ours, DataError):
+            from pellucid.cli.spark_blame import blamed
+
+            raise DataError(in_options(blamed(str(ours), places.inputs.values(), places.in_format), only)) from None
         raise type(ours)(in_options(str(ours), only)) from None
 
 
@@ -274,6 +286,9 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> Plan:
     conf(o.conf), wait(o.wait), trigger(o.trigger)
     for path in places.outputs.values():
         target(path, o.stream, places.out_format, o.overwrite)
+        refuse_unwritable("--out", path, into=o.stream)
+    if o.checkpoint is not None:
+        refuse_unwritable("--checkpoint", o.checkpoint, into=True)
     tagged = len(places.inputs) > 1
     plan = choose(p.graph, key=bool(places.key), order=bool(o.order), streaming=o.stream, tagged=tagged, several=o.late == "keep")
     if plan.problem is not None:

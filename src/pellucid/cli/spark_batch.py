@@ -12,6 +12,7 @@ from typing import Any
 
 from pellucid.cli.run_spark import Work
 from pellucid.cli.signals import Stopped, checkpoint
+from pellucid.cli.spark_csv import WRITTEN
 from pellucid.cli.spark_places import absolute, on_this_machine, sink_of, target
 
 __all__ = ["batch"]
@@ -57,7 +58,9 @@ def _write(work: Work, df: Any, path: str, stack: contextlib.ExitStack) -> tuple
     if local:
         stack.callback(shutil.rmtree, written, ignore_errors=True)
     writer = counted.write.mode("overwrite" if local or work.options.overwrite else "errorifexists")
-    (writer.option("header", True) if kind == "csv" else writer).format(kind).save(written)
+    for name, option in (WRITTEN if kind == "csv" else {}).items():
+        writer = writer.option(name, option)
+    writer.format(kind).save(written)
 
     def appear() -> None:
         if local:

@@ -14,20 +14,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Collection
 from typing import Any
 
 from pellucid.cli.spark_columns import as_begun
+from pellucid.cli.spark_csv import Wanted, cells, files_in
 from pellucid.errors import DataError, UsageError
-from pellucid.expr.types import STR, EnumType
-from pellucid.graph.model import Graph
 from pellucid.spark.sinks.address import SINKS, absolute, on_this_machine, parsed, sink_of
 
-__all__ = ["absolute", "on_this_machine", "reader", "sink_of", "target", "text_columns"]
+__all__ = ["FILES_AT_ONCE", "absolute", "on_this_machine", "reader", "refuse_unwritable", "sink_of", "target"]
 
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}
-_FILES_AT_ONCE = 1000  # new files that one micro-batch reads
+FILES_AT_ONCE = 1000  # new files that one micro-batch reads
 
 
 def format_of(path: str, given: str | None) -> str:
@@ -40,39 +39,43 @@ def format_of(path: str, given: str | None) -> str:
         if given == "arrow":
             raise UsageError(f"{path}: Spark does not read or write Arrow files: use parquet")
         return given
-    bare = path[:-3] if path.endswith(".gz") else path
-    ending = os.path.splitext(bare.rstrip("/"))[1].lower()
-    if ending in _FORMATS:
-        return _FORMATS[ending]
+    ending = _ending(path)
     if ending in (".arrow", ".feather", ".ipc"):
         raise UsageError(f"{path}: Spark does not read or write Arrow files: use parquet")
-    if os.path.isdir(path):
-        for name in sorted(os.listdir(path)):
-            if not name.startswith((".", "_")) and os.path.splitext(name)[1]:
-                return format_of(name, None)
+    if ending in _FORMATS:
+        return _FORMATS[ending]
+    there = _formats_in(path)
+    if there:
+        return there[0]
     raise UsageError(f"{path}: which format is it? Give --in-format or --out-format csv, tsv, jsonl or parquet")
 
 
-def text_columns(graph: Graph, source: str | None, value: str | None) -> set[str]:
-    """The columns of which it is known that they hold texts: ``007`` in a CSV file is then no number.
-
-    >>> from pellucid import pipeline
-    >>> sorted(text_columns(pipeline(lambda w: w.trim(1), w=str).graph, None, "word")), text_columns(pipeline(lambda x: x, x=int).graph, None, None)
-    (['w', 'word'], set())
-    """
-    out: set[str] = set()
-    for node in (graph.nodes[i] for i in graph.sources):
-        if source is None or node.id == source:
-            for path, t in node.type.leaves():
-                if t == STR or isinstance(t, EnumType):
-                    out |= {path, f"{node.id}.{path}"} if path else {node.id, *([value] if value else [])}
-    return out
+def _ending(path: str) -> str:
+    bare = path[:-3] if path.lower().endswith(".gz") else path
+    return os.path.splitext(bare.rstrip("/"))[1].lower()
 
 
-def reader(
-    spark: Any, path: str, given: str | None, stream: bool, texts: Collection[str] = (), silent: bool = False, begun: Any = None
-) -> Any:
-    """The DataFrame at this place.  In CSV an empty cell of ``texts`` is the empty text, unless ``silent``.
+def _formats_in(path: str) -> list[str]:
+    """The formats of the files in a folder of this machine, as far as their names tell."""
+    if not on_this_machine(path) or not os.path.isdir(path):
+        return []
+    return sorted({_FORMATS[ending] for file in files_in(path) if (ending := _ending(file)) in _FORMATS})
+
+
+def _only(path: str, kind: str, given: str | None) -> str | None:
+    """The names of the files to read, for a folder that also holds others; refused if nobody said which."""
+    there = _formats_in(path)
+    if given is None and len(there) > 1:
+        kinds = f"{', '.join(there[:-1])} and {there[-1]}"
+        raise UsageError(f"{path}: holds {kinds} files: say which to read with --in-format {there[0]}; only those are read then")
+    if there in ([], [kind]):
+        return None
+    endings = [ending for ending, k in _FORMATS.items() if k == kind]
+    return "*{" + ",".join(e + packed for e in endings for packed in ("", ".gz")) + "}"
+
+
+def reader(spark: Any, path: str, given: str | None, stream: bool, wanted: Wanted | None = None, begun: Any = None) -> Any:
+    """The DataFrame at this place; ``wanted`` says what the pipeline wants of the columns of text files.
 
     ``begun`` is the schema that a stream of text files began with.
     """
@@ -84,19 +87,18 @@ def reader(
         raise DataError(f"{path}: no such file or folder")
     kind = format_of(path, given)
     place = absolute(path)
-    static = _configured(spark.read, kind).load(place)
     if stream and on_this_machine(path) and not os.path.isdir(path):
         raise UsageError(f"--in {path}: a stream reads a folder, to which files are added: give the folder")
+    only = _only(path, kind, given)
+    if kind in ("csv", "tsv"):
+        return cells(spark, path, "\t" if kind == "tsv" else ",", stream, wanted or Wanted(), begun, only)
+    static = _configured(spark.read, kind, only).load(place)
     if not static.columns:
         raise DataError(f"{path}: holds no {kind} file with columns: put one there first")
-    found = [c for c in static.columns if c in texts]
-    schema = _as_local(static.schema, found) if kind in ("csv", "tsv") else static.schema
-    if stream:
-        schema = as_begun(schema, begun) if kind != "parquet" else schema
-        made = _configured(spark.readStream.schema(schema), kind, infer=False).option("maxFilesPerTrigger", _FILES_AT_ONCE).load(place)
-    else:
-        made = static if schema == static.schema else _configured(spark.read.schema(schema), kind, infer=False).load(place)
-    return made.fillna("", subset=found) if found and kind in ("csv", "tsv") and not silent else made
+    if not stream:
+        return static
+    schema = as_begun(static.schema, begun) if kind != "parquet" else static.schema
+    return _configured(spark.readStream.schema(schema), kind, only).option("maxFilesPerTrigger", FILES_AT_ONCE).load(place)
 
 
 def _kafka(spark: Any, path: str, stream: bool) -> Any:
@@ -109,25 +111,11 @@ def _kafka(spark: Any, path: str, stream: bool) -> Any:
     return read.load().selectExpr("cast(key as string) key", "cast(value as string) value", "topic", "partition", "offset", "timestamp")
 
 
-def _configured(read: Any, kind: str, *, infer: bool = True) -> Any:
+def _configured(read: Any, kind: str, only: str | None) -> Any:
+    read = read.option("pathGlobFilter", only) if only else read
     if kind == "parquet":
         return read.format("parquet")
-    read = read.option("mode", "FAILFAST")  # a line that cannot be read is an error, not a row of nulls
-    if kind == "jsonl":
-        return read.format("json")
-    read = read.format("csv").option("header", True).option("sep", "\t" if kind == "tsv" else ",")
-    return read.option("inferSchema", True) if infer else read
-
-
-def _as_local(schema: Any, texts: Collection[str]) -> Any:
-    """What Spark finds in a CSV file, with the types that the local engine finds: texts where they are wanted, 64 bits."""
-    from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
-
-    fields = []
-    for field in schema.fields:
-        t = LongType() if isinstance(field.dataType, IntegerType) else field.dataType
-        fields.append(StructField(field.name, StringType() if field.name in texts else t, True))
-    return StructType(fields)
+    return read.option("mode", "FAILFAST").format("json")  # a line that cannot be read is an error, not a row of nulls
 
 
 # ------------------------------------------------------------------ out
@@ -158,3 +146,25 @@ def target(path: str, stream: bool, given: str | None, overwrite: bool) -> tuple
     if kind == "tsv":
         raise UsageError(f"--out {path}: Spark writes csv, jsonl or parquet: choose one of them")
     return {"jsonl": "json"}.get(kind, kind), path
+
+
+def refuse_unwritable(option: str, path: str, *, into: bool) -> None:
+    """Say that nothing can be written to a place of this machine before Spark starts and fails with it.
+
+    With ``into`` a folder that is there gets more files; else it is replaced.  It is tried: rights do not tell it of a file system that is read-only, or that takes no files at all.
+    """
+    if not on_this_machine(path) or path == "-" or path.startswith(SINKS):
+        return
+    whole = absolute(path)
+    folder = whole if into and os.path.isdir(whole) else os.path.dirname(whole)
+    while not os.path.lexists(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)  # what is missing is made
+    probe = os.path.join(folder, f".{os.path.basename(whole)}.{os.getpid()}.part")
+    try:
+        os.mkdir(probe)
+    except FileExistsError:
+        return  # of ours: it could be written
+    except OSError as error:
+        raise UsageError(f"{option} {path}: cannot be written: the folder {folder} takes no files ({error.strerror})") from None
+    with contextlib.suppress(OSError):
+        os.rmdir(probe)

@@ -8,7 +8,7 @@ Java frames.  Nothing of that helps.  What helps is the message that was raised,
 2. then a message that a native expression raised on our behalf by ``raise_error``: it begins with ``[pellucid] ``, and may
    name its class (``[pellucid] DataError: a null key``), else it is a :class:`~pellucid.errors.StepError`;
 3. then an error of any other Python function, with the place where it was raised;
-4. then what Spark names (``ARITHMETIC_OVERFLOW``, ``PATH_NOT_FOUND`` …) and failures of the machine (memory that ran out, a
+4. then a file with a record in it that cannot be read; and what Spark names (``ARITHMETIC_OVERFLOW``, ``PATH_NOT_FOUND`` …) and failures of the machine (memory that ran out, a
    worker that died, a JVM that has gone), in the words of this library;
 5. else Spark's own first sentence, without the frames.
 
@@ -42,6 +42,8 @@ _GONE = re.compile(
     r"Error while sending or receiving|error occurred while trying to connect to the Java server|Connection refused|"
     r"StatusCode\.UNAVAILABLE"
 )
+_FILE = re.compile(r"\[FAILED_READ_FILE(?:\.\w+)?\] Encountered error while reading file (\S.*?)\.\s+SQLSTATE")
+_HEADER = re.compile(r"CSV header does not conform to the schema\.\n Header: (.*)\n Schema: (.*)")
 _MEMORY = re.compile(r"OutOfMemoryError|Java heap space|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|MemoryError|OOMKilled")
 
 
@@ -77,7 +79,7 @@ def from_text(text: str) -> PellucidError:
     >>> from_text("[PATH_NOT_FOUND] Path does not exist: file:/data/in. SQLSTATE: 42K03")
     DataError('/data/in does not exist (or Spark may not read it).')
     """
-    for look in (_ours_from_worker, _raised_natively, _foreign_python, _memory, _by_condition, _by_machine):
+    for look in (_ours_from_worker, _raised_natively, _foreign_python, _memory, _unreadable_file, _by_condition, _by_machine):
         found = look(text)
         if found is not None:
             return found
@@ -87,7 +89,10 @@ def from_text(text: str) -> PellucidError:
 def _text(error: BaseException) -> str:
     """All that an error says.  A Java error is asked for its text through the JVM, which may have gone."""
     try:
-        return str(error)
+        text = str(error)
+        # The error of a stream says that a file could not be read; why is only in its trace.
+        more = str(getattr(error, "_stackTrace", None) or "") if "[FAILED_READ_FILE" in text and "Caused by: " not in text else ""
+        return f"{text}\n{more}" if more else text
     except Exception as second:
         return f"{type(error).__name__}: {second}: Connection refused"
 
@@ -124,6 +129,31 @@ def _raised_natively(text: str) -> PellucidError | None:
     if named and isinstance(getattr(errors, named[1], None), type):
         return _made(named[1], message[len(MARK) + named.end() :])
     return StepError(message[len(MARK) :])
+
+
+def _unreadable_file(text: str) -> PellucidError | None:
+    """A file with something in it that cannot be read: the file, and the record that its cause names.
+
+    >>> _unreadable_file("[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/2.csv.  SQLSTATE: KD001\\nCaused by: "
+    ...     "org.apache.spark.SparkRuntimeException: [MALFORMED_CSV_RECORD] Malformed CSV record: 3,4,5 SQLSTATE: KD000")
+    DataError('file:///in/2.csv: Spark cannot read a value: Malformed CSV record: 3,4,5')
+    """
+    named = list(_FILE.finditer(text))
+    if not named:
+        return None
+    file, cause = named[-1][1], text[named[-1].end() :]
+    header = _HEADER.search(cause)
+    if header is not None:
+        return DataError(
+            f"{file}: its header is {header[1]}, but that of the first file is {header[2]}: all files of a folder must have the same columns, in the same order"
+        )
+    for found in reversed(list(_CONDITION.finditer(cause))):
+        said = _sentence(_until_end(cause, found.end()).strip())
+        if said:
+            return DataError(f"{file}: Spark cannot read a value: {said}")
+    if "\nCaused by: " in cause:
+        return DataError(f"{file}: Spark cannot read it: {_first_words(cause)}")
+    return None
 
 
 def _by_condition(text: str) -> PellucidError | None:
@@ -203,7 +233,7 @@ def _foreign_python(text: str) -> PellucidError | None:
 def _sentence(said: str) -> str:
     """Spark's words without the plan and without its advice to switch checks off."""
     said = said.split(";\n")[0].split("\n'")[0].rstrip("; \n")
-    return re.sub(r"\s*(?:If necessary set|Use `try_\w+`|Use 'try_\w+').*", "", said, flags=re.DOTALL)
+    return re.sub(r"\s*(?:Parse Mode: |If necessary set|Use `try_\w+`|Use 'try_\w+').*", "", said, flags=re.DOTALL)
 
 
 def _first_words(text: str) -> str:

@@ -1,0 +1,231 @@
+"""CSV on ``pellucid run --engine spark``: cell for cell what Python's csv wrote, what the local engine reads, and what Python's csv reads back."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pellucid.cli.main import cli
+from pellucid.cli.spark_blame import blamed
+from pellucid.spark import sinks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PIPELINES = """\
+from dataclasses import dataclass
+
+from pellucid import Stream, pipeline
+
+
+@pipeline
+def same(s: Stream[str]) -> Stream[str]:
+    return s.map(lambda v: v + "")
+
+
+@pipeline
+def total(x: Stream[int]) -> Stream[int]:
+    return x.cumulate(lambda t, v: t + v, start=0)
+
+
+@dataclass(frozen=True)
+class Mixed:
+    i: int
+    f: float
+    b: bool
+    s: str
+
+
+@pipeline
+def record(e: Stream[Mixed]) -> Stream[Mixed]:
+    return e.filter(lambda v: True)
+
+
+@pipeline
+def two(x: Stream[int]):
+    return {"sums": x.cumulate(lambda t, v: t + v, start=0), "evens": x.filter(lambda v: v % 2 == 0)}
+"""
+ON_A_LINE = ['"', ",", "\\", " ", "\t", "é", "x", "a b", "", "#", "'", "\u2028", "😀", ";", "|", "\x0b", "NULL", "nan", "007", "\x00", "\x01"]
+BREAKS = ["\n", "\r", "\r\n"]
+KEYED = ["--key", "k", "--order", "seq"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pipes.py").write_text(PIPELINES)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(name: str, *args: Any, engine: str = "spark") -> Result:
+    result = CliRunner().invoke(cli, ["run", f"pipes.py:{name}", "--engine", engine, *map(str, args)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def lines(done: Result) -> list[dict[str, Any]]:
+    assert done.exit_code == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.split("\n") if line]  # not splitlines: U+2028 is no line's end
+
+
+def drawn(seed: int, pieces: list[str], count: int = 400) -> list[str]:
+    rng = random.Random(seed)
+    return ["".join(rng.choices(pieces, k=rng.randint(0, 6))) for _ in range(count)]
+
+
+def written(file: Path, rows: Iterable[Iterable[Any]], **how: Any) -> None:
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream, **{"lineterminator": "\n", **how}).writerows(rows)
+
+
+def read_back(folder: Path) -> list[dict[str, str]]:
+    out: list[dict[str, str]] = []
+    for file in folder.glob("part-*"):
+        with file.open(newline="", encoding="utf-8") as stream:
+            out += csv.DictReader(stream)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("name", "pieces", "how"),
+    [
+        ("lines.csv", ON_A_LINE, {}),
+        ("crlf.tsv", ON_A_LINE, {"lineterminator": "\r\n", "delimiter": "\t", "quoting": csv.QUOTE_ALL}),
+        ("breaks.csv", [*ON_A_LINE, *BREAKS], {"quoting": csv.QUOTE_ALL}),
+        ("crlf_breaks.csv", [*ON_A_LINE, "\n"], {"lineterminator": "\r\n"}),
+    ],
+)
+def test_random_cells(spark: SparkSession, folder: Path, name: str, pieces: list[str], how: dict[str, Any]) -> None:
+    texts, keys = drawn(1, pieces), drawn(2, pieces)
+    written(folder / name, [["seq", "k", "s", "end"], *([i, k, t, "."] for i, (k, t) in enumerate(zip(keys, texts, strict=True)))], **how)
+    local = lines(run("same", "--in", name, "--key", "k", engine="local"))
+    assert [row["out"] for row in local] == texts and [row["k"] for row in local] == keys
+    found = lines(run("same", "--in", name, "--key", "k", "--order", "seq"))
+    assert found == [{"k": k, "seq": i, "out": t} for i, (k, t) in enumerate(zip(keys, texts, strict=True))]
+    assert run("same", "--in", name, "--order", "seq", "--out", "out.csv").exit_code == 0
+    back = read_back(folder / "out.csv")
+    assert {int(row["seq"]): row["out"] for row in back} == dict(enumerate(texts))
+    for file in (folder / "out.csv").glob("part-*"):
+        again = lines(run("same", "--in", file, "--value", "out", engine="local"))
+        with file.open(newline="", encoding="utf-8") as stream:
+            assert [row["out"] for row in again] == [texts[int(row["seq"])] for row in csv.DictReader(stream)]
+
+
+def test_a_stream_reads_the_same_cells(spark: SparkSession, folder: Path) -> None:
+    texts = drawn(3, [*ON_A_LINE, *BREAKS])
+    (folder / "in").mkdir()
+    for part in range(2):
+        written(folder / "in" / f"{part}.csv", [["seq", "s", "end"], *([i, t, "."] for i, t in enumerate(texts) if i % 2 == part)])
+    (folder / "in" / "2.csv").write_bytes(b"seq,s,end\r\n400,plain,.\r\n401,,.\r\n")
+    args = ["--in", "in", "--order", "seq", "--stream", "--trigger", "once", "--checkpoint", "check", "--out", "out"]
+    done = run("same", *args)
+    assert done.exit_code == 0, done.stderr
+    found = sinks.read(folder / "out").to_pylist()
+    assert {row["seq"]: row["out"] for row in found} == dict(enumerate([*texts, "plain", ""]))
+    (folder / "in" / "3.csv").write_text("seq,s,end\n402,a,.,too much\n")
+    refused = run("same", *args)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("pellucid: in/3.csv: row 1 (line 2): 4 fields, expected 3 (seq, s, end)"), refused.stderr
+
+
+def test_numbers_headers_and_empty_cells_as_in_the_local_engine(spark: SparkSession, folder: Path) -> None:
+    rows = ' 7, 1.5,true,a\n+5,1e3 ,1,""\n-0,+2,FALSE,\n007,-1.25,False, x \n9223372036854775807,.5,True,"1"\n'
+    (folder / "mixed.csv").write_bytes(b"\xef\xbb\xbf i,f ,b,s\r\n" + rows.replace("\n", "\r\n").encode())
+    here = sorted(map(str, lines(run("record", "--in", "mixed.csv", engine="local"))))
+    there = sorted(map(str, lines(run("record", "--in", "mixed.csv"))))
+    assert there == here and len(here) == 5
+    # Keys: what is no int and no bool is a text; an order with blanks is still a number.
+    (folder / "keys.csv").write_text("k, seq,x\n1.50, 10,1\n1.5, 9,2\n,11,4\n1.5,8,8\n")
+    found = {(row["k"], row["seq"]): row["out"] for row in lines(run("total", "--in", "keys.csv", *KEYED))}
+    assert found == {("1.50", 10): 1, ("1.5", 8): 8, ("1.5", 9): 10, ("", 11): 4}
+    assert {row["k"] for row in lines(run("total", "--in", "keys.csv", "--key", "k", engine="local"))} == {"1.50", "1.5", ""}
+
+
+def test_folders(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.cli.spark_csv._LOOKED_AT_HERE", 0)  # as for large files: Spark looks for line breaks
+    place = folder / "in"
+    place.mkdir()
+    (place / "a.csv").write_text("k,seq,x\na,1,1\n")
+    (place / "empty.csv").write_text("")
+    (place / "header.csv").write_text("k,seq,x\n")
+    (place / "z.csv.gz").write_bytes(gzip.compress(b'k,seq,x\n"a\nb",2,20\n'))
+    both = [("a", 1), ("a\nb", 20)]
+    assert sorted((row["k"], row["out"]) for row in lines(run("total", "--in", "in", *KEYED))) == both
+    (place / "m.jsonl.gz").write_bytes(gzip.compress(b'{"k": "c", "seq": 3, "x": 300}\n'))
+    mixed = run("total", "--in", "in", *KEYED)
+    assert (mixed.exit_code, mixed.stderr) == (
+        2,
+        "pellucid: in: holds csv and jsonl files: say which to read with --in-format csv; only those are read then\n",
+    )
+    assert sorted((row["k"], row["out"]) for row in lines(run("total", "--in", "in", "--in-format", "csv", *KEYED))) == both
+    assert lines(run("total", "--in", "in", "--in-format", "jsonl", *KEYED)) == [{"k": "c", "seq": 3, "out": 300}]
+    (place / "other.csv").write_text("seq,k,x\n1,b,5\n")
+    other = run("total", "--in", "in", "--in-format", "csv", *KEYED)
+    assert other.exit_code == 2
+    assert ": its header is " in other.stderr and "all files of a folder must have the same columns, in the same order" in other.stderr
+    (folder / "nothing.csv").write_text("k,seq,x\n")
+    nothing = run("total", "--in", "nothing.csv", *KEYED)
+    assert (nothing.exit_code, nothing.stdout) == (0, "") and nothing.stderr.startswith("on Spark (keys), 0 out, ")
+
+
+def test_what_is_wrong_has_its_row(spark: SparkSession, folder: Path) -> None:
+    (folder / "start").mkdir()
+    (folder / "start" / "1.csv").write_text("k,seq,x\n")
+    stream = ["--stream", "--trigger", "once", "--checkpoint", "check", "--out", "out"]
+    for text, message in [
+        ("k,seq,x\na,1,5\na,2,six\n", "bad.csv: row 2 (line 3): column 'x': expected int, found 'six'; correct the value or remove the row"),
+        ("k,seq,x,more\na,1,5,m\na,2,6\n", "bad.csv: row 2 (line 3): 3 fields, expected 4 (k, seq, x, more): complete the row or remove it"),
+        ("k,seq,x\na,1,99999999999999999999\n", "bad.csv: row 1 (line 2): column 'x': 99999999999999999999 does not fit in 64 bits"),
+        ("k,seq,x\na,1,\n", "bad.csv: k='a', seq=1: column 'x' is null: expected int"),
+        ("k,seq,x,x\na,1,1,1\n", "bad.csv: two columns are called 'x': rename one"),
+        ("k;seq;x\na;1;1\n", "bad.csv: its header is one column 'k;seq;x': its fields must be parted by commas"),
+        ("", "bad.csv: holds no csv file with columns: put one there first"),
+        ('k,seq,x\n"a\nb",1,1\n"a",2,2\r\n', "bad.csv: column 'x': a carriage return is at the end of the line, but not of the first line"),
+    ]:
+        (folder / "bad.csv").write_bytes(text.encode())
+        done = run("total", "--in", "bad.csv", *KEYED, "--out", "out.csv")
+        assert done.exit_code == 2 and done.stderr.startswith(f"pellucid: {message}"), done.stderr
+        assert not (folder / "out.csv").exists()
+    begun = run("total", "--in", "start", *KEYED, *stream)
+    assert begun.stderr == "pellucid: start: its files hold no rows yet, and nothing shows what is in k, seq: put a file with a row there first\n"
+
+
+def test_outputs_that_nobody_wants_are_told(spark: SparkSession, folder: Path) -> None:
+    (folder / "in.csv").write_text("seq,x\n1,1\n2,2\n")
+    done = run("two", "--in", "in.csv", "--value", "x", "--order", "seq", "--out", "sums=sums.csv")
+    assert done.exit_code == 0 and done.stderr.startswith("not written: evens (no --out evens=…)\non Spark (")
+    quiet = run("two", "--in", "in.csv", "--value", "x", "--order", "seq", "--out", "sums=more.csv", "--json")
+    assert quiet.exit_code == 0 and quiet.stderr.startswith("on Spark (")
+
+
+@pytest.mark.skipif(not Path("/proc/sys").is_dir(), reason="there is no folder that takes no files from root, either")
+def test_a_place_that_takes_no_files_is_refused_before_spark_starts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(**_: Any) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("pellucid.spark.session.session", started)
+    (folder / "in.csv").write_text("k,seq,x\na,1,1\n")
+    batch = run("total", "--in", "in.csv", *KEYED, "--out", "/proc/x.parquet")
+    assert batch.exit_code == 2
+    assert batch.stderr.startswith("pellucid: --out /proc/x.parquet: cannot be written: the folder /proc takes no files (") and batch.stderr.count("\n") == 1
+    stream = ["--stream", "--checkpoint", "/proc/sys/a/b", "--out", "out"]
+    query = run("total", "--in", ".", *KEYED, *stream)
+    assert query.exit_code == 2 and query.stderr.startswith("pellucid: --checkpoint /proc/sys/a/b: cannot be written: the folder /proc/sys takes no files")
+    assert sorted(path.name for path in folder.iterdir()) == ["in.csv", "pipes.py"]
+
+
+def test_the_words_of_a_message_stay_where_no_row_is_found(folder: Path) -> None:
+    (folder / "good one.csv").write_text("x\n1\n")
+    place = (folder / "good one.csv").as_uri()
+    assert blamed(f"{place}: Spark cannot read a value: x", ["good one.csv"]) == "good one.csv: Spark cannot read a value: x"
+    assert blamed("file:///no/such.csv: column 'x': expected int, found 'a'", ["in"]) == "/no/such.csv: column 'x': expected int, found 'a'"
+    assert blamed("nothing about files", ["in"]) == "nothing about files"
