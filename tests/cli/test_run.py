@@ -171,6 +171,13 @@ def test_a_null_key(pellucid: Command, folder: Path) -> None:
     )
 
 
+def test_outputs_that_go_nowhere_are_told(pellucid: Command, folder: Path) -> None:
+    (folder / "w.csv").write_text("a,b\n1,2\n3,\n5,6\n")
+    result = pellucid("run", "pipes.py:two", "--in", "w.csv", "--out", "sums=s.csv")
+    assert result.stderr.splitlines()[0] == "not written: firsts (no --out firsts=…)"
+    assert result.stderr.splitlines()[1].startswith("3 in, 2 out, ")
+
+
 def test_a_key_with_the_name_of_an_output(pellucid: Command, folder: Path) -> None:
     (folder / "a.csv").write_text("x,out\n1,1\n")
     result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--key", "out", "--value", "x", "--out", "b.csv")

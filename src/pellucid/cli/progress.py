@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Collection
 from typing import Any
 
-__all__ = ["Progress", "count_text", "rate_text"]
+import click
+
+__all__ = ["Progress", "count_text", "rate_text", "tell_left_out"]
 
 
 def count_text(count: int, word: str) -> str:
@@ -29,6 +32,13 @@ def rate_text(rate: float) -> str:
         if rate >= size:
             return f"{rate / size:.1f} {letter} events/s"
     return f"{rate:.0f} events/s"
+
+
+def tell_left_out(outputs: Collection[str], wanted: Collection[str]) -> None:
+    """A line about outputs that go nowhere: it may have been forgotten."""
+    left = [name for name in outputs if name not in wanted]
+    if left:
+        click.echo(f"not written: {', '.join(left)} (no --out {left[0]}=…)", err=True)
 
 
 class Progress:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.cli.progress import Progress, count_text, rate_text
+from pellucid.cli.progress import Progress, count_text, rate_text, tell_left_out
 from pellucid.cli.signals import checkpoint
 from pellucid.data.bind import nearest
 from pellucid.errors import StepError, UsageError
@@ -141,6 +141,8 @@ def run(
         if as_json:
             click.echo(json_line(done))
         return
+    if not as_json:
+        tell_left_out([name for name, _ in graph.outputs], sinks)
     click.echo(report.line(), err=True)
     if as_json:
         click.echo(json.dumps({"pellucid": 1, "verb": "run", **report.document(graph.name, inputs or ("-",), sinks)}))
@@ -152,6 +154,7 @@ class _Report:
 
     pushes: int = 0
     out: dict[str, int] = field(default_factory=dict)
+    written: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -160,7 +163,7 @@ class _Report:
 
     def line(self) -> str:
         """One line for a person."""
-        out = sum(self.out.values())
+        out = sum(self.out[name] for name in self.written)
         return f"{self.pushes:,} in, {out:,} out, {self.seconds:.2f} s, {rate_text(self.rate)}"
 
     def document(self, name: str, inputs: tuple[str, ...], sinks: dict[str, str]) -> dict[str, Any]:
@@ -217,7 +220,7 @@ def _run(
             checkpoint()
     finally:
         progress.clear()
-    report.out, report.seconds = write.counts, progress.seconds
+    report.out, report.written, report.seconds = write.counts, list(sinks), progress.seconds
     return report
 
 

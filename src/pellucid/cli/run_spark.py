@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pellucid.cli.progress import tell_left_out
 from pellucid.cli.spark_places import refuse_unwritable, target
 from pellucid.errors import DataError, UsageError
 
@@ -168,9 +169,8 @@ class Work:
     def tell_what_is_left_out(self) -> None:
         """A line about outputs that nobody wants: it may have been forgotten."""
         context = click.get_current_context(silent=True)
-        left = [name for name in self.outputs() if name not in self.places.outputs]
-        if left and not (context and context.params.get("as_json")):
-            click.echo(f"not written: {', '.join(left)} (no --out {left[0]}=…)", err=True)
+        if not (context and context.params.get("as_json")):
+            tell_left_out(self.outputs(), self.places.outputs)
 
     def frame(self, **more: Any) -> Any:
         """The DataFrame that comes out; a dict of them for several outputs, or one with the column ``output``."""
