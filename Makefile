@@ -37,8 +37,10 @@ demo: $(STAMP) ## see a pipeline drawn, run, checked, and run on Spark
 $(ARCHIVE): $(STAMP)
 	@$(BIN)/python -m tests.spark.quick_jvm || echo "Without the archive of Spark's classes the tests take longer." >&2
 
-test: lint $(ARCHIVE) ## everything that must hold before a change goes in
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=20
+# Three at a time on two cores: much of a test's time is waiting for a Java, a disk or a process that was killed.
+test: $(STAMP) ## everything that must hold before a change goes in
+	@$(MAKE) --no-print-directory -j2 lint $(ARCHIVE)
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=20
 
 test-long: $(STAMP) $(ARCHIVE) ## the tests that take minutes or gigabytes
 	$(BIN)/python -m pytest -q -m long

@@ -21,17 +21,17 @@ from tests.spark.postgres import Postgres
 
 @pytest.fixture(scope="module")
 def killed(java_home: object, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> World:
-    """Between a sink's commit and Spark's; in the middle of a task; and right after a snapshot, before its batch is in the sink."""
+    """In the middle of a task; and right after a snapshot, before its batch is in the sink.  Batches that are in it come again below."""
     pytest.importorskip("deltalake")
     folder = tmp_path_factory.mktemp("crash") / "world"
-    world = World("sums", folder, targets(folder, SINKS, postgres.database()), seed=3, files=6)
-    kills = [Kill("driver", "point", ("delta:after-commit", 1)), Kill("worker", "snapshot", 0.0), Kill("driver", "snapshot", 0.01)]
+    world = World("sums", folder, targets(folder, SINKS, postgres.database()), seed=3, files=4, spare=2)
+    kills = [Kill("worker", "snapshot", 0.0), Kill("driver", "snapshot", 0.01)]
     world.campaign(kills)
     return world
 
 
 def test_the_kills_hit(killed: World) -> None:
-    assert len(killed.hits) + killed.misses == 3 and len(killed.hits) >= 2
+    assert len(killed.hits) == 2
     assert any(hit.within(name) for hit in killed.hits for name in killed.sinks), "no kill found a batch open"
 
 

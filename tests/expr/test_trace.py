@@ -17,6 +17,7 @@ from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleTy
 from tests.expr import functions as fs
 from tests.expr.compare import Compiled, agree, arguments, evaluated, plain, values
 from tests.expr.programs import Program
+from tests.volumes import volumes
 
 NAMES = [f"{i}-{getattr(f, '__name__', type(f).__name__)}" for i, (f, _, _) in enumerate(fs.SHAPES)]
 
@@ -25,14 +26,15 @@ def test_there_are_many_shapes() -> None:
     assert len(fs.SHAPES) >= 60
 
 
+@volumes(60, 150)
 @pytest.mark.parametrize(("f", "params", "strict"), fs.SHAPES, ids=NAMES)
-def test_trace_and_plain_code_equal_the_function(f: Callable[..., Any], params: tuple[Type, ...], strict: bool) -> None:
+def test_trace_and_plain_code_equal_the_function(f: Callable[..., Any], params: tuple[Type, ...], strict: bool, examples: int) -> None:
     made = Function.make(f, params)
     assert made.traced is not None, made.reason
     traced = made.traced
     code = Compiled(traced, numba=False)
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples, deadline=None)
     @given(arguments(params))
     def same(args: tuple[Any, ...]) -> None:
         want = plain(f, traced, args)

@@ -17,6 +17,7 @@ from pellucid.failures.audit.words import KINDS
 from tests.failures.audit.carried import audit_in_pieces
 from tests.failures.simulated import simulated
 from tests.failures.tampered import TAMPERINGS, renumbered
+from tests.volumes import volumes
 
 
 def agree(rows: list[Any], seed: int, piece: int, name: str) -> Audit:
@@ -46,15 +47,16 @@ def test_right_runs(piece: int) -> None:
         assert agree(simulated(seed + piece, crashes=3), seed, piece, f"seed {seed}").holds
 
 
+@volumes(1, 2)
 @pytest.mark.parametrize("name", TAMPERINGS)
-def test_each_falsification(name: str) -> None:
+def test_each_falsification(name: str, examples: int) -> None:
     done = 0
     for seed in range(40):
         rows = TAMPERINGS[name][0](copy.deepcopy(simulated(seed, crashes=3)), random.Random(seed))
         if rows is not None:
             assert not agree(rows, seed, (2, 7)[done], f"{name}, seed {seed}").holds
             done += 1
-        if done == 2:
+        if done == examples:
             return
 
 
