@@ -158,6 +158,8 @@ def c(value: Any) -> Expr:
 QUOTIENT = n.binary("floordiv", c(10), X)
 NOT_ZERO = n.not_(n.eq(X, c(0)))
 EDGES = [
+    n.add(n.binary("band", c(2**63 - 2), X), n.add(Y, c(-(2**63) + 1))),  # Catalyst would add the constant last
+    n.add(n.add(Y, c(-(2**63) + 1)), X),
     n.add(  # a part that two right sides of `and` share, which Catalyst would compute first
         n.int_of_bool(n.and_(NOT_ZERO, n.lt(QUOTIENT, c(3)))), n.int_of_bool(n.and_(NOT_ZERO, n.lt(QUOTIENT, c(-1))))
     ),

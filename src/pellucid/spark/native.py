@@ -307,8 +307,8 @@ class _Translation:
         return a * b
 
     def parted(self, e: Expr, a: Column, b: Column) -> tuple[Column, Column]:
-        """The operands, held apart from the operation if Catalyst would join constants of both."""
-        if e.type != INT or sum(arg.op == "const" or _joins(arg, e.op) for arg in e.args) < 2:
+        """The operands, held apart from the operation if Catalyst would take constants out of them: the rest may overflow without."""
+        if e.type != INT or not any(_joins(arg, e.op) for arg in e.args):
             return a, b
         first, second = (self.f.shiftright(c, 0) if _joins(arg, e.op) else c for arg, c in zip(e.args, (a, b), strict=True))
         return first, second
