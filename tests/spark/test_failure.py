@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,10 @@ def test_what_the_query_asks_for_is_not_there(spark: Any) -> None:
     assert "try_cast" not in str(error)
 
 
+def ended(writer: Any) -> None:
+    writer.start().awaitTermination()
+
+
 def test_a_file_that_cannot_be_read(spark: Any, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
@@ -159,7 +164,7 @@ def test_a_file_that_cannot_be_read(spark: Any, tmp_path: Path) -> None:
     begun = spark.readStream.schema("a long, b long").option("header", True).option("mode", "FAILFAST").csv(str(folder))
     writer = begun.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
     for sink in (writer.format("noop"), writer.foreachBatch(lambda frame, _: frame.collect())):
-        error = told(lambda sink=sink: sink.start().awaitTermination())  # type: ignore[misc]
+        error = told(partial(ended, sink))
         assert type(error) is DataError
         assert str(error) == f"file://{folder}/2.csv: Spark cannot read a value: Malformed CSV record: 3,4,5"
     read = spark.read.schema("b long, a long").option("header", True).option("enforceSchema", False).option("mode", "FAILFAST")

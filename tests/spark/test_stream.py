@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TOTAL = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="total"), x=int)
 TENFOLD = pipeline(lambda x: x.cumulate(lambda t, v: t + 10 * v, start=0, id="total"), x=int)
 COUNT = pipeline(lambda x: x.cumulate(lambda n, v: n + 1, start=0, id="count"), x=int)
-FIELDS = Fields((Source("x", INT, ("x",)),), (("user", STR),), (("seq", INT),))
+FIELDS = Fields((Source("x", INT, ("x",)),), (("user", STR),), (("seq", INT),), types=(("k0", "string"), ("o0", "bigint")))
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ class Start:
     def __init__(self, p: Pipeline, folder: Path, *drop: str, buckets: int = 2) -> None:
         store = Store(str(folder))
         self.data = packed(Job(p.graph, FIELDS, (("out", INT),), (("user", "k0"), ("seq", "o0"))))
-        self.plan = stream.Plan(store, buckets, drop, (("string",), ("bigint",)), store.next_start(), uuid.uuid4().hex)
+        self.plan = stream.Plan(store, buckets, drop, store.next_start(), uuid.uuid4().hex)
 
     def check(self) -> None:
         """What happens on the driver, before the query starts."""

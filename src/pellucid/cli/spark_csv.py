@@ -24,8 +24,9 @@ from pellucid.graph.model import Graph
 from pellucid.spark.failure import MARK
 from pellucid.spark.sinks.address import absolute, on_this_machine
 
-__all__ = ["WRITTEN", "Wanted", "cells", "files_in", "wanted_of"]
+__all__ = ["FILES_AT_ONCE", "WRITTEN", "Wanted", "cells", "files_in", "wanted_of"]
 
+FILES_AT_ONCE = 1000  # new files that one micro-batch reads
 _NULL = "\x01no cell\x01"  # what an unquoted empty cell is for Spark, so that "" is another
 _QUOTES = {"quote": '"', "escape": '"', "charToEscapeQuoteEscaping": '"'}
 _READ = _QUOTES | {"mode": "FAILFAST", "nullValue": _NULL, "emptyValue": "", "columnPruning": False, "enforceSchema": False}
@@ -113,8 +114,6 @@ def cells(spark: Any, path: str, sep: str, stream: bool, wanted: Wanted, begun: 
         found = _with_types(as_begun(found, begun), types)
     reads = configured((spark.readStream if stream else spark.read).schema(_texts(raw)), header=True)
     if stream:
-        from pellucid.cli.spark_places import FILES_AT_ONCE
-
         reads = reads.option("maxFilesPerTrigger", FILES_AT_ONCE)
     texts = reads.load(place).toDF(*(f"c{i}" for i in range(len(raw))))
     columns = []

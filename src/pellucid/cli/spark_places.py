@@ -19,14 +19,13 @@ import os
 from typing import Any
 
 from pellucid.cli.spark_columns import as_begun
-from pellucid.cli.spark_csv import Wanted, cells, files_in
+from pellucid.cli.spark_csv import FILES_AT_ONCE, Wanted, cells, files_in
 from pellucid.errors import DataError, UsageError
 from pellucid.spark.sinks.address import SINKS, absolute, on_this_machine, parsed, sink_of
 
-__all__ = ["FILES_AT_ONCE", "absolute", "on_this_machine", "reader", "refuse_unwritable", "sink_of", "target"]
+__all__ = ["absolute", "on_this_machine", "reader", "refuse_unwritable", "sink_of", "target"]
 
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}
-FILES_AT_ONCE = 1000  # new files that one micro-batch reads
 
 
 def format_of(path: str, given: str | None) -> str:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from pathlib import Path
 from typing import Any
 
 from pellucid.errors import DataError
 
-__all__ = ["Claim", "sweep", "sync", "temporary_name", "write_whole"]
+__all__ = ["Claim", "make_lasting", "sweep", "sync", "temporary_name", "write_whole"]
+
+_lasting: set[str] = set()  # folders that this process made sure of
 
 
 def temporary_name(target: str) -> str:
@@ -96,6 +99,21 @@ def sync(path: str | os.PathLike[str]) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def make_lasting(folder: str | os.PathLike[str]) -> None:
+    """Make a folder, with all above it, so that it lasts: a folder's name is in the folder above, which must be synced, too.
+
+    Those above are synced also where they were there already: who made them may have been killed before it did.
+    """
+    place = os.path.abspath(folder)
+    if place in _lasting and os.path.isdir(place):
+        return
+    os.makedirs(place, exist_ok=True)
+    for above in Path(place).parents:
+        with contextlib.suppress(PermissionError):  # one that we may not read we have not changed either
+            sync(above)
+    _lasting.add(place)
 
 
 def write_whole(path: str, text: str) -> None:

@@ -21,7 +21,7 @@ from pellucid.errors import DataError, StateError
 from pellucid.spark.job import Job
 from pellucid.spark.step import Runner
 
-__all__ = ["Bucket", "held_about", "in_order", "run_bucket", "table_bytes", "table_of"]
+__all__ = ["Bucket", "held_about", "in_order", "made_key", "run_bucket", "table_bytes", "table_of"]
 
 _ABOUT = b"pellucid.read_as"  # in the metadata of the table of rows that wait
 
@@ -82,8 +82,6 @@ def held_about(job: Job) -> dict[str, Any]:
     >>> held_about(Job(p.graph, fields, (), ()))["columns"]
     [['k0', 'key account', 'str'], ['o0', 'order seq', 'int'], ['v0_0', 'fee', 'int']]
     """
-    from pellucid.spark.memory import inner_key
-
     fields = job.fields
     types = dict(fields.types)
     named = [(c, f"key {n}", t) for c, (n, t) in zip(fields.keys, fields.key, strict=True)]
@@ -95,9 +93,16 @@ def held_about(job: Job) -> dict[str, Any]:
     return {
         "columns": [[column, name, types.get(column, str(t))] for column, name, t in named],
         "front": job.front,
-        "key_by": [] if job.external else [repr(e) for e in inner_key(job.graph) or ()],
+        "key_by": made_key(job),
         "rows": "of one source" if fields.tagged else "of all sources" if fields.wide else "",
     }
+
+
+def made_key(job: Job) -> list[str]:
+    """The key that the pipeline makes itself by ``key_by``, as expressions; empty if it comes with the data."""
+    from pellucid.spark.memory import inner_key
+
+    return [] if job.external else [repr(e) for e in inner_key(job.graph) or ()]
 
 
 _SAME = {  # types between which a value that waits does not change

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import Job, output_schema, packed, unpacked
-from pellucid.spark.stream import check_identity, identity, key_types
+from pellucid.spark.stream import check_identity, identity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,7 +36,7 @@ def managed(job: Job, frame: Frame, buckets: int | None, drop: tuple[str, ...] =
     count = buckets or cores(frame.df.sparkSession)
     bucket = F.pmod(F.hash(*keys), F.lit(count)) if keys else F.lit(0)
     data = packed(job)
-    begun = identity(job, count, key_types(frame))
+    begun = identity(job, count)
 
     def pack(batches: Iterator[Any]) -> Iterator[Any]:
         from pellucid.spark.managed import packed_rows

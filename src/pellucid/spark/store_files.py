@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
 
-from pellucid.data.whole import sync
+from pellucid.data.whole import make_lasting, sync
 from pellucid.errors import StateError, UsageError
 
 __all__ = ["Files", "LocalFiles", "RemoteFiles", "open_files"]
@@ -121,8 +121,7 @@ class LocalFiles:
         folder, name = os.path.split(target)
         temporary = os.path.join(folder, f".{name}.{os.getpid()}-{uuid.uuid4().hex}{TEMPORARY}")
         try:
-            if not os.path.isdir(folder):
-                _make(folder)
+            make_lasting(folder)
             with open(temporary, "xb") as file:
                 for piece in pieces:
                     file.write(piece)
@@ -144,16 +143,6 @@ class LocalFiles:
             return time.time() - os.stat(self._at(path)).st_mtime
         except FileNotFoundError:
             return 0.0
-
-
-def _make(folder: str) -> None:
-    """A folder with all above it that are not there, each for good."""
-    above = os.path.dirname(folder)
-    if not os.path.isdir(above):
-        _make(above)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder)
-    sync(above)
 
 
 class RemoteFiles:

@@ -35,27 +35,26 @@ class Plan:
     store: Store
     buckets: int
     drop: tuple[str, ...] = ()
-    types: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # Spark's, of key and order
     start: int = 0
     token: str = ""
 
     def identity(self, job: Job) -> dict[str, Any]:
         """What must not change from one start of the query to the next."""
-        return identity(job, self.buckets, self.types)
+        return identity(job, self.buckets)
 
 
-def identity(job: Job, buckets: int, types: tuple[tuple[str, ...], tuple[str, ...]]) -> dict[str, Any]:
+def identity(job: Job, buckets: int) -> dict[str, Any]:
     """What decides where a key lies and which row comes first."""
-    from pellucid.spark.bucket import held_about
+    from pellucid.spark.bucket import made_key
 
-    fields = job.fields
+    fields, types = job.fields, dict(job.fields.types)
     return {
         "buckets": buckets,
         "key": [[n, str(t)] for n, t in fields.key],
         "order": [[n, str(t)] for n, t in fields.order],
-        "key type": list(types[0]),  # by which Spark hashes
-        "order type": list(types[1]),
-        "key_by": held_about(job)["key_by"],  # where the pipeline makes the key itself
+        "key type": [types.get(k, "made by key_by") for k in fields.keys],  # by which Spark hashes
+        "order type": [types.get(o) for o in fields.orders],
+        "key_by": made_key(job),
     }
 
 
@@ -67,17 +66,11 @@ def prepared(job: Job, store: Store, frame: Frame, buckets: int | None, drop: tu
     if found is not None and buckets is None:
         buckets = found.get("buckets")  # as it was begun: the number cannot change
     buckets = buckets or (cores(frame.df.sparkSession) if frame.fields.key else 1)
-    plan = Plan(store, buckets, drop, key_types(frame), store.next_start(), uuid.uuid4().hex)
+    plan = Plan(store, buckets, drop, store.next_start(), uuid.uuid4().hex)
     if found is not None:
         check_identity(found, plan.identity(job), f"the state folder {store.path}", "a new state folder and a new checkpoint")
         _check_state(job, plan)
     return plan
-
-
-def key_types(frame: Frame) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Spark's types of the key and the order."""
-    types = {f.name: f.dataType.simpleString() for f in frame.df.schema.fields}
-    return tuple(types[k] for k in frame.fields.keys), tuple(types[o] for o in frame.fields.orders)
 
 
 def _check_state(job: Job, plan: Plan) -> None:

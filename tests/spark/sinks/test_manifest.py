@@ -12,9 +12,10 @@ import pytest
 
 from pellucid.data import whole
 from pellucid.errors import DataError, StateError
-from pellucid.spark import sinks
+from pellucid.spark import sinks, store_files
 from pellucid.spark.sinks import common, folder, manifest
 from pellucid.spark.sinks.manifest import DataFile, Manifest, ManifestLog
+from pellucid.spark.store import Store
 
 
 def made(batch: int, query: str = "q", attempt: str = "a") -> Manifest:
@@ -140,12 +141,14 @@ def test_a_schema_without_a_commit_is_replaced(tmp_path: Path, monkeypatch: pyte
 def test_every_new_folder_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a power failure a file is there only if each folder on the way to it was synced after the next one was made in it."""
     synced: list[Path] = []
+    really = whole.sync
 
     def sync(path: Path) -> None:
         synced.append(Path(path))
-        whole.sync(path)
+        really(path)
 
-    monkeypatch.setattr(folder, "sync", sync)
+    for module in (whole, folder, store_files):
+        monkeypatch.setattr(module, "sync", sync)
     folder.create(tmp_path / "a" / "b" / "c" / "file", b"")
     assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"} <= set(synced)
     synced.clear()
@@ -156,6 +159,9 @@ def test_every_new_folder_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     sinks.parquet(out, partition_by=["k", "l"]).write(pa.table({"x": [1], "k": ["a"], "l": ["b"]}), "q", 0)
     assert {tmp_path, tmp_path / "e", out, out / "_staging", out / "_manifest", out / "k=a", out / "k=a" / "l=b"} <= set(synced)
     assert synced.index(out) < synced.index(out / "_manifest")  # the staged files can be found before the manifest counts them
+    synced.clear()
+    Store(str(tmp_path / "f" / "state")).save(0, 0, b"", b"", {})
+    assert {tmp_path, tmp_path / "f", tmp_path / "f" / "state", tmp_path / "f" / "state" / "bucket-00000"} <= set(synced)
 
 
 def test_nothing_there(tmp_path: Path) -> None:

@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pellucid.data.whole import sync
+from pellucid.data.whole import make_lasting, sync
 from pellucid.errors import UsageError
 
-__all__ = ["create", "files_below", "local_folder", "make", "move", "names", "one_at_a_time", "remove", "remove_tree", "replace", "sync"]
-
-_lasting: set[Path] = set()  # folders that this process made sure of
+__all__ = ["create", "files_below", "local_folder", "make_lasting", "move", "names", "one_at_a_time", "remove", "remove_tree", "replace", "sync"]
 
 
 def local_folder(path: str | os.PathLike[str]) -> Path:
@@ -44,23 +42,9 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(text))  # without '..', as Spark takes it, too
 
 
-def make(folder: Path) -> None:
-    """Make the folder, with all above it, so that it lasts: a folder's name is in the folder above, which must be synced, too.
-
-    Those above are synced also where they were there already: who made them may have been killed before it did.
-    """
-    if folder in _lasting and folder.is_dir():
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    for above in folder.parents:
-        with suppress(PermissionError):  # one that we may not read we have not changed either
-            sync(above)
-    _lasting.add(folder)
-
-
 def create(path: Path, content: bytes) -> bool:
     """Make the file, whole and lasting, or return False because it exists already."""
-    make(path.parent)
+    make_lasting(path.parent)
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}"
     try:
         with temporary.open("xb") as out:
@@ -79,7 +63,7 @@ def create(path: Path, content: bytes) -> bool:
 
 def replace(path: Path, content: bytes) -> None:
     """Make the file, whole and lasting, in the place of one that may be there."""
-    make(path.parent)
+    make_lasting(path.parent)
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}"
     try:
         temporary.write_bytes(content)
@@ -93,7 +77,7 @@ def replace(path: Path, content: bytes) -> None:
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
     """Alone among those who ask for this folder, where the system and the disk have locks."""
-    make(folder)
+    make_lasting(folder)
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(ImportError, OSError):

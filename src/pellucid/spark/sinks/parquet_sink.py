@@ -68,7 +68,7 @@ class ParquetSink(common.Sink):
             self._compare(schema)
         attempt = f"{query}-{batch:020d}-{uuid.uuid4().hex}"
         staging = self.path / "_staging" / attempt
-        folder.make(staging.parent)
+        folder.make_lasting(staging.parent)
         try:
             expected = self._stage_spark(data, staging) if is_spark(data) else self._stage_arrow(data, staging)
             manifest = Manifest(query, batch, attempt, self._staged_files(staging, batch))
