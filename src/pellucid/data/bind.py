@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pellucid.errors import DataError
 from pellucid.expr.types import Type
 
-__all__ = ["Binding", "Place", "bind", "nearest", "shorten"]
+__all__ = ["Binding", "Place", "bind", "nearest", "refuse_twice", "shorten"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,21 @@ class Binding:
     def needed(self) -> list[str]:
         """Every column that must be read."""
         return [*self.columns, *([self.key] if self.key is not None else [])]
+
+
+def refuse_twice(place: str, names: Sequence[str]) -> None:
+    """Refuse two columns of one name: which of them is meant?
+
+    >>> refuse_twice("events.csv", ["x", "y", "x"])
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: events.csv: two columns are called 'x': rename one
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"{place}: two columns are called {name!r}: rename one")
+        seen.add(name)
 
 
 def nearest(name: str, options: Sequence[str]) -> str:
@@ -103,8 +118,9 @@ def bind(
             f"{', '.join(leaves)}; leave --value out"
         )
     wanted = [f"{source}.{path}" for path in leaves] if wide else leaves
+    known = set(names)
     for path in wanted:
-        if path not in names:
+        if path not in known:
             raise DataError(
                 f"{place}: no column {path!r} for the source {source!r} ({t}): {_listing(names)}{nearest(path, names)}"
             )

@@ -17,11 +17,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from pellucid.data.arrow import column_at, column_names
-from pellucid.data.bind import Place
+from pellucid.data.binary import ArrowReader, ParquetReader
 from pellucid.data.text import Chunk, CsvReader, JsonLinesReader, blocks
 from pellucid.errors import DataError
-from pellucid.expr.types import STR, Type
+from pellucid.expr.types import Type
 
 __all__ = ["FORMATS", "Reader", "flows", "format_of", "open_reader"]
 
@@ -118,9 +117,9 @@ def open_reader(
         return _open_flow(path, kind, packed, idle, assumed)
     size = _checked_size(path)
     if kind == "parquet":
-        return _ParquetReader(path)
+        return ParquetReader(path)
     if kind == "arrow":
-        return _ArrowReader(path, pa.OSFile(path), size)
+        return ArrowReader(path, pa.OSFile(path), size)
     if size == 0:
         wanted = "a JSON value on each line" if kind == "jsonl" else "a header line with the columns' names"
         raise DataError(f"{path}: is empty (0 bytes): expected {wanted}")
@@ -172,7 +171,7 @@ def _open_pipe(
 ) -> Reader:
     _refuse_parquet(name, kind)
     if kind == "arrow":
-        return _ArrowReader(name, stream, 0, piped=True)
+        return ArrowReader(name, stream, 0, piped=True)
     pipe = stream
     if not isinstance(stream, gzip.GzipFile):
         with contextlib.suppress(OSError, AttributeError):  # not a real file, as in a test
@@ -225,133 +224,3 @@ def _similar(path: str) -> str:
         return nearest(os.path.basename(path), os.listdir(os.path.dirname(path) or "."))
     except OSError:
         return ""
-
-
-class _ParquetReader:
-    def __init__(self, path: str) -> None:
-        self.name = path
-        self._opened: list[Any] = []
-        self._file = self._open()
-        self._schema = self._file.schema_arrow
-        self.names = column_names(self._schema)
-        self.total = self._file.metadata.num_rows
-
-    def _open(self, **options: Any) -> Any:
-        import pyarrow.parquet as parquet
-
-        if os.path.getsize(self.name) == 0:
-            raise DataError(f"{self.name}: is empty (0 bytes): expected a Parquet file")
-        try:
-            # Small buffers and no pre-buffering: else a whole row group, however large, would be in memory.
-            file = parquet.ParquetFile(self.name, buffer_size=1 << 20, pre_buffer=False, **options)
-            self._opened.append(file)
-            return file
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(
-                f"{self.name}: is no whole Parquet file: it seems cut off, or is of another format ({_short(error)})"
-            ) from None
-
-    def field_type(self, column: str) -> Any:
-        return column_at(self._schema.empty_table(), column).type
-
-    def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
-        texts = [c for c, t in wanted.items() if t == STR and pa.types.is_string(self.field_type(c))]
-        file = self._open(read_dictionary=texts)
-        first = 0
-        batches = file.iter_batches(batch_size=rows, columns=list(wanted), use_threads=True)
-        while True:
-            try:
-                batch = next(batches, None)
-            except (pa.ArrowInvalid, OSError) as error:
-                raise DataError(
-                    f"{self.name}: cannot be read after row {first:,}: it is damaged or cut off ({_short(error)})"
-                ) from None
-            if batch is None:
-                return
-            yield Chunk(batch, first, first + batch.num_rows, self.total, _row_place(self.name, first))
-            first += batch.num_rows
-
-    def close(self) -> None:
-        for file in self._opened:
-            file.close()
-
-
-class _ArrowReader:
-    """An Arrow file (also Feather 2) or an Arrow stream."""
-
-    def __init__(self, name: str, stream: Any, size: int, *, piped: bool = False) -> None:
-        self.name, self._stream, self._size = name, stream, size
-        self._options: Any = None
-        if size == 0 and not piped:
-            raise DataError(f"{name}: is empty (0 bytes): expected an Arrow file")
-        self._file = False
-        if not piped:
-            magic = bytes(stream.read(6))
-            stream.seek(0)
-            if magic[:4] == b"FEA1":
-                raise DataError(f"{name}: is Feather version 1: write it again as version 2 (an Arrow file)")
-            self._file = magic == b"ARROW1"
-        reader = self._open()
-        self._schema = reader.schema
-        self._reader = reader
-        self.names = column_names(self._schema)
-        self.total = reader.num_record_batches if self._file else size
-
-    def _open(self, options: Any = None) -> Any:
-        try:
-            if self._file:
-                return pa.ipc.open_file(self._stream, options=options)
-            return pa.ipc.open_stream(self._stream, options=options)
-        except (pa.ArrowInvalid, OSError, EOFError) as error:
-            raise DataError(
-                f"{self.name}: is no whole Arrow file: it seems cut off, or is of another format ({_short(error)})"
-            ) from None
-
-    def field_type(self, column: str) -> Any:
-        return column_at(self._schema.empty_table(), column).type
-
-    def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
-        if self._file:  # only the wanted columns are read from the disk
-            heads = [
-                i for i, n in enumerate(self._schema.names) if any(w == n or w.startswith(n + ".") for w in wanted)
-            ]
-            self._reader = self._open(pa.ipc.IpcReadOptions(included_fields=heads))
-        first = 0
-        for number, batch in enumerate(self._batches()):
-            done = number + 1 if self._file else self._stream.tell() if self._size else 0
-            for start in range(0, batch.num_rows, rows):
-                at = first + start
-                yield Chunk(batch.slice(start, rows), at, done, self.total, _row_place(self.name, at))
-            first += batch.num_rows
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def _batches(self) -> Iterator[Any]:
-        count = 0
-        while True:
-            try:
-                if self._file:
-                    if count == self._reader.num_record_batches:
-                        return
-                    batch = self._reader.get_batch(count)
-                else:
-                    batch = self._reader.read_next_batch()
-            except StopIteration:
-                return
-            except (pa.ArrowInvalid, OSError, EOFError) as error:
-                raise DataError(
-                    f"{self.name}: cannot be read after record batch {count:,}: "
-                    f"it is damaged or cut off ({_short(error)})"
-                ) from None
-            yield batch
-            count += 1
-
-
-def _row_place(name: str, first: int) -> Place:
-    return Place(name, lambda i: f"row {first + i + 1:,}")
-
-
-def _short(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 120 else text[:119] + "…"

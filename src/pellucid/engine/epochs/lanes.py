@@ -20,13 +20,14 @@ import numpy as np
 import pyarrow as pa
 
 from pellucid.data.arrow import source_columns
+from pellucid.data.binary import ArrowReader, ParquetReader, row_place
 from pellucid.data.bind import Binding, Place
-from pellucid.data.files import _ArrowReader, _ParquetReader, _row_place, format_of, open_reader
+from pellucid.data.files import format_of, open_reader
 from pellucid.data.text import Block, Chunk, _TextReader, blocks
 from pellucid.engine.columns import Strings
 from pellucid.engine.epochs.messages import Events
 from pellucid.errors import DataError
-from pellucid.expr.types import STR, Type
+from pellucid.expr.types import Type
 
 __all__ = ["Lane", "check_unchanged"]
 
@@ -104,9 +105,9 @@ class Lane:
         base = self._seek["row"]
         if isinstance(self._reader, _TextReader) and not self.packed:
             return self._text(self._reader, wanted, rows, base)
-        if isinstance(self._reader, _ParquetReader):
+        if isinstance(self._reader, ParquetReader):
             return self._parquet(self._reader, wanted, rows)
-        if isinstance(self._reader, _ArrowReader) and self._reader._file:
+        if isinstance(self._reader, ArrowReader) and self._reader.whole:
             return self._arrow(self._reader, wanted, rows)
         self._seek = {"row": 0}
         found: Iterator[Chunk] = self._reader.chunks(wanted, rows=rows, silent=self.wide)
@@ -126,38 +127,21 @@ class Lane:
             yield _Chunk(chunk, base, where)
         self._end = {"byte": self._blocks.start, "lines": self._blocks.lines, "crc": self._blocks.crc}
 
-    def _parquet(self, reader: Any, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
-        texts = [c for c, t in wanted.items() if t == STR and pa.types.is_string(reader.field_type(c))]
-        file = reader._open(read_dictionary=texts)
-        first = self._seek["row"]
-        for group in range(self._seek.get("group", 0), file.metadata.num_row_groups):
-            where = {"row": first, "group": group}
-            # Larger pieces than are asked for: what lies within one of them is not copied when it is taken.
-            batches = file.iter_batches(batch_size=_PIECES * rows, row_groups=[group], columns=list(wanted), use_threads=True)
-            while True:
-                try:
-                    batch = next(batches, None)
-                except (pa.ArrowInvalid, OSError) as error:
-                    raise DataError(f"{self.path}: cannot be read after row {first:,}: it is damaged or cut off ({error})") from None
-                if batch is None:
-                    break
-                yield _Chunk(Chunk(batch, first, first + batch.num_rows, reader.total, _row_place(self.path, first)), 0, where)
-                first += batch.num_rows
+    def _parquet(self, reader: ParquetReader, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
+        where = {"row": self._seek["row"], "group": self._seek.get("group", 0)}
+        # Larger pieces than are asked for: what lies within one of them is not copied when it is taken.
+        for group, first, batch in reader.groups(wanted, rows=_PIECES * rows, first=where["row"], group=where["group"]):
+            if group != where["group"]:
+                where = {"row": first, "group": group}
+            yield _Chunk(Chunk(batch, first, first + batch.num_rows, reader.total, row_place(self.path, first)), 0, where)
 
-    def _arrow(self, reader: Any, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
-        names = reader._schema.names
-        heads = [i for i, n in enumerate(names) if any(w == n or w.startswith(n + ".") for w in wanted)]
-        opened = reader._open(pa.ipc.IpcReadOptions(included_fields=heads))
+    def _arrow(self, reader: ArrowReader, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
         first = self._seek["row"]
-        for number in range(self._seek.get("batch", 0), opened.num_record_batches):
-            try:
-                batch = opened.get_batch(number)
-            except (pa.ArrowInvalid, OSError, EOFError) as error:
-                raise DataError(f"{self.path}: cannot be read after record batch {number:,}: it is damaged or cut off ({error})") from None
+        for number, batch in reader.batches(wanted, self._seek.get("batch", 0)):
             where = {"row": first, "batch": number}
             for start in range(0, batch.num_rows, rows):
                 part = batch.slice(start, rows)
-                yield _Chunk(Chunk(part, first + start, number, opened.num_record_batches, _row_place(self.path, first + start)), 0, where)
+                yield _Chunk(Chunk(part, first + start, number, reader.total, row_place(self.path, first + start)), 0, where)
             first += batch.num_rows
 
     # ------------------------------------------------------------ reading

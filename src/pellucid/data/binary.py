@@ -1,0 +1,197 @@
+"""Formats that Arrow reads without parsing: Parquet, Arrow files (also Feather 2) and Arrow streams.
+
+What such a file says of itself (lengths, offsets, indices, the encoding of texts) is believed by everything that touches its
+memory: a damaged file would end the process with a signal.  So nothing of a batch is touched before Arrow has checked all of it,
+and whatever Arrow has against a file is one :class:`~pellucid.errors.DataError`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from pellucid.data.arrow import column_at, column_names
+from pellucid.data.bind import Place, refuse_twice
+from pellucid.data.text import Chunk
+from pellucid.errors import DataError
+from pellucid.expr.types import STR, Type
+
+__all__ = ["ArrowReader", "ParquetReader", "row_place"]
+
+# What Arrow raises for a file that is not what it says: also a length that no memory holds, a name that is no text.
+_DAMAGE = (pa.ArrowException, OSError, EOFError, MemoryError, ValueError, LookupError, OverflowError, TypeError, NotImplementedError)
+
+
+@contextlib.contextmanager
+def _refusing(message: str) -> Iterator[None]:
+    """Whatever Arrow says of a damaged file, as an error that begins with this message."""
+    try:
+        yield
+    except DataError:
+        raise
+    except _DAMAGE as error:
+        raise DataError(f"{message} ({_short(error)})") from None
+
+
+class ParquetReader:
+    """A Parquet file."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self._opened: list[Any] = []
+        if os.path.getsize(path) == 0:
+            raise DataError(f"{path}: is empty (0 bytes): expected a Parquet file")
+        with _refusing(_not_whole(path, "Parquet")):
+            self.file = self._open()
+            self._schema = self.file.schema_arrow
+            self.names = column_names(self._schema)
+            self.total = self.file.metadata.num_rows
+        refuse_twice(path, self.names)
+
+    def _open(self, **options: Any) -> Any:
+        import pyarrow.parquet as parquet
+
+        # Small buffers and no pre-buffering: else a whole row group, however large, would be in memory.
+        file = parquet.ParquetFile(self.name, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True, **options)
+        self._opened.append(file)
+        return file
+
+    def field_type(self, column: str) -> Any:
+        """The Arrow type of a column."""
+        return column_at(self._schema.empty_table(), column).type
+
+    def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
+        """The wanted columns, at most ``rows`` rows at a time."""
+        for first, batch in self._batches(self._reopened(wanted), wanted, rows, 0, None, self.total):
+            yield Chunk(batch, first, first + batch.num_rows, self.total, row_place(self.name, first))
+
+    def groups(self, wanted: Mapping[str, Type], *, rows: int, first: int, group: int) -> Iterator[tuple[int, int, Any]]:
+        """The same from a row group on: the group, the number of a batch's first row, the batch."""
+        file = self._reopened(wanted)
+        with _refusing(_not_whole(self.name, "Parquet")):
+            sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+        for number in range(group, len(sizes)):
+            for at, batch in self._batches(file, wanted, rows, first, [number], first + sizes[number]):
+                yield number, at, batch
+            first += sizes[number]
+        if first != self.total:
+            raise DataError(f"{self._after(first)} (its index says {self.total:,} rows)")
+
+    def _reopened(self, wanted: Mapping[str, Type]) -> Any:
+        """The file, with columns of texts as codes."""
+        texts = [c for c, t in wanted.items() if t == STR and pa.types.is_string(self.field_type(c))]
+        with _refusing(_not_whole(self.name, "Parquet")):
+            return self._open(read_dictionary=texts)
+
+    def _batches(
+        self, file: Any, wanted: Mapping[str, Type], rows: int, first: int, groups: list[int] | None, end: int
+    ) -> Iterator[tuple[int, Any]]:
+        with _refusing(self._after(first)):
+            batches = file.iter_batches(batch_size=rows, row_groups=groups, columns=list(wanted), use_threads=True)
+        while True:
+            with _refusing(self._after(first)):
+                batch = next(batches, None)
+                if batch is not None:
+                    batch.validate(full=True)
+            if batch is None:
+                break
+            yield first, batch
+            first += batch.num_rows
+        if first != end:
+            raise DataError(f"{self._after(first)} (its index says {end:,} rows up to here)")
+
+    def _after(self, row: int) -> str:
+        return f"{self.name}: cannot be read after row {row:,}: it is damaged or cut off"
+
+    def close(self) -> None:
+        """Close the file."""
+        for file in self._opened:
+            file.close()
+
+
+class ArrowReader:
+    """An Arrow file (also Feather 2) or an Arrow stream; ``whole`` says that it is a file, with an index at its end."""
+
+    def __init__(self, name: str, stream: Any, size: int, *, piped: bool = False) -> None:
+        self.name, self._stream, self._size = name, stream, size
+        if size == 0 and not piped:
+            raise DataError(f"{name}: is empty (0 bytes): expected an Arrow file")
+        self.whole = False
+        if not piped:
+            magic = bytes(stream.read(6))
+            stream.seek(0)
+            if magic[:4] == b"FEA1":
+                raise DataError(f"{name}: is Feather version 1: write it again as version 2 (an Arrow file)")
+            self.whole = magic == b"ARROW1"
+        with _refusing(_not_whole(name, "Arrow")):
+            self._reader = self._open()
+            self._schema = self._reader.schema
+            self.names = column_names(self._schema)
+            self.total = self._reader.num_record_batches if self.whole else size
+        refuse_twice(name, self.names)
+
+    def _open(self, options: Any = None) -> Any:
+        return (pa.ipc.open_file if self.whole else pa.ipc.open_stream)(self._stream, options=options)
+
+    def field_type(self, column: str) -> Any:
+        """The Arrow type of a column."""
+        return column_at(self._schema.empty_table(), column).type
+
+    def batches(self, wanted: Iterable[str], start: int = 0) -> Iterator[tuple[int, Any]]:
+        """The record batches with their numbers; of a file only the wanted columns, from any batch on."""
+        heads = _heads(self._schema.names, wanted)
+        if self.whole:
+            with _refusing(_not_whole(self.name, "Arrow")):
+                self._reader = self._open(pa.ipc.IpcReadOptions(included_fields=heads))
+        number = start
+        while not self.whole or number < self.total:
+            with _refusing(f"{self.name}: cannot be read after record batch {number:,}: it is damaged or cut off"):
+                try:
+                    batch = self._reader.get_batch(number) if self.whole else self._reader.read_next_batch().select(heads)
+                except StopIteration:
+                    return
+                batch.validate(full=True)
+            yield number, batch
+            number += 1
+
+    def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
+        """The wanted columns, at most ``rows`` rows at a time."""
+        first = 0
+        for number, batch in self.batches(wanted):
+            done = number + 1 if self.whole else self._stream.tell() if self._size else 0
+            for start in range(0, batch.num_rows, rows):
+                at = first + start
+                yield Chunk(batch.slice(start, rows), at, done, self.total, row_place(self.name, at))
+            first += batch.num_rows
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+
+def _heads(names: list[str], wanted: Iterable[str]) -> list[int]:
+    """The columns, by number, that hold these paths.
+
+    >>> _heads(["a", "b", "c.d"], ["b.x", "c.d"])
+    [1, 2]
+    """
+    paths = {path[:i] for path in wanted for i in range(len(path) + 1) if i == len(path) or path[i] == "."}
+    return [i for i, name in enumerate(names) if name in paths]
+
+
+def row_place(name: str, first: int) -> Place:
+    """The place of a batch whose first row has this number (from 0)."""
+    return Place(name, lambda i: f"row {first + i + 1:,}")
+
+
+def _not_whole(name: str, form: str) -> str:
+    return f"{name}: is no whole {form} file: it seems cut off, or is of another format"
+
+
+def _short(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 120 else text[:119] + "…"

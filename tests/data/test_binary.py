@@ -1,0 +1,108 @@
+"""Damaged Parquet and Arrow files: refused before anything in them is touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from pellucid.data.files import open_reader
+from pellucid.errors import DataError
+from pellucid.expr.types import INT, STR
+
+DAMAGED = "cannot be read after record batch 0: it is damaged or cut off (In column 0: Invalid: "
+
+
+def written(path: Path, array: Any, form: str) -> str:
+    batch = pa.RecordBatch.from_arrays([array], ["x"])
+    with (pa.ipc.new_file if form == "file" else pa.ipc.new_stream)(path, batch.schema) as writer:
+        writer.write_batch(batch)
+    return str(path)
+
+
+def rows(path: str, t: Any = STR) -> list[Any]:
+    reader = open_reader(path)
+    try:
+        return [v for chunk in reader.chunks({"x": t}, rows=2) for v in chunk.batch.column(0).to_pylist()]
+    finally:
+        reader.close()
+
+
+def int32(*numbers: int) -> bytes:
+    return np.array(numbers, np.int32).tobytes()
+
+
+OFFSETS, CODES = int32(0, 70, 77, 80), np.array([2, 0, 1, 1, 2], np.int8).tobytes()
+TEXTS = pa.array(["a" * 70, "b" * 7, "c\xe9"])
+CODED = pa.DictionaryArray.from_arrays(pa.array([2, 0, 1, 1, 2], pa.int8()), pa.array(["x", "y", "z"]))
+
+
+@pytest.mark.parametrize("form", ["file", "stream"])
+@pytest.mark.parametrize(
+    ("array", "old", "new", "why"),
+    [
+        (TEXTS, OFFSETS, int32(0, 70, 1 << 30, 80), "Offset invariant failure"),
+        (TEXTS, OFFSETS, int32(0, 70, -77, 80), "Offset invariant failure"),
+        (TEXTS, OFFSETS, int32(0, 78, 77, 80), "Offset invariant failure"),
+        (TEXTS, b"bbbb", b"b\xff\xfeb", "Invalid UTF8 sequence at string index 1"),
+        (CODED, CODES, CODES.replace(b"\x00", b"\x07"), "Dictionary indices invalid"),
+        (CODED, CODES, CODES.replace(b"\x00", b"\xf7"), "Dictionary indices invalid"),
+    ],
+    ids=["offset beyond", "offset below", "offsets falling", "no text", "no such code", "code below"],
+)
+def test_what_an_arrow_file_says_of_its_memory_is_checked(tmp_path: Path, form: str, array: Any, old: bytes, new: bytes, why: str) -> None:
+    path = written(tmp_path / "a.arrow", array, form)
+    assert rows(path) == array.to_pylist()
+    data = Path(path).read_bytes()
+    assert data.count(old) == 1 and len(old) == len(new)
+    Path(path).write_bytes(data.replace(old, new))
+    with pytest.raises(DataError) as error:
+        rows(path)
+    assert str(error.value).startswith(f"{path}: {DAMAGED}{why}"), error.value
+
+
+def test_texts_in_parquet_are_texts(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.parquet")
+    parquet.write_table(pa.table({"x": pa.Array.from_buffers(pa.string(), 2, pa.array([b"a", b"\xff"]).buffers())}), path)
+    with pytest.raises(DataError, match=r"cannot be read after row 0: it is damaged or cut off .*Invalid UTF8 sequence at string index 1"):
+        rows(path)
+
+
+def test_a_parquet_page_that_is_not_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"x": list(range(50))}), path, use_dictionary=False, compression="none", write_page_checksum=True)
+    data = bytearray(path.read_bytes())
+    at = data.index(np.arange(50).tobytes())
+    data[at + 8] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"cannot be read after row 0: it is damaged or cut off .*checksum"):
+        rows(str(path), INT)
+
+
+def test_an_index_that_promises_more_rows_than_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"x": [1, 2, 3]}), path)
+    reader: Any = open_reader(str(path))
+    reader.total = 1 << 60
+    with pytest.raises(DataError, match=r"cannot be read after row 3: .* \(its index says 1,152,921,504,606,846,976 rows up to here\)"):
+        list(reader.chunks({"x": INT}, rows=2))
+    with pytest.raises(DataError, match=r"cannot be read after row 3: .* \(its index says 1,152,921,504,606,846,976 rows\)"):
+        list(reader.groups({"x": INT}, rows=2, first=0, group=0))
+    reader.close()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_two_columns_of_one_name(tmp_path: Path, ending: str) -> None:
+    path = str(tmp_path / f"a.{ending}")
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
+    if ending == "parquet":
+        parquet.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    with pytest.raises(DataError, match="two columns are called 'x': rename one"):
+        rows(path, INT)
