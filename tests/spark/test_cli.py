@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -333,7 +334,7 @@ def test_a_stream_of_several_outputs_with_late_rows(spark: SparkSession, run: Co
     done = run(*args)
     assert done.stderr.startswith("not written: evens (no --out evens=…)\non Spark (keys), 1 micro-batch, 2 in, 2 out, "), done.stderr
     assert rows(sinks.read(folder / "sums")) == [("a", 1, 2), ("a", 3, 6), ("a", 4, 7)]
-    with sqlite3.connect(folder / "late.db") as database:
+    with closing(sqlite3.connect(folder / "late.db")) as database:
         ((user, seq, late),) = database.execute("SELECT user, seq, late FROM late").fetchall()
     assert (user, seq, json.loads(late)) == ("a", 2, {"x": 100})
 
@@ -398,7 +399,7 @@ def test_a_master_that_nobody_is_at(folder: Path, java_home: JavaHome) -> None:
 def _contents(file: Path) -> list[tuple[Any, ...]]:
     if not file.exists():
         return []
-    with sqlite3.connect(file, timeout=30) as database:
+    with closing(sqlite3.connect(file, timeout=30)) as database:
         if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'totals'").fetchall():
             return []
         return sorted(database.execute("SELECT user, seq, out FROM totals").fetchall())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gzip
 import json
 import math
 import os
@@ -23,6 +22,7 @@ import pyarrow as pa
 
 from pellucid.data.arrow import numpy_of
 from pellucid.data.files import flows, format_of
+from pellucid.data.packed import Packer
 from pellucid.data.whole import Claim, sweep, sync, temporary_name
 from pellucid.errors import DataError
 
@@ -65,9 +65,7 @@ class Writer:
         self.live = path == "-" or _special(path)  # somebody may be reading: do not hold lines back
         try:
             self._raw = self._open(stdout)
-            self._stream: Any = (
-                gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=5, mtime=0) if packed else self._raw
-            )
+            self._stream: Any = Packer(self._raw) if packed else self._raw
             self._sink = _SINKS[form](self._stream, schema)
         except DataError:
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -119,10 +120,9 @@ def test_keys_and_cuts_together(tmp_path: Path) -> None:
 def test_a_table_of_sqlite(tmp_path: Path) -> None:
     source = numbers(tmp_path / "in.csv", VALUES)
     run_epochs(total, source, f"sqlite:{tmp_path}/out.db#sums", state=tmp_path / "state", epochs=170, tables=sink_of)
-    with sqlite3.connect(tmp_path / "out.db") as db:
+    with closing(sqlite3.connect(tmp_path / "out.db")) as db:
         assert [v for (v,) in db.execute("select out from sums")] == total(VALUES)
         assert db.execute("select batch from pellucid_epochs").fetchall() == [(1000,)]
-    db.close()
 
 
 def test_several_outputs_and_one_that_is_a_source(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ def test_the_helper_raises_what_shows(folder: Path) -> None:
     done = crash_test(f"{folder}/pipes.py:totals", folder / "in.jsonl", kills=2, seed=3, points=["commit"], outputs="sqlite:t.db#totals", epochs=40, chunk=20,
                       folder=folder / "ok")  # fmt: skip
     assert done.hits == 2
-    with sqlite3.connect(folder / "ok" / "reference" / "out.db") as db:
+    with closing(sqlite3.connect(folder / "ok" / "reference" / "out.db")) as db:
         assert db.execute("SELECT count(*) FROM totals").fetchone() == (266,)
     with pytest.raises(AssertionError, match="a task is not deterministic"):
         crash_test(f"{folder}/pipes.py:timed", folder / "in.jsonl", kills=1, seed=3, points=["sink:before-commit"], epochs=100, folder=folder / "bad")
@@ -156,7 +157,7 @@ def test_a_schedule_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_outputs_of_all_kinds_are_read_and_compared(tmp_path: Path) -> None:
     place = f"sqlite:{tmp_path}/x.db#t"
     assert read_output(place) == [] and read_output(str(tmp_path / "none.csv")) == b""
-    with sqlite3.connect(tmp_path / "x.db") as db:
+    with closing(sqlite3.connect(tmp_path / "x.db")) as db, db:
         db.execute("CREATE TABLE t (a INTEGER)")
         db.executemany("INSERT INTO t VALUES (?)", [(2,), (1,)])
     assert read_output(place) == ["(1,)", "(2,)"]

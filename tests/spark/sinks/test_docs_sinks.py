@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ def test_snippets_run(spark: SparkSession, postgres: Postgres, tmp_path: Path, m
             assert sorted((row["user"], row["sum"]) for row in sink.read().to_pylist()) == sorted(ROWS), block
     assert space["frame"].count() == space["table"].num_rows == 3
     assert space["done"] == [(0, 3)]
-    with sqlite3.connect("own.db") as db:
+    with closing(sqlite3.connect("own.db")) as db:
         assert dict(db.execute("SELECT user, sum FROM totals")) == {"ada": 43, "bob": 5}
     split = space["sink"].read()
     assert sorted(split["small"]["small"].to_pylist()) == [3, 5] and split["large"].to_pylist() == [{"user": "ada", "large": 40}]

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -130,11 +131,10 @@ def test_sqlite_says_who_holds_the_lock(tmp_path: Path) -> None:
 
     sink = sinks.sqlite(tmp_path / "a.db", "t", wait=0.1)
     sink.write(rows(1), "q", 0)
-    other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StateError, match=r"another writer has held the database for 0\.1 s"):
-        sink.write(rows(2), "q", 1)
-    other.close()
+    with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StateError, match=r"another writer has held the database for 0\.1 s"):
+            sink.write(rows(2), "q", 1)
 
 
 def test_once_tells_whether_something_may_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ where borders or crashes were.
 from __future__ import annotations
 
 import contextlib
-import gzip
 import io
 import os
 import re
@@ -26,6 +25,7 @@ import pyarrow as pa
 
 from pellucid.data import writers
 from pellucid.data.files import format_of
+from pellucid.data.packed import Packer
 from pellucid.data.whole import Claim, sweep, sync, temporary_name
 from pellucid.engine.epochs.store import Store
 from pellucid.errors import DataError
@@ -225,7 +225,7 @@ class FileTarget:
             sweep(target)
             with open(aside, "wb") as file:
                 claim(file)
-                out: Any = gzip.GzipFile("", "wb", 5, file, mtime=0) if self.packed else file
+                out: Any = Packer(file) if self.packed else file
                 out.write(head.getvalue())
                 for path in parts:
                     with open(path, "rb") as part:
