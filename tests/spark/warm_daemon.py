@@ -10,7 +10,7 @@ import importlib
 WARM = ("numpy", "pandas", "pyarrow", "pellucid.spark.job", "pellucid.spark.scan", "pellucid.spark.step")
 
 if __name__ == "__main__":
-    from pyspark.daemon import manager
+    from pellucid.spark.daemon import manager
 
     for name in WARM:
         importlib.import_module(name)

@@ -7,8 +7,8 @@ differs from a bare ``SparkSession.builder.getOrCreate()`` where the bare one hu
 * a master that cannot be reached is found out in seconds, before a JVM starts, and not after a minute of retries;
 * a local Spark binds to the loopback address (no guessing of host names, which hangs in some networks), has as many shuffle
   partitions as cores (not 200), tries a failed task 4 times as a cluster does, and opens no web page;
-* it is quiet: Spark logs the Java stack trace of every failed task, although the same error is raised here, once.
-  With ``verbose=True`` its log stays as it is.
+* it is quiet: Spark logs the Java stack trace of every failed task, although the same error is raised here, once (with
+  ``verbose=True`` its log stays as it is), and its Python workers print one when their task has ended before them.
 
 The caller's ``conf`` wins over all of this, and so does what ``spark-defaults.conf`` or ``spark-submit`` say.
 """
@@ -23,12 +23,12 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import UsageError
-from pellucid.spark import failure, java
+from pellucid.spark import daemon, failure, java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,9 +69,9 @@ _QUIET_LOG = "\n".join([
 ])  # fmt: skip
 
 # What the JVM itself prints before any log is set up, and of which nothing follows.
-_NOISE = re.compile(r"WARNING: (Using incubator modules|package sun\.security\.action not in|A terminally deprecated|"
-                    r"sun\.misc\.Unsafe|Please consider reporting this to the maintainers|Use --enable-native-access|"
-                    r"A restricted method in|java\.lang\.System::load|Restricted methods will be blocked)|Using Spark's default log4j")  # fmt: skip
+_NOISE = re.compile(rb"WARNING: (Using incubator modules|package sun\.security\.action not in|A terminally deprecated|"
+                    rb"sun\.misc\.Unsafe|Please consider reporting this to the maintainers|Use --enable-native-access|"
+                    rb"A restricted method in|java\.lang\.System::load|Restricted methods will be blocked)|Using Spark's default log4j")  # fmt: skip
 
 _ours: SparkSession | None = None
 
@@ -140,6 +140,7 @@ def defaults(master: str | None) -> dict[str, str]:
         count = _machine_cores() if asked == "*" else int(asked)
         settings["spark.sql.shuffle.partitions"] = str(count)
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        settings["spark.python.daemon.module"] = daemon.MODULE  # its workers write to our standard error
     if sys.platform != "win32":
         # Over TCP the few bytes of a small micro-batch wait 40 ms for an acknowledgement, in every Python stage (Spark 4.1 on).
         settings["spark.python.unix.domain.socket.enabled"] = "true"
@@ -330,35 +331,14 @@ class _Relay:
 
     def _pump(self, reading: int, target: int) -> None:
         with open(reading, "rb") as source:
-            for line in _without_noise(source):
+            for line in source:
+                if _NOISE.match(line):
+                    continue
                 with self._lock:
                     if self._held is not None:
                         self._held.append(line)
                         continue
                 _write(target, line)
-
-
-def _without_noise(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """All but the known noise; among it a traceback of Spark's daemon alone, of a failed task whose socket is closed already.
-
-    >>> list(_without_noise([b"Traceback (most recent call last):\\n", b"BrokenPipeError: mine\\n"]))[1]
-    b'BrokenPipeError: mine\\n'
-    """
-    held: list[bytes] = []
-    for line in lines:
-        text = line.decode(errors="replace")
-        if text.startswith("Traceback (most recent call last)"):
-            yield from held
-            held = [line]
-        elif held and "pyspark/daemon.py" in text:
-            held.append(line)
-        else:
-            if not (len(held) > 1 and text.startswith(("BrokenPipeError", "ConnectionResetError"))):
-                yield from held
-                if not _NOISE.match(text):
-                    yield line
-            held = []
-    yield from held
 
 
 def _write(target: int, line: bytes) -> None:
