@@ -222,6 +222,8 @@ def instantiate(
 ) -> dict[str, Stream[Any]]:
     """A graph's steps once more, over other sources; returns its outputs.
 
+    The copies are under the keys of the streams that they read now: a pipeline that is called on a keyed stream keeps its states apart
+    by that key, as if its steps were written in the caller.
     ``bypass`` leaves steps out: each is replaced by the stream it is mapped to (an input of its own); None takes the step out
     of the merges that read it.  Without ``ids`` the copies get derived ids; given ids get the ``prefix`` in front.
     """
@@ -239,9 +241,12 @@ def instantiate(
             made[i] = None
             continue
         label = "/".join([*prefix, node.id]) if ids and not _derived(node) else None
-        made[i] = Stream(
-            Step(node.kind, inputs, node.type, node.fn, node.k, node.start, node.state, node.sub, node.key, label, node.where)
-        )
+        try:
+            made[i] = Stream(
+                Step(node.kind, inputs, node.type, node.fn, node.k, node.start, node.state, node.sub, label, node.where)
+            )
+        except PipelineError as error:  # the streams that it is called on are keyed differently
+            raise type(error)(f"{caller()}: pipeline {graph.name}: {error}") from None
     outputs = {name: made[i] for name, i in graph.outputs}
     return {name: s for name, s in outputs.items() if s is not None}
 

@@ -17,7 +17,7 @@ out = sum
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,7 @@ from pellucid.errors import CycleError, PipelineError
 from pellucid.expr.function import Function
 from pellucid.expr.types import Type
 
-__all__ = ["KINDS", "Graph", "Node"]
+__all__ = ["KINDS", "Graph", "Node", "key_of"]
 
 KINDS = {
     "source": "events come in",
@@ -71,6 +71,31 @@ class Node:
         return f"step {self.id!r} ({label}{', ' + self.where if self.where else ''})"
 
 
+def key_of(kind: str, fn: Function | None, inputs: Sequence[Type | None], title: str) -> Type | None:
+    """The type of the keys that a step's stream is under: made by ``key_by``, else that of the streams it reads.
+
+    The one rule of keys, for streams while a pipeline is built and for every graph: so a graph's ``digest``, which covers kinds, functions
+    and inputs, covers keys as well.
+
+    >>> from pellucid.expr.types import INT
+    >>> print(key_of("cumulate", None, [INT], "total"))
+    int
+    >>> key_of("merge", None, [INT, None], "both")
+    Traceback (most recent call last):
+    pellucid.errors.PipelineError: both joins streams that are keyed differently: one by int, another by no key; use key_by on all of them with keys of one type
+    """
+    if kind == "key_by":
+        return fn.result if fn is not None else None
+    first = inputs[0] if inputs else None
+    for other in inputs:
+        if other != first:
+            raise PipelineError(
+                f"{title} joins streams that are keyed differently: one by {first or 'no key'}, another by "
+                f"{other or 'no key'}; use key_by on all of them with keys of one type"
+            )
+    return first
+
+
 @dataclass(frozen=True)
 class Graph:
     """A pipeline as data: nodes in topological order, sources and named outputs by position."""
@@ -93,6 +118,11 @@ class Graph:
             seen.add(node.id)
             if any(j >= i or j < 0 for j in node.inputs):
                 raise CycleError(f"{self.name}: {_cycle(self.nodes, i)}")
+            key = key_of(node.kind, node.fn, [self.nodes[j].key for j in node.inputs], node.describe())
+            if node.key != key:
+                raise PipelineError(
+                    f"{self.name}: {node.describe()} is said to be keyed by {node.key or 'no key'}, but what it reads makes that {key or 'no key'}"
+                )
 
     @cached_property
     def position(self) -> dict[str, int]:

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeVar
 
 from pellucid.errors import PipelineError, TypeMismatch
@@ -26,6 +26,7 @@ from pellucid.expr.types import (
     type_of,
     type_of_value,
 )
+from pellucid.graph.model import key_of
 
 __all__ = ["Stream", "apply", "merge", "scope", "silent"]
 
@@ -61,7 +62,11 @@ def caller() -> str:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What a stream is made by."""
+    """What a stream is made by.
+
+    Its ``key`` is never given: it follows from what the step does and from the streams it reads, also where a pipeline's steps are made
+    once more over other streams (`instantiate`).
+    """
 
     kind: str
     inputs: tuple[Stream[Any], ...]
@@ -71,9 +76,14 @@ class Step:
     start: Any = None
     state: Type | None = None
     sub: Any = None  # the Graph of a window's sub-pipeline
-    key: Type | None = None
     id: str | None = None
     where: str = ""
+    key: Type | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        label = f"{self.kind}, {self.where}" if self.where else self.kind
+        title = f"step {self.id!r} ({label})" if self.id else f"{self.kind} ({self.where})" if self.where else self.kind
+        object.__setattr__(self, "key", key_of(self.kind, self.fn, [s._step.key for s in self.inputs], title))
 
 
 class Stream(Generic[T]):
@@ -217,7 +227,7 @@ class Stream(Generic[T]):
         fn = _function("key_by", id, f, (self.type,), to=to)
         if fn.result is None or any(kind == FLOAT for _, kind in fn.result.leaves()):
             raise PipelineError(f"{_title('key_by', id)}: a key must not contain a float, found {fn.result}")
-        return _make("key_by", (self,), self.type, fn=fn, key=fn.result, id=id)
+        return _make("key_by", (self,), self.type, fn=fn, id=id)
 
     # ------------------------------------------------------------ operators: sugar for map and apply
 
@@ -433,14 +443,6 @@ def _make(kind: str, inputs: tuple[Any, ...], t: Type | None, **more: Any) -> St
     if id is not None and (not isinstance(id, str) or not id or not _good_id(id)):
         raise PipelineError(f"{kind} ({caller()}): an id is letters, digits, '-' and '_', found {id!r}")
     assert t is not None
-    keys = {s._step.key for s in inputs}
-    if len(keys) > 1:
-        a, b = inputs[0]._step.key, next(s._step.key for s in inputs if s._step.key != inputs[0]._step.key)
-        raise PipelineError(
-            f"{_title(kind, id)} joins streams that are keyed differently: one by {a or 'no key'}, another by "
-            f"{b or 'no key'}; use key_by on all of them with keys of one type"
-        )
-    more.setdefault("key", next(iter(keys), None))
     names = scope.get()[1:]
     return Stream(Step(kind, inputs, t, id="/".join([*names, id]) if id else None, where=caller(), **more))
 

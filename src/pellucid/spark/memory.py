@@ -1,12 +1,14 @@
 """What a pipeline remembers: which steps keep something from one push to the next, and by which key.
 
 A step that waits for its inputs remembers nothing if they always come together; that is so if they come from one stream
-through steps that let the same events through.
+through steps that let the same events through, and put them under the same key.
 
 >>> from pellucid import pipeline
 >>> [node.kind for node in remembering(pipeline(lambda x: (x + 1) * x, x=int).graph)]
 []
 >>> [node.kind for node in remembering(pipeline(lambda x: x.filter(lambda v: v > 0) * x, x=int).graph)]
+['apply']
+>>> [node.kind for node in remembering(pipeline(lambda x: x.key_by(lambda v: v % 2) + x.key_by(lambda v: v % 3), x=int).graph)]
 ['apply']
 """
 
@@ -56,8 +58,11 @@ def _constant_state(node: Node) -> bool:
 
 
 def _presence(node: Node, before: list[Any]) -> Any:
-    """When the step puts out an event, as something to compare."""
-    if node.kind in ("map", "key_by", "apply", "decimate", "trim", "window"):
+    """When the step puts out an event and under which key, as something to compare."""
+    if node.kind == "key_by":
+        assert node.fn is not None
+        return (before[0], node.inputs, node.fn.digest)  # another key of the same events: they do not meet
+    if node.kind in ("map", "apply", "decimate", "trim", "window"):
         # A window of one event may be silent, if what it holds is.
         return before[0] if node.kind != "window" else node.id
     return node.id

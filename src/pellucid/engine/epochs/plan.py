@@ -233,6 +233,11 @@ def _fragment(graph: Graph, part: list[int]) -> Graph:
         node = graph.nodes[old]
         if old in inside:
             nodes.append(replace(node, inputs=tuple(place[j] for j in node.inputs)))
+        elif node.key is not None:
+            raise UsageError(
+                f"cut: the stream of {node.describe()} is under a key_by, and would go to another worker without its key: "
+                "cut before the key_by"
+            )
         else:
             nodes.append(Node(node.id, "source", (), node.type, where=node.where))
     outputs = tuple((graph.nodes[i].id, place[i]) for i in part if i in outer)
@@ -248,11 +253,6 @@ def _check(graph: Graph, parts: list[Graph]) -> None:
         for source in sources:
             if graph[source.id].kind == "source":
                 continue
-            if graph[source.id].key is not None:
-                raise UsageError(
-                    f"cut: the stream of {graph[source.id].describe()} is under a key_by, and would go to another worker without its key: "
-                    "cut before the key_by"
-                )
             if most[source.id] != 1 and (len(sources) > 1 or meets is not None):
                 why = f"other streams ({', '.join(s.id for s in sources if s is not source)})" if len(sources) > 1 else meets.describe() if meets else ""
                 raise UsageError(
