@@ -119,6 +119,66 @@ def test_a_state_folder_of_another_pipeline(folder: Path) -> None:
     assert (folder / "out.csv").read_bytes() == before
 
 
+OPAQUE = """\
+import random
+from pellucid import Stream, pipeline
+K, DICE = 2, random.Random(1)
+def helper(v): return v * K
+def slow(v): return helper(int(str(v)))
+def thrown(v): return v + DICE.randint(1, 6)
+@pipeline
+def scaled(x: Stream[int]) -> Stream[int]:
+    return x.map(slow, to=int, id="slow").cumulate(lambda t, v: t + v, start=0, id="sum")
+@pipeline
+def windowed(x: Stream[int]) -> Stream[int]:
+    return x.window(2, lambda w: w.map(slow, to=int), id="pairs")
+@pipeline
+def dice(x: Stream[int]) -> Stream[int]:
+    return x.map(thrown, to=int, id="throw")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "old", "new", "said"),
+    [
+        ("scaled", "slow", "K, DICE = 2", "K, DICE = 3", "p.K has changed"),
+        ("scaled", "slow", "return v * K", "return v + K", "p.helper() has changed"),
+        ("windowed", "pairs", "return v * K", "return v + K", "p.helper() has changed"),
+    ],
+)
+def test_what_an_opaque_function_calls_and_reads_is_part_of_the_pipeline(
+    folder: Path, name: str, step: str, old: str, new: str, said: str
+) -> None:
+    args = (f"p.py:{name}", *TOTAL[1:])
+    (folder / "p.py").write_text(OPAQUE)
+    assert run(*args).exit_code == 0
+    (folder / "p.py").write_text("# a comment\n" + OPAQUE)
+    assert run(*args).exit_code == 0
+    (folder / "p.py").write_text(OPAQUE.replace(old, new))
+    found = refused(run(*args))
+    assert f"steps that differ: changed: {step} ({said}). Go on as before" in found
+    assert found.endswith(f"may stay as they are, go on with --changed {step}")
+    assert run(*args, "--changed", step).exit_code == 0
+    assert run(*args).exit_code == 0  # it is the folder's now
+
+
+def test_changed_is_for_opaque_steps_and_for_no_other_change(folder: Path) -> None:
+    (folder / "p.py").write_text(OPAQUE)
+    args = ("p.py:scaled", *TOTAL[1:])
+    assert "--changed sum: is no step with a function that cannot be traced: those of scaled are slow" in refused(run(*args, "--changed", "sum"))
+    assert run(*args).exit_code == 0
+    (folder / "p.py").write_text(OPAQUE.replace("K, DICE = 2", "K, DICE = 3").replace("t + v", "t - v"))
+    assert "steps that differ: changed: sum." in refused(run(*args, "--changed", "slow"))
+
+
+def test_what_a_state_folder_cannot_compare_is_said_in_one_line(folder: Path) -> None:
+    (folder / "p.py").write_text(OPAQUE)
+    result = run("p.py:dice", *TOTAL[1:])
+    assert result.exit_code == 0
+    assert "step 'throw' uses what a state folder cannot compare (p.DICE: a source of random numbers)" in result.stderr
+    assert "cannot compare" not in run("p.py:scaled", *TOTAL[1:-1], "other").stderr
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

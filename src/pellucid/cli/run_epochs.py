@@ -43,6 +43,7 @@ class EpochOptions:
     patience: float | None = None
     retries: int | None = None
     from_start: bool = False
+    changed: tuple[str, ...] = ()
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> EpochOptions:

@@ -178,7 +178,7 @@ def describe(layout: Layout) -> dict[str, Any]:
         "external": layout.external is not None,
         "regions": regions,
         "queues": [[q.id, [mark(t) for t in q.leaves]] for q in layout.queues],
-        "steps": {n.id: [n.kind, n.sub.digest if n.sub is not None else ""] for n in nodes},
+        "steps": {n.id: [n.kind, n.sub.shape if n.sub is not None else ""] for n in nodes},
     }
 
 

@@ -26,9 +26,11 @@ from typing import Any
 from pellucid.errors import NotTraceable, PipelineError, TypeMismatch
 from pellucid.expr.checked import wrap
 from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate_call
+from pellucid.expr.identity import Identity, identity_of
 from pellucid.expr.node import Expr, digest, fails, walk
 from pellucid.expr.printing import show
 from pellucid.expr.purity import watched
+from pellucid.expr.stable import code_form, sha
 from pellucid.expr.symbolic import Untraceable, promote
 from pellucid.expr.trace import Traced, trace
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform, fits_int, join, type_of, type_of_value
@@ -129,17 +131,30 @@ class Function:
         code = _code(self.plain)
         return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else "built in"
 
-    @property
+    @functools.cached_property
+    def identity(self) -> Identity:
+        """All that the function calls and reads; of one that is traced, nothing but the trace.
+
+        Looked at once, when it is first asked for: by then the module is loaded, and what is below the function is there, too.
+        """
+        if self.traced is not None:
+            return Identity({"its expression": self.shape})
+        return identity_of(self.plain, types_used=[t for t in (*self.params, self.result, self.event) if t is not None])
+
+    @functools.cached_property
     def digest(self) -> str:
-        """Equal for functions of equal meaning (traced) or equal code (opaque), in any process."""
+        """Equal for functions of equal meaning (traced), or with equal code that calls and reads the same (opaque), in any process."""
+        return self.shape if self.traced is not None else sha(self.shape, self.identity.digest)
+
+    @functools.cached_property
+    def shape(self) -> str:
+        """The same without what an opaque function calls and reads: what a step is named after, before all of that is there."""
         if self.traced is not None:
             kinds = repr((self.traced.params, self.traced.result, self.traced.event))
             return hashlib.sha256((kinds + digest(*self.traced.roots())).encode()).hexdigest()
-        h = hashlib.sha256(repr((getattr(self.plain, "__qualname__", type(self.plain).__name__), self.params)).encode())
         code = _code(self.plain)
-        if code is not None:
-            h.update(_code_bytes(code))
-        return h.hexdigest()
+        name = getattr(self.plain, "__qualname__", type(self.plain).__name__)
+        return sha(name, ", ".join(map(str, self.params)), code_form(code) if code is not None else "")
 
     def __str__(self) -> str:
         name = getattr(self.plain, "__name__", None) or type(self.plain).__name__
@@ -168,15 +183,6 @@ def _code(f: Any) -> types.CodeType | None:
     if not hasattr(f, "__code__") and not isinstance(f, type):
         f = getattr(type(f), "__call__", f)  # noqa: B004 - its code is wanted
     return getattr(f, "__code__", None)
-
-
-def _code_bytes(code: types.CodeType) -> bytes:
-    out = code.co_code + repr(code.co_names).encode()
-    for c in code.co_consts:
-        if isinstance(c, frozenset):  # its order differs from process to process
-            c = sorted(map(repr, c))
-        out += _code_bytes(c) if isinstance(c, types.CodeType) else repr(c).encode()
-    return out
 
 
 def _check_arity(f: Callable[..., Any], count: int) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from pellucid.errors import CycleError, PipelineError, TypeMismatch
 from pellucid.expr.types import Type, type_of
-from pellucid.graph.model import Graph, Node, node_digest
+from pellucid.graph.model import Graph, Node, node_shape
 from pellucid.graph.stream import Step, Stream, caller, scope
 
 __all__ = ["assemble", "build", "call", "source", "stream_types", "sub_graph"]
@@ -169,7 +169,7 @@ def assemble(name: str, sources: list[Stream[Any]], outputs: Mapping[str, Stream
         label = step.id
         marks.append(label or "")
         if label is None or "/" in label:
-            mark = node_digest(node, [marks[i] for i in inputs])[:6]
+            mark = node_shape(node, [marks[i] for i in inputs])[:6]
             base = label or f"{step.kind}-{mark}"
             marks[-1] = f"{base}-{mark}" if label else base
             label = base if base not in used else f"{base}-{mark}" if step.id else base

@@ -17,13 +17,15 @@ out = sum
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from pellucid.errors import CycleError, PipelineError
 from pellucid.expr.function import Function
+from pellucid.expr.identity import Identity, identity_of
+from pellucid.expr.stable import sha
 from pellucid.expr.types import Type
 
 __all__ = ["KINDS", "Graph", "Node", "key_of"]
@@ -161,12 +163,31 @@ class Graph:
 
     @cached_property
     def digest(self) -> str:
-        """Equal for graphs of equal meaning and equal ids, in any process."""
+        """Equal for graphs of equal meaning and equal ids, in any process; see `unseen` for what it cannot tell."""
+        return self._digest(node_digest)
+
+    @cached_property
+    def shape(self) -> str:
+        """The same without what opaque functions call and read: it can be asked for before all of that is there."""
+        return self._digest(node_shape)
+
+    def _digest(self, of: Callable[[Node, list[str]], str]) -> str:
         h = hashlib.sha256()
         for node in self.nodes:
-            h.update(f"{node.id}|{node_digest(node, [self.nodes[i].id for i in node.inputs])};".encode())
+            h.update(f"{node.id}|{of(node, [self.nodes[i].id for i in node.inputs])};".encode())
         h.update(repr([(name, self.nodes[i].id) for name, i in self.outputs]).encode())
         return h.hexdigest()
+
+    @cached_property
+    def reads(self) -> dict[str, Identity]:
+        """What the opaque functions of each step call and read, and an initial state that is any Python object."""
+        found = {node.id: reads_of(node) for node in self.nodes}
+        return {step: identity for step, identity in found.items() if identity is not None}
+
+    @property
+    def unseen(self) -> dict[str, tuple[str, ...]]:
+        """For each step, what its digest cannot tell: a change there makes no other digest."""
+        return {step: identity.unseen for step, identity in self.reads.items() if identity.unseen}
 
     def __str__(self) -> str:
         lines = []
@@ -184,25 +205,43 @@ class Graph:
 
 def node_digest(node: Node, inputs: list[str]) -> str:
     """What a node does, and to which streams, as a text that any process agrees on."""
-    what = (
-        node.kind,
-        inputs,
-        str(node.type),
-        node.fn.digest if node.fn else None,
-        node.k,
-        _stable(node),
-        str(node.state),
-        node.sub.digest if node.sub else None,
-    )
+    start = _start(node).digest if _any_object(node) else repr(node.start)
+    return _mark(node, inputs, node.fn.digest if node.fn else None, start, node.sub.digest if node.sub else None)
+
+
+def node_shape(node: Node, inputs: list[str]) -> str:
+    """The same without what opaque functions call and read: what a step without an id is named after."""
+    start = type(node.start).__qualname__ if _any_object(node) else repr(node.start)
+    return _mark(node, inputs, node.fn.shape if node.fn else None, start, node.sub.shape if node.sub else None)
+
+
+def _mark(node: Node, inputs: list[str], fn: str | None, start: str, sub: str | None) -> str:
+    what = (node.kind, inputs, str(node.type), fn, node.k, start, str(node.state), sub)
     return hashlib.sha256(repr(what).encode()).hexdigest()
 
 
-def _stable(node: Node) -> str:
-    """The start value as text; of an object that has no text of its own, only its class."""
-    text = repr(node.start)
-    if node.state is None and (" at 0x" in text or isinstance(node.start, (set, frozenset))):
-        return type(node.start).__qualname__
-    return text
+def reads_of(node: Node) -> Identity | None:
+    """What the opaque functions of a step call and read; None if it has none."""
+    found = [fn.identity for _, fn in node.sub.opaque()] if node.sub is not None else []
+    if node.fn is not None and node.fn.traced is None:
+        found.append(node.fn.identity)
+    found += [_start(node)] if _any_object(node) else []
+    if not found:
+        return None
+    parts: dict[str, str] = {}
+    for identity in found:
+        for name, mark in identity.parts.items():
+            parts[name] = mark if parts.get(name, mark) == mark else sha(parts[name], mark)[: len(mark)]
+    return Identity(parts, tuple(sorted({what for identity in found for what in identity.unseen})))
+
+
+def _any_object(node: Node) -> bool:
+    """Whether its state is any Python object, not made of scalars."""
+    return node.kind == "task" and node.state is None
+
+
+def _start(node: Node) -> Identity:
+    return identity_of(node.start, "the initial state")
 
 
 def _cycle(nodes: tuple[Node, ...], start: int) -> str:

@@ -71,6 +71,7 @@ def packed(job: Job) -> bytes:
     """The job as bytes; functions of modules that executors do not have go along."""
     from pyspark import cloudpickle
 
+    _ = job.graph.digest  # goes along: what opaque functions call and read is found here, where the user's files are
     try:
         return cloudpickle.dumps(job)  # type: ignore[no-any-return]
     except Exception as error:

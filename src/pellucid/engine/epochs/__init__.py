@@ -63,8 +63,7 @@ def run_epochs(
         given = {graph.nodes[graph.sources[0]].id: given[None]}
     names = [name for name, _ in graph.outputs]
     wanted = {k: os.fspath(v) for k, v in outputs.items()} if isinstance(outputs, Mapping) else {names[0]: os.fspath(outputs)}
-    if "cut" in settings:
-        settings["cut"] = tuple(settings["cut"])
+    settings |= {name: tuple(settings[name]) for name in ("cut", "changed") if name in settings}
     job = prepare(graph, given, wanted, state, Settings(**settings), tables)
     coordinator = Coordinator(
         job,

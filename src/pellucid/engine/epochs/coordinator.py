@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.generation import Crash, Generation, Report, Told, Watched
-from pellucid.engine.epochs.job import Job, identify
+from pellucid.engine.epochs.job import Job, identify, told_unseen
 from pellucid.engine.epochs.link import Link
 from pellucid.engine.epochs.process import Ends, start_task
 from pellucid.engine.epochs.recording import COORDINATOR, Recorder, write_trace
@@ -52,6 +52,9 @@ class Coordinator:
         self.store.open()
         try:
             goes_on = identify(self.job)
+            unseen = told_unseen(self.job.graph)
+            if unseen:
+                self.say(unseen)
             self.store.sweep()
             self._next_generation(goes_on)
             faults.arm(COORDINATOR, self.generation, os.getpid())

@@ -24,10 +24,11 @@ from pellucid.engine.epochs.plan import Plan, make_plan, steps_of
 from pellucid.engine.epochs.store import FORMAT, Store
 from pellucid.engine.epochs.targets import FileTarget, Table, TableTarget, Target
 from pellucid.errors import DataError, StateError, UsageError
+from pellucid.expr.identity import differences
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph
 
-__all__ = ["Job", "Settings", "identify", "prepare"]
+__all__ = ["Job", "Settings", "identify", "prepare", "told_unseen"]
 
 _TABLES = ("sqlite:", "postgresql://", "postgres://")
 
@@ -51,6 +52,7 @@ class Settings:
     patience: float = 120.0  # seconds for which a task may be busy, or a disk full
     retries: int = 10  # recoveries without a new epoch in between
     from_start: bool = False
+    changed: tuple[str, ...] = ()  # steps that go on although what their opaque functions call or read is another
 
     def __post_init__(self) -> None:
         least: list[tuple[str, Any, float]] = [
@@ -123,6 +125,7 @@ def prepare(
     for name in outputs:
         if name not in known:
             raise UsageError(f"{graph.name} has no output {name!r}: its outputs are {', '.join(known)}{nearest(str(name), known)}")
+    _check_changed(graph, settings.changed)
     for name, path in outputs.items():
         _check_output(name, path, inputs, settings.out_format, tables)
     with contextlib.ExitStack() as stack:
@@ -177,9 +180,26 @@ def identify(job: Job) -> bool:
         return False
     if not isinstance(before, dict) or "run" not in before:
         raise StateError(f"{job.store.root / 'run.json'}: the state folder is damaged: this file is not what a run writes; start anew in another folder")
-    _compare(before, now, str(job.store.root))
+    accepted = _accepted(before, now, job.settings.changed)
+    _compare(accepted, now, str(job.store.root))
     job.run = before["run"]
+    if accepted != before:
+        job.store.write("run.json", accepted)
     return True
+
+
+def _check_changed(graph: Graph, changed: Sequence[str]) -> None:
+    for step in changed:
+        if step not in graph.reads:
+            known = list(graph.reads)
+            have = f"those of {graph.name} are {', '.join(known)}{nearest(step, known)}" if known else f"{graph.name} has none"
+            raise UsageError(f"--changed {step}: is no step with a function that cannot be traced: {have}")
+
+
+def _accepted(before: dict[str, Any], now: dict[str, Any], changed: Sequence[str]) -> dict[str, Any]:
+    """What the folder says, with what these steps call and read as it is now."""
+    also = [s for s in changed if s in before.get("steps", {}) and s in before.get("reads", {})]
+    return {**before, **{what: {**before[what], **{s: now[what][s] for s in also}} for what in ("steps", "reads") if also}}
 
 
 def _identity(job: Job) -> dict[str, Any]:
@@ -188,6 +208,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "format": [FORMAT, saved.FORMAT],
         "pipeline": job.graph.name,
         "steps": steps_of(job.graph),
+        "reads": {step: dict(identity.parts) for step, identity in job.graph.reads.items()},
         "results": [[name, job.graph.nodes[i].id] for name, i in job.graph.outputs],
         "in": {name: os.path.abspath(path) for name, (path, _) in job.lanes.items()},
         "out": {name: path if path.startswith(_TABLES) else os.path.abspath(path) for name, path in job.outputs.items()},
@@ -209,15 +230,44 @@ def _compare(before: dict[str, Any], now: dict[str, Any], root: str) -> None:
         listed = {
             "gone": sorted(was.keys() - new.keys()),
             "new": sorted(new.keys() - was.keys()),
-            "changed": sorted(s for s in was.keys() & new.keys() if was[s] != new[s]),
+            "changed": [s + _why(before, now, s) for s in sorted(was.keys() & new.keys()) if was[s] != new[s]],
         }
         text = "; ".join(f"{what}: {', '.join(steps)}" for what, steps in listed.items() if steps) or "their order"
+        only = [s for s in was if was[s] != new.get(s)]
+        if was.keys() == new.keys() and all(_why(before, now, s) for s in only):
+            advice += f"; or, if it is meant and the rows so far may stay as they are, go on with {' '.join(f'--changed {s}' for s in only)}"
         raise StateError(f"--state {root}: is of another pipeline ({before['pipeline']!r}) than {now['pipeline']!r}; steps that differ: {text}. {advice}")
     for name, word in _WORDS.items():
         if before.get(name) != now[name]:
             raise StateError(f"--state {root}: {word} was {_shown(before.get(name))} when the run began, and is {_shown(now[name])} now. {advice}")
     if before.get("tasks") != now["tasks"]:
         raise StateError(f"--state {root}: the run had other tasks ({', '.join(before.get('tasks', []))}): was it begun with --every? {advice}")
+
+
+def _why(before: dict[str, Any], now: dict[str, Any], step: str) -> str:
+    """What of an opaque function is another one now, if it is that."""
+    was, new = before.get("reads", {}).get(step), now["reads"].get(step)
+    text = differences(was, new) if was and new else ""
+    return f" ({text})" if text else ""
+
+
+def told_unseen(graph: Graph) -> str:
+    """One line about what opaque functions use that a state folder cannot compare; empty if there is nothing.
+
+    >>> import random
+    >>> from pellucid import pipeline
+    >>> dice = random.Random(1)
+    >>> print(told_unseen(pipeline(lambda x: x.map(lambda v: v + dice.randint(1, 6), to=int, id="throw"), x=int).graph))
+    step 'throw' uses what a state folder cannot compare (pellucid.engine.epochs.job.dice: a source of random numbers): if it changes before the
+    run goes on, nobody notices
+    """
+    steps = graph.unseen
+    if not steps:
+        return ""
+    names = ", ".join(map(repr, steps))
+    what = "; ".join(dict.fromkeys(one for found in steps.values() for one in found))
+    return (f"step{'s' if len(steps) > 1 else ''} {names} use{'' if len(steps) > 1 else 's'} what a state folder cannot compare ({what}): "
+            "if it changes before the run goes on, nobody notices")  # fmt: skip
 
 
 _WORDS = {
