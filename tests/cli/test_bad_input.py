@@ -18,6 +18,10 @@ Command = Callable[..., Result]
 FIX = "; correct the value or remove the row"
 CUT = "the file ends in the middle of it and seems cut off"
 
+CLOSE = "close it, or double it in a cell in quotes; the file may be cut off"
+WHOLE = "put the whole cell in quotes, and double a quote in it"
+RETURN = "a carriage return that ends no line: give all lines the end \\n or \\r\\n, or put the cell in quotes"
+
 CSV = [
     (
         "total",
@@ -78,6 +82,36 @@ CSV = [
         "c\nRED\n2\nGREEN\n",
         f"row 3 (line 4): column 'c': expected a member of Color (RED, BLUE), found 'GREEN'{FIX}",
     ),
+    ("words", b"w,n\na,b\nc,\xe9\n", "row 2 (line 3): column 'n': the text b'\\xe9' is not UTF-8: convert the file, for example with iconv -t UTF-8"),
+    ("words", b"w,\xe9\na,b\n", "the header b'\\xe9' is not UTF-8: convert the file, for example with iconv -t UTF-8"),
+    ("words", b"w,n\0\na,b\n", "the header 'n\\x00' holds a NUL: is it UTF-16? A text must be UTF-8: convert it with iconv"),
+    ("total", "x\n1\n".encode("utf-16"), "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8"),
+    ("total", "x\n1\n".encode("utf-16-be"), "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8"),
+    ("total", "x\n1\n".encode("utf-32"), "is UTF-32, but a text must be UTF-8: convert it, for example with iconv -f UTF-32 -t UTF-8"),
+    ("total", b"\xff\xfe", "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8"),
+    ("total", b"\xef\xbb\xbf", "is empty: expected a header line with the columns' names"),
+    ("total", '""\n', "is empty: expected a header line with the columns' names"),
+    ("total", "x\n1\n2\x00\n", f"row 2 (line 3): column 'x': expected int, found '2\\x00'{FIX}"),
+    ("total", 'x\n1\n"2', f"line 3: a quote that is not closed ('\"2'): {CLOSE}"),
+    ("total", 'x,y\n1,"a\n2,b\n3,c\n', f"line 2: a quote that is not closed ('1,\"a'): {CLOSE}"),
+    ("total", 'x\n"1"2\n', f"line 2: text after a closing quote ('\"1\"2'): {WHOLE}"),
+    ("total", 'x,y\n1,"a"b"\n', f"line 2: text after a closing quote ('1,\"a\"b\"'): {WHOLE}"),
+    ("total", 'x,y\n1,a"b\n', f"line 2: a quote in the middle of a cell ('1,a\"b'): {WHOLE}"),
+    ("total", 'x,y\n1, "b"\n', f"line 2: a quote in the middle of a cell ('1, \"b\"'): {WHOLE}"),
+    ("total", 'x,"y"z\n1,2\n', f"line 1: text after a closing quote ('x,\"y\"z'): {WHOLE}"),
+    ("total", "x\r1\r2\r", f"line 1: {RETURN}"),
+    ("total", "x,y\n1,2\n3,\r4\n", f"line 3: {RETURN}"),
+    ("total", "x,y\r\n1,2\r\n3,4\r", f"line 3: {RETURN}"),
+    ("total", 'x,y\n1,"\r"\n3,4\r5\n', f"line 3: {RETURN}"),
+    ("total", "x\n0x10\n", f"row 1 (line 2): column 'x': expected int, found '0x10'{FIX}"),
+    ("total", "x,y\n1,0x10\n0XF,0x11\n", f"row 2 (line 3): column 'x': expected int, found '0XF'{FIX}"),
+    ("total", "x\n\u0663\n", f"row 1 (line 2): column 'x': expected int, found '\u0663'{FIX}"),
+    ("total", "x\n1e3\n", f"row 1 (line 2): column 'x': expected int, found '1e3'{FIX}"),
+    ("total", "x\n1\u00a0\n", f"row 1 (line 2): column 'x': expected int, found '1\\xa0'{FIX}"),
+    ("halves", "x\n\u0663.5\n", f"row 1 (line 2): column 'x': expected float, found '\u0663.5'{FIX}"),
+    ("halves", "x\n1d\n", f"row 1 (line 2): column 'x': expected float, found '1d'{FIX}"),
+    ("total", f"x\n{'9' * 5000}\n", f"row 1 (line 2): column 'x': {'9' * 39}… does not fit in 64 bits: make the source float or str"),
+    ("flags", "b\ntRue\n", f"row 1 (line 2): column 'b': expected bool (true or false), found 'tRue'{FIX}"),
     ("flags", "b\ntrue\nyes\n", f"row 2 (line 3): column 'b': expected bool (true or false), found 'yes'{FIX}"),
     (
         "same",
@@ -130,9 +164,53 @@ JSONL = [
     (
         "halves",
         '{"x":1}\n{"x":NaN}\n',
-        "row 2 (line 2): column 'x' is NaN: NaN is no event, as it equals nothing, not even itself; "
-        "replace it or remove the row",
+        f"row 2 (line 2): column 'x': NaN is no JSON: an infinity is 1e999 or -1e999, and NaN is no event{FIX}",
     ),
+    ("halves", '{"x":-Infinity}\n', f"row 1 (line 1): column 'x': -Infinity is no JSON: an infinity is 1e999 or -1e999, and NaN is no event{FIX}"),
+    ("total", "1\nNaN\n", f"row 2 (line 2): NaN is no JSON: an infinity is 1e999 or -1e999, and NaN is no event{FIX}"),
+    ("total", '{"x":1,"x":1}\n', "row 1 (line 1): column 'x': the key 'x' comes twice in one object: leave one out"),
+    ("total", '{"x":1}\n{"x":1,"\\u0078":2}\n', "row 2 (line 2): column 'x': the key 'x' comes twice in one object: leave one out"),
+    (
+        "same",
+        '{"name":"n","at":{"x":1,"y":2},"at":{"x":1,"y":2},"color":"RED"}\n',
+        "row 1 (line 1): column 'at.x': the key 'at' comes twice in one object: leave one out",
+    ),
+    (
+        "same",
+        '{"name":"n","at":{"x":1,"y":2},"color":"RED"}\n{"name":"n","at":{"x":1,"y":2,"y":3},"color":"RED"}\n',
+        "row 2 (line 2): column 'at.y': the key 'y' comes twice in one object: leave one out",
+    ),
+    (
+        "same",
+        '{"name":"n","at":{"x":1,"y":2},"color":"RED"}\n{"name":"n","at":{"x":1,"y":2},"at.y":3,"color":"RED"}\n',
+        "row 2 (line 2): column 'at.y': the key 'at.y' comes twice in one object: leave one out",
+    ),
+    ("total", '{"x":1}{"x":2}\n', "row 1 (line 1): no JSON value (Extra data at character 8): '{\"x\":1}{\"x\":2}'; give one value on each line"),
+    ("total", '{"x":1}\n{"x":\n2}\n', "row 2 (line 2): no JSON value (Expecting value at character 6): '{\"x\":'; give one value on each line"),
+    ("total", '{"x":1}{"x":\n2}\n', "row 1 (line 1): no JSON value (Extra data at character 8): '{\"x\":1}{\"x\":'; give one value on each line"),
+    ("total", '1\n2,"y":3\n', "row 2 (line 2): no JSON value (Extra data at character 2): '2,\"y\":3'; give one value on each line"),
+    ("total", '{"x":1} x\n', "row 1 (line 1): no JSON value (Extra data at character 9): '{\"x\":1} x'; give one value on each line"),
+    ("total", f'{{"x":{"1" * 5000}}}\n', f"row 1 (line 1): column 'x': {'1' * 39}… does not fit in 64 bits: make the source float or str"),
+    (
+        "total",
+        f'{{"x":1}}\n{{"x":{"[" * 200_000}}}\n',
+        "row 2 (line 2): no JSON value (too deep): '{\"x\":" + "[" * 53 + "…; give one value on each line",
+    ),
+    (
+        "words",
+        '{"w":"a"}\n{"w":"b\\ud800"}\n',
+        "row 2 (line 2): column 'w': the text 'b\\ud800' holds half a surrogate pair (\\ud800), which is no character: write both halves, or none",
+    ),
+    ("words", '"\\udfff\\ud800"\n', "row 1 (line 1): the text '\\udfff\\ud800' holds half a surrogate pair (\\udfff), which is no character: write both halves, or none"),
+    (
+        "words",
+        b'{"w":"\xed\xa0\x80"}\n',
+        'row 1 (line 1): the text b\'{"w":"\\xed\\xa0\\x80"}\' is not UTF-8: convert the file, for example with iconv -t UTF-8',
+    ),
+    ("total", '{"x":1}\n'.encode("utf-16"), "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8"),
+    ("total", '{"x":1}\n'.encode("utf-16-le"), "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8"),
+    ("total", '{"x":1}\n'.encode("utf-32"), "is UTF-32, but a text must be UTF-8: convert it, for example with iconv -f UTF-32 -t UTF-8"),
+    ("total", '{"x":1}\n{"x":\x00}\n', "row 2 (line 2): no JSON value (Expecting value at character 6): '{\"x\":\\x00}'; give one value on each line"),
     (
         "same",
         '{"name":"n","at":{"x":1,"y":2.5},"color":"RED"}\n',

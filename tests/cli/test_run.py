@@ -38,7 +38,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
         arrow_csv.write_csv(table, data)
         raw = data.getvalue().to_pybytes()
     elif ".jsonl" in path.name:
-        raw = "".join(json.dumps(r) + "\n" for r in rows).encode()
+        raw = "".join(json.dumps(r).replace("Infinity", "1e999") + "\n" for r in rows).encode()
     elif path.suffix == ".parquet":
         parquet.write_table(table, path)
         return
@@ -70,7 +70,7 @@ def test_every_format_out_reads_back(pellucid: Command, folder: Path, ending: st
 
 
 def test_a_file_of_several_blocks(pellucid: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pellucid.data.text as text
+    import pellucid.data.blocks as text
 
     defaults = text.blocks.__kwdefaults__
     assert defaults is not None

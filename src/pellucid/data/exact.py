@@ -8,28 +8,19 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pellucid.data.bind import Place, shorten
+from pellucid.data.numbers import bool_of, float_of, int_of
 from pellucid.errors import DataError
-from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type, fits_int
+from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
 
-__all__ = ["csv_columns", "csv_lines", "csv_rows", "json_columns", "json_lines", "json_path", "json_value"]
+__all__ = ["Whole", "csv_columns", "csv_lines", "csv_rows", "json_columns", "json_lines", "json_path", "json_value"]
 
-_INT = re.compile(r"[+-]?\d+")
-_BOOLS = {
-    "true": True,
-    "True": True,
-    "TRUE": True,
-    "1": True,
-    "false": False,
-    "False": False,
-    "FALSE": False,
-    "0": False,
-}
 CUT = "the file ends in the middle of it and seems cut off"
 
 
@@ -72,30 +63,44 @@ def csv_columns(
     silent: bool,
 ) -> dict[str, list[Any]]:
     """The wanted columns of a block, or the error of its first bad value."""
-    where = {name: header.index(name) for name in wanted}
-    out: dict[str, list[Any]] = {name: [] for name in wanted}
+    places = {name: i for i, name in enumerate(header)}
+    where: list[tuple[str, Type, int, list[Any]]] = [(name, t, places[name], []) for name, t in wanted.items()]
     rows = list(csv_rows(data, delimiter, blank=len(header) == 1))
+    whole = data.isascii()
     for i, (_, row) in enumerate(rows):
         if len(row) != len(header):
-            text = (
-                f"{place.at(i)}: {len(row)} field{'s' * (len(row) != 1)}, expected {len(header)} ({', '.join(header)})"
-            )
+            text = f"{place.at(i)}: {len(row):,} field{'s' * (len(row) != 1)}, expected {len(header):,} ({_some(header)})"
             if last and i == len(rows) - 1 and not data.endswith(b"\n"):
                 raise DataError(f"{text}: {CUT}")
             more = (
                 "put a text that holds a comma in quotes" if len(row) > len(header) else "complete the row or remove it"
             )
             raise DataError(f"{text}: {more}")
-        for name, t in wanted.items():
-            text = row[where[name]]
+        if not whole:
+            _refuse_no_text(row, header, place, i)
+        for name, t, at, out in where:
+            text = row[at]
             if text == "" and (silent or not _is_text(t)):
-                out[name].append(None)
+                out.append(None)
                 continue
             try:
-                out[name].append(_from_text(t, text))
+                out.append(_from_text(t, text))
             except ValueError as error:
                 raise DataError(f"{place.at(i)}: column {name!r}: {error}{_advice(error)}") from None
-    return out
+    return {name: out for name, _, _, out in where}
+
+
+def _refuse_no_text(row: Sequence[str], header: Sequence[str], place: Place, i: int) -> None:
+    for name, text in zip(header, row, strict=True):
+        if any("\udc80" <= c <= "\udcff" for c in text):
+            raw = text.encode("utf-8", "surrogateescape")
+            raise DataError(
+                f"{place.at(i)}: column {name!r}: the text {raw[:40]!r} is not UTF-8: convert the file, for example with iconv -t UTF-8"
+            )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
 
 
 def _advice(error: ValueError) -> str:
@@ -107,41 +112,50 @@ def _is_text(t: Type) -> bool:
 
 
 def _from_text(t: Type, text: str) -> Any:
-    bare = text.strip()
-    if any("\udc80" <= c <= "\udcff" for c in text):
-        raw = text.encode("utf-8", "surrogateescape")
-        raise ValueError(f"the text {raw[:40]!r} is not UTF-8: convert the file, for example with iconv -t UTF-8")
-    if t == INT:
-        if not _INT.fullmatch(bare):
-            raise ValueError(f"expected int, found {shorten(text)}")
-        return _int(int(bare))
-    if t == FLOAT:
-        try:
-            if "_" in bare:
-                raise ValueError
-            return float(bare)
-        except ValueError:
-            raise ValueError(f"expected float, found {shorten(text)}") from None
-    if t == BOOL:
-        if bare not in _BOOLS:
-            raise ValueError(f"expected bool (true or false), found {shorten(text)}")
-        return _BOOLS[bare]
-    return text
-
-
-def _int(value: int) -> int:
-    if not fits_int(value):
-        raise ValueError(f"{value} does not fit in 64 bits: make the source float or str")
-    return value
+    return int_of(text) if t == INT else float_of(text) if t == FLOAT else bool_of(text) if t == BOOL else text
 
 
 # ------------------------------------------------------------------ JSON Lines
 
 
+class Twice(dict[str, Any]):
+    """An object in which some keys come twice."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(key for key, _ in pairs)
+        self.keys_twice = {key for key, count in counts.items() if count > 1}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A number without point and exponent, by its digits: what it is depends on what is wanted."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class _Word:
+    """``NaN``, ``Infinity``, ``-Infinity``: words that some write, but that JSON does not have."""
+
+    text: str
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else Twice(pairs)
+
+
+_DECODE = json.JSONDecoder(object_pairs_hook=_object, parse_int=Whole, parse_constant=_Word).decode
+
+
 def json_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The lines of a block that are not blank, with their numbers (0-based in the block)."""
     for i, line in enumerate(data.split(b"\n")):
-        if line.strip():
+        if line.strip(b" \t\r"):
             yield i, line
 
 
@@ -157,12 +171,9 @@ def json_columns(
         if bare is None and not isinstance(value, dict):
             raise DataError(f"{place.at(i)}: expected an object such as {{{_example(wanted)}}}, found {shorten(value)}")
         for name, t in wanted.items():
-            found = value if bare is not None else json_path(value, name)
-            if found is None:
-                out[name].append(None)
-                continue
             try:
-                out[name].append(_from_json(t, found))
+                found = value if bare is not None else json_path(value, name)
+                out[name].append(None if found is None else _from_json(t, found))
             except ValueError as error:
                 column = "" if bare is not None else f"column {name!r}: "
                 raise DataError(f"{place.at(i)}: {column}{error}{_advice(error)}") from None
@@ -172,7 +183,7 @@ def json_columns(
 def json_value(line: bytes, place: Place, i: int, cut: bool) -> Any:
     """The value on a line, or the error of its row."""
     try:
-        return json.loads(line.decode("utf-8"))
+        return _DECODE(line.decode("utf-8"))
     except UnicodeDecodeError as error:
         raw = line[max(0, error.start - 10) : error.start + 20]
         raise DataError(
@@ -187,33 +198,43 @@ def json_value(line: bytes, place: Place, i: int, cut: bool) -> Any:
 
 
 def json_path(value: Mapping[str, Any], path: str) -> Any:
-    """What an object holds at a dotted path, flat or nested; None where it holds nothing.
+    """What an object holds at a dotted path, flat or nested; None where it holds nothing, a ``ValueError`` where it holds two.
 
     >>> json_path({"a": {"b": 1}}, "a.b"), json_path({"a.b": 2}, "a.b"), json_path({}, "a.b")
     (1, 2, None)
     """
-    if path in value:
-        return value[path]
     head, _, rest = path.partition(".")
-    inner = value.get(head)
-    return json_path(inner, rest) if rest and isinstance(inner, dict) else None
+    inner = value.get(head) if rest else None
+    nested = json_path(inner, rest) if isinstance(inner, dict) else None
+    if path not in value:
+        if rest and isinstance(value, Twice) and head in value.keys_twice:
+            raise ValueError(f"the key {head!r} comes twice in one object: leave one out")
+        return nested
+    if nested is not None or (isinstance(value, Twice) and path in value.keys_twice):
+        raise ValueError(f"the key {path!r} comes twice in one object: leave one out")
+    return value[path]
 
 
 def _from_json(t: Type, value: Any) -> Any:
-    if t == INT and isinstance(value, int) and not isinstance(value, bool):
-        return _int(value)
-    if t == FLOAT and isinstance(value, (int, float)) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:
-            return math.inf if value > 0 else -math.inf
+    if isinstance(value, Whole) and t == INT:
+        return int_of(value.text)
+    if isinstance(value, (Whole, float)) and t == FLOAT:
+        return float(value.text) if isinstance(value, Whole) else value
+    if isinstance(value, _Word):
+        raise ValueError(f"{value.text} is no JSON: an infinity is 1e999 or -1e999, and NaN is no event; correct the value or remove the row")
     if t == BOOL and isinstance(value, bool):
         return value
-    if isinstance(t, EnumType) and isinstance(value, (str, int, float)):
-        return str(value) if not isinstance(value, bool) else str(int(value))
-    if not isinstance(t, EnumType) and _is_text(t) and isinstance(value, str):
-        return value
-    raise ValueError(f"expected {t}, found {shorten(value)}")
+    if isinstance(t, EnumType) and isinstance(value, (str, Whole, float, bool)):
+        value = str(value.text if isinstance(value, Whole) else int(value) if isinstance(value, bool) else value)
+    elif isinstance(value, (Whole, float)) or not (_is_text(t) and isinstance(value, str)):
+        raise ValueError(f"expected {t}, found {shorten(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"the text {shorten(value)} holds half a surrogate pair (\\u{ord(value[error.start]):04x}), which is no character: write both halves, or none"
+        ) from None
+    return value
 
 
 def _example(wanted: Mapping[str, Type]) -> str:

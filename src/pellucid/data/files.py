@@ -18,7 +18,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pellucid.data.binary import ArrowReader, ParquetReader
-from pellucid.data.text import Chunk, CsvReader, JsonLinesReader, blocks
+from pellucid.data.blocks import blocks
+from pellucid.data.text import Chunk, CsvReader, JsonLinesReader
 from pellucid.errors import DataError
 from pellucid.expr.types import Type
 

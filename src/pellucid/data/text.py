@@ -1,35 +1,34 @@
 """CSV and JSON Lines, block by block.
 
-A block is a few megabytes of whole lines, so memory stays bounded whatever the file's size, and a pipe or a
-compressed file is read the same way.  Arrow's parser does the work; where it refuses a block, ``exact`` finds the row.
+Arrow's parser does the work.  It is both laxer and stricter than the one meaning that a text has here: what it would take
+wrongly is found before or after it, block by block; and where it refuses a block, ``exact`` reads it, or finds the row.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
-import json
-import select
-import zlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 
 from pellucid.data import exact
-from pellucid.data.arrow import arrow_type
-from pellucid.data.bind import Place
+from pellucid.data.arrow import arrow_type, column_at
+from pellucid.data.bind import Place, refuse_twice
+from pellucid.data.blocks import Block, refuse_loose
+from pellucid.data.numbers import BLANKS, FALSE, INT_CELL, TRUE
 from pellucid.errors import DataError
-from pellucid.expr.types import EnumType, Type
+from pellucid.expr.types import FLOAT, INT, EnumType, Type
 
-__all__ = ["BLOCK", "Block", "Chunk", "CsvReader", "JsonLinesReader", "blocks"]
+__all__ = ["Chunk", "CsvReader", "JsonLinesReader", "TextReader"]
 
-BLOCK = 4 << 20
-_LONGEST = 64 << 20
+_ROWS_AT_ONCE = 1 << 20  # bytes that one thread of Arrow's parser takes; a row must fit in
 
 
 @dataclass(frozen=True)
@@ -46,75 +45,7 @@ class Chunk:
     place: Place
 
 
-@dataclass(frozen=True)
-class Block:
-    """Whole lines of a text: the bytes, the number of lines before them, whether they are the last."""
-
-    data: bytes
-    lines: int
-    done: int
-    last: bool
-
-
-def blocks(
-    stream: Any, name: str, *, size: int = BLOCK, quotes: bool = False, tell: Callable[[], int] | None = None
-) -> Iterator[Block]:
-    """Cut a byte stream into blocks of whole lines (with ``quotes``: not inside a quoted CSV value).
-
-    >>> import io
-    >>> [b.data for b in blocks(io.BytesIO(b"1\\n2\\n3"), "x", size=3)]
-    [b'1\\n', b'2\\n', b'3']
-    """
-    carry, lines, read = b"", 0, 0
-    while True:
-        data = _read(stream, size, name)
-        read += len(data)
-        done = tell() if tell is not None else read
-        if not data:
-            break
-        if not lines and not carry and data.startswith(b"\xef\xbb\xbf"):
-            data = data[3:]
-        carry += data
-        cut = _cut(carry, quotes)
-        if cut:
-            yield Block(carry[:cut], lines, done, False)
-            lines += carry.count(b"\n", 0, cut)
-            carry = carry[cut:]
-        elif len(carry) > _LONGEST:
-            what = "a quoted value does not end" if quotes and carry.count(b'"') % 2 else "the line is too long"
-            raise DataError(f"{name}: line {lines + 1:,}: {what} within 64 MB: is this the right format?")
-    if carry:
-        yield Block(carry, lines, done, True)
-
-
-def _read(stream: Any, size: int, name: str) -> bytes:
-    """Up to ``size`` bytes; from a pipe what is there, so that a slow writer is not waited for."""
-    try:
-        if not hasattr(stream, "read1") or not getattr(stream, "pellucid_pipe", False):
-            return bytes(stream.read(size))
-        parts = [stream.read1(size)]
-        while parts[-1] and sum(map(len, parts)) < size and select.select([stream], [], [], 0)[0]:
-            parts.append(stream.read1(size))
-        return b"".join(parts)
-    except (EOFError, zlib.error) as error:
-        raise DataError(f"{name}: the compressed file is damaged or cut off ({error})") from None
-    except OSError as error:
-        raise DataError(f"{name}: cannot be read: {error.strerror or error}") from None
-
-
-def _cut(data: bytes, quotes: bool) -> int:
-    """Where the last whole line ends."""
-    end = data.rfind(b"\n") + 1
-    if not end or not quotes or data.find(b'"', 0, end) < 0:
-        return end
-    raw = np.frombuffer(data, dtype=np.uint8, count=end)
-    marks = np.flatnonzero((raw == 34) | (raw == 10))
-    inside = np.cumsum(raw[marks] == 34) % 2  # a doubled quote leaves and enters again
-    ends = marks[(raw[marks] == 10) & (inside == 0)]
-    return int(ends[-1]) + 1 if len(ends) else 0
-
-
-class _TextReader:
+class TextReader:
     """What CSV and JSON Lines share."""
 
     def __init__(self, name: str, pieces: Iterator[Block], total: int, close: Callable[[], None] | None) -> None:
@@ -128,9 +59,13 @@ class _TextReader:
 
     def go_on_with(self, pieces: Iterator[Block], *, row: int, header: bool) -> None:
         """Read other blocks of the same file, whose first row has this number; with ``header`` the header is in the first of them."""
-        if not header or next(pieces, None) is None:
-            self._first = None
+        block = next(pieces, None) if header else None
+        self._first = None if block is None else self._body(block)
         self._pieces, self._before = pieces, row
+
+    def _body(self, block: Block) -> Block:
+        """The first block of a text without a header."""
+        return block
 
     def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
         """The wanted columns, at most ``rows`` rows at a time."""
@@ -171,7 +106,7 @@ class _TextReader:
         raise NotImplementedError
 
 
-class CsvReader(_TextReader):
+class CsvReader(TextReader):
     """A CSV file with a header line.
 
     In a file of one column an empty line is an empty cell; in one of several it is no row.
@@ -190,36 +125,55 @@ class CsvReader(_TextReader):
         self._types: dict[str, Any] = {}
         if self._first is None or not self._first.data.strip():
             raise DataError(f"{name}: is empty: expected a header line with the columns' names")
-        head = self._first
-        rows = exact.csv_rows(head.data, delimiter, blank=True)
-        try:
-            header = next(row for _, row in rows if row != [""])
-        except csv.Error as error:
-            raise DataError(f"{name}: line 1: no header line of a CSV file ({error})") from None
-        self.names = [column.strip() for column in header]
-        twice = next((n for n in self.names if self.names.count(n) > 1), None)
-        if twice is not None:
-            raise DataError(f"{name}: two columns are called {twice!r}: rename one")
+        header, self._first = self._parted(self._first)
+        self.names = header
+        _refuse_no_names(name, header)
+        refuse_twice(name, header)
         if len(self.names) == 1 and any(c in self.names[0] for c in ";\t"):
             raise DataError(
                 f"{name}: its header is one column {self.names[0]!r}: its fields must be parted by commas "
                 "(or by tabs, with --in-format tsv)"
             )
-        self.single = len(self.names) == 1
-        begin = next((line for line, row in rows if self.single or row != [""]), None)
-        if begin is None:
-            self._first = Block(b"", head.lines, head.done, head.last)
-        else:
-            cut = _nth_line(head.data, begin)
-            self._first = Block(head.data[cut:], head.lines + begin, head.done, head.last)
+        self.single = len(header) == 1
+        self._at_once = max(_ROWS_AT_ONCE, 64 * len(header), 4 * sum(map(len, header)))
+
+    def _parted(self, head: Block) -> tuple[list[str], Block]:
+        """The names in the header of a first block, and its rows."""
+        refuse_loose(head, self.delimiter, self.name)
+        rows = exact.csv_rows(head.data, self.delimiter, blank=True)
+        try:
+            header = next((row for _, row in rows if row != [""]), None)
+            if header is None:
+                raise DataError(f"{self.name}: is empty: expected a header line with the columns' names")
+            begin = next((line for line, row in rows if len(header) == 1 or row != [""]), None)
+        except csv.Error as error:
+            raise DataError(f"{self.name}: line 1: no header line of a CSV file ({error})") from None
+        cut = len(head.data) if begin is None else _nth_line(head.data, begin)
+        return [column.strip() for column in header], Block(head.data[cut:], head.lines + (begin or 0), head.done, head.last)
+
+    def _body(self, block: Block) -> Block:
+        names, rows = self._parted(block)
+        if names != self.names:
+            raise DataError(f"{self.name}: its header has changed while it was read")
+        return rows
 
     def field_type(self, column: str) -> Any:
         """The Arrow type that the first rows of a column suggest: int64, bool or string."""
-        found = pa.string()
-        if self._first is not None and not self._nothing(self._first.data):
-            with contextlib.suppress(pa.ArrowInvalid):  # reading for real will say what is wrong, with its row
-                found = self._parse(self._first.data, {}, [column], silent=False).schema.field(column).type
-        return found if pa.types.is_integer(found) or pa.types.is_boolean(found) else pa.string()
+        if self._first is None or self._nothing(self._first.data):
+            return pa.string()
+        try:
+            cells = self._parse(self._first.data, {column: pa.string()}, [column], silent=True).column(column).drop_null()
+            if not len(cells):
+                return pa.string()
+            bare = pc.ascii_trim(cells, characters=BLANKS)
+            if pc.all(pc.is_in(bare, value_set=pa.array([w for w in (*TRUE, *FALSE) if w.isalpha()]))).as_py():
+                return pa.bool_()
+            if pc.all(pc.match_substring_regex(cells, f"^(?:{INT_CELL})$")).as_py():
+                pc.ascii_ltrim(bare, characters="+").cast(pa.int64())
+                return pa.int64()
+        except (pa.ArrowInvalid, UnicodeDecodeError):
+            pass  # too large for an int; or reading for real will say what is wrong, with its row
+        return pa.string()
 
     def _line(self, block: Block, row: int) -> int:
         return exact.csv_lines(block.data, self.delimiter, row, self.single)
@@ -230,7 +184,7 @@ class CsvReader(_TextReader):
     def _parse(self, data: bytes, types: dict[str, Any], columns: list[str], silent: bool) -> Any:
         return arrow_csv.read_csv(
             pa.BufferReader(data),
-            read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=1 << 20),
+            read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=self._at_once),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=self.delimiter, newlines_in_values=b'"' in data, ignore_empty_lines=not self.single
             ),
@@ -245,9 +199,13 @@ class CsvReader(_TextReader):
 
     def _batch(self, block: Block, wanted: Mapping[str, Type], place: Place, silent: bool) -> Any:
         types = {name: arrow_type(t) for name, t in wanted.items()}
+        refuse_loose(block, self.delimiter, self.name)
         try:
+            if not block.data.isascii():
+                block.data.decode("utf-8")  # Arrow looks at the wanted columns only
             table = self._parse(block.data, types, list(wanted), silent)
-            return pa.RecordBatch.from_arrays([_whole(table.column(n), types[n]) for n in wanted], names=list(wanted))
+            if not self._has_hex(block.data, [n for n, t in wanted.items() if t == INT]):
+                return pa.RecordBatch.from_arrays([_whole(table.column(n), types[n]) for n in wanted], names=list(wanted))
         except (pa.ArrowInvalid, pa.ArrowCapacityError, UnicodeDecodeError):
             pass
         try:
@@ -255,6 +213,22 @@ class CsvReader(_TextReader):
         except csv.Error as error:
             raise DataError(f"{self.name}: after line {block.lines:,}: not a CSV file ({error})") from None
         return pa.RecordBatch.from_arrays([pa.array(found[n], types[n]) for n in wanted], names=list(wanted))
+
+    def _has_hex(self, data: bytes, ints: list[str]) -> bool:
+        """Whether a cell of these columns is like ``0x10``, which is a number for Arrow."""
+        if not ints or (b"0x" not in data and b"0X" not in data):
+            return False
+        cells = self._parse(data, dict.fromkeys(ints, pa.string()), ints, silent=False)
+        return any(pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py() for column in cells.columns)
+
+
+def _refuse_no_names(place: str, names: list[str]) -> None:
+    for name in names:
+        if "\0" in name:
+            raise DataError(f"{place}: the header {name[:40]!r} holds a NUL: is it UTF-16? A text must be UTF-8: convert it with iconv")
+        if any("\udc80" <= c <= "\udcff" for c in name):
+            raw = name.encode("utf-8", "surrogateescape")
+            raise DataError(f"{place}: the header {raw[:40]!r} is not UTF-8: convert the file, for example with iconv -t UTF-8")
 
 
 def _nth_line(data: bytes, n: int) -> int:
@@ -271,7 +245,10 @@ def _whole(column: Any, t: Any) -> Any:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], t)
 
 
-class JsonLinesReader(_TextReader):
+_JSON_KINDS = {bool: pa.bool_(), exact.Whole: pa.int64(), float: pa.float64(), str: pa.string()}
+
+
+class JsonLinesReader(TextReader):
     """JSON Lines: an object on each line, or, for one scalar source, the value itself.
 
     ``assumed`` names the kind of input for which this format was assumed, as nobody said which it is.
@@ -289,6 +266,8 @@ class JsonLinesReader(_TextReader):
         self._assumed = assumed
         self.bare, self.blank = False, True
         self._sample: list[dict[str, Any]] = []
+        self._flat: dict[str, bool] = {}
+        self._known: set[str] = set()
         if self._first is None:
             return
         place = self._place(self._first, 0)
@@ -305,17 +284,17 @@ class JsonLinesReader(_TextReader):
                     with self._doubting():
                         exact.json_value(line, place, 0, self._first.last and not self._first.data.endswith(b"\n"))
                 break
-            if i == 0:
-                value = exact.json_value(line, place, 0, self._first.last and not self._first.data.endswith(b"\n"))
-            else:
-                try:
-                    value = json.loads(line)
-                except ValueError:
-                    break  # reading for real will say what is wrong, with its row
+            try:
+                value = exact.json_value(line, place, i, self._first.last and not self._first.data.endswith(b"\n"))
+            except DataError:
+                if i == 0:
+                    raise
+                break  # reading for real will say what is wrong, with its row
             if isinstance(value, dict):
                 self._sample.append(value)
         self.blank = not self.bare and not self._sample
         self.names = ["value"] if self.bare else list(dict.fromkeys(p for v in self._sample for p in _paths(v)))
+        self._known = set(self.names)
 
     @contextlib.contextmanager
     def _doubting(self) -> Iterator[None]:
@@ -332,9 +311,12 @@ class JsonLinesReader(_TextReader):
     def field_type(self, column: str) -> Any:
         """The Arrow type that the first rows of a column suggest."""
         for value in self._sample:
-            found = exact.json_path(value, column)
+            try:
+                found = exact.json_path(value, column)
+            except ValueError:
+                continue  # it comes twice: reading for real will say so
             if found is not None:
-                return pa.scalar(found).type if isinstance(found, (bool, int, float, str)) else pa.null()
+                return next((kind for t, kind in _JSON_KINDS.items() if isinstance(found, t)), pa.null())
         return pa.string()
 
     def _line(self, block: Block, row: int) -> int:
@@ -348,37 +330,89 @@ class JsonLinesReader(_TextReader):
             if isinstance(t, EnumType):
                 kind = self.field_type(path)
                 kind = pa.string() if self.bare or pa.types.is_null(kind) else kind
-            flat = self.bare or "." not in path or any(path in v for v in self._sample) or path not in self.names
-            parts = [path] if flat else path.split(".")
+            parts = [path] if self._is_flat(path) else path.split(".")
             at = tree
             for part in parts[:-1]:
                 at = at.setdefault(part, {})
             at[parts[-1]] = kind
         return _struct(tree)
 
+    def _is_flat(self, path: str) -> bool:
+        if path not in self._flat:
+            self._flat[path] = (
+                self.bare or "." not in path or path not in self._known or any(path in v for v in self._sample)
+            )
+        return self._flat[path]
+
     def _batch(self, block: Block, wanted: Mapping[str, Type], place: Place, silent: bool) -> Any:
         bare = next(iter(wanted)) if self.bare else None
-        data = block.data
-        try:
-            if not data.isascii():
-                data.decode("utf-8")  # Arrow takes texts as they come
-            if bare is not None:
-                field = b'{"' + bare.encode() + b'":'
-                data = b"\n".join(field + line + b"}" for _, line in exact.json_lines(data)) + b"\n"
-            table = arrow_json.read_json(
-                pa.BufferReader(data),
-                read_options=arrow_json.ReadOptions(block_size=len(data) + 1),
-                parse_options=arrow_json.ParseOptions(
-                    explicit_schema=self._schema(wanted), unexpected_field_behavior="ignore"
-                ),
-            )
-            return table.combine_chunks().to_batches()[0]
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, IndexError):
-            with self._doubting() if bare is not None else contextlib.nullcontext():
-                found = exact.json_columns(block.data, wanted, place, block.last, bare)
+        batch = None
+        with contextlib.suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, IndexError):
+            batch = self._fast(block.data, wanted, bare)
+        if batch is not None:
+            return batch
+        with self._doubting() if bare is not None else contextlib.nullcontext():
+            found = exact.json_columns(block.data, wanted, place, block.last, bare)
         return pa.RecordBatch.from_arrays(
             [pa.array(found[n], arrow_type(t)) for n, t in wanted.items()], names=list(wanted)
         )
+
+    def _fast(self, data: bytes, wanted: Mapping[str, Type], bare: str | None) -> Any:
+        """The columns by Arrow's parser; None where it may take for one thing what is another."""
+        if not data.isascii():
+            data.decode("utf-8")  # Arrow takes texts as they come
+        if bare is not None:
+            if b":" in data:
+                return None  # a line could bring a key of its own
+            field = b'{"' + bare.encode() + b'":'
+            data = b"\n".join(field + line + b"}" for _, line in exact.json_lines(data)) + b"\n"
+        lines = _objects(data)
+        if lines is None or (bare is None and self._otherwise(data, wanted)):
+            return None
+        table = arrow_json.read_json(
+            pa.BufferReader(data),
+            read_options=arrow_json.ReadOptions(block_size=len(data) + 1),
+            parse_options=arrow_json.ParseOptions(
+                explicit_schema=self._schema(wanted), unexpected_field_behavior="ignore"
+            ),
+        )
+        batch = table.combine_chunks().to_batches()[0]
+        if batch.num_rows != lines:  # several objects on a line
+            return None
+        for path, t in wanted.items():  # the words NaN and Infinity, which JSON does not have
+            if t == FLOAT and pc.all(pc.is_finite(column_at(batch, path))).as_py() is False:
+                return None
+        return batch
+
+    def _otherwise(self, data: bytes, wanted: Mapping[str, Type]) -> bool:
+        """Whether a key may be there in the form that was not expected, flat or nested."""
+        dotted = [path for path in wanted if "." in path]
+        if not dotted:
+            return False
+        if b"\\u" in data and re.search(rb'"[^"]*\\u[^"]*"[ \t]*:', data):
+            return True
+        heads = {path.split(".")[0] for path in dotted if self._is_flat(path)}
+        other = [*(path for path in dotted if not self._is_flat(path)), *heads]
+        return any(b'"' + name.encode() + b'"' in data for name in other)
+
+
+def _objects(data: bytes) -> int | None:
+    """How many lines there are, blank ones aside; None if one does not begin and end as an object does.
+
+    Then no object goes over several lines, since after an inner one no other can begin.
+
+    >>> _objects(b'{"x": 1}\\n\\n {"x": {}}\\r\\n'), _objects(b'{"x":\\n1}')
+    (2, None)
+    """
+    ends = data.count(b"\n") + (not data.endswith(b"\n"))
+    if data[:1] == b"{" and data.rstrip(b"\n")[-1:] == b"}" and data.count(b"}\n{") + 1 == ends:
+        return ends
+    lines = [line for _, line in exact.json_lines(data)]
+    for line in lines:
+        bare = line.strip(b" \t\r")
+        if bare[:1] != b"{" or bare[-1:] != b"}":
+            return None
+    return len(lines)
 
 
 def _paths(value: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -152,6 +152,16 @@ def test_a_file_that_grows(tmp_path: Path, ending: str) -> None:
         assert [int(v) for v in (tmp_path / "out.csv").read_text().split()[1:]] == total(VALUES[:size])
 
 
+def test_a_line_that_is_being_written_waits_for_its_end(tmp_path: Path) -> None:
+    source, said = tmp_path / "in.csv", []
+    for text, expected in [("x\n1\n2", [1]), ("x\n1\n20\n300", [1, 21]), ("x\n1\n20\n300\n", [1, 21, 321])]:
+        source.write_text(text)
+        run_epochs(total, source, tmp_path / "out.csv", state=tmp_path / "state", epochs=100, say=said.append)
+        assert [int(v) for v in (tmp_path / "out.csv").read_text().split()[1:]] == expected
+    waits = "has no end yet and is not read: the same command goes on with it once it has one (if it is whole, put a line end after it)"
+    assert [text for text in said if "line" in text] == [f"{source}: line 3 {waits}", f"{source}: line 4 {waits}"]
+
+
 @pytest.mark.parametrize("seed", [*range(6), *[pytest.param(seed, marks=pytest.mark.long) for seed in range(6, 60)]])
 def test_random_pipelines(tmp_path: Path, seed: int) -> None:
     """Every step is a cut where that is allowed; the result is that of the pipeline called on the same data."""

@@ -153,6 +153,8 @@ class Generation:
             self._drive_sources()
         elif "ended" in message:
             task.ended, task.pushes = message["ended"], message["until"]
+            for text in message["held"]:
+                self.told.say(text)
             self._drive_sources()
         elif "ready" in message:
             task.ready = True

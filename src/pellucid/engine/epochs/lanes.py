@@ -5,7 +5,7 @@ of Parquet, a record batch of Arrow.  (What is packed, and an Arrow stream, is r
 
 A file that changed since would be replayed into another history, so a snapshot also keeps the file's mark: size, time, and
 the checksum of the bytes that were read (of text), or of its two ends (of formats with an index).  Text may have grown at its
-end; anything else that changed is refused.
+end; anything else that changed is refused.  So a last line without its end is held back: more of it may come.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ import pyarrow as pa
 from pellucid.data.arrow import source_columns
 from pellucid.data.binary import ArrowReader, ParquetReader, row_place
 from pellucid.data.bind import Binding, Place
+from pellucid.data.blocks import BOM, Block, blocks
 from pellucid.data.files import format_of, open_reader
-from pellucid.data.text import Block, Chunk, _TextReader, blocks
+from pellucid.data.text import Chunk, TextReader
 from pellucid.engine.columns import Strings
 from pellucid.engine.epochs.messages import Events
 from pellucid.errors import DataError
@@ -44,14 +45,19 @@ class _Counted:
         self.raw.seek(at)
         self.start, self.lines, self.crc = at, lines, crc  # of the block that was handed out last
         self.read = at, lines, crc  # all that was read
+        self.held = 0  # bytes at the end that are no whole line
         self._blocks = self._counted(path, quotes, lines)
 
     def _counted(self, path: str, quotes: bool, lines: int) -> Iterator[Block]:
-        if self.read[0] == 0 and self.raw.read(3) == b"\xef\xbb\xbf":
-            self.read = (3, 0, 0)
+        begins = self.read[0] == 0
+        if begins and self.raw.read(len(BOM)) == BOM:
+            self.read, begins = (len(BOM), 0, 0), False
         self.raw.seek(self.read[0])
-        for block in blocks(self.raw, path, quotes=quotes, tell=self.raw.tell):
+        for block in blocks(self.raw, path, quotes=quotes, tell=self.raw.tell, begins=begins):
             self.start, self.lines, self.crc = self.read
+            if block.last:  # a line without its end: the file may be growing, and the rest of the line on its way
+                self.held = len(block.data)
+                break
             self.read = (self.start + len(block.data), self.lines + block.data.count(b"\n"), zlib.crc32(block.data, self.crc))
             yield replace(block, lines=block.lines + lines)
         self.start, self.lines, self.crc = self.read
@@ -103,7 +109,7 @@ class Lane:
                 wanted.setdefault(binding.key, self.key)
         self._reader: Any = open_reader(self.path, form)
         base = self._seek["row"]
-        if isinstance(self._reader, _TextReader) and not self.packed:
+        if isinstance(self._reader, TextReader) and not self.packed:
             return self._text(self._reader, wanted, rows, base)
         if isinstance(self._reader, ParquetReader):
             return self._parquet(self._reader, wanted, rows)
@@ -226,6 +232,13 @@ class Lane:
                 self._mark = _ends(self.path, self._stat.st_size)
             mark["ends"] = self._mark
         return {"row": self.row, "seek": seek, "ended": self.ended and not self._left, "mark": mark}
+
+    def held_back(self) -> str | None:
+        """What of the file was not read, as it is no whole line yet; in words."""
+        if self._blocks is None or not self._blocks.held or not self.ended:
+            return None
+        line = self._blocks.lines + 1
+        return f"{self.path}: line {line:,} has no end yet and is not read: the same command goes on with it once it has one (if it is whole, put a line end after it)"
 
     def close(self) -> None:
         """Close the files."""

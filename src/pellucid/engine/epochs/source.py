@@ -104,7 +104,7 @@ class Source(Task):
             if closes:
                 self._border()
         last = self.epoch if self.at > borders.begin else self.epoch - 1
-        context.link.send(ended=last, until=self.at)
+        context.link.send(ended=last, until=self.at, held=[text for lane in self.lanes if (text := lane.held_back()) is not None])
         while True:
             command = context.command()
             goal = command.get("go", command.get("finish"))
