@@ -30,6 +30,7 @@ __all__ = [
     "StepError",
     "TypeMismatch",
     "UsageError",
+    "from_outside",
 ]
 
 
@@ -86,3 +87,29 @@ class StateError(PellucidError):
 
 class UsageError(PellucidError):
     """A call or a command line is wrong."""
+
+
+def from_outside(error: BaseException) -> PellucidError | None:
+    """What the user's machine refused (a disk, a folder, a connection, a database), in one line; None if it is something else.
+
+    Such an error is no bug: the message says what the system says, and about which file.
+
+    >>> str(from_outside(OSError(28, "No space left on device", "out.csv")))
+    'out.csv: No space left on device'
+    >>> import sqlite3
+    >>> str(from_outside(sqlite3.DatabaseError("file is not a database")))
+    'SQLite: file is not a database'
+    >>> from_outside(ValueError("x")) is None
+    True
+    """
+    if isinstance(error, OSError):
+        names = [str(name) for name in (error.filename, error.filename2) if name is not None]
+        text = error.strerror or str(error) or type(error).__name__
+        return DataError(f"{' and '.join(names)}: {text}" if names else text)
+    kinds = {kind.__module__.partition(".")[0] + "." + kind.__name__ for kind in type(error).__mro__}
+    text = " ".join(str(error).split()) or type(error).__name__
+    if "sqlite3.DatabaseError" in kinds and not {"sqlite3.ProgrammingError", "sqlite3.InterfaceError"} & kinds:
+        return DataError(f"SQLite: {text}")
+    if "psycopg.Error" in kinds:
+        return DataError(f"PostgreSQL: {text}")
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid.cli.main import cli
-from pellucid.engine.epochs.store import _alive
+from pellucid.engine.epochs.lock import _alive
 
 PIPELINES = """\
 from pellucid import Stream, merge, pipeline
@@ -217,7 +218,9 @@ def test_no_snapshot_is_left(folder: Path) -> None:
     for path in (folder / "state" / "snapshots" / "worker").glob("*.snap"):
         path.write_bytes(path.read_bytes()[:40])
     said = refused(run(*TOTAL))
-    assert "epoch 5 was complete, but its snapshot of worker is missing or damaged, and no earlier epoch is whole" in said
+    assert "epoch 5 was complete, but its snapshot of worker is missing or damaged, and no earlier epoch is whole (" in said
+    assert re.search(r"snapshots/worker/[0-9-]*000000000005.snap: is no whole snapshot", said)
+    assert not list((folder / "state").rglob("*.damaged")), "nothing is changed"
     assert run(*TOTAL, "--from-start").exit_code == 0
     assert (folder / "out.csv").read_bytes() == before
 

@@ -12,7 +12,7 @@ import click
 
 import pellucid
 from pellucid.cli.signals import Interrupted, Stopped, stoppable
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, from_outside
 
 __all__ = ["cli", "main"]
 
@@ -56,6 +56,9 @@ class _Verbs(click.Group):
         except Exception as error:
             if ctx.params.get("verbose") or os.environ.get("PELLUCID_DEBUG"):
                 traceback.print_exc()
+            outside = from_outside(error)
+            if outside is not None:
+                raise _Failure(str(outside), 2) from None
             raise _Failure(
                 f"internal error: {type(error).__name__}: {error}\n"
                 "This is a bug in Pellucid, not in your pipeline. Please report it with what "

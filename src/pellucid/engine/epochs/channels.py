@@ -10,18 +10,31 @@ import contextlib
 import queue
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from pellucid.engine.epochs.messages import END, FRAME, Message, Shape, content, decode_parts, encode, frame_lengths
 
-__all__ = ["Inbox", "Outbox", "channel"]
+__all__ = ["Gone", "Inbox", "Outbox", "channel"]
 
 _WAITING = 2  # messages that a reader holds
 _PIECES = 512  # that one call takes on any system
 _ROOM = 2 << 20  # bytes in the socket: with a whole batch in it, sender and reader need not take turns
+
+
+class Gone(Exception):  # noqa: N818 - no error: what recovery is for
+    """The task at the other end is dead."""
+
+
+@contextlib.contextmanager
+def _alive(name: str) -> Iterator[None]:
+    """Whatever the system says about a socket whose other end is closed, it means one thing."""
+    try:
+        yield
+    except (ConnectionError, EOFError):
+        raise Gone(name) from None
 
 
 def channel() -> tuple[socket.socket, socket.socket]:
@@ -58,13 +71,14 @@ class Outbox:
 
     def send(self, pieces: Sequence[Any]) -> None:
         """Send; waits while the reader is behind."""
-        sent = self._end.sendmsg(pieces[:_PIECES])
-        for piece in pieces:  # what one call did not take
-            if sent >= len(piece):
-                sent -= len(piece)
-            else:
-                self._end.sendall(memoryview(piece)[sent:])
-                sent = 0
+        with _alive(self.name):
+            sent = self._end.sendmsg(pieces[:_PIECES])
+            for piece in pieces:  # what one call did not take
+                if sent >= len(piece):
+                    sent -= len(piece)
+                else:
+                    self._end.sendall(memoryview(piece)[sent:])
+                    sent = 0
 
 
 class Inbox:
@@ -107,7 +121,7 @@ class Inbox:
                 self._queue.put((message, border))
                 if message.kind == END:
                     return
-        except EOFError:
+        except Gone:
             return  # the sender is dead: whoever waits here is recovered, too
         except BaseException as error:  # for the task to raise, whatever it is
             self._queue.put(error)
@@ -115,9 +129,10 @@ class Inbox:
     def _exactly(self, size: int) -> Any:
         data: Any = np.empty(size, dtype=np.uint8)
         view, at = memoryview(data), 0
-        while at < size:
-            count = self._end.recv_into(view[at:])
-            if not count:
-                raise EOFError
-            at += count
+        with _alive(self.name):
+            while at < size:
+                count = self._end.recv_into(view[at:])
+                if not count:
+                    raise EOFError
+                at += count
         return data

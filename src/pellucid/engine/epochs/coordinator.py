@@ -4,14 +4,15 @@ It does no work on events, so it is small and rarely the one that dies; when it 
 command goes on from the store.  Its rules:
 
 * if a task dies or hangs (F-FAIL), all tasks are ended and started again from the greatest common epoch (F-RECOVER, `lcs`);
-  what was snapshotted beyond it is removed first, so that no later epoch is put together of two generations;
+  what was snapshotted beyond it is removed before they go on, so that no later epoch is put together of two generations;
+* nothing is removed or set aside before every task has found whole what it goes on with: a run that is refused, because
+  something is missing or damaged, leaves the folder as it was, and goes on when that is brought back;
 * crashes without a new epoch are counted: what going back does not cure ends the run, which can go on later.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import signal
 import sys
@@ -23,8 +24,8 @@ from pellucid.engine.epochs.generation import Crash, Generation, Report, Told, W
 from pellucid.engine.epochs.job import Job, identify, told_unseen
 from pellucid.engine.epochs.link import Link
 from pellucid.engine.epochs.process import Ends, start_task
-from pellucid.engine.epochs.recording import COORDINATOR, Recorder, write_trace
-from pellucid.engine.epochs.store import Damaged
+from pellucid.engine.epochs.recording import COORDINATOR, Recorder, last_generation, write_trace
+from pellucid.engine.epochs.store import Damaged, stopped_by
 from pellucid.errors import StateError
 
 __all__ = ["Coordinator", "Report"]
@@ -44,13 +45,17 @@ class Coordinator:
         self.generation = 0
         self.tasks: dict[str, Watched] = {}
         self._recorder: Recorder | None = None
+        self._bad: dict[tuple[str, int], str] = {}  # snapshots that cannot be used, and why
+        self._common: set[int] = set()  # epochs that all tasks have a snapshot of
+        self._lacking: list[tuple[str, int]] = []  # snapshots that were there, and are gone
+        self._behind: tuple[str, int, str] | None = None  # a sink lacks rows from a push on that the snapshots have behind them
         self._began = time.monotonic()
         self._crashed_at: float | None = None
 
     def run(self) -> Report:
         """Until the inputs end, through whatever crashes."""
-        self.store.open()
         try:
+            self.store.open()
             goes_on = identify(self.job)
             unseen = told_unseen(self.job.graph)
             if unseen:
@@ -60,12 +65,10 @@ class Coordinator:
             faults.arm(COORDINATOR, self.generation, os.getpid())
             faults.point("coordinator:start")
             self._until_done()
+        except BrokenPipeError:
+            raise  # nobody reads what we say
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            raise StateError(
-                f"{self.store.root}: {error.strerror}. Nothing is lost: make room and run the same command again"
-            ) from None
+            raise StateError(stopped_by(error, self.store.root)) from None
         finally:
             self._end_tasks()
             self.report.seconds = time.monotonic() - self._began
@@ -79,22 +82,20 @@ class Coordinator:
 
     def _next_generation(self, goes_on: bool) -> None:
         """Count this start: after a kill of the whole tree it is a recovery, too."""
-        before = self.store.read("generation") if goes_on else None
-        if before is None:
-            self.store.write("generation", 0)
+        if not goes_on:
+            self.store.write("generation", {"generation": 0})
             self._open_recorder()
             return
-        finished = bool((self.store.read("progress.json") or {}).get("finished"))
-        self.generation = int(before)
+        self.generation = max(int(self.store.hint("generation").get("generation", 0)), last_generation(self.store.root))
         self._open_recorder()
-        if not finished:
+        if not self.store.hint("progress.json").get("finished"):
             self._note_failures([t.name for t in self.job.plan.tasks])
         self._count_up()
 
     def _count_up(self) -> None:
         faults.point("coordinator:recover")
         self.generation += 1
-        self.store.write("generation", self.generation)
+        self.store.write("generation", {"generation": self.generation})
         self._open_recorder()
         faults.arm(COORDINATOR, self.generation, os.getpid())
 
@@ -121,8 +122,6 @@ class Coordinator:
                 if epoch:
                     self.say(f"going on after epoch {epoch}")
             first = False
-            if self._recorder is not None and self.generation:
-                self._recorder.step("F-RECOVER", epoch)
             if epoch > best:
                 without_progress, best = 0, epoch
             try:
@@ -131,8 +130,12 @@ class Coordinator:
             except Crash as crash:
                 self._crashed_at = time.monotonic()
                 self._end_tasks()
+                self.store.sweep()
                 if crash.lost is not None:
                     self._lose(*crash.lost, str(crash))
+                elif crash.behind is not None:
+                    self._behind = (*crash.behind, str(crash))
+                    self.say(f"{crash}; taking an earlier epoch")
                 else:
                     self.say(str(crash))
                     without_progress += 1
@@ -146,42 +149,56 @@ class Coordinator:
                 self._count_up()
 
     def _common_epoch(self) -> int:
-        """The greatest common epoch whose snapshots look whole; everything beyond it is removed."""
+        """The greatest common epoch whose snapshots look whole, and which all sinks have the rows of; nothing is changed yet."""
         names = [t.name for t in self.job.plan.tasks]
-        recorded = int((self.store.read("progress.json") or {}).get("epoch", 0))
-        have: dict[str, set[int]] = {}
-        lost: set[str] = set()
+        recorded = int(self.store.hint("progress.json").get("epoch", 0))
+        have: dict[str, dict[int, int]] = {name: {} for name in names}
         for name in names:
-            have[name] = set()
             for epoch in self.store.epochs(name):
-                try:
-                    self.store.peek(name, epoch, run=self.job.run)
-                    have[name].add(epoch)
-                except Damaged as error:
-                    self._lose(name, epoch, str(error))
-                    lost |= {name} if epoch == recorded else set()
-        common = set.intersection(*have.values())
-        epoch = max(common, default=0)
-        if epoch < recorded:
-            lacking = [name for name in names if recorded not in have[name]]
-            what = f"epoch {recorded} was complete, but its snapshot of {', '.join(lacking)} is missing or damaged"
+                if (name, epoch) not in self._bad:
+                    try:
+                        have[name][epoch] = self.store.peek(name, epoch, run=self.job.run)["until"]
+                    except Damaged as error:
+                        self._lose(name, epoch, str(error))
+        self._common = set.intersection(*(set(found) for found in have.values()))
+        self._lacking = [(name, recorded) for name in names if recorded and recorded not in have[name] and (name, recorded) not in self._bad]
+        usable = self._common
+        if self._behind is not None:
+            usable = {epoch for epoch in usable if have[self._behind[0]][epoch] <= self._behind[1]}
+        epoch = max(usable, default=0)
+        newest = max(self._common | {recorded})
+        if epoch < newest:
+            lacking = [name for name in names if newest not in have[name]]
+            bad = next((why for (_, at), why in sorted(self._bad.items(), reverse=True) if at == newest), "")
+            what = f"epoch {newest} was complete, but its snapshot of {', '.join(lacking)} is missing or damaged" if lacking else str(self._behind and self._behind[2])
             if epoch == 0 and not self.job.settings.from_start:
                 raise StateError(
-                    f"{self.store.root}: {what}, and no earlier epoch is whole: bring the files in {self.store.root / 'snapshots'} back, or read all input "
+                    f"{self.store.root}: {what}, and no earlier epoch is whole{f' ({bad})' if bad else ''}: bring the files back, or read all input "
                     "again with --from-start (what is committed stays, and is not written twice)"
                 )
-            self.say(f"{what}: going back to epoch {epoch}")
-            for name in lacking:
-                if name not in lost:
-                    self._note_lost(name, recorded)
-        for name in names:
-            self.store.go_back(name, epoch)
+            if self._lacking:
+                self.say(f"{what}: going back to epoch {epoch}")
         return epoch
 
     def _lose(self, task: str, epoch: int, why: str) -> None:
+        self._bad[task, epoch] = why
         self.say(f"{why}; taking an earlier epoch")
-        self.store.set_aside(task, epoch)
-        self._note_lost(task, epoch)
+
+    def _go_back(self, epoch: int) -> None:
+        """All tasks have what they need of an epoch: what is of no use any more is set aside, and what is later is removed."""
+        for task, bad in self._bad:
+            if bad > epoch or self.store.path(task, bad) != self.store.path(task, epoch):
+                self.store.set_aside(task, bad)
+        lost = {*self._bad, *self._lacking}
+        if self._behind is not None:
+            lost |= {(self._behind[0], later) for later in self._common if later > epoch}
+        for task, bad in sorted(lost):
+            self._note_lost(task, bad)
+        self._bad, self._behind, self._lacking = {}, None, []
+        for task in self.tasks:
+            self.store.go_back(task, epoch)
+        if self._recorder is not None and self.generation:
+            self._recorder.step("F-RECOVER", epoch)
 
     def _note_lost(self, task: str, epoch: int) -> None:
         if self._recorder is not None:
@@ -215,7 +232,7 @@ class Coordinator:
         self.store.write("tasks.json", {"coordinator": os.getpid(), "generation": self.generation, "tasks": pids}, durable=False)
         faults.point("coordinator:forked")
         crashed, self._crashed_at = self._crashed_at, None
-        return Generation(job, self.tasks, epoch, marks, self.report, self._told, crashed)
+        return Generation(job, self.tasks, epoch, marks, self.report, self._told, crashed, lambda: self._go_back(epoch))
 
     def _warm(self) -> None:
         """Load the compiler once, here, where all workers of all generations find it: it takes longer than a recovery."""

@@ -1,6 +1,7 @@
 """A generation: the tasks between two crashes, what they say to the coordinator, and what they are told.
 
 * An epoch is *complete* when the snapshot of every task is durable (`gce`, Definition 4.2); only then the sinks may commit it.
+* Tasks load what they go back to, and start when all have.
 * A task that dies or hangs ends the generation with a `Crash`; what comes then is the coordinator's business.
 * An error of the user's (a step that fails, a row that cannot be read) would come again: it ends the run.
 """
@@ -48,11 +49,11 @@ class Report:
 
 
 class Crash(Exception):  # noqa: N818 - not an error of the program: what recovery is for
-    """Some tasks are gone; ``lost`` names snapshots that turned out to be damaged."""
+    """Some tasks are gone; ``lost`` names a snapshot that turned out to be damaged, ``behind`` a sink and the push up to which it has rows."""
 
-    def __init__(self, why: str, failed: list[str], lost: tuple[str, int] | None = None) -> None:
+    def __init__(self, why: str, failed: list[str], lost: tuple[str, int] | None = None, behind: tuple[str, int] | None = None) -> None:
         super().__init__(why)
-        self.failed, self.lost = failed, lost
+        self.failed, self.lost, self.behind = failed, lost, behind
 
 
 @dataclass
@@ -89,13 +90,13 @@ class Generation:
     """Tasks that were started from ``epoch``, with the marks of its snapshots; ``crashed_at`` says since when a recovery takes."""
 
     def __init__(self, job: Job, tasks: dict[str, Watched], epoch: int, marks: dict[str, dict[int, int | None]], report: Report, told: Told,
-                 crashed_at: float | None) -> None:  # fmt: skip
+                 crashed_at: float | None, go_back: Callable[[], None]) -> None:  # fmt: skip
         self.job, self.store, self.tasks, self.report, self.told = job, job.store, tasks, report, told
         self.complete = self.recorded = epoch
         self.marks = marks
         self.durable: dict[str, set[int]] = {name: {epoch} for name in tasks}
         self.ends: dict[str, dict[int, int]] = {name: {epoch: epoch} for name in tasks}
-        self._crashed_at = crashed_at
+        self._crashed_at, self._go_back = crashed_at, go_back
         self._full_since: float | None = None
         self._finish_at: int | None = None  # the last epoch, once all sources have ended
         self._finishing = False
@@ -161,7 +162,9 @@ class Generation:
             if all(t.ready for t in self.tasks.values()):
                 self._recovered()
         elif "damaged" in message:
-            raise Crash(message["why"], [], (task.name, message["damaged"]))
+            raise Crash(message["why"], [], lost=(task.name, message["damaged"]))
+        elif "behind" in message:
+            raise Crash(message["why"], [], behind=(task.name, message["behind"]))
         elif "error" in message:
             self._fail(message)
         elif "finished" in message:
@@ -180,7 +183,10 @@ class Generation:
             )
 
     def _recovered(self) -> None:
-        """All tasks are where they were: what was complete and not yet committed is committed now."""
+        """All tasks are where they were, and go on: what was complete and not yet committed is committed now."""
+        self._go_back()
+        for task in self.tasks.values():
+            task.link.send(start=True)
         if self._crashed_at is not None:
             self.report.recovery_seconds.append(time.monotonic() - self._crashed_at)
         for sink in self._of("sink"):

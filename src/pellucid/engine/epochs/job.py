@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from pellucid.graph.model import Graph
 
 __all__ = ["Job", "Settings", "identify", "prepare", "told_unseen"]
 
+_LEFT = re.compile(r"\.run\.json\..*\.tmp")  # of a run that was killed before it had written who it is
 _TABLES = ("sqlite:", "postgresql://", "postgres://")
 
 
@@ -173,13 +175,14 @@ def identify(job: Job) -> bool:
     now = _identity(job)
     before = job.store.read("run.json")
     if before is None:
-        if any(name != "lock" for name in os.listdir(job.store.root)):
+        there = [name for name in os.listdir(job.store.root) if name != "lock" and not _LEFT.fullmatch(name)]
+        if "generation" in there:
+            raise StateError(f"{job.store.root / 'run.json'}: is missing, without which the run cannot go on: bring it back from a copy, or start anew in another folder")
+        if there:
             raise UsageError(f"--state {job.store.root}: is not empty, and holds no run of Pellucid: choose a folder of its own")
         job.run = uuid.uuid4().hex
         job.store.write("run.json", {"run": job.run, **now})
         return False
-    if not isinstance(before, dict) or "run" not in before:
-        raise StateError(f"{job.store.root / 'run.json'}: the state folder is damaged: this file is not what a run writes; start anew in another folder")
     accepted = _accepted(before, now, job.settings.changed)
     _compare(accepted, now, str(job.store.root))
     job.run = before["run"]

@@ -15,7 +15,7 @@ from pellucid.engine.epochs.link import Link
 from pellucid.engine.epochs.messages import Shape
 from pellucid.engine.epochs.plan import Channel, Plan, TaskPlan
 from pellucid.engine.epochs.recording import Recorder
-from pellucid.engine.epochs.task import Context, Task, run_task
+from pellucid.engine.epochs.task import Context, Task, die_with, run_task
 
 __all__ = ["Ends", "start_task"]
 
@@ -59,9 +59,10 @@ def start_task(job: Job, task: TaskPlan, ends: Ends, epoch: int, floor: int, gen
     if pid:
         return pid
     try:
+        die_with(coordinator)  # first of all: until then it could outlive it, and would keep the lock
         ends.keep_only(task, job.plan)
         link = Link(ends.links[task.name])
-        run_task(lambda: _build(job, task, ends, link, epoch, floor, generation), link, coordinator)
+        run_task(lambda: _build(job, task, ends, link, epoch, floor, generation), link, coordinator, job.store.root)
     finally:
         with contextlib.suppress(BaseException):
             os._exit(4)

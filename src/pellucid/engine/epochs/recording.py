@@ -37,7 +37,7 @@ from pellucid.errors import StateError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ACK", "COORDINATOR", "RULES", "Message", "Recorder", "digest", "schema", "trace_table", "write_trace"]
+__all__ = ["ACK", "COORDINATOR", "RULES", "Message", "Recorder", "digest", "last_generation", "schema", "trace_table", "write_trace"]
 
 COORDINATOR = "coordinator"
 RULES = ("SOURCE", "I-EVENT", "I-BORDER", "SNAPSHOT", "COMMIT", "F-FAIL", "F-LOST", "F-RECOVER")
@@ -118,6 +118,15 @@ class Recorder:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def last_generation(state_dir: str | os.PathLike[str]) -> int:
+    """The greatest generation of which something is recorded; 0 if nothing is.
+
+    >>> last_generation("no such folder")
+    0
+    """
+    return max((generation for generation, _, _ in _files(state_dir)), default=0)
 
 
 def schema() -> pa.Schema:

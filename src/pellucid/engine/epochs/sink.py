@@ -27,7 +27,7 @@ from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, positions_of
 from pellucid.engine.epochs.recording import ACK, digest
 from pellucid.engine.epochs.recording import Message as Noted
-from pellucid.engine.epochs.store import Damaged, Snapshot, write_durably
+from pellucid.engine.epochs.store import Damaged, Snapshot, full, write_durably
 from pellucid.engine.epochs.targets import Part, PartName, Target, parts_in
 from pellucid.engine.epochs.task import Context, Task
 from pellucid.errors import StateError
@@ -182,6 +182,8 @@ class Sink(Task):
                 self._part.write(batch)
                 return
             except OSError as error:
+                if not full(error):
+                    raise
                 if not told:
                     self.context.link.send(failed=self.context.now, why=error.strerror or str(error))
                 told = True

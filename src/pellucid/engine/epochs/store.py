@@ -4,8 +4,7 @@ A file is written aside, synced, renamed, and its folder synced: after a crash a
 new one.  A snapshot says itself what it is (task, epoch, run) and carries checksums, so that a torn or swapped file is found
 when it is looked for, and the epoch before it is taken.
 
-The lock is on an open file that the tasks inherit: it is free only when the coordinator *and* all its tasks are gone.  So a
-run that follows a ``kill -9`` never meets a task of the one before.
+The small files carry checksums, too.  ``run.json`` must be whole; the others are hints, which may be empty, torn or gone.
 
 ::
 
@@ -20,12 +19,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import re
 import struct
-import time
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -34,20 +31,39 @@ from typing import Any
 
 from pellucid.data.whole import sync
 from pellucid.engine.epochs import faults
+from pellucid.engine.epochs.lock import take
 from pellucid.errors import StateError, UsageError
 
-__all__ = ["Damaged", "Snapshot", "Store", "write_durably"]
+__all__ = ["Damaged", "Snapshot", "Store", "full", "stopped_by", "write_durably"]
 
-FORMAT = 1
+FORMAT = 2
 _MAGIC = b"PELLUCID EPOCH\n\0"
 _HEAD = struct.Struct("<II")  # length and checksum of the header
 _ALIGN = 64
+_CHECKSUM = "checksum"  # of a small file
 _FILE = re.compile(r"(\d{12})(?:-(\d{12}))?\.snap")
-_WAIT = 15.0  # seconds in which the tasks of a dead coordinator are gone
 
 
 class Damaged(StateError):  # noqa: N818 - reads as what it is
     """A snapshot is torn, altered, or of another run; the one before it may do."""
+
+
+def full(error: OSError) -> bool:
+    """Whether a disk is full: what can be waited for."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def stopped_by(error: OSError, root: str | os.PathLike[str]) -> str:
+    """What to say to the user when the system refuses something: it is not ours to mend.
+
+    >>> stopped_by(OSError(errno.EROFS, "Read-only file system", "/mnt/state/run.json"), "/mnt/state")
+    '/mnt/state/run.json: Read-only file system. Nothing is lost: when that is put right, the same command goes on'
+    """
+    from pellucid.errors import from_outside
+
+    what = "make room" if full(error) else "when that is put right"
+    place = "" if error.filename is not None else f"{os.fspath(root)}: "
+    return f"{place}{from_outside(error)}. Nothing is lost: {what}{', and' if full(error) else ','} the same command goes on"
 
 
 @dataclass
@@ -105,34 +121,9 @@ class Store:
         """Make the folder, and take the lock."""
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise UsageError(f"--state {self.root}: cannot be used: {error.strerror or error}; choose another folder") from None
-        deadline = time.monotonic() + _WAIT
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError as error:
-                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                    os.close(handle)
-                    raise UsageError(f"--state {self.root}: its file system has no locks ({error.strerror}): use a local disk") from None
-            holder = self._holder(handle)
-            if holder is None or _alive(holder) or time.monotonic() > deadline:
-                os.close(handle)
-                who = f" (process {holder})" if holder else ""
-                raise StateError(
-                    f"--state {self.root}: another run{who} is using this folder: wait until it ends, or stop it, or choose another folder"
-                )
-            time.sleep(0.02)  # the coordinator is dead; its tasks are on their way out
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        self._lock = handle
-
-    @staticmethod
-    def _holder(handle: int) -> int | None:
-        text = os.pread(handle, 32, 0).strip()
-        return int(text) if text.isdigit() else None
+        self._lock = take(self.root)
 
     def close(self) -> None:
         """Give the lock back."""
@@ -140,10 +131,10 @@ class Store:
             os.close(self._lock)
             self._lock = None
 
-    def read(self, name: str) -> Any:
-        """A small file as JSON; None if there is none."""
+    def read(self, name: str) -> dict[str, Any] | None:
+        """A small file; None if there is none, refused if it is damaged."""
         try:
-            return json.loads((self.root / name).read_text())
+            return _checked((self.root / name).read_bytes(), versions=True)
         except FileNotFoundError:
             return None
         except (ValueError, OSError) as error:
@@ -152,19 +143,31 @@ class Store:
                 "copy, or start anew in another folder"
             ) from None
 
-    def write(self, name: str, value: Any, *, durable: bool = True) -> None:
-        """A small file as JSON."""
-        data = json.dumps(value).encode() + b"\n"
+    def hint(self, name: str) -> dict[str, Any]:
+        """A small file that is of use, but not needed: empty if it is not there, or not whole."""
+        with contextlib.suppress(ValueError, OSError):
+            return _checked((self.root / name).read_bytes())
+        return {}
+
+    def write(self, name: str, value: dict[str, Any], *, durable: bool = True) -> None:
+        """A small file: JSON, with a checksum of the rest of it."""
+        data = json.dumps({**value, _CHECKSUM: _sum_of(value)}).encode() + b"\n"
         if durable:
             write_durably(self.root / name, [data])
             return
         aside = self.root / f".{name}.tmp"
-        aside.write_bytes(data)
-        os.replace(aside, self.root / name)
+        try:
+            aside.write_bytes(data)
+            os.replace(aside, self.root / name)
+        except OSError as error:
+            if not full(error):
+                raise
 
     def folder(self, *names: str) -> Path:
         """A folder inside, made if need be."""
         path = self.root.joinpath(*names)
+        if not self.root.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "the state folder is gone", str(self.root))
         if not path.is_dir():
             path.mkdir(parents=True, exist_ok=True)
             for parent in (path.parent, path.parent.parent):
@@ -285,9 +288,23 @@ class Store:
 
     def sweep(self) -> None:
         """Remove what a killed process left half written."""
-        for path in self.root.rglob(".*.tmp"):
+        for path in [*self.root.rglob(".*.tmp"), *self.root.glob("trace/.trace.parquet.*")]:
             with contextlib.suppress(OSError):
                 path.unlink()
+
+
+def _checked(data: bytes, *, versions: bool = False) -> dict[str, Any]:
+    """What a small file says, if its checksum is right; or if it says itself that it is of another version, which is refused for that."""
+    found = json.loads(data)
+    if versions and isinstance(found, dict) and isinstance(found.get("format"), list) and found["format"][:1] != [FORMAT]:
+        return found
+    if not isinstance(found, dict) or found.pop(_CHECKSUM, None) != _sum_of(found):
+        raise ValueError("its checksum is wrong")
+    return found
+
+
+def _sum_of(value: Any) -> str:
+    return f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()):08x}"
 
 
 def _record(snapshot: Snapshot, run: str) -> list[Any]:
@@ -331,18 +348,3 @@ def _read_all(file: Any, size: int) -> bytearray:
             return data[:at]
         at += count
     return data
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    # A zombie holds nothing any more: its parent has just not asked for it yet.
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except (OSError, IndexError):
-        return True

@@ -25,15 +25,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.engine.epochs import faults
-from pellucid.engine.epochs.channels import Inbox, Outbox
+from pellucid.engine.epochs.channels import Gone, Inbox, Outbox
 from pellucid.engine.epochs.link import BEAT, Link
 from pellucid.engine.epochs.messages import BORDER, END, EVENTS, Message
 from pellucid.engine.epochs.recording import ACK, Recorder
 from pellucid.engine.epochs.recording import Message as Noted
-from pellucid.engine.epochs.store import Damaged, Snapshot, Store
-from pellucid.errors import PellucidError, StepError
+from pellucid.engine.epochs.store import Damaged, Snapshot, Store, full, stopped_by
+from pellucid.errors import PellucidError, StepError, from_outside
 
-__all__ = ["Context", "Task", "run_task"]
+__all__ = ["Context", "Task", "die_with", "run_task"]
 
 _MANY, _MUCH = 64, 64 << 20  # so many snapshots, or bytes of them, may wait for the disk
 _LINGER = 0.2  # seconds between two writes of snapshots, where borders come that fast
@@ -233,6 +233,8 @@ class Context:
                 self._saved_at = time.monotonic()
                 break
             except OSError as error:
+                if not full(error):
+                    raise
                 if not told:
                     self.link.send(failed=waiting[-1][0], why=error.strerror or str(error))
                 told = True
@@ -273,7 +275,7 @@ class Context:
                 job()
                 self._job_since = None
             except BaseException as error:  # a thread must not die in silence
-                report(self.link, error)
+                report(self.link, error, self.store.root)
                 return
 
     def restored(self) -> Snapshot | None:
@@ -294,8 +296,12 @@ class Context:
     def damaged(self, error: Exception) -> Any:
         """Tell the coordinator that this snapshot cannot be used, and wait for the end."""
         self.link.send(damaged=self.epoch, why=str(error))
-        while True:
-            time.sleep(3600)
+        wait_for_the_end()
+
+    def behind(self, until: int, why: str) -> Any:
+        """Tell the coordinator that the rows from a push on are not there any more, which this snapshot has behind it; wait for the end."""
+        self.link.send(behind=until, why=why)
+        wait_for_the_end()
 
 
 class Task:
@@ -308,29 +314,44 @@ class Task:
         """Go back to a snapshot, or begin."""
         raise NotImplementedError
 
+    def begin(self) -> None:
+        """All tasks have what they go back to; nothing was changed until now."""
+
     def run(self) -> None:
         """Work until the inputs end."""
         raise NotImplementedError
 
 
-def report(link: Link, error: BaseException) -> None:
+def wait_for_the_end() -> None:
+    """Do nothing until the coordinator ends this task: it knows, or will hear, why."""
+    while True:
+        time.sleep(3600)
+
+
+def report(link: Link, error: BaseException, root: Any = "") -> None:
     """Tell the coordinator what went wrong, so that it can tell the user."""
-    if isinstance(error, StepError):
+    if isinstance(error, Gone):
+        wait_for_the_end()  # a task is dead: the coordinator hears that from its link, and recovers all
+    elif isinstance(error, OSError):
+        link.send(error="StateError", text=stopped_by(error, root))
+    elif isinstance(error, StepError):
         link.send(error=type(error).__name__, text=str(error), step=error.step, position=error.position)
     elif isinstance(error, PellucidError):
         link.send(error=type(error).__name__, text=str(error))
     elif isinstance(error, MemoryError):
         link.send(error="StateError", text="not enough memory: try a smaller --chunk")
+    elif (outside := from_outside(error)) is not None:
+        link.send(error=type(outside).__name__, text=str(outside))
     else:
         text = "".join(traceback.format_exception(error))
         link.send(error="internal", text=f"{type(error).__name__}: {error}", trace=text)
 
 
-def run_task(make: Callable[[], tuple[Context, Task]], link: Link, coordinator: int) -> None:
+def run_task(make: Callable[[], tuple[Context, Task]], link: Link, coordinator: int, root: Any) -> None:
     """What a task's process does; it does not return."""
     code = 1
+    context: Context | None = None
     try:
-        die_with(coordinator)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         sys.stdout = sys.stderr  # a user's function may print: stdout belongs to the report
@@ -341,12 +362,17 @@ def run_task(make: Callable[[], tuple[Context, Task]], link: Link, coordinator: 
         task.restore(context.restored())
         faults.point("recover:loaded")
         link.send(ready=True)
+        while "start" not in context.command():
+            pass
+        task.begin()
         task.run()
         context.flush()
         link.send(done=True)
         code = 0
     except BaseException as error:  # everything must reach the coordinator
-        report(link, error)
+        if context is not None:
+            context.busy_since = None
+        report(link, error, root)
         code = 1
     finally:
         with contextlib.suppress(Exception):

@@ -223,11 +223,10 @@ def _status(folder: Path) -> dict[str, Any]:
     return {}
 
 
-def _number(folder: Path, name: str, default: int) -> int:
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        found = json.loads((folder / "state" / name).read_text())
-        return int(found["epoch"] if isinstance(found, dict) else found)
-    return default
+def _number(folder: Path, name: str, field: str) -> int:
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        return int(json.loads((folder / "state" / name).read_text())[field])
+    return 0
 
 
 class _Run:
@@ -262,8 +261,8 @@ class _Run:
         else:
             self.stopped = self.stopped or f"it was started {self.starts} times and did not come to its end{self._last_words()}"
         self.seconds = time.monotonic() - began
-        self.generation = _number(self.folder, "generation", 0)
-        self.epochs = _number(self.folder, "progress.json", 0)
+        self.generation = _number(self.folder, "generation", "generation")
+        self.epochs = _number(self.folder, "progress.json", "epoch")
 
     def _once(self, environment: Mapping[str, str], until: float) -> int | None:
         with open(self.folder / "log", "ab") as log:
@@ -300,7 +299,7 @@ class _Run:
         strike = self.strikes[generation]
         left = 1.0
         if self.reference is not None and self.reference.epochs:
-            left = max(1 - _number(self.folder, "progress.json", 0) / self.reference.epochs, 0.05)
+            left = max(1 - _number(self.folder, "progress.json", "epoch") / self.reference.epochs, 0.05)
         if time.monotonic() - self._seen[1] < strike.share * left * (self.reference.work if self.reference else 1.0):
             return
         self._struck.add(generation)

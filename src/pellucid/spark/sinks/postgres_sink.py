@@ -180,6 +180,8 @@ class PostgresSink(common.Sink):
         db.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # who waited for the lock must see what was committed meanwhile
         try:
             yield db
+        except psycopg.Error as error:  # the server is gone, its disk is full, a right is missing
+            raise DataError(f"table {self.table!r}: PostgreSQL says: {' '.join(str(error).split()) or type(error).__name__}") from error
         finally:
             db.close()
 

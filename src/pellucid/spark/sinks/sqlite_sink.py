@@ -87,7 +87,12 @@ class SQLiteSink(common.Sink):
         except sqlite3.OperationalError as error:
             raise DataError(f"{self.path}: SQLite cannot open it ({error}): does the folder exist, may you write there?") from None
         with closing(db):
-            yield db
+            try:
+                yield db
+            except sqlite3.DatabaseError as error:  # a full or failing disk, a file that is no database or a damaged one, one that may not be written
+                if isinstance(error, sqlite3.ProgrammingError):
+                    raise
+                raise DataError(f"{self.path}: SQLite says: {error}") from None
 
     def _begin(self, db: sqlite3.Connection) -> None:
         try:
