@@ -16,6 +16,7 @@ help: ## what can be made
 
 setup: $(STAMP) $(ARCHIVE) ## put Pellucid and its tools into .venv (versions of requirements.lock), and a Java for Spark
 
+# PIP_USE_PEP517: Debian 12's pip would build pyspark, which has no wheel, in a way that it warns of.
 $(STAMP): requirements.lock pyproject.toml
 	@command -v $(PYTHON) > /dev/null || { echo "Python is missing. On Debian or Ubuntu: sudo apt-get install python3 python3-venv" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -24,7 +25,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { \
 		echo "Python's venv is missing. On Debian or Ubuntu: sudo apt-get install python3-venv" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	PIP_USE_PEP517=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m pellucid.spark.java --install || echo "Without a Java everything works except Spark; its tests will be skipped." >&2
 	@$(BIN)/python -m tests.spark.postgres --install || true

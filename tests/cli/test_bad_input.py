@@ -13,6 +13,8 @@ import pyarrow.parquet as parquet
 import pytest
 from click.testing import Result
 
+from tests.words import DIVISION
+
 Command = Callable[..., Result]
 
 FIX = "; correct the value or remove the row"
@@ -387,7 +389,7 @@ def test_a_step_that_fails_names_the_event_the_line_and_the_row(pellucid: Comman
     line = 1 + next(i for i, text in enumerate((folder / "pipes.py").read_text().splitlines()) if "10 // v" in text)
     message = (
         f"step 'invert' (map 10 // v, pipes.py:{line}) failed at push 1 on the event 0: "
-        "ZeroDivisionError: integer division or modulo by zero\n"
+        f"{DIVISION}\n"
         f'  pipes.py:{line}, in <lambda>: return x.map(lambda v: 10 // v, id="invert")\n'
         "  from a.csv: row 2 (line 3)"
     )

@@ -96,6 +96,8 @@ def _identity_tests(code: types.CodeType) -> tuple[tuple[str, str], ...]:
         if op.opname != "IS_OP" or _generated(code):
             continue
         last = ops[i - 1]
+        if last.opname == "LOAD_COMMON_CONSTANT":
+            continue  # not the user's: Python 3.14 asks whether `any` and `all` are its own
         if op.is_jump_target:
             found.append(("value", ""))
         elif last.opname == "LOAD_CONST":
@@ -221,4 +223,7 @@ def _name(f: Any) -> str:
     if module is None and hasattr(f, "__self__"):
         module = type(f.__self__).__name__
     name = str(getattr(f, "__qualname__", None) or getattr(f, "__name__", repr(f)))
+    public = str(module).lstrip("_")  # what Python 3.14 calls _io.open is io.open to everybody
+    if getattr(sys.modules.get(public), name, None) is f:
+        module = public
     return name if module in (None, "builtins") or "." in name else f"{module}.{name}"
