@@ -47,8 +47,8 @@ def int_of(text: str) -> int:
         raise ValueError(f"expected int, found {shorten(text)}")
     bare = text.strip(BLANKS)
     digits = bare.lstrip("+-").lstrip("0")
-    # Python refuses to convert thousands of digits.
-    value = int(bare) if len(digits) <= _DIGITS else None
+    # Python refuses to convert thousands of digits, be they zeros.
+    value = int(f"{bare[0] if bare[0] == '-' else ''}{digits or 0}") if len(digits) <= _DIGITS else None
     if value is None or not fits_int(value):
         shown = bare if len(bare) <= 40 else bare[:39] + "…"
         raise ValueError(f"{shown} does not fit in 64 bits: make the source float or str")
