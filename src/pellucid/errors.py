@@ -19,6 +19,8 @@ alone and exits with 2: a user's mistake never shows a traceback.
 
 from __future__ import annotations
 
+from pellucid.address import redact
+
 __all__ = [
     "CycleError",
     "DataError",
@@ -42,7 +44,15 @@ class PellucidError(Exception):
     ... except PellucidError as error:
     ...     print(error)
     events.csv: row 3: column 'x' is empty
+
+    No message has a password in it, whatever address it tells:
+
+    >>> str(DataError("postgresql://me:S3cret@db/shop: no such table"))
+    'postgresql://me:***@db/shop: no such table'
     """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(redact(message) if isinstance(message, str) else message)
 
 
 class PipelineError(PellucidError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pellucid.address import from_environment
 from pellucid.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -68,16 +69,17 @@ def _compared(found: Audit, place: str, against: tuple[str, ...]) -> Audit:
     from pellucid.failures.crash.contents import difference, is_table, read_output
 
     try:
-        outputs: dict[str, str] = json.loads((Path(place) / "run.json").read_text(encoding="utf-8"))["out"]
+        outputs: dict[str, str] = json.loads((Path(place) / "run.json").read_text(encoding="utf-8"))["places"]
     except (OSError, ValueError, KeyError, TypeError):
         raise UsageError(f"--against: {place} does not say where its run has put its output: expected the state folder of a run (with run.json)") from None
     wrong = []
     for given in against:
         name, equals, other = given.partition("=")
+        other = from_environment(other)
         if not (equals and name in outputs):
             if len(outputs) > 1:
                 raise UsageError(f"--against {given}: which output? The run has {', '.join(outputs)}: write {next(iter(outputs))}={given}")
-            name, other = next(iter(outputs)), given
+            name, other = next(iter(outputs)), from_environment(given)
         for where in (other, outputs[name]):
             if not is_table(where) and not Path(where).is_file():
                 raise DataError(f"{where}: there is no such file: expected the output of {'the failure-free run' if where == other else 'this run'}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from pellucid.address import from_environment
 from pellucid.errors import UsageError
 
 __all__ = ["crash"]
@@ -72,9 +73,9 @@ def crash(
     for given in outputs:
         name, equals, place = given.partition("=")
         if equals and name in names:
-            places[name] = place
+            places[name] = from_environment(place)
         elif len(names) == 1:
-            places[names[0]] = given
+            places[names[0]] = from_environment(given)
         else:
             raise UsageError(f"--out {given}: {graph.name} has several outputs ({', '.join(names)}): write {names[0]}={given}")
     rounds = None

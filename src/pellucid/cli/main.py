@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 import pellucid
+from pellucid.address import redact
 from pellucid.cli.signals import Interrupted, Stopped, stoppable
 from pellucid.errors import PellucidError, from_outside
 
@@ -55,12 +56,12 @@ class _Verbs(click.Group):
             raise _Failure("not enough memory: try a smaller --chunk", 2) from None
         except Exception as error:
             if ctx.params.get("verbose") or os.environ.get("PELLUCID_DEBUG"):
-                traceback.print_exc()
+                click.echo(redact(traceback.format_exc()), err=True, nl=False)
             outside = from_outside(error)
             if outside is not None:
                 raise _Failure(str(outside), 2) from None
             raise _Failure(
-                f"internal error: {type(error).__name__}: {error}\n"
+                redact(f"internal error: {type(error).__name__}: {error}") + "\n"
                 "This is a bug in Pellucid, not in your pipeline. Please report it with what "
                 "`pellucid --verbose …` shows.",
                 4,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pellucid.address import from_environment, redact
 from pellucid.cli.progress import Progress, count_text, rate_text, tell_left_out
 from pellucid.cli.signals import checkpoint
 from pellucid.data.bind import nearest
@@ -171,8 +172,8 @@ class _Report:
         """The same for a program."""
         return {
             "pipeline": name,
-            "in": list(inputs),
-            "out": sinks,
+            "in": [redact(path) for path in inputs],
+            "out": {output: redact(path) for output, path in sinks.items()},
             "pushes": self.pushes,
             "events_out": self.out,
             "seconds": round(self.seconds, 6),
@@ -357,6 +358,7 @@ def _verbose() -> bool:
 def _targets(graph: Graph, given: tuple[str, ...], extra: list[str] | None = None) -> dict[str, str]:
     names = [*[name for name, _ in graph.outputs], *(extra or [])]
     pairs = [_split(text, names, "output", graph.name) for text in given or ("-",)]
+    pairs = [(name, from_environment(path)) for name, path in pairs]
     if len(pairs) == 1 and pairs[0][0] is None:
         path = pairs[0][1]
         if len(names) == 1 or path == "-":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pellucid.address import redact
 from pellucid.cli.progress import Progress, count_text, rate_text
 from pellucid.cli.signals import Stopped, checkpoint
 from pellucid.errors import UsageError
@@ -135,8 +136,8 @@ def _line(report: Report) -> str:
 def _document(name: str, inputs: dict[str | None, str], outputs: dict[str, str], state: str, report: Report) -> dict[str, Any]:
     return {
         "pipeline": name,
-        "in": list(inputs.values()),
-        "out": outputs,
+        "in": [redact(path) for path in inputs.values()],
+        "out": {output: redact(place) for output, place in outputs.items()},
         "state": state,
         "pushes": report.pushes,
         "events_out": report.rows,

@@ -13,12 +13,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pellucid.address import redact
 from pellucid.cli.progress import tell_left_out
 from pellucid.cli.spark_places import refuse_unwritable, target
 from pellucid.errors import DataError, UsageError
@@ -62,8 +63,8 @@ class SparkOptions:
 class Places:
     """What is read and written, and what the columns mean."""
 
-    inputs: Mapping[str | None, str]
-    outputs: Mapping[str, str]
+    inputs: Mapping[str | None, str] = field(repr=False)  # may have a password in them
+    outputs: Mapping[str, str] = field(repr=False)
     key: str | None = None
     value: str | None = None
     in_format: str | None = None
@@ -116,7 +117,8 @@ def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any
 
     with _explained(places, options.verbose):
         plan = _check(p, places, options)
-        report = Report(p.name, plan.way, list(places.inputs.values()), dict(places.outputs))
+        shown = {name: redact(place) for name, place in places.outputs.items()}
+        report = Report(p.name, plan.way, [redact(place) for place in places.inputs.values()], shown)
         before = signal.getsignal(signal.SIGINT)
         there = _session_is_there()
         spark = session(master=options.master, conf=conf(options.conf), name=f"pellucid {p.name}", verbose=options.verbose)
@@ -239,7 +241,7 @@ def _explained(places: Places, verbose: bool) -> Iterator[None]:
         if ours is None:
             raise
         if verbose and not isinstance(error, UsageError):
-            traceback.print_exc()
+            click.echo(redact(traceback.format_exc()), err=True, nl=False)
         only = next(iter(places.inputs.values())) if len(places.inputs) == 1 else None
         if isinstance(ours, DataError):
             from pellucid.cli.spark_blame import blamed

@@ -27,6 +27,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pellucid.address import is_secret
 from pellucid.errors import UsageError
 from pellucid.spark import daemon, failure, java
 
@@ -275,9 +276,15 @@ def _start(spark_session: Any, chosen: dict[str, str], *, quiet: bool, submitted
         spark_conf = SparkConf()
         spark_conf.setAll(list(chosen.items()))
         try:
-            if quiet and launches:
-                with relay.pipe(1) as out, relay.pipe(2) as err:  # the JVM has copies of its own once it runs
-                    gateway = launch_gateway(conf=spark_conf, popen_kwargs={"stdout": out, "stderr": err})
+            if launches:
+                # A launch puts the settings into the JVM's arguments, which all the machine can see: secrets come later, through the gateway.
+                open_conf = SparkConf()
+                open_conf.setAll([(key, value) for key, value in chosen.items() if not is_secret(key)])
+                if quiet:
+                    with relay.pipe(1) as out, relay.pipe(2) as err:  # the JVM has copies of its own once it runs
+                        gateway = launch_gateway(conf=open_conf, popen_kwargs={"stdout": out, "stderr": err})
+                else:
+                    gateway = launch_gateway(conf=open_conf)
                 SparkContext(conf=spark_conf, gateway=gateway)
             made = spark_session.builder.config(conf=spark_conf).getOrCreate()
         except (PySparkException, Py4JError) as error:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,3 +61,40 @@ def test_a_table_that_does_not_fit(runs: Runs) -> None:
     done = runs(*command("sqlite:out.db#sums"))
     assert done.returncode == 2
     assert "table 'sums' does not fit the batch: column 'out' (INTEGER) is missing in the table" in done.stderr
+
+
+SECRET = "S3cretPw"
+
+
+def leaks(folder: Path, *texts: str) -> list[str]:
+    """Where a secret can be read: the files of a folder, by their names, and texts."""
+    found = [str(path) for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    return found + [text for text in texts if SECRET in text]
+
+
+def test_no_password_in_what_a_run_leaves_or_says_and_a_rotated_one_goes_on(runs: Runs, postgres: Postgres) -> None:
+    address = postgres.database()
+    secret, rotated = (address.replace("postgres@", f"postgres:{word}@") for word in (SECRET, "Rotated"))
+    assert secret != address
+    killed = runs(*command(f"{secret}#sums"), "--record", "--json", faults="sink:before-commit=tree@2")
+    assert killed.returncode != 0 and not leaks(runs.folder, killed.stdout, killed.stderr)
+    document = runs.report(runs(*command(f"{rotated}#sums"), "--record", "--json"))
+    assert document["resumed_from"] is not None and document["out"]["out"] == rotated.replace("Rotated", "***") + "#sums"
+    other = runs(*command(f"{secret.replace('/test', '/other')}#sums"), "--record")
+    assert other.returncode == 2 and "--out was out=postgresql://" in other.stderr
+    crashed = runs("x", faults="")  # no such file: says nothing either
+    audit = [sys.executable, "-m", "pellucid.cli.main", "audit", "state", "--against", f"{secret}#sums", "--json", "--picture", "run.svg"]
+    audited = subprocess.run(audit, cwd=runs.folder, capture_output=True, text=True)
+    assert audited.returncode == 0, audited.stderr
+    assert not leaks(runs.folder, other.stdout, other.stderr, crashed.stderr, audited.stdout, audited.stderr)
+
+
+def test_a_crash_test_of_a_table_leaves_no_password(runs: Runs, postgres: Postgres) -> None:
+    secret = postgres.database().replace("postgres@", f"postgres:{SECRET}@")
+    done = subprocess.run(
+        [sys.executable, "-m", "pellucid.cli.main", "crash", "p.py:diamond", "--in", "x.jsonl", "--out", f"{secret}#sums", "--kills", "1", "--points", "commit",
+         "--epochs", "250", "--seed", "1", "--keep", "kept", "--json"],
+        cwd=runs.folder, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not leaks(runs.folder, done.stdout, done.stderr)

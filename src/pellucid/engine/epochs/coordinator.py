@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from pellucid.address import redact
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.generation import Crash, Generation, Report, Told, Watched
 from pellucid.engine.epochs.job import Job, identify, told_unseen
@@ -40,7 +41,8 @@ class Coordinator:
         self, job: Job, *, say: Callable[[str], None], progress: Callable[[int, float | None, int], None], idle: Callable[[], None]
     ) -> None:
         self.job, self.store = job, job.store
-        self.say, self._told = say, Told(say, progress, idle)
+        self.say: Callable[[str], None] = lambda text: say(redact(text))
+        self._told = Told(self.say, progress, idle)
         self.report = Report()
         self.generation = 0
         self.tasks: dict[str, Watched] = {}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pellucid.address import TABLES, Address
 from pellucid.data.arrow import output_schema
 from pellucid.data.bind import Binding, nearest
 from pellucid.data.feed import Feed
@@ -32,7 +33,6 @@ from pellucid.graph.model import Graph
 __all__ = ["Job", "Settings", "identify", "prepare", "told_unseen"]
 
 _LEFT = re.compile(r"\.run\.json\..*\.tmp")  # of a run that was killed before it had written who it is
-_TABLES = ("sqlite:", "postgresql://", "postgres://")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Job:
 
     graph: Graph
     inputs: dict[str | None, str]
-    outputs: dict[str, str]
+    outputs: dict[str, str] = field(repr=False)  # may have a password in them
     settings: Settings
     store: Store
     plan: Plan
@@ -105,7 +105,7 @@ class Job:
     def target(self, output: str, again: str = "") -> Target:
         """Where an output's committed rows go."""
         path = self.outputs[output]
-        if path.startswith(_TABLES):
+        if path.startswith(TABLES):
             assert self.tables is not None
             return TableTarget(self.tables(path), self.run, self.schemas[output], again=again)
         return FileTarget(self.store, output, path, self.settings.out_format, self.schemas[output], again=again)
@@ -147,7 +147,7 @@ def prepare(
 
 
 def _check_output(name: str, path: str, inputs: Mapping[str | None, str], form: str | None, tables: Any) -> None:
-    if path.startswith(_TABLES):
+    if path.startswith(TABLES):
         if tables is None:
             raise UsageError(f"--out {path}: this run can only write files")
         tables(path)  # says what is wrong with the address
@@ -201,6 +201,7 @@ def _check_changed(graph: Graph, changed: Sequence[str]) -> None:
 
 def _accepted(before: dict[str, Any], now: dict[str, Any], changed: Sequence[str]) -> dict[str, Any]:
     """What the folder says, with what these steps call and read as it is now."""
+    before = {**before, "places": now["places"]}  # another user may log in now
     also = [s for s in changed if s in before.get("steps", {}) and s in before.get("reads", {})]
     return {**before, **{what: {**before[what], **{s: now[what][s] for s in also}} for what in ("steps", "reads") if also}}
 
@@ -214,11 +215,17 @@ def _identity(job: Job) -> dict[str, Any]:
         "reads": {step: dict(identity.parts) for step, identity in job.graph.reads.items()},
         "results": [[name, job.graph.nodes[i].id] for name, i in job.graph.outputs],
         "in": {name: os.path.abspath(path) for name, (path, _) in job.lanes.items()},
-        "out": {name: path if path.startswith(_TABLES) else os.path.abspath(path) for name, path in job.outputs.items()},
+        "out": {name: _identity_of(path) for name, path in job.outputs.items()},
+        "places": {name: Address.of(path).stored if path.startswith(TABLES) else os.path.abspath(path) for name, path in job.outputs.items()},
         "key": s.key, "value": s.value, "workers": s.workers, "cut": list(s.cut), "in_format": s.in_format, "out_format": s.out_format,
         "columns": {name: [list(b.columns) for b in bound] for name, (_, bound) in job.lanes.items()},
         "tasks": [t.name for t in job.plan.tasks],
     }  # fmt: skip
+
+
+def _identity_of(path: str) -> str:
+    """Which file or table it is; neither a password nor who logs in is part of it."""
+    return Address.of(path).identity if path.startswith(TABLES) else os.path.abspath(path)
 
 
 def _compare(before: dict[str, Any], now: dict[str, Any], root: str) -> None:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pellucid.address import redact
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.channels import Gone, Inbox, Outbox
 from pellucid.engine.epochs.link import BEAT, Link
@@ -343,8 +344,8 @@ def report(link: Link, error: BaseException, root: Any = "") -> None:
     elif (outside := from_outside(error)) is not None:
         link.send(error=type(outside).__name__, text=str(outside))
     else:
-        text = "".join(traceback.format_exception(error))
-        link.send(error="internal", text=f"{type(error).__name__}: {error}", trace=text)
+        text = redact("".join(traceback.format_exception(error)))
+        link.send(error="internal", text=redact(f"{type(error).__name__}: {error}"), trace=text)
 
 
 def run_task(make: Callable[[], tuple[Context, Task]], link: Link, coordinator: int, root: Any) -> None:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pellucid.address import Address
 from pellucid.engine.epochs.faults import VARIABLE
 from pellucid.errors import UsageError
 from pellucid.failures.audit import Audit, audit
@@ -48,7 +49,7 @@ class Command:
 
     target: str
     inputs: tuple[str, ...]
-    outputs: Mapping[str, str]
+    outputs: Mapping[str, str] = field(repr=False)  # may have a password in them
     epochs: int
     chunk: int
     more: tuple[str, ...] = ()
@@ -56,17 +57,25 @@ class Command:
 
     def places(self, folder: Path) -> dict[str, str]:
         """Where a run in this folder puts its outputs."""
-        return {name: place.format(folder=folder, run=folder.name.replace("-", "_")) for name, place in self.outputs.items()}
+        run = folder.name.replace("-", "_")
+        return {name: place.replace("{folder}", str(folder)).replace("{run}", run) for name, place in self.outputs.items()}
 
     def argv(self, folder: Path) -> list[str]:
-        """The command line of a run in this folder."""
+        """The command line of a run in this folder; what has a password in it goes by the environment, see `secrets`."""
         out = [sys.executable, "-m", "pellucid.cli.main", "run", self.target]
         for given in self.inputs:
             out += ["--in", given]
         places = self.places(folder)
-        for name, place in places.items():
+        hidden = {place: f"env:{variable}" for variable, place in self.secrets(folder).items()}
+        for name, place in ((name, hidden.get(place, place)) for name, place in places.items()):
             out += ["--out", f"{name}={place}" if len(places) > 1 else place]
         return [*out, "--epochs", str(self.epochs), "--chunk", str(self.chunk), "--state", str(folder / "state"), "--record", "--retries", "1000", *self.more]
+
+
+    def secrets(self, folder: Path) -> dict[str, str]:
+        """Addresses with a password in them, by the variables in which the run gets them: all the machine can see its arguments."""
+        found = [place for place in self.places(folder).values() if Address.of(place).secrets()]
+        return {f"PELLUCID_OUT_{i}": place for i, place in enumerate(found)}
 
 
 @dataclass
@@ -248,7 +257,7 @@ class _Run:
         longest = max(LONGEST, 20 * self.reference.seconds * (1 + len(self.strikes))) if self.reference else 3600.0
         faults = [fault for generation, strike in enumerate(self.strikes) if (fault := strike.fault(generation))]
         armed = [*faults, *([self.command.environment[VARIABLE]] if VARIABLE in self.command.environment and self.strikes else [])]
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **self.command.environment, VARIABLE: ";".join(armed)}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **self.command.environment, **self.command.secrets(self.folder), VARIABLE: ";".join(armed)}
         while self.stopped is None and self.starts <= 2 * len(self.strikes) + 2:
             self.starts += 1
             code = self._once(environment, began + longest)

@@ -8,10 +8,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from pellucid.address import TABLES, Address
+from pellucid.errors import DataError
+
 __all__ = ["difference", "drop_table", "is_table", "read_output"]
-
-_TABLES = ("sqlite:", "postgresql://", "postgres://")
-
 
 def is_table(place: str) -> bool:
     """Whether an output is a table of a database.
@@ -19,7 +19,7 @@ def is_table(place: str) -> bool:
     >>> is_table("sqlite:a.db#t"), is_table("out.csv")
     (True, False)
     """
-    return place.startswith(_TABLES)
+    return place.startswith(TABLES)
 
 
 def read_output(place: str) -> bytes | list[str]:
@@ -33,7 +33,8 @@ def read_output(place: str) -> bytes | list[str]:
 
 def _rows(place: str) -> list[tuple[Any, ...]]:
     """Read without the code that wrote it."""
-    address, _, table = place.partition("#")
+    found = Address.of(place)
+    address, table = found.connection, found.table
     quoted = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
     if address.startswith("sqlite:"):
         if not Path(address[7:]).exists():
@@ -41,11 +42,18 @@ def _rows(place: str) -> list[tuple[Any, ...]]:
         with contextlib.closing(sqlite3.connect(address[7:])) as db:
             known = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
             return list(db.execute(f"SELECT * FROM {quoted}")) if known else []
-    import psycopg
-
-    with psycopg.connect(address) as connection:
+    with _connected(found) as connection:
         there = connection.execute("SELECT to_regclass(%s)", (quoted,)).fetchone()
         return list(connection.execute(f"SELECT * FROM {quoted}")) if there and there[0] else []  # type: ignore[arg-type, unused-ignore]
+
+
+def _connected(address: Address) -> Any:
+    import psycopg
+
+    try:
+        return psycopg.connect(address.connection, autocommit=True)
+    except psycopg.Error as error:
+        raise DataError(f"{address}: cannot be reached: {address.clean(error)}; a password that is not in the address is taken from PGPASSWORD, or from ~/.pgpass") from None
 
 
 def drop_table(place: str) -> None:
@@ -56,11 +64,9 @@ def drop_table(place: str) -> None:
     """
     if not is_table(place) or place.startswith("sqlite:"):
         return
-    import psycopg
-
-    address, _, table = place.partition("#")
-    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
-    with psycopg.connect(address, autocommit=True) as connection:
+    found = Address.of(place)
+    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in found.table.split("."))
+    with _connected(found) as connection:
         connection.execute(f"DROP TABLE IF EXISTS {quoted}")  # type: ignore[arg-type, unused-ignore]
 
 

@@ -6,6 +6,7 @@ import os
 import re
 from typing import Any
 
+from pellucid.address import Address
 from pellucid.errors import UsageError
 
 __all__ = ["SINKS", "absolute", "on_this_machine", "parsed", "sink_of"]
@@ -46,9 +47,13 @@ def parsed(path: str) -> tuple[str, str, str]:
         if not path[6:]:
             raise UsageError(f"--out {path}: expected delta:FOLDER")
         return "delta", path[6:], ""
-    address, hash_, table = path.partition("#")
     kind = "sqlite" if path.startswith("sqlite:") else "postgres"
-    if not hash_ or not table:
+    found = Address.of(path)
+    address, table = found.connection, found.table
+    wrong = found.misspelt()
+    if wrong is not None:
+        raise UsageError(f"--out {found}: {wrong}")
+    if not table:
         example = "sqlite:FILE#TABLE" if kind == "sqlite" else "postgresql://USER@HOST/DATABASE#TABLE"
         raise UsageError(f"--out {path}: which table? Expected {example}")
     return kind, address[7:] if kind == "sqlite" else address, table

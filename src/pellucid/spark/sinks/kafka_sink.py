@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pellucid.address import is_secret, without
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.spark.sinks import common
 from pellucid.spark.sinks.rows import Rows, rows_of, schema_of
@@ -128,7 +129,11 @@ class KafkaSink(common.Sink):
         reason = error.args[0]
         if reason.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
             return StateError(f"topic {self.topic!r}: batch {batch}: another driver of query {query!r} has taken over; this one must stop")
-        return DataError(f"topic {self.topic!r}: batch {batch}: {reason.str()}")
+        return DataError(f"topic {self.topic!r}: batch {batch}: {self._clean(reason)}")
+
+    def _clean(self, reason: Any) -> str:
+        """What Kafka says, without the secrets of the settings."""
+        return without(str(reason.str()), [str(value) for key, value in self.config.items() if is_secret(key)])
 
     def _session(self, query: str) -> _Session:
         if query not in self._open:
@@ -213,7 +218,7 @@ def _require_topic(consumer: Any, sink: KafkaSink) -> None:
     try:
         topics = consumer.list_topics(timeout=min(sink.wait, 15.0)).topics
     except KafkaException as error:
-        raise DataError(f"Kafka cannot be reached at {sink.bootstrap}: {error.args[0].str()}") from None
+        raise DataError(f"Kafka cannot be reached at {sink.bootstrap}: {sink._clean(error.args[0])}") from None
     if sink.topic not in topics:
         raise DataError(f"Kafka at {sink.bootstrap} has no topic {sink.topic!r}: create it first, with the partitions you want")
 

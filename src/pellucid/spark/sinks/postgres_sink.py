@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pellucid.address import Address
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.spark.sinks import common
 from pellucid.spark.sinks import postgres_marks as marks
@@ -42,8 +43,8 @@ class PostgresSink(common.Sink):
 
     def __init__(self, dsn: str, table: str, *, parallel: bool = False, wait: float = 60.0, query: str | None = None) -> None:
         super().__init__(query)
-        self.dsn = dsn
         self.table = marks.checked_table(table)
+        self.address = Address(dsn, table)
         self.parallel = parallel
         self.wait = wait
 
@@ -114,7 +115,7 @@ class PostgresSink(common.Sink):
         try:
             copy = f"COPY {quoted(staging)} (pellucid_task, {names}) FROM STDIN (FORMAT csv)"
             numbered = df.toDF(*(f"c{place}" for place in range(len(schema))))  # mapInArrow trips over a backtick in a name
-            accepted = numbered.mapInArrow(_copier(self.dsn, copy), "task bigint, n bigint").collect()
+            accepted = numbered.mapInArrow(_copier(self.address, copy), "task bigint, n bigint").collect()
             common.point("postgres:staged")
 
             def fill() -> int:
@@ -174,9 +175,12 @@ class PostgresSink(common.Sink):
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:
         psycopg = _psycopg()
         try:
-            db = psycopg.connect(self.dsn, autocommit=True)
+            db = psycopg.connect(self.address.connection, autocommit=True)
         except psycopg.OperationalError as error:
-            raise DataError(f"PostgreSQL cannot be reached for table {self.table!r}: {str(error).strip()}") from None
+            raise DataError(f"PostgreSQL cannot be reached for table {self.table!r}: {self.address.clean(error)}") from None
+        except psycopg.ProgrammingError:  # it repeats what it could not read, which may be a password, or half of one
+            raise UsageError(f"table {self.table!r}: this is no address that PostgreSQL understands: expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
+                             "with % ? # / @ in a password written as %25 %3F %23 %2F %40; or key=value pairs") from None
         db.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # who waited for the lock must see what was committed meanwhile
         try:
             yield db
@@ -186,7 +190,7 @@ class PostgresSink(common.Sink):
             db.close()
 
 
-def _copier(dsn: str, copy: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _copier(address: Address, copy: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What a task runs: copy its rows under its own number, and report the number only when they are in."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -199,7 +203,7 @@ def _copier(dsn: str, copy: str) -> Callable[[Iterable[pa.RecordBatch]], Iterato
         context = TaskContext.get()
         assert context is not None
         task, count = context.taskAttemptId(), 0
-        with psycopg.connect(dsn) as db, db.cursor().copy(copy.encode()) as out:
+        with psycopg.connect(address.connection) as db, db.cursor().copy(copy.encode()) as out:
             for batch in batches:
                 if batch.num_rows:
                     label = pa.array([task] * batch.num_rows, pa.int64())

@@ -1,0 +1,201 @@
+"""Addresses of targets, and no password where somebody could read it.
+
+An `Address` keeps two things apart: the ``connection`` string, which is for who connects and nobody else, and what may be seen: ``shown``
+(for messages and documents), ``stored`` (to find the target again, without any secret) and ``identity`` (which target it is: the same whoever
+logs in, and with whatever password).  `redact` takes the secrets out of any text; every error of Pellucid goes through it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = ["TABLES", "Address", "from_environment", "is_secret", "redact", "without"]
+
+TABLES = ("sqlite:", "postgresql://", "postgres://")
+HIDDEN = "***"
+
+_WORDS = r"password|passwd|passphrase|pwd|secret"
+_MORE = r"token|credential|api[_.-]?key|access[_.-]?key|account[_.-]?key|private[_.-]?key|session[_.-]?key|shared[_.-]?key|jaas[_.-]?config|signature"
+_QUOTED = r"'(?:\\.|''|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?"
+# user:secret@ of a URL; a secret may hold anything, also what should have been encoded.  host:5432/… without an @ is none.
+_USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#@'\"]*):(?!\d{1,5}(?:[/?#,;\s)][^@\s]*)?(?:\s|$))((?:(?!://)[^\n])*)@")
+_KEYWORD = re.compile(rf"(?i)((?:(?<=[^\w.?&;-])|^)[\w.-]*(?:{_WORDS})[\w.-]*)(\s*=\s*)({_QUOTED}|[^\s&;,'\")\]}}]+)")
+_QUERY = re.compile(rf"(?i)([?&;][\w.%-]*(?:{_WORDS}|{_MORE}|key|sig|sas)=)([^&;#\s'\"]+)")
+_PAIRS = re.compile(r"(?:\s*\w+\s*=\s*(?:'(?:\\.|[^'\\])*'|[^\s'=]*))*\s*")  # keyword=value, as libpq has it
+_ENTRY = re.compile(rf"(?i)((['\"])[\w.-]*(?:{_WORDS}|{_MORE})[\w.-]*\2\s*:\s*)({_QUOTED})")
+
+
+def redact(text: str) -> str:
+    """A text without the secrets of the addresses, keyword lists and options in it.
+
+    >>> redact("--out postgresql://me:S3cret@db/shop?sslpassword=x#t: no; host=db password='a b' user=me")
+    '--out postgresql://me:***@db/shop?sslpassword=***#t: no; host=db password=*** user=me'
+    >>> redact("{'sasl.username': 'me', 'sasl.password': 'S3cret'} at s3a://bucket/x?token=abc")
+    "{'sasl.username': 'me', 'sasl.password': ***} at s3a://bucket/x?token=***"
+    """
+    if ":" not in text and "=" not in text:
+        return text
+    text = _USERINFO.sub(rf"\1:{HIDDEN}@", text)
+    text = _ENTRY.sub(rf"\1{HIDDEN}", text)
+    text = _QUERY.sub(rf"\1{HIDDEN}", text)
+    return _KEYWORD.sub(rf"\1\2{HIDDEN}", text)
+
+
+def is_secret(option: str) -> bool:
+    """Whether the value of an option of this name must not be seen.
+
+    >>> is_secret("spark.hadoop.fs.s3a.secret.key"), is_secret("sasl.password"), is_secret("spark.master")
+    (True, True, False)
+    """
+    return re.search(rf"(?i){_WORDS}|{_MORE}", option) is not None
+
+
+def from_environment(place: str) -> str:
+    """The address in an environment variable, for ``env:NAME`` or ``env:NAME#TABLE``; any other as it is.
+
+    Nobody but the user sees a process's environment; its arguments all the machine can see.
+
+    >>> os.environ["SHOP"] = "postgresql://me:S3cret@db/shop"
+    >>> from_environment("env:SHOP#totals"), from_environment("out.csv")
+    ('postgresql://me:S3cret@db/shop#totals', 'out.csv')
+    """
+    if not place.startswith("env:"):
+        return place
+    from pellucid.errors import UsageError
+
+    name, hash_, table = place[4:].partition("#")
+    found = os.environ.get(name)
+    if not found:
+        raise UsageError(f"--out {place}: there is no environment variable {name!r}: set it to the address, as in {name}=postgresql://USER:PASSWORD@HOST/DATABASE")
+    return found + hash_ + table
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a target is.  As text it has no secret; ``connection`` has.
+
+    >>> a = Address("postgresql://me:S3cret@db/shop", "totals")
+    >>> a, a.shown, a.identity
+    (Address('postgresql://me:***@db/shop#totals'), 'postgresql://me:***@db/shop#totals', 'postgresql://db:5432/shop#totals')
+    >>> a.identity == Address("postgres://you:Rotated@db:5432/shop?sslmode=require", "totals").identity
+    True
+    """
+
+    connection: str
+    table: str = ""
+
+    @staticmethod
+    def of(place: str) -> Address:
+        """From ``ADDRESS#TABLE``."""
+        if place.startswith("postgres"):
+            connection, _, table = place.rpartition("#") if "#" in place else (place, "", "")
+            return Address(connection, table)
+        connection, _, table = place.partition("#")
+        return Address(connection, table)
+
+    @property
+    def _hash(self) -> str:
+        return f"#{self.table}" if self.table else ""
+
+    @property
+    def shown(self) -> str:
+        """For messages and documents; of what cannot be taken apart, nothing."""
+        if self.misspelt() is not None:
+            return f"{self.connection.partition('://')[0]}://{HIDDEN}{self._hash}"
+        if ":" not in self.connection.partition("=")[0] and "=" in self.connection and _PAIRS.fullmatch(self.connection) is None:
+            return HIDDEN + self._hash
+        return redact(self.connection) + self._hash
+
+    @property
+    def stored(self) -> str:
+        """To be kept in a file: enough to find the target again, with the user's name and without any secret."""
+        if not self.connection.startswith(("postgresql://", "postgres://")):
+            return self.identity
+        from urllib.parse import quote
+
+        found = _parameters(self.connection)
+        user = f"{quote(found['user'])}@" if found.get("user") else ""
+        return f"postgresql://{user}{_place(found)}{self._hash}"
+
+    @property
+    def identity(self) -> str:
+        """Which target it is.  Who logs in, and how, is no part of it; the server, the database, the table and the session's options are."""
+        if self.connection.startswith(("postgresql://", "postgres://")):
+            return f"postgresql://{_place(_parameters(self.connection))}{self._hash}"
+        if self.connection.startswith("sqlite:"):
+            return f"sqlite:{os.path.realpath(self.connection[7:])}{self._hash}"
+        return redact(self.connection) + self._hash
+
+    def secrets(self) -> set[str]:
+        """The secrets in the connection string, as they are written and as they are meant."""
+        from urllib.parse import unquote
+
+        found = {m[2] for m in _USERINFO.finditer(self.connection)} | {m[2] for m in _QUERY.finditer(self.connection)}
+        found |= {m[3].strip("'\"") for m in _KEYWORD.finditer(self.connection)}
+        return {s for secret in found for s in (secret, unquote(secret)) if s}
+
+    def clean(self, text: object) -> str:
+        """What a library says about a connection, without the secrets of this one, wherever and however it repeats them."""
+        return without(str(text).strip(), self.secrets())
+
+    def misspelt(self) -> str | None:
+        """What is wrong with a URL that can be read in two ways: a password has characters that mean something else there."""
+        if not self.connection.startswith(("postgresql://", "postgres://")):
+            return None
+        head = self.connection.partition("://")[2].rpartition("@")[0]
+        if re.search(r"[/?#@\s]", head) is None:
+            return None
+        return ("one of / ? # @ or a blank comes before an @: in a password, or wherever it stands for itself, write those as %2F %3F %23 %40 %20; "
+                "or leave the password out, and set PGPASSWORD")  # fmt: skip
+
+    def __str__(self) -> str:
+        return self.shown
+
+    def __repr__(self) -> str:
+        return f"Address({self.shown!r})"
+
+
+def without(text: str, secrets: Iterable[str]) -> str:
+    """A text without these very secrets, and without those that can be told by their place.
+
+    >>> without("the broker said S3cret is wrong for password=x", ["S3cret"])
+    'the broker said *** is wrong for password=***'
+    """
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN) if len(secret) > 3 else re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", HIDDEN, text)
+    return redact(text)
+
+
+def _parameters(url: str) -> dict[str, str]:
+    """The parameters of a PostgreSQL URL; what is not given is what the environment says, as libpq has it."""
+    from urllib.parse import parse_qsl, unquote
+
+    rest = url.partition("://")[2].partition("#")[0]
+    userinfo, _, rest = rest.rpartition("@")
+    authority, _, tail = rest.partition("/")
+    database, _, query = tail.partition("?") if "?" not in authority else ("", "", authority.partition("?")[2])
+    authority = authority.partition("?")[0]
+    found = {"user": unquote(userinfo.partition(":")[0]), "dbname": unquote(database)}
+    hosts = [re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::(\d*))?", one) for one in authority.split(",")]
+    found["host"] = ",".join(unquote(m[1]) if m else "" for m in hosts)
+    found["port"] = ",".join((m[2] or "") if m else "" for m in hosts)
+    found |= {key: value for key, value in parse_qsl(query) if not is_secret(key)}
+    for name, variable in (("host", "PGHOST"), ("port", "PGPORT"), ("dbname", "PGDATABASE"), ("user", "PGUSER"), ("options", "PGOPTIONS")):
+        if not found.get(name, "").strip(","):
+            found[name] = os.environ.get(variable, "")
+    return found
+
+
+def _place(found: dict[str, str]) -> str:
+    """Server, database and what decides which table a name means."""
+    from urllib.parse import quote
+
+    hosts = found["host"].split(",")
+    ports = found["port"].split(",")
+    ports = ports if len(ports) == len(hosts) else [ports[0]] * len(hosts)
+    servers = ",".join(f"{quote(host, safe='[]:')}:{port or '5432'}" for host, port in zip(hosts, ports, strict=True))
+    more = "&".join(f"{key}={quote(found[key], safe='=')}" for key in ("hostaddr", "options", "service") if found.get(key))
+    return f"{servers}/{quote(found['dbname'] or found['user'])}" + (f"?{more}" if more else "")
