@@ -5,6 +5,11 @@ same rows.  So a sink keeps, *in the same transaction as the rows*, the number o
 every batch up to that number.  A query is known by the id that Spark keeps in the checkpoint: it survives a restart and is
 new for a new checkpoint, whose batches count from 0 again.  A query id and a batch id together name an epoch.
 
+The number and the rows are one transaction, but somebody may change one of them alone: empty the table, restore it from a copy, lose
+the numbers.  A sink looks for that once, when it begins.  Spark numbers the batches of a query without a gap, so a batch that is not
+the next one after the last in the target tells that the target, or the checkpoint, is not what it was; and a sink that keeps beside
+the number how many rows were written notices that they are gone.
+
 Two drivers may work on one checkpoint for a while (one is a zombie that nobody could stop).  A sink therefore never relies
 on "I looked and the batch was not there": the look and the write are one transaction, or the commit is exclusive.
 """
@@ -21,7 +26,7 @@ from typing import Any, ClassVar
 
 from pellucid.errors import StateError, UsageError
 
-__all__ = ["Sink", "Turns", "Written", "checked_batch", "checked_query", "point", "query_of"]
+__all__ = ["Sink", "Turns", "Written", "checked_batch", "checked_query", "emptied", "point", "query_of"]
 
 
 def point(name: str) -> None:
@@ -60,13 +65,34 @@ class Sink(ABC):
     kind: ClassVar[str]
     guarantee: ClassVar[str]
 
-    def __init__(self, query: str | None = None) -> None:
+    def __init__(self, query: str | None = None, first_batch: int | None = None) -> None:
         self.query = None if query is None else checked_query(query)
+        self.first_batch = None if first_batch is None else checked_batch(first_batch)
         self.last_written: Written | None = None
+        self._begun: set[str] = set()
 
     def __call__(self, df: Any, batch_id: int) -> None:
         """What ``foreachBatch`` calls for each micro-batch."""
-        self.write(df, self.query or query_of(df), batch_id)
+        query = self.query or query_of(df)
+        if query not in self._begun:
+            self.check_turn(query, checked_batch(batch_id))
+            self._begun.add(query)
+        self.write(df, query, batch_id)
+
+    def check_turn(self, query: str, batch: int) -> None:
+        """Refuse to begin with a batch before which others are missing: Spark numbers them without a gap."""
+        last = self.last(query)
+        if batch in (0, self.first_batch) or (last is not None and batch <= last + 1):
+            return
+        there = f"no batch of query {query!r} is there" if last is None else f"the last batch of query {query!r} that is there is {last}"
+        raise StateError(f"{self.place}: {there}, yet Spark gives batch {batch}, so those before it are missing: the target was emptied, restored from an "
+                         "older copy or lost its numbers, or the query wrote somewhere else until now. Restore a copy that has them, or begin with a new "
+                         f"checkpoint and an empty target; if they may stay away, say so with first_batch={batch}")
+
+    @property
+    def place(self) -> str:
+        """The target, as messages name it."""
+        return f"the {self.kind} sink"
 
     def write(self, data: Any, query: str, batch_id: int) -> Written:
         """Write one batch (a DataFrame of Spark, or Arrow data) as batch ``batch_id`` of ``query``, once."""
@@ -125,6 +151,13 @@ class Turns:
             yield
         finally:
             lock.release()
+
+
+def emptied(place: str, query: str, rows: int, forget: str) -> str:
+    """The words about a target whose rows are gone while its numbers stayed."""
+    return (f"{place}: it is empty, yet {rows:,} rows were written there, as the numbers say that are kept beside it: was it emptied, or made anew? "
+            f"Batches that are there by their numbers would be left out. Restore the rows from a copy; or, to write everything again, begin with a new "
+            f"checkpoint (query {query!r} ends with the old one) and forget the numbers: {forget}; or, if other programs take the rows out, say drained=True")
 
 
 # The name becomes part of file names, of Kafka's group and transactional ids, and of database rows.

@@ -32,11 +32,18 @@ class DeltaSink(common.Sink):
     guarantee: ClassVar[str] = "each batch is in the table whole and once, because its files and its number are one commit of Delta's log"
 
     def __init__(self, path: str | os.PathLike[str], *, partition_by: tuple[str, ...] = (),
-                 storage_options: dict[str, str] | None = None, query: str | None = None) -> None:
-        super().__init__(query)
+                 storage_options: dict[str, str] | None = None, drained: bool = False, first_batch: int | None = None,
+                 query: str | None = None) -> None:
+        super().__init__(query, first_batch)
+        self.drained = drained
+        self._looked: set[str] = set()
         self.path = absolute(os.fspath(path))  # the same table also after a change of the working folder
         self.partition_by = partition_by
         self.storage_options = storage_options
+
+    @property
+    def place(self) -> str:
+        return self.path
 
     def last(self, query: str) -> int | None:
         table = self._table()
@@ -64,6 +71,7 @@ class DeltaSink(common.Sink):
         for _ in range(10):
             table = self._table() or self._created(schema_of(data))
             last = table.transaction_version(query)
+            self._look(table, query)
             if last is not None and batch <= last:
                 return common.Written(query, batch, 0, skipped=True)
             self._compare(table, schema_of(data))
@@ -72,15 +80,31 @@ class DeltaSink(common.Sink):
             common.point("delta:before-commit")
             try:
                 self._append(table, rows, parts, query, batch)
-            except lake.exceptions.CommitFailedError:
+            except lake.exceptions.DeltaError as error:
+                if "File name too long" in str(error):
+                    raise DataError(f"{self.path}: partition_by={list(parts)}: a value's folder would have a name that is too long for the file system; "
+                                    "shorten it before the sink, or partition by something shorter") from None
+                if not isinstance(error, lake.exceptions.CommitFailedError):
+                    raise
                 if not is_spark(data) and not hasattr(data, "num_rows") and not isinstance(data, (list, tuple)):
                     raise StateError(f"{self.path}: batch {batch}: another driver of query {query!r} committed meanwhile, and a reader of "
                                      "Arrow batches cannot be read twice; write the batch again") from None
                 continue
+            self._looked.add(query)
             common.point("delta:after-commit")
             return common.Written(query, batch, rows.count, skipped=False)
         raise StateError(f"{self.path}: batch {batch} of query {query!r} met another writer's commit ten times in a row: "
                          "is a second driver of this query still running?")
+
+    def _look(self, table: DeltaTable, query: str) -> None:
+        """At the start: a batch of this query had rows, so the table must have some."""
+        if self.drained or query in self._looked:
+            return
+        filled = table.transaction_version(_filled(query))
+        if filled is not None and not table.file_uris():
+            raise StateError(f"{self.path}: the table is empty, yet batch {filled} of query {query!r} put rows there: was it emptied, or overwritten? Batches "
+                             "that are there by their numbers would be left out. Bring the rows back (RESTORE to the version before); or, to write "
+                             "everything again, begin with a new checkpoint; or, if other programs take the rows out, say drained=True")
 
     def _partitions(self, table: DeltaTable, schema: pa.Schema) -> tuple[str, ...]:
         """The columns by which the table is partitioned, whoever made it."""
@@ -101,7 +125,7 @@ class DeltaSink(common.Sink):
         lake.write_deltalake(
             table, pa.RecordBatchReader.from_batches(rows.schema, itertools.chain(begun, batches)), mode="append",
             partition_by=list(parts) or None,
-            commit_properties=lake.CommitProperties(app_transactions=[lake.Transaction(query, batch)]),
+            commit_properties=lake.CommitProperties(app_transactions=[lake.Transaction(name, batch) for name in ([query, _filled(query)] if begun else [query])]),
         )
 
     def _table(self) -> DeltaTable | None:
@@ -144,6 +168,11 @@ class DeltaSink(common.Sink):
             raise DataError(f"{self.path}: the batch does not fit the Delta table: {different}; write to another table, or alter this one")
 
 
+def _filled(query: str) -> str:
+    """The name under which the log keeps the last batch of the query that had rows; a query's own name has no colon."""
+    return f"{query}:rows"
+
+
 def _deltalake() -> Any:
     try:
         import deltalake
@@ -154,11 +183,15 @@ def _deltalake() -> Any:
 
 
 def delta(path: str | os.PathLike[str], *, partition_by: str | list[str] | tuple[str, ...] = (),
-          storage_options: dict[str, str] | None = None, query: str | None = None) -> DeltaSink:
+          storage_options: dict[str, str] | None = None, drained: bool = False, first_batch: int | None = None,
+          query: str | None = None) -> DeltaSink:
     """A Delta table in which each micro-batch counts once; ``storage_options`` are those of ``deltalake``.
+
+    ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.  ``first_batch`` says that the sink
+    begins with this batch of an older checkpoint.
 
     >>> delta("lake/sums").guarantee
     "each batch is in the table whole and once, because its files and its number are one commit of Delta's log"
     """
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-    return DeltaSink(path, partition_by=columns, storage_options=storage_options, query=query)
+    return DeltaSink(path, partition_by=columns, storage_options=storage_options, drained=drained, first_batch=first_batch, query=query)

@@ -17,7 +17,7 @@ from pathlib import Path
 from pellucid.data.whole import make_lasting, sync
 from pellucid.errors import UsageError
 
-__all__ = ["create", "files_below", "local_folder", "make_lasting", "move", "names", "one_at_a_time", "remove", "remove_tree", "replace", "sync"]
+__all__ = ["create", "files_below", "folds_case", "local_folder", "make_lasting", "move", "names", "one_at_a_time", "remove", "remove_tree", "replace", "sync"]
 
 
 def local_folder(path: str | os.PathLike[str]) -> Path:
@@ -117,6 +117,16 @@ def files_below(folder: Path, suffix: str) -> Iterator[Path]:
             yield from files_below(path, suffix)
         elif name.endswith(suffix):
             yield path
+
+
+def folds_case(folder: Path) -> bool:
+    """Whether the file system takes ``A`` and ``a`` for one name.
+
+    >>> folds_case(Path("/proc"))
+    False
+    """
+    name = folder.name.swapcase()
+    return name != folder.name and folder.exists() and (folder.parent / name).exists()
 
 
 def remove(path: Path) -> None:

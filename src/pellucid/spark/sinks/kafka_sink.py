@@ -15,8 +15,9 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.address import is_secret, without
@@ -43,17 +44,21 @@ class KafkaSink(common.Sink):
     def __init__(self, bootstrap: str, topic: str, *, key: str | None = None, value: str | None = None, first_batch: int | None = None,
                  wait: float = 60.0, transaction_timeout: float = 600.0, config: dict[str, Any] | None = None,
                  query: str | None = None) -> None:
-        super().__init__(query)
+        super().__init__(query, first_batch)
         self.bootstrap, self.topic = bootstrap, topic
         self.key, self.value = key, value
-        self.first_batch = first_batch
         self.wait, self.transaction_timeout = wait, transaction_timeout
         self.config = dict(config or {})
         self._open: dict[str, _Session] = {}
         self._turns = common.Turns()
 
+    @property
+    def place(self) -> str:
+        return f"topic {self.topic!r}"
+
     def last(self, query: str) -> int | None:
-        return _committed(self._consumer(f"pellucid-{query}"), self.topic, self.wait)
+        with closing(self._consumer(f"pellucid-{query}")) as consumer:
+            return _committed(consumer, self.topic, self.wait)[0]
 
     def close(self) -> None:
         for query in list(self._open):
@@ -161,7 +166,19 @@ class _Session:
             "transaction.timeout.ms": int(sink.transaction_timeout * 1000),
         })
         self.producer.init_transactions(sink.wait)
-        self.last = _committed(self.consumer, sink.topic, sink.wait)
+        self.last, self.records = _committed(self.consumer, sink.topic, sink.wait)
+        self._look()
+
+    def _look(self) -> None:
+        """The topic's offsets only grow: fewer than the records that were committed tell that it was made anew."""
+        from confluent_kafka import TopicPartition
+
+        partitions = self.consumer.list_topics(self.sink.topic, timeout=self.sink.wait).topics[self.sink.topic].partitions if self.records else ()
+        ends = [self.consumer.get_watermark_offsets(TopicPartition(self.sink.topic, number), timeout=self.sink.wait)[1] for number in partitions]
+        if self.records and sum(ends) < self.records:
+            raise StateError(f"topic {self.sink.topic!r}: {self.records:,} records were written there up to batch {self.last} of query {self.query!r}, but it has had "
+                             f"only {sum(ends):,}: was the topic deleted and made anew? Batches that are there by their number would be left out. Begin with "
+                             "a new checkpoint, which is a new query")
 
     def transact(self, rows: Rows, batch: int) -> int:
         """Send the rows and the number as one transaction; on any failure abort it and raise."""
@@ -178,7 +195,7 @@ class _Session:
             if not begun:
                 self.producer.begin_transaction()
                 begun = True
-            mark = TopicPartition(self.sink.topic, 0, batch + 1)
+            mark = TopicPartition(self.sink.topic, 0, batch + 1, f"records={self.records + rows.count}")
             self.producer.send_offsets_to_transaction([mark], self.consumer.consumer_group_metadata(), self.sink.wait)
             common.point("kafka:before-commit")
             self._commit()
@@ -188,7 +205,7 @@ class _Session:
                 with suppress(KafkaException):  # the first error is the one to tell; the next producer aborts what is left
                     self.producer.abort_transaction(self.sink.wait)
             raise
-        self.last = batch
+        self.last, self.records = batch, self.records + rows.count
         common.point("kafka:after-commit")
         return rows.count
 
@@ -223,13 +240,15 @@ def _require_topic(consumer: Any, sink: KafkaSink) -> None:
         raise DataError(f"Kafka at {sink.bootstrap} has no topic {sink.topic!r}: create it first, with the partitions you want")
 
 
-def _committed(consumer: Any, topic: str, wait: float) -> int | None:
+def _committed(consumer: Any, topic: str, wait: float) -> tuple[int | None, int]:
+    """The number of the last batch, and how many records there were up to it (0: not counted, by an earlier version)."""
     from confluent_kafka import TopicPartition
 
     (mark,) = consumer.committed([TopicPartition(topic, 0)], timeout=wait)
     if mark.error is not None:
         raise DataError(f"topic {topic!r}: the number of the last batch cannot be read: {mark.error.str()}")
-    return None if mark.offset < 0 else int(mark.offset) - 1
+    counted = re.fullmatch(r"records=(\d+)", mark.metadata or "")
+    return (None if mark.offset < 0 else int(mark.offset) - 1), (int(counted[1]) if counted else 0)
 
 
 def _records(batch: pa.RecordBatch, key: str | None, value: str | None) -> Iterator[tuple[bytes | None, bytes | None]]:

@@ -29,17 +29,18 @@ _NAME = re.compile(r"(?P<query>.+)-(?P<first>\d{20})(?:\.\.(?P<last>\d{20}))?\.j
 
 @dataclass(frozen=True)
 class DataFile:
-    """One data file: its name below the target, where it was staged, its rows and bytes."""
+    """One data file: its name below the target, where it was staged, its rows, its bytes and their SHA-256 (None: an earlier version)."""
 
     name: str
     staged: str
     rows: int
     bytes: int
+    sha256: str | None = None
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The commit of one batch: the files of the attempt that won.
+    """The commit of one batch: the files of the attempt that won, and the query's batch before it (-1: none; None: not kept, by an earlier version).
 
     >>> Manifest("orders", 7, "a1", (DataFile("batch-7.parquet", "part-0.parquet", 3, 800),)).rows
     3
@@ -49,19 +50,25 @@ class Manifest:
     batch: int
     attempt: str
     files: tuple[DataFile, ...]
+    previous: int | None = None
 
     @property
     def rows(self) -> int:
         return sum(file.rows for file in self.files)
 
     def document(self) -> dict[str, Any]:
-        return {"format": 1, "query": self.query, "batch": self.batch, "attempt": self.attempt, "rows": self.rows,
-                "files": [asdict(file) for file in self.files]}
+        return {"format": 2, "query": self.query, "batch": self.batch, "attempt": self.attempt, "rows": self.rows,
+                "previous": self.previous, "files": [asdict(file) for file in self.files]}
 
     @staticmethod
     def parse(document: dict[str, Any]) -> Manifest:
-        files = tuple(DataFile(f["name"], f["staged"], f["rows"], f["bytes"]) for f in document["files"])
-        return Manifest(document["query"], document["batch"], document["attempt"], files)
+        if document["format"] not in (1, 2):
+            raise ValueError(f"format {document['format']!r}, from a later version")
+        files = tuple(DataFile(f["name"], f["staged"], f["rows"], f["bytes"], f.get("sha256")) for f in document["files"])
+        made = Manifest(document["query"], document["batch"], document["attempt"], files, document.get("previous"))
+        if made.rows != document["rows"]:
+            raise ValueError(f"{document['rows']} rows, but {made.rows} in its files")
+        return made
 
 
 @dataclass(frozen=True)
@@ -153,7 +160,11 @@ class ManifestLog:
         content = path.read_bytes()
         try:
             document = json.loads(content)
-            return [Manifest.parse(one) for one in ([document] if entry.single else document["batches"])]
+            made = [Manifest.parse(one) for one in ([document] if entry.single else document["batches"])]
+            for one in made:
+                if one.query != entry.query or not entry.first <= one.batch <= entry.last:
+                    raise ValueError(f"it speaks of batch {one.batch} of query {one.query!r}")
+            return made
         except (ValueError, KeyError, TypeError) as error:
             raise StateError(f"{path}: not a manifest of pellucid ({error!r}): the file is damaged; restore it from a copy") from None
 

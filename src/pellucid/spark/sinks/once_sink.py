@@ -34,12 +34,16 @@ class OnceSink(common.Sink):
         "with again=True, so its effects are there at least once"
     )
 
-    def __init__(self, fn: Callable[..., object], *, ledger: str | os.PathLike[str], query: str | None = None) -> None:
-        super().__init__(query)
+    def __init__(self, fn: Callable[..., object], *, ledger: str | os.PathLike[str], first_batch: int | None = None, query: str | None = None) -> None:
+        super().__init__(query, first_batch)
         self.fn = fn
         self.ledger = folder.local_folder(ledger)
         self.tells_again = _takes_again(fn)
         self._turns = common.Turns()
+
+    @property
+    def place(self) -> str:
+        return f"ledger {self.ledger}"
 
     def last(self, query: str) -> int | None:
         return self._state(query)["ended"]
@@ -92,10 +96,11 @@ def _takes_again(fn: Callable[..., object]) -> bool:
     return "again" in parameters or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
 
 
-def once(fn: Callable[..., object], *, ledger: str | os.PathLike[str], query: str | None = None) -> OnceSink:
+def once(fn: Callable[..., object], *, ledger: str | os.PathLike[str], first_batch: int | None = None, query: str | None = None) -> OnceSink:
     """Call ``fn(df, batch_id)``, or ``fn(df, batch_id, again=…)`` if it takes that, once for each batch that did not fail.
 
-    ``ledger`` is a folder for one small file per query, on a disk that outlives the driver.
+    ``ledger`` is a folder for one small file per query, on a disk that outlives the driver.  ``first_batch`` says that the sink begins
+    with this batch of an older checkpoint.
 
     >>> import tempfile
     >>> seen = []
@@ -108,4 +113,4 @@ def once(fn: Callable[..., object], *, ledger: str | os.PathLike[str], query: st
     >>> seen
     [(0, False), (1, False)]
     """
-    return OnceSink(fn, ledger=ledger, query=query)
+    return OnceSink(fn, ledger=ledger, first_batch=first_batch, query=query)

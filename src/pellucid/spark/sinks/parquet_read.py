@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import os
-import time
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pellucid.errors import DataError
+from pellucid.errors import DataError, StateError
 from pellucid.spark.sinks import folder
 from pellucid.spark.sinks.manifest import ManifestLog
+from pellucid.spark.sinks.parquet_check import Placed, check_contents, check_on_spark, checked_places
 from pellucid.spark.sinks.partitions import spark_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["for_spark", "read", "read_spark", "schema_path"]
+__all__ = ["for_spark", "read", "read_spark", "schema_path", "schema_there"]
+
+_MUCH = 256 << 20  # bytes; below, a job of Spark takes longer than the driver alone
 
 
-def read(path: str | os.PathLike[str]) -> pa.Table:
-    """The rows that the manifests list, as an Arrow table, batch by batch."""
+def read(path: str | os.PathLike[str], *, verify: bool = True) -> pa.Table:
+    """The rows that the manifests list, as an Arrow table, batch by batch.
+
+    Every file is compared with its manifest first; ``verify=False`` leaves out the checksums, which need each file read whole.
+    """
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -29,11 +35,13 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
     form = ds.ParquetFileFormat(read_options={"coerce_int96_timestamp_unit": "us"})
     for attempt in range(5):
         try:
-            places = _places(target)
-            schema = _schema(target)  # after the look at what counts: from the first commit on, the schema stays
+            found = checked_places(target)
+            schema = schema_there(target)  # after the look at what counts: from the first commit on, the schema stays
+            if verify:
+                check_contents(target, found)
             tables = [
                 ds.dataset(files, schema=schema, format=form, partitioning="hive", partition_base_dir=base).to_table()
-                for base, files in places
+                for base, files in _by_base(found)
             ]
             return pa.concat_tables([schema.empty_table(), *tables])
         except FileNotFoundError:  # it moved from staging to its place while we looked
@@ -42,19 +50,40 @@ def read(path: str | os.PathLike[str]) -> pa.Table:
     raise AssertionError("unreachable")
 
 
-def read_spark(spark: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
-    """The rows that the manifests list now, as a DataFrame."""
+def read_spark(spark: SparkSession, path: str | os.PathLike[str], *, verify: bool = True) -> DataFrame:
+    """The rows that the manifests list now, as a DataFrame.
+
+    Every file is compared with its manifest first, by the executors if it is much; ``verify=False`` leaves out the checksums.
+    """
+    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
     target = folder.local_folder(path)
-    places = _places(target)
-    schema = from_arrow_schema(_schema(target))
+    found = checked_places(target)
+    schema = from_arrow_schema(schema_there(target))
+    if verify and sum(placed.file.bytes for placed in found) > _MUCH:
+        check_on_spark(spark, target, found)
+    elif verify:
+        check_contents(target, found)
     result = spark.createDataFrame([], schema)
-    for place, (base, files) in enumerate(places):
-        part = spark.read.schema(schema).option("basePath", for_spark(base)).parquet(*map(for_spark, files))
-        part = part.select(*map(spark_name, schema.names))
+    parts = [(base, files, spoilt) for spoilt in (False, True)
+             for base, files in _by_base([placed for placed in found if _written_by_bytes(placed) == spoilt])]
+    for place, (base, files, spoilt) in enumerate(parts):
+        part = spark.read.schema(schema).option("basePath", for_spark(base)).parquet(*(for_spark(_literal(file)) for file in files))
+        columns = [F.col(spark_name(name)) for name in schema.names]
+        if spoilt:
+            inside = {segment.partition("=")[0] for segment in Path(files[0]).relative_to(base).parts[:-1]}
+            columns = [F.decode(F.encode(column, "ISO-8859-1"), "UTF-8").alias(field.name)
+                       if field.name in inside and field.dataType.typeName() == "string" else column
+                       for field, column in zip(schema, columns, strict=True)]
+        part = part.select(*columns)
         result = part if place == 0 else result.unionByName(part)
     return result
+
+
+def _written_by_bytes(placed: Placed) -> bool:
+    """Whether a folder's name has bytes beyond ASCII escaped one by one, as Arrow did for earlier versions: Spark takes each for a character."""
+    return re.search("%[89A-F][0-9A-F]", str(placed.path.relative_to(placed.base).parent)) is not None
 
 
 def for_spark(path: str | Path) -> str:
@@ -62,34 +91,38 @@ def for_spark(path: str | Path) -> str:
     return f"file://{path}"
 
 
+def _literal(path: str) -> str:
+    """A path that Spark does not take for a pattern.
+
+    >>> print(_literal("out/a*[b]/k=1"))
+    out/a\\*\\[b\\]/k=1
+    """
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
+
+
 def schema_path(target: Path) -> Path:
     """Where the columns of the target are kept."""
     return target / "_manifest" / "schema.arrow"
 
 
-def _schema(target: Path) -> pa.Schema:
+def schema_there(target: Path) -> pa.Schema:
+    """The columns of the target."""
     import pyarrow as pa
 
+    path = schema_path(target)
     try:
-        return pa.ipc.read_schema(pa.BufferReader(schema_path(target).read_bytes()))
+        return pa.ipc.read_schema(pa.BufferReader(path.read_bytes()))
     except FileNotFoundError:
-        raise DataError(f"{target}: no manifest is there: nothing was written by pellucid.spark.sinks.parquet") from None
+        if ManifestLog(target).is_empty():
+            raise DataError(f"{target}: no manifest is there: nothing was written by pellucid.spark.sinks.parquet") from None
+        raise StateError(f"{path}: the file with the columns of this folder is missing; restore it from a copy") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise StateError(f"{path}: the file with the columns of this folder is damaged ({error}); restore it from a copy") from None
 
 
-def _places(target: Path) -> list[tuple[str, list[str]]]:
-    """The files that count, by the folder below which their partitions are told: the target, and rarely a staging folder."""
-    log = ManifestLog(target)
-    manifests, newest = log.all(), log.newest()
-    visible: list[str] = []
-    staged: dict[str, list[str]] = {}
-    for manifest in manifests:
-        on_its_way = (manifest.query, manifest.batch) in newest and (target / "_staging" / manifest.attempt).exists()
-        if on_its_way:
-            time.sleep(0.05)  # mostly the writer is just moving them; give it the moment
-        for file in manifest.files:
-            base = target / "_staging" / manifest.attempt
-            if on_its_way and not (target / file.name).exists() and (base / file.staged).exists():
-                staged.setdefault(str(base), []).append(str(base / file.staged))
-            else:
-                visible.append(str(target / file.name))
-    return ([(str(target), visible)] if visible else []) + list(staged.items())
+def _by_base(found: list[Placed]) -> list[tuple[str, list[str]]]:
+    """The files by the folder below which their partitions are told: the target, and rarely a staging folder."""
+    made: dict[str, list[str]] = {}
+    for placed in found:
+        made.setdefault(str(placed.base), []).append(str(placed.path))
+    return list(made.items())

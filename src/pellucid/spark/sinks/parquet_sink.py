@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pellucid.errors import DataError, StateError
 from pellucid.spark.sinks import common, folder, partitions
 from pellucid.spark.sinks.manifest import DataFile, Manifest, ManifestLog
-from pellucid.spark.sinks.parquet_read import for_spark, read, read_spark, schema_path
+from pellucid.spark.sinks.parquet_check import checked_places
+from pellucid.spark.sinks.parquet_read import for_spark, read, read_spark, schema_path, schema_there
 from pellucid.spark.sinks.rows import is_spark, rows_of, schema_of
 from pellucid.spark.sinks.schema import differences, refuse_doubled
 
@@ -42,12 +43,17 @@ class ParquetSink(common.Sink):
     )
 
     def __init__(self, path: str | os.PathLike[str], *, partition_by: tuple[str, ...] = (), compression: str = "snappy",
-                 query: str | None = None) -> None:
-        super().__init__(query)
+                 first_batch: int | None = None, query: str | None = None) -> None:
+        super().__init__(query, first_batch)
         self.path = folder.local_folder(path)
         self.partition_by = partition_by
         self.compression = compression
         self.log = ManifestLog(self.path)
+        self._looked = False
+
+    @property
+    def place(self) -> str:
+        return str(self.path)
 
     def last(self, query: str) -> int | None:
         return self.log.last(query)
@@ -56,6 +62,9 @@ class ParquetSink(common.Sink):
         return read(self.path)
 
     def _write(self, data: Any, query: str, batch: int) -> common.Written:
+        if not self._looked:  # at the start: do not go on where rows that count are gone
+            checked_places(self.path)
+            self._looked = True
         last = self.last(query)
         if last is not None:
             self._finish(query, last)
@@ -71,7 +80,7 @@ class ParquetSink(common.Sink):
         folder.make_lasting(staging.parent)
         try:
             expected = self._stage_spark(data, staging) if is_spark(data) else self._stage_arrow(data, staging)
-            manifest = Manifest(query, batch, attempt, self._staged_files(staging, batch))
+            manifest = Manifest(query, batch, attempt, self._staged_files(staging, batch), previous=-1 if last is None else last)
         except Exception:
             if self._overtaken(query, batch):  # another driver has committed this batch and cleared our attempt away under us
                 return common.Written(query, batch, 0, skipped=True)
@@ -100,11 +109,16 @@ class ParquetSink(common.Sink):
         from pyspark.sql import functions as F
 
         counted = Observation()
-        df = df.observe(counted, F.count(F.lit(1)).alias("rows"), *partitions.metrics(self.partition_by))
+        folds = folder.folds_case(staging.parent)
+        df = df.observe(counted, F.count(F.lit(1)).alias("rows"), *partitions.metrics(self.partition_by, folds=folds))
         writer = df.write.mode("error").option("compression", self.compression)
         if self.partition_by:
             writer = writer.partitionBy(*self.partition_by)
-        writer.parquet(for_spark(staging))
+        try:
+            writer.parquet(for_spark(staging))
+        except Exception as error:  # Spark's own class for it differs from version to version
+            partitions.explained(self.path, self.partition_by, str(error))
+            raise
         partitions.check_counted(self.path, self.partition_by, counted.get)
         return int(counted.get["rows"])
 
@@ -113,16 +127,21 @@ class ParquetSink(common.Sink):
         import pyarrow.dataset as ds
 
         rows = rows_of(data)
-        parts = ds.partitioning(pa.schema([rows.schema.field(name) for name in self.partition_by]), flavor="hive")
+        names = partitions.Names(self.path, self.partition_by, rows.schema, folds=folder.folds_case(staging.parent))
+        parts = ds.partitioning(pa.schema([names.schema.field(number) for number in names.numbers]), flavor="hive")
         ds.write_dataset(
-            pa.RecordBatchReader.from_batches(rows.schema, partitions.checked_rows(self.path, self.partition_by, rows)), staging, format="parquet",
-            partitioning=parts if self.partition_by else None, basename_template=f"part-{uuid.uuid4().hex}-{{i}}.parquet",
+            pa.RecordBatchReader.from_batches(names.schema, names.numbered(rows)), staging, format="parquet",
+            partitioning=parts if self.partition_by else None, max_partitions=2**31 - 1,
+            basename_template=f"part-{uuid.uuid4().hex}-{{i}}.parquet",
             file_options=ds.ParquetFileFormat().make_write_options(compression=self.compression),
         )
+        names.rename(staging)
         return rows.count
 
     def _staged_files(self, staging: Path, batch: int) -> tuple[DataFile, ...]:
         """The files of this attempt, lasting on disk; Spark writes an empty one for an empty batch, which is left out."""
+        import hashlib
+
         import pyarrow.parquet as pq
 
         files = []
@@ -132,7 +151,9 @@ class ParquetSink(common.Sink):
                 folder.sync(path)
                 inside = path.relative_to(staging)
                 name = inside.with_name(f"batch-{batch:020d}-{inside.name}")
-                files.append(DataFile(name.as_posix(), inside.as_posix(), rows, path.stat().st_size))
+                with path.open("rb") as content:
+                    digest = hashlib.file_digest(content, "sha256").hexdigest()
+                files.append(DataFile(name.as_posix(), inside.as_posix(), rows, path.stat().st_size, digest))
         for place in {parent for file in files for parent in (staging / file.staged).parents if staging.parent in (parent, *parent.parents)}:
             folder.sync(place)
         return tuple(files)
@@ -168,12 +189,7 @@ class ParquetSink(common.Sink):
 
     def _compare(self, schema: pa.Schema) -> None:
         """Refuse a batch with other columns than those that are there."""
-        import pyarrow as pa
-
-        path = schema_path(self.path)
-        if not path.exists() and folder.create(path, schema.serialize().to_pybytes()):
-            return
-        different = differences(pa.ipc.read_schema(pa.BufferReader(path.read_bytes())), schema)
+        different = differences(schema_there(self.path), schema)
         if different:
             raise DataError(f"{self.path}: the batch does not fit what is there: {different}; write to another folder")
 
@@ -190,10 +206,11 @@ def _is_attempt(name: str, query: str, upto: int) -> bool:
 
 
 def parquet(path: str | os.PathLike[str], *, partition_by: str | list[str] | tuple[str, ...] = (), compression: str = "snappy",
-            query: str | None = None) -> ParquetSink:
+            first_batch: int | None = None, query: str | None = None) -> ParquetSink:
     """A folder of Parquet files in which each micro-batch counts once.
 
     Several queries may write to one folder.  Readers that must not miss anything use :func:`read` or :func:`read_spark`.
+    ``first_batch`` says that the sink begins with this batch of an older checkpoint.
 
     >>> import pyarrow as pa, tempfile
     >>> sink = parquet(tempfile.mkdtemp())
@@ -205,4 +222,4 @@ def parquet(path: str | os.PathLike[str], *, partition_by: str | list[str] | tup
     2
     """
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-    return ParquetSink(path, partition_by=columns, compression=compression, query=query)
+    return ParquetSink(path, partition_by=columns, compression=compression, first_batch=first_batch, query=query)

@@ -2,7 +2,10 @@
 
 A folder's name is text.  Texts, whole numbers, booleans and dates come back from it; a timestamp does not, because Spark writes
 it in the session's time zone and a reader may have another, nor a float, a decimal or bytes, on which Spark and Arrow do not
-agree.  The empty text and the null have one name in Spark, so the empty text is refused.
+agree.  The empty text and the null have one name in Spark, so the empty text is refused.  So is a text with the character NUL, which
+ends a name for the system, one that is no UTF-8, and one whose folder's name would be longer than file systems take.  All else is
+escaped as Hive and Spark do it (``%2F``), and as Arrow reads it; Arrow's own way to write names (every byte beyond ASCII) is not used,
+because Spark takes such a byte for a character.
 
 Delta keeps a partition's value in its log, so that timestamps and floats come back; but it, too, takes the empty text for null,
 and the package ``deltalake`` (1.6) spoils bytes and negative decimals.
@@ -10,7 +13,11 @@ and the package ``deltalake`` (1.6) spoils bytes and negative decimals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import DataError
@@ -18,10 +25,12 @@ from pellucid.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NULL", "check", "check_counted", "check_delta", "checked_rows", "metrics", "spark_name"]
+__all__ = ["NULL", "Names", "check", "check_counted", "check_delta", "checked_rows", "escaped", "explained", "metrics", "spark_name"]
 
 NULL = "__HIVE_DEFAULT_PARTITION__"  # what Spark and Arrow call the folder of the nulls
+LONGEST = 255  # bytes of a name, on the usual file systems
 _SPECIAL = '/\\=%"#:*?\'{}[]^'  # some writers escape these in a name, and some readers do not know that
+_ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")  # as Spark's ExternalCatalogUtils has it, and Hive before it
 
 
 def check(where: object, columns: tuple[str, ...], schema: pa.Schema) -> None:
@@ -63,11 +72,115 @@ def _check_kinds(where: object, columns: tuple[str, ...], schema: pa.Schema, com
                             f"made from it, such as CAST({name} AS {made})")
 
 
-def metrics(columns: tuple[str, ...]) -> list[Any]:
-    """For Spark's ``observe``: how many values of each column (``lost0``, …) have the name of the nulls."""
+def escaped(text: str) -> str:
+    """A value as a part of a folder's name, as Spark and Hive write it.
+
+    >>> escaped("a/b = 5 %"), escaped("Zürich")
+    ('a%2Fb %3D 5 %25', 'Zürich')
+    """
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+class Names:
+    """The folders of the rows of one batch of Arrow: while Arrow writes, each value is a number, and afterwards the folders get their names.
+
+    Arrow itself would escape every byte beyond ASCII, which Spark does not read back (and a name would be three times as long).
+    ``folds`` says that the file system takes ``A`` and ``a`` for one name.
+    """
+
+    def __init__(self, where: object, columns: tuple[str, ...], schema: pa.Schema, *, folds: bool) -> None:
+        import pyarrow as pa
+
+        self.where, self.columns, self.folds = where, columns, folds
+        mark = "~"
+        while any(name.startswith(mark) for name in schema.names):  # no column is called so: no folder is in another's way
+            mark += "~"
+        self.numbers = [f"{mark}{place}" for place in range(len(columns))]
+        self.schema = schema
+        for place, name in enumerate(columns):
+            self.schema = self.schema.set(schema.get_field_index(name), pa.field(self.numbers[place], pa.int64()))
+        self._numbers: dict[str, dict[str, int]] = {name: {} for name in columns}
+        self._seen: dict[str, dict[str, str]] = {name: {} for name in columns}
+
+    def numbered(self, rows: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+        """The rows with a number for each value; what cannot be a folder's name is refused before it is written."""
+        import pyarrow as pa
+
+        for batch in checked_rows(self.where, self.columns, rows):
+            columns = list(batch.columns)
+            for name in self.columns:
+                place = batch.schema.get_field_index(name)
+                values = columns[place].cast(pa.string()).dictionary_encode()
+                numbers = pa.array([self._number(name, text) for text in values.dictionary.to_pylist()], pa.int64())
+                columns[place] = numbers.take(values.indices)
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _number(self, name: str, text: str) -> int:
+        numbers = self._numbers[name]
+        if text not in numbers:
+            _check_name(self.where, name, text)
+            if self.folds:
+                _check_case(self.where, name, text, self._seen[name])
+            numbers[text] = len(numbers)
+        return numbers[text]
+
+    def rename(self, staging: Path, level: int = 0) -> None:
+        """Give the folders below ``staging`` the names of their values."""
+        if level == len(self.columns) or not staging.exists():  # of an empty batch nothing is written
+            return
+        name = self.columns[level]
+        texts = {str(number): escaped(text) for text, number in self._numbers[name].items()}
+        for made in [found for found in os.scandir(staging) if found.is_dir()]:
+            number = made.name.rpartition("=")[2]
+            named = staging / f"{name}={texts.get(number, NULL)}"
+            os.rename(made.path, named)
+            self.rename(named, level + 1)
+
+
+def _check_name(where: object, name: str, text: str) -> None:
+    if "\0" in text:
+        raise DataError(f"{where}: partition_by={name!r}: a row has the text {_shown(text)} there, and no folder can have the character NUL in its name; "
+                        f"replace it before the sink, for instance by replace({name}, '\\0', '')")
+    if len(f"{name}={escaped(text)}".encode()) > LONGEST:
+        raise DataError(f"{where}: partition_by={name!r}: a row has the text {_shown(text)} there, whose folder's name would be longer than {LONGEST} bytes; "
+                        f"shorten it before the sink, for instance by substr({name}, 1, 100), or partition by something shorter")
+
+
+def _check_case(where: object, name: str, text: str, seen: dict[str, str]) -> None:
+    other = seen.setdefault(unicodedata.normalize("NFC", text).casefold(), text)
+    if other != text:
+        raise DataError(f"{where}: partition_by={name!r}: the texts {_shown(other)} and {_shown(text)} would be one folder here, because this file system does "
+                        "not tell their letters apart; make them one before the sink, or write to a file system that does")
+
+
+def _shown(text: str) -> str:
+    return repr(text) if len(text) <= 40 else f"{text[:40]!r}…"
+
+
+def explained(where: object, columns: tuple[str, ...], failure: str) -> None:
+    """Refuse the batch if Spark failed because it could not make a partition's folder; its words have the folder's path."""
+    for path in re.findall(r"Mkdirs failed to create (.*?) \(exists=", failure, re.DOTALL):
+        for name in columns:
+            found = re.search(rf"/{re.escape(escaped(name))}=([^/]*)", path)
+            if found:
+                _check_name(where, name, re.sub("%([0-9A-F]{2})", lambda code: chr(int(code[1], 16)), found[1]))
+
+
+def metrics(columns: tuple[str, ...], *, folds: bool) -> list[Any]:
+    """For Spark's ``observe``: how many values of each column (``lost0``, …) have the name of the nulls, how many are no UTF-8.
+
+    Where the file system takes ``A`` and ``a`` for one name, the values themselves come, too (``values0``, …).
+    """
     from pyspark.sql import functions as F
 
-    return [F.count_if(F.col(spark_name(name)).cast("string").isin("", NULL)).alias(f"lost{place}") for place, name in enumerate(columns)]
+    made = []
+    for place, name in enumerate(columns):
+        text = F.col(spark_name(name)).cast("string")
+        made.append(F.count_if(text.isin("", NULL)).alias(f"lost{place}"))
+        made.append(F.count_if(~F.is_valid_utf8(text)).alias(f"broken{place}"))
+        if folds:
+            made.append(F.collect_set(text).alias(f"values{place}"))
+    return made
 
 
 def check_counted(where: object, columns: tuple[str, ...], counted: dict[str, Any]) -> None:
@@ -75,9 +188,14 @@ def check_counted(where: object, columns: tuple[str, ...], counted: dict[str, An
     for place, name in enumerate(columns):
         if counted[f"lost{place}"]:
             _refuse(where, name)
+        if counted[f"broken{place}"]:
+            _refuse_broken(where, name)
+        seen: dict[str, str] = {}
+        for text in counted.get(f"values{place}", ()):
+            _check_case(where, name, text, seen)
 
 
-def checked_rows(where: object, columns: tuple[str, ...], rows: Any, nulls: tuple[str, ...] = ("", NULL)) -> Iterator[pa.RecordBatch]:
+def checked_rows(where: object, columns: tuple[str, ...], rows: Iterable[Any], nulls: tuple[str, ...] = ("", NULL)) -> Iterator[pa.RecordBatch]:
     """The same for batches of Arrow, as they pass."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -88,6 +206,11 @@ def checked_rows(where: object, columns: tuple[str, ...], rows: Any, nulls: tupl
             texts = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
             if texts and pc.any(pc.is_in(column, pa.array(nulls, column.type))).as_py():
                 _refuse(where, name)
+            if texts:
+                try:
+                    column.validate(full=True)
+                except pa.ArrowInvalid:
+                    _refuse_broken(where, name)
         yield batch
 
 
@@ -110,3 +233,8 @@ def _comes_back(kind: pa.DataType) -> bool:
 def _refuse(where: object, name: str) -> None:
     raise DataError(f"{where}: partition_by={name!r}: a row has the empty text there (or the text {NULL}), which would come back as null; "
                     f"replace it before the sink, for instance by nullif({name}, '') or by a word of your own")
+
+
+def _refuse_broken(where: object, name: str) -> None:
+    raise DataError(f"{where}: partition_by={name!r}: a row has bytes there that are no text in UTF-8, which would not come back exactly; "
+                    f"replace them before the sink, for instance by hex({name})")

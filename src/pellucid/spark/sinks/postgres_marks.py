@@ -15,11 +15,12 @@ from pellucid.errors import StateError, UsageError
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["EPOCHS", "Target", "advance", "checked_table", "identifier", "last_mark", "locked_mark", "quoted", "target_of"]
+__all__ = ["COUNT", "EPOCHS", "Target", "advance", "checked_table", "identifier", "last_mark", "locked_mark", "quoted", "target_of", "written"]
 
 EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
-    (target text NOT NULL, query text NOT NULL, batch bigint NOT NULL, at timestamptz NOT NULL DEFAULT now(),
+    (target text NOT NULL, query text NOT NULL, batch bigint NOT NULL, at timestamptz NOT NULL DEFAULT now(), rows bigint,
      PRIMARY KEY (target, query))"""
+COUNT = "ALTER TABLE pellucid_epochs ADD COLUMN IF NOT EXISTS rows bigint"  # for a book of an earlier version, which did not count
 
 
 def identifier(name: str) -> str:
@@ -84,6 +85,12 @@ def target_of(db: psycopg.Connection[Any], table: str) -> Target | None:
     return None if row is None else Target(row[0], row[1], row[2], bool(row[3]))
 
 
+def written(db: psycopg.Connection[Any], target: Target) -> int:
+    """How many rows the queries have written to this table by our book."""
+    row = db.execute("SELECT coalesce(sum(rows), 0) FROM pellucid_epochs WHERE target = ANY(%s)", (target.spellings(),)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
 def last_mark(db: psycopg.Connection[Any], target: Target, query: str) -> int:
     """The highest number of the query under any name of the table; -1 if there is none."""
     books = db.execute(
@@ -110,8 +117,9 @@ def locked_mark(db: psycopg.Connection[Any], target: Target, query: str) -> int:
     return last_mark(db, target, query)
 
 
-def advance(db: psycopg.Connection[Any], target: Target, query: str, batch: int) -> None:
-    """Set the locked mark to this batch."""
-    done = db.execute("UPDATE pellucid_epochs SET batch = %s, at = now() WHERE target = %s AND query = %s", (batch, target.name, query))
+def advance(db: psycopg.Connection[Any], target: Target, query: str, batch: int, rows: int) -> None:
+    """Set the locked mark to this batch, and count its rows."""
+    done = db.execute("UPDATE pellucid_epochs SET batch = %s, at = now(), rows = coalesce(rows, 0) + %s WHERE target = %s AND query = %s",
+                      (batch, rows, target.name, query))
     if done.rowcount != 1:
         raise StateError(f"table {target.name!r}: the mark of query {query!r} in pellucid_epochs could not be set; run the batch again")

@@ -41,12 +41,22 @@ class PostgresSink(common.Sink):
     kind: ClassVar[str] = "postgres"
     guarantee: ClassVar[str] = "each batch is in the table whole and once, because its rows and its number are one transaction"
 
-    def __init__(self, dsn: str, table: str, *, parallel: bool = False, wait: float = 60.0, query: str | None = None) -> None:
-        super().__init__(query)
+    def __init__(self, dsn: str, table: str, *, parallel: bool = False, wait: float = 60.0, drained: bool = False, first_batch: int | None = None,
+                 query: str | None = None) -> None:
+        super().__init__(query, first_batch)
+        self.drained = drained
+        self._looked: set[str] = set()
         self.table = marks.checked_table(table)
         self.address = Address(dsn, table)
         self.parallel = parallel
         self.wait = wait
+
+    @property
+    def place(self) -> str:
+        return f"table {self.table!r}"
+
+    def _is_empty(self, db: psycopg.Connection[Any]) -> bool:
+        return bool(db.execute(f"SELECT NOT EXISTS (SELECT FROM {quoted(self.table)})".encode()).fetchone() == (True,))
 
     def last(self, query: str) -> int | None:
         with self._connection() as db:
@@ -94,18 +104,29 @@ class PostgresSink(common.Sink):
                 target = marks.target_of(db, self.table)
                 if target is None:
                     raise StateError(f"table {self.table!r}: it was dropped while batch {batch} was written; run the batch again")
-                if batch <= marks.locked_mark(db, target, query):
+                last = marks.locked_mark(db, target, query)
+                self._look(db, target, query)
+                if batch <= last:
                     return common.Written(query, batch, 0, skipped=True)
                 count = fill()
-                marks.advance(db, target, query, batch)
+                marks.advance(db, target, query, batch, count)
                 common.point("postgres:before-commit")
         except psycopg.errors.LockNotAvailable:
             raise StateError(f"table {self.table!r}: another writer has held query {query!r} for {self.wait:g} s: "
                              "is a second driver of this query still running?") from None
         except psycopg.DataError as error:
             raise DataError(f"table {self.table!r}: PostgreSQL refuses a value of batch {batch}: {str(error).strip()}") from error
+        self._looked.add(query)
         common.point("postgres:after-commit")
         return common.Written(query, batch, count, skipped=False)
+
+    def _look(self, db: psycopg.Connection[Any], target: marks.Target, query: str) -> None:
+        """At the start: the numbers of this table tell of rows, so there must be some."""
+        if self.drained or query in self._looked:
+            return
+        written = marks.written(db, target)
+        if written and self._is_empty(db):
+            raise StateError(common.emptied(self.place, query, written, f"DELETE FROM pellucid_epochs WHERE target = '{target.name}'"))
 
     def _through_staging(self, db: psycopg.Connection[Any], df: Any, schema: pa.Schema, query: str, batch: int) -> common.Written:
         staging = f"pellucid_staging_{uuid.uuid4().hex}"
@@ -139,11 +160,14 @@ class PostgresSink(common.Sink):
         if long is not None:
             raise DataError(f"column {long!r}: PostgreSQL cuts a name after 63 bytes; rename it before the sink")
         wanted = {field.name: postgres_type(field.name, field.type) for field in schema}
-        bookkeeping = db.execute("SELECT to_regclass('pellucid_epochs') IS NOT NULL AND to_regclass('pellucid_staging') IS NOT NULL").fetchone()
+        bookkeeping = db.execute(
+            "SELECT to_regclass('pellucid_staging') IS NOT NULL AND EXISTS "
+            "(SELECT FROM pg_attribute WHERE attrelid = to_regclass('pellucid_epochs') AND attname = 'rows')").fetchone()
         if not self._columns(db) or bookkeeping != (True,):
             with db.transaction():
                 db.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY,))
                 db.execute(marks.EPOCHS.encode())
+                db.execute(marks.COUNT.encode())
                 db.execute("CREATE TABLE IF NOT EXISTS pellucid_staging (name text PRIMARY KEY, pid integer NOT NULL, at timestamptz NOT NULL)")
                 columns = ", ".join(f"{marks.identifier(name)} {kind}" for name, (kind, _) in wanted.items())
                 db.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self.table)} ({columns})".encode())
@@ -244,13 +268,16 @@ def _psycopg() -> Any:
     return psycopg
 
 
-def postgres(dsn: str, table: str, *, parallel: bool = False, wait: float = 60.0, query: str | None = None) -> PostgresSink:
+def postgres(dsn: str, table: str, *, parallel: bool = False, wait: float = 60.0, drained: bool = False, first_batch: int | None = None,
+             query: str | None = None) -> PostgresSink:
     """A table in PostgreSQL in which each micro-batch counts once.
 
     The table is made from the first batch's columns (``'schema.table'`` names a schema).  ``parallel=True`` lets the
     executors copy; they must reach the server, too.  ``wait`` is how many seconds to wait for another driver of the query.
+    ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.  ``first_batch`` says that the sink
+    begins with this batch of an older checkpoint.
 
     >>> postgres("host=db dbname=shop", "sums").guarantee
     'each batch is in the table whole and once, because its rows and its number are one transaction'
     """
-    return PostgresSink(dsn, table, parallel=parallel, wait=wait, query=query)
+    return PostgresSink(dsn, table, parallel=parallel, wait=wait, drained=drained, first_batch=first_batch, query=query)

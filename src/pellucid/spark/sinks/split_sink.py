@@ -42,6 +42,11 @@ class SplitSink(common.Sink):
         known = [number for number in numbers if number is not None]
         return min(known) if known and len(known) == len(numbers) else None
 
+    def check_turn(self, query: str, batch: int) -> None:
+        for name, sink in self.sinks.items():
+            if sink is not None:
+                sink.check_turn(f"{query}-{name}", batch)
+
     def read(self) -> dict[str, Any]:
         return {name: sink.read() for name, sink in self.sinks.items() if sink is not None}
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["SQLiteSink", "sqlite"]
 
 _EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
-    (target TEXT NOT NULL, query TEXT NOT NULL, batch INTEGER NOT NULL, PRIMARY KEY (target, query))"""
+    (target TEXT NOT NULL, query TEXT NOT NULL, batch INTEGER NOT NULL, rows INTEGER, PRIMARY KEY (target, query))"""
 
 
 class SQLiteSink(common.Sink):
@@ -35,11 +35,18 @@ class SQLiteSink(common.Sink):
     kind: ClassVar[str] = "sqlite"
     guarantee: ClassVar[str] = "each batch is in the table whole and once, because its rows and its number are one transaction"
 
-    def __init__(self, path: str | os.PathLike[str], table: str, *, wait: float = 60.0, query: str | None = None) -> None:
-        super().__init__(query)
+    def __init__(self, path: str | os.PathLike[str], table: str, *, wait: float = 60.0, drained: bool = False, first_batch: int | None = None,
+                 query: str | None = None) -> None:
+        super().__init__(query, first_batch)
+        self.drained = drained
+        self._looked: set[str] = set()
         self.path = Path(path).absolute()
         self.table = table
         self.wait = wait
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}: table {self.table!r}"
 
     def last(self, query: str) -> int | None:
         with self._connection() as db:
@@ -62,14 +69,17 @@ class SQLiteSink(common.Sink):
             self._begin(db)
             try:
                 db.execute(_EPOCHS)
+                if "rows" not in self._columns(db, "pellucid_epochs"):  # of an earlier version, which did not count
+                    db.execute("ALTER TABLE pellucid_epochs ADD COLUMN rows INTEGER")
+                self._look(db, query)
                 last = self._last(db, query)
                 if last is not None and batch <= last:
                     db.execute("ROLLBACK")
                     return common.Written(query, batch, 0, skipped=True)
                 self._fit(db, rows.schema)
                 self._insert(db, rows)
-                db.execute("INSERT INTO pellucid_epochs VALUES (?, ?, ?) ON CONFLICT (target, query) DO UPDATE SET batch = excluded.batch",
-                           (self.table, query, batch))
+                db.execute("INSERT INTO pellucid_epochs (target, query, batch, rows) VALUES (?, ?, ?, ?) ON CONFLICT (target, query) "
+                           "DO UPDATE SET batch = excluded.batch, rows = coalesce(rows, 0) + excluded.rows", (self.table, query, batch, rows.count))
                 common.point("sqlite:before-commit")
                 db.execute("COMMIT")
             except BaseException:
@@ -77,6 +87,7 @@ class SQLiteSink(common.Sink):
                     db.execute("ROLLBACK")
                 raise
             common.point("sqlite:after-commit")
+        self._looked.add(query)
         return common.Written(query, batch, rows.count, skipped=False)
 
     @contextmanager
@@ -109,6 +120,14 @@ class SQLiteSink(common.Sink):
         # To SQLite T and t are one table (of the letters a to z), so they are one mark.
         row = db.execute("SELECT max(batch) FROM pellucid_epochs WHERE target = ? COLLATE NOCASE AND query = ?", (self.table, query)).fetchone()
         return None if row[0] is None else int(row[0])
+
+    def _look(self, db: sqlite3.Connection, query: str) -> None:
+        """At the start: the numbers of this table tell of rows, so there must be some."""
+        if self.drained or query in self._looked:
+            return
+        (written,) = db.execute("SELECT sum(rows) FROM pellucid_epochs WHERE target = ? COLLATE NOCASE", (self.table,)).fetchone()
+        if written and (not self._columns(db, self.table) or db.execute(f"SELECT EXISTS (SELECT 1 FROM {_quoted(self.table)})").fetchone() == (0,)):
+            raise StateError(common.emptied(self.place, query, int(written), f"DELETE FROM pellucid_epochs WHERE target = '{self.table}'"))
 
     @staticmethod
     def _columns(db: sqlite3.Connection, table: str) -> dict[str, str]:
@@ -160,10 +179,13 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def sqlite(path: str | os.PathLike[str], table: str, *, wait: float = 60.0, query: str | None = None) -> SQLiteSink:
+def sqlite(path: str | os.PathLike[str], table: str, *, wait: float = 60.0, drained: bool = False, first_batch: int | None = None,
+           query: str | None = None) -> SQLiteSink:
     """A table in a SQLite file in which each micro-batch counts once.
 
-    The table is made from the first batch's columns.  ``wait`` is how many seconds to wait for another writer.
+    The table is made from the first batch's columns.  ``wait`` is how many seconds to wait for another writer.  ``drained`` says that
+    other programs take rows out, so that an empty table is no sign of damage.  ``first_batch`` says that the sink begins with this batch
+    of an older checkpoint.
 
     >>> import pyarrow as pa, tempfile
     >>> sink = sqlite(tempfile.mkdtemp() + "/sums.db", "sums")
@@ -174,4 +196,4 @@ def sqlite(path: str | os.PathLike[str], table: str, *, wait: float = 60.0, quer
     >>> sink.read().to_pylist()
     [{'user': 'a', 'sum': 1}, {'user': 'b', 'sum': 2}]
     """
-    return SQLiteSink(path, table, wait=wait, query=query)
+    return SQLiteSink(path, table, wait=wait, drained=drained, first_batch=first_batch, query=query)
