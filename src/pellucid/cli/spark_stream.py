@@ -75,12 +75,16 @@ def _sink(work: Work, several: bool) -> Any:
 def _place(work: Work, path: str) -> Any:
     if path != "-":
         return sink_of(path)
-    from pellucid.spark.sinks import once
+    from pellucid.spark.sinks.once_sink import OnceSink
+
+    class Printed(OnceSink):
+        def check_turn(self, query: str, batch: int) -> None:
+            """What was printed before this start is nobody's loss: a query may have written somewhere else until now."""
 
     def show(df: Any, batch: int) -> None:
         work.report.rows_out += work.print(df)
 
-    return once(show, ledger=_under(absolute(str(work.options.checkpoint)), "pellucid-printed"))
+    return Printed(show, ledger=_under(absolute(str(work.options.checkpoint)), "pellucid-printed"))
 
 
 def _counting(work: Work, sink: Any) -> Any:
