@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pellucid.check.smv_expr import literal
+from pellucid.data.private import cache_folder, own_cache
 from pellucid.errors import UsageError
 from pellucid.expr.types import BOOL, EnumType
 from pellucid.graph.model import Graph
@@ -77,11 +78,9 @@ def _environment(path: str) -> dict[str, str] | None:
     The shipped program is old: it wants a libreadline.so.6 (beside it) and a libtinfo.so.5, for which today's do.
     """
     folders = ["", str(Path(path).parent)]
-    stand_ins = Path(tempfile.gettempdir()) / f"pellucid-nusmv-{os.getuid()}" if hasattr(os, "getuid") else None
-    if stand_ins is not None:
-        folders.append(str(stand_ins))
-    for folder in folders:
-        if stand_ins is not None and folder == str(stand_ins) and not _make_stand_ins(stand_ins):
+    stand_ins = cache_folder() / "nusmv"
+    for folder in [*folders, str(stand_ins)]:
+        if folder == str(stand_ins) and not _make_stand_ins():
             continue
         more = (
             {"LD_LIBRARY_PATH": os.pathsep.join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")]))}
@@ -97,12 +96,10 @@ def _environment(path: str) -> dict[str, str] | None:
     return None
 
 
-def _make_stand_ins(folder: Path) -> bool:
+def _make_stand_ins() -> bool:
     """A private folder in which newer libraries go by the old names."""
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if folder.stat().st_uid != os.getuid():
-            return False
+        folder = own_cache("nusmv")
         for old, new in (("libtinfo.so.5", "libtinfo.so.6"), ("libreadline.so.6", "libreadline.so.8")):
             for place in ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib"):
                 if (Path(place) / new).exists() and not (folder / old).exists():

@@ -126,7 +126,7 @@ def write_whole(path: str, text: str) -> None:
     try:
         if not special:
             sweep(target)
-        with open(temporary, "w", encoding="utf-8") as file:
+        with open(temporary, "w" if special else "x", encoding="utf-8") as file:
             (file if special else claim(file)).write(text)
         if not special:
             os.replace(temporary, target)

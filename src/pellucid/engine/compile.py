@@ -20,22 +20,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pellucid.data.private import own_cache
 from pellucid.engine.emit import Kernel
 from pellucid.engine.layout import is_float, leaf_types
 from pellucid.expr.types import BOOL, INT_MIN, Type, fits_int
 
-__all__ = ["cache_folder", "compile_numba", "compile_plain"]
+__all__ = ["compile_numba", "compile_plain"]
 
 _FORMAT = 1  # raise it when the meaning of the primitives changes
-
-
-def cache_folder() -> Path:
-    """Where compiled kernels are kept."""
-    chosen = os.environ.get("PELLUCID_CACHE")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "pellucid"
 
 
 # ---------------------------------------------------------------- plain
@@ -157,8 +149,8 @@ def compile_numba(kernel: Kernel) -> Callable[..., None]:
     text = _text(kernel)
     name = _digest(text)
     if name not in _loaded:
-        path = cache_folder() / f"k_{name}.py"
         try:
+            path = own_cache() / f"k_{name}.py"  # what lies there is run: nobody else may write in it
             _write_once(path, text)
             try:
                 _loaded[name] = _import(path)
@@ -175,7 +167,6 @@ def _write_once(path: Path, text: str) -> None:
     """Numba trusts the file's time, so a file that is there is never touched again."""
     if path.exists() and path.stat().st_size == len(text.encode()):
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     with os.fdopen(handle, "w") as f:
         f.write(text)

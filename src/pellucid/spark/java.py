@@ -28,9 +28,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pellucid.data.private import cache_folder, created, own_cache
 from pellucid.errors import UsageError
 
-__all__ = ["OLDEST", "JavaHome", "cache_folder", "find", "install", "version_of"]
+__all__ = ["OLDEST", "JavaHome", "find", "install", "version_of"]
 
 OLDEST = 17  # Spark 4 is compiled for Java 17
 NEWEST_TRIED = 25
@@ -86,18 +87,6 @@ def version_of(text: str) -> int | None:
         return None
     major = int(found[1])
     return int(found[2] or 0) if major == 1 else major
-
-
-def cache_folder() -> Path:
-    """Where Pellucid keeps what it can make again: ``$PELLUCID_CACHE``, else ``~/.cache/pellucid``.
-
-    >>> os.environ["PELLUCID_CACHE"] = "/var/cache/mine"
-    >>> print(cache_folder())
-    /var/cache/mine
-    >>> del os.environ["PELLUCID_CACHE"]
-    """
-    given = os.environ.get("PELLUCID_CACHE")
-    return Path(given).expanduser() if given else Path.home() / ".cache" / "pellucid"
 
 
 def find() -> JavaHome:
@@ -217,13 +206,14 @@ def _launcher(home: Path) -> Path:
     )
     folder = cache_folder() / f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
     program = folder / "bin" / "java"
-    if program.is_file() and program.read_text(encoding="utf-8") == script and os.access(program, os.X_OK):
-        return folder
     try:
-        program.parent.mkdir(parents=True, exist_ok=True)
+        own_cache(folder.name, "bin")  # what lies there is run
+        if program.is_file() and program.read_text(encoding="utf-8") == script and os.access(program, os.X_OK):
+            return folder
         # Another process may be running it, or writing it as well: it must appear whole.
         temporary = program.with_name(f"java.{os.getpid()}")
-        temporary.write_text(script, encoding="utf-8")
+        with created(temporary) as file:
+            file.write(script.encode())
         temporary.chmod(0o755)
         temporary.replace(program)
     except OSError as error:

@@ -89,6 +89,17 @@ class LocalFiles:
     def _at(self, path: str) -> str:
         return os.path.join(self.root, path)
 
+    def _make_root(self) -> None:
+        """Made by us, the folder is for its user alone; one that is there is as its owner wants it: executors may run as others."""
+        if not os.path.isdir(self.root):
+            make_lasting(os.path.dirname(self.root))
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self.root, 0o700)
+
+    def _opener(self, path: str, flags: int) -> int:
+        """A file that is as open as the folder is, and no link."""
+        return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600 | (os.stat(self.root).st_mode & 0o066))
+
     def names(self, folder: str) -> list[str]:
         try:
             return os.listdir(self._at(folder))
@@ -121,8 +132,9 @@ class LocalFiles:
         folder, name = os.path.split(target)
         temporary = os.path.join(folder, f".{name}.{os.getpid()}-{uuid.uuid4().hex}{TEMPORARY}")
         try:
+            self._make_root()
             make_lasting(folder)
-            with open(temporary, "xb") as file:
+            with open(temporary, "xb", opener=self._opener) as file:
                 for piece in pieces:
                     file.write(piece)
                 file.flush()

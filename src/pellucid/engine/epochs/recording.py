@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pellucid.data.private import created, inner_folder, no_links
 from pellucid.errors import StateError
 
 if TYPE_CHECKING:
@@ -83,11 +84,10 @@ class Recorder:
     """
 
     def __init__(self, state_dir: str | os.PathLike[str], task: str, generation: int) -> None:
-        folder = Path(state_dir) / FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
+        folder, _ = inner_folder(state_dir, FOLDER)
         path = folder / f"{generation:06d}.{task}.steps"
         # Unbuffered: one step is one write.  Appending, as a coordinator writes about a generation before and after it.
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed with the recorder
+        self._file = open(path, "ab", buffering=0, opener=no_links)  # noqa: SIM115 - closed with the recorder
 
     def step(
         self,
@@ -214,10 +214,12 @@ def write_trace(state_dir: str | os.PathLike[str]) -> Path:
     import pyarrow.parquet as parquet
 
     folder = Path(state_dir) / FOLDER
+    table = trace_table(state_dir)
     aside = folder / f".trace.parquet.{os.getpid()}"
     target = folder / "trace.parquet"
     try:
-        parquet.write_table(trace_table(state_dir), aside, compression="zstd")
+        with created(aside) as file:
+            parquet.write_table(table, file, compression="zstd")
         os.replace(aside, target)
     except OSError as error:
         with contextlib.suppress(OSError):

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from pellucid.data.arrow import array_of, output_batch
+from pellucid.data.private import no_links
 from pellucid.data.whole import sync
 from pellucid.engine.columns import Output
 from pellucid.engine.epochs import faults
@@ -126,7 +127,7 @@ class Sink(Task):
         for candidate in sorted(longer, key=lambda p: p.name != file) if file != own or not path.exists() else []:
             if candidate.stat().st_size >= whole and _checksum(candidate, part.size) == part.crc:
                 try:
-                    with open(candidate, "rb") as source:
+                    with open(candidate, "rb", opener=no_links) as source:
                         write_durably(path, [source.read(part.size), part.tail])
                 except OSError as error:
                     raise StateError(f"{path}: cannot be written: {error.strerror or error}; nothing is lost: make room, and the same command goes on") from None
@@ -296,7 +297,7 @@ def _upto(staged: Staged, epoch: int) -> tuple[str, int, int] | None:
 
 def _checksum(path: Path, size: int) -> int:
     crc = 0
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=no_links) as file:
         while size > 0 and (data := file.read(min(size, 1 << 20))):
             crc, size = zlib.crc32(data, crc), size - len(data)
     return crc

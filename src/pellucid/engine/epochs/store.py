@@ -29,10 +29,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pellucid.data.private import created, inner_folder, no_links, own_folder, refuse_links
 from pellucid.data.whole import sync
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.lock import take
-from pellucid.errors import StateError, UsageError
+from pellucid.errors import StateError
 
 __all__ = ["Damaged", "Snapshot", "Store", "full", "stopped_by", "write_durably"]
 
@@ -82,7 +83,7 @@ def write_durably(path: Path, pieces: Iterable[Any], *, points: bool = False) ->
     """A file that is there whole, for good, or not at all."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(aside, "wb") as file:
+        with created(aside) as file:
             for piece in pieces:
                 file.write(piece)
             file.flush()
@@ -119,10 +120,9 @@ class Store:
 
     def open(self) -> None:
         """Make the folder, and take the lock."""
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"--state {self.root}: cannot be used: {error.strerror or error}; choose another folder") from None
+        own_folder(self.root, mark="run.json")
+        if (self.root / "run.json").exists():
+            refuse_links(self.root)
         self._lock = take(self.root)
 
     def close(self) -> None:
@@ -157,7 +157,8 @@ class Store:
             return
         aside = self.root / f".{name}.tmp"
         try:
-            aside.write_bytes(data)
+            with created(aside) as file:
+                file.write(data)
             os.replace(aside, self.root / name)
         except OSError as error:
             if not full(error):
@@ -165,11 +166,10 @@ class Store:
 
     def folder(self, *names: str) -> Path:
         """A folder inside, made if need be."""
-        path = self.root.joinpath(*names)
         if not self.root.is_dir():
             raise FileNotFoundError(errno.ENOENT, "the state folder is gone", str(self.root))
-        if not path.is_dir():
-            path.mkdir(parents=True, exist_ok=True)
+        path, made = inner_folder(self.root, *names)
+        if made:
             for parent in (path.parent, path.parent.parent):
                 sync(parent)
         return path
@@ -214,7 +214,7 @@ class Store:
     def _head(self, path: Path, task: str, epoch: int, run: str) -> tuple[dict[str, Any], int]:
         """A snapshot's header, and where its content begins in the file."""
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=no_links) as file:
                 size, at = os.fstat(file.fileno()).st_size, 0
                 while True:
                     file.seek(at)
@@ -236,7 +236,7 @@ class Store:
         """A snapshot, with its checksum found right."""
         path = self.path(task, epoch)
         header, at = self._head(path, task, epoch, run)
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=no_links) as file:
             file.seek(at)
             payload = memoryview(_read_all(file, header["size"]))
         if len(payload) != header["size"] or (header["crc"] is not None and zlib.crc32(payload) != header["crc"]):
@@ -271,7 +271,7 @@ class Store:
     def _keep_head(self, source: Path, path: Path, task: str, first: int, last: int) -> None:
         """Write the snapshots up to an epoch of a file that has more of them as a file of their own."""
         end = 0
-        with open(source, "rb") as file:
+        with open(source, "rb", opener=no_links) as file:
             while True:
                 try:
                     file.seek(end)

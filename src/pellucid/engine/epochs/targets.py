@@ -26,6 +26,7 @@ import pyarrow as pa
 from pellucid.data import writers
 from pellucid.data.files import format_of
 from pellucid.data.packed import Packer
+from pellucid.data.private import created, no_links
 from pellucid.data.whole import Claim, sweep, sync, temporary_name
 from pellucid.engine.epochs.store import Store
 from pellucid.errors import DataError
@@ -114,7 +115,7 @@ class Part:
     def absorb(self, other: Part) -> None:
         """Write what another part (or this one itself) has in memory; after an OSError the same call goes on where it was."""
         if self._file is None:
-            self._file = open(self.path, "wb", buffering=0)  # noqa: SIM115 - closed by finish
+            self._file = created(self.path, buffering=0)
         if not self.size:
             self._append(self._head)
         while other._waiting:
@@ -223,12 +224,12 @@ class FileTarget:
         aside = temporary_name(target)
         try:
             sweep(target)
-            with open(aside, "wb") as file:
+            with open(aside, "xb") as file:  # a file or a link that somebody put there is never written to
                 claim(file)
                 out: Any = Packer(file) if self.packed else file
                 out.write(head.getvalue())
                 for path in parts:
-                    with open(path, "rb") as part:
+                    with open(path, "rb", opener=no_links) as part:
                         shutil.copyfileobj(part, out, 1 << 20)
                 if self.packed:
                     out.close()
@@ -264,7 +265,7 @@ class TableTarget:
     def commit(self, parts: Sequence[tuple[PartName, Path]]) -> None:
         """One transaction for each; the part is not needed any more then."""
         for name, path in parts:
-            with open(path, "rb") as file, pa.ipc.open_stream(file) as reader:
+            with open(path, "rb", opener=no_links) as file, pa.ipc.open_stream(file) as reader:
                 self._table.write(reader, self._query, name.until)
             os.unlink(path)
 
@@ -283,7 +284,7 @@ def _batches(parts: list[Path], schema: Any) -> Iterator[Any]:
     waiting: list[Any] = []
     count = 0
     for path in parts:
-        with open(path, "rb") as file, pa.ipc.open_stream(file) as reader:
+        with open(path, "rb", opener=no_links) as file, pa.ipc.open_stream(file) as reader:
             for batch in reader:
                 while count + batch.num_rows >= _ROWS:
                     cut = _ROWS - count
