@@ -358,7 +358,7 @@ def test_a_state_of_the_old_format_is_refused() -> None:
     body = struct.pack("<I", len(head)) + head
     data = b"PELLUCID STATE\n" + struct.pack("<I", zlib.crc32(body)) + body
     for take in (total.engine().load, total.engine().carry):
-        with pytest.raises(StateError, match="has format 1, this version of Pellucid reads 2: go on with the version that saved it"):
+        with pytest.raises(StateError, match="has format 1, this version of Pellucid reads 3: go on with the version that saved it"):
             take(data)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pellucid import DataError, PellucidError, Pipeline, Stream, UsageError, apply, merge, pipeline
+from pellucid import DataError, PellucidError, Pipeline, StateError, Stream, UsageError, apply, merge, pipeline
 from pellucid.spark.failure import explain
 
 if TYPE_CHECKING:
@@ -236,6 +236,13 @@ def test_a_stream_needs_a_place_for_its_state(spark: SparkSession, tmp_path: Pat
     with pytest.raises(UsageError, match=r"say where with state='FOLDER'"):
         TOTAL.spark(stream_of(spark, tmp_path), key="user", order="seq")
     DOUBLE.spark(stream_of(spark, tmp_path), key="user", order="seq")  # remembers nothing, so keeps nothing
+
+
+def test_a_state_that_cannot_be_saved_is_refused_before_the_query(spark: SparkSession, tmp_path: Path) -> None:
+    odd = pipeline(lambda x: x.task(lambda f, v: (f, [f(v)]), abs, to=int, id="odd"), x=int)
+    for how in ({"state": str(tmp_path / "state")}, {"store": "spark"}):
+        with pytest.raises(StateError, match=r"step 'odd' .*: its state cannot be saved: state is a builtin_function_or_method, which is not data"):
+            odd.spark(stream_of(spark, tmp_path / "in"), key="user", order="seq", **how)
 
 
 def run_once(df: DataFrame, folder: Path) -> list[Any]:

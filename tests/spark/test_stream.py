@@ -6,15 +6,18 @@ Most of it needs no Spark: a task is a function of the plan, the micro-batch's n
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pytest
 
 from pellucid import PellucidError, Pipeline, StateError, pipeline
+from pellucid.engine import saved
 from pellucid.expr.types import INT, STR
 from pellucid.spark import stream
 from pellucid.spark.failure import explain
@@ -73,6 +76,62 @@ def test_memory_counts_only_while_its_file_is_the_newest(tmp_path: Path, monkeyp
     assert first.batch(monkeypatch, 1, ("a", 2, 1)) == [2]  # the same again in another worker, without a bad row
     stream._cache = memory
     assert first.batch(monkeypatch, 2, ("a", 3, 1)) == [3]
+
+
+class Last(NamedTuple):
+    """What a task of these tests keeps."""
+
+    at: int
+    seen: frozenset[int]
+
+
+def noted(last: dict[str, Last], v: int) -> tuple[dict[str, Last], list[int]]:
+    now = Last(v, (last["x"].seen if last else frozenset()) | {v})
+    return {"x": now}, [len(now.seen)]
+
+
+NOTED = pipeline(lambda x: x.task(noted, {}, to=int, id="noted"), x=int)
+STRANGE = pipeline(lambda x: x.task(lambda s, v: (s if v < 5 else [object()], [v]), [], to=int, id="strange"), x=int)
+
+
+def test_states_that_are_not_columns_are_data_in_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Start(NOTED, tmp_path / "a")
+    assert first.batch(monkeypatch, 0, ("a", 1, 7), ("b", 2, 7), ("a", 3, 8)) == [1, 1, 2]
+    new_worker()
+    again = Start(NOTED, tmp_path / "a")
+    again.check()
+    assert again.batch(monkeypatch, 1, ("a", 4, 9), ("b", 5, 7)) == [3, 1]
+    strange = Start(STRANGE, tmp_path / "b")
+    assert strange.batch(monkeypatch, 0, ("a", 1, 1)) == [1]
+    with pytest.raises(StateError, match=r"step 'strange' .*: its state cannot be saved: state\[0\] is a object, which is not data"):
+        strange.batch(monkeypatch, 1, ("a", 2, 9))
+    assert Store(str(tmp_path / "b")).versions(0) == [0]
+
+
+def test_a_snapshot_that_was_pickled_is_refused_and_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Boom:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "ran"),)
+
+    Start(NOTED, tmp_path / "s").batch(monkeypatch, 0, ("a", 1, 7))
+    store = Store(str(tmp_path / "s"))
+    found = store.load(0, 1)
+    assert found is not None
+    state = saved.unpack(found.state)
+    header = {k: v for k, v in state.header.items() if k not in ("about", "blocks")}
+    evil = pickle.dumps(Boom())
+    for version, (form, blocks, words) in enumerate((
+        (2, [*state.blocks[:2], evil], "was written by an older version of Pellucid with pickle"),
+        (3, [*state.blocks[:-1], evil], r"the snapshot v0.*\.snap in .*: the saved state is damaged \(what step 'noted' remembers: it does not begin as it must\)"),
+    ), 1):  # fmt: skip
+        data = saved.pack(header | {"format": form}, blocks, about=json.dumps(state.header["about"]))
+        store.save(0, version, data, bytes(found.extra), found.meta, start=1)
+        new_worker()
+        with pytest.raises(StateError, match=words):
+            Start(NOTED, tmp_path / "s").check()
+        with pytest.raises(StateError, match=words):
+            Start(NOTED, tmp_path / "s").batch(monkeypatch, version + 1, ("a", 2, 8))
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_driver_that_was_believed_dead_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,14 +21,16 @@ pipelines alone, never on the data in it: all parts of a job say the same.
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pellucid.engine.layout import Layout
-from pellucid.engine.saved import Buffer, Saved, describe, unpack, unpack_texts
+from pellucid.engine.objects import load_objects, object_words
+from pellucid.engine.own_types import OwnTypes
+from pellucid.engine.saved import Buffer, Damaged, Saved, describe, unpack, unpack_texts
 from pellucid.engine.state import State, recoded
+from pellucid.engine.words import BROKEN, check_words
 from pellucid.errors import StateError
 
 if TYPE_CHECKING:
@@ -66,12 +68,19 @@ def carry(layout: Layout, data: Buffer, *, drop: Collection[str] = ()) -> State:
     [[10, 15], [5]]
     """
     saved = unpack(data)
-    plan = _plan(layout, saved.header["about"], drop, saved.header["pipeline"])
-    state = State(layout)
-    state.pushed = saved.header["pushed"]
-    if state.pushed == 0:
-        return state  # nothing has come yet: all is as it starts
-    return _Carrier(state, saved, plan).run()
+    try:
+        plan = _plan(layout, saved.header["about"], drop, saved.header["pipeline"])
+        state = State(layout)
+        state.pushed = saved.header["pushed"]
+        if state.pushed == 0:
+            return state  # nothing has come yet: all is as it starts
+        if not isinstance(state.pushed, int) or state.pushed < 0:
+            raise Damaged("it has no number of pushes")
+        state = _Carrier(state, saved, plan).run()
+        check_words(state)
+    except BROKEN as error:
+        raise Damaged(error) from None
+    return state
 
 
 # ---------------------------------------------------------------- what goes where
@@ -214,7 +223,7 @@ class _Carrier:
         self.objects: bool = saved.header["objects"] or state.has_objects()
         self.table, self.strings = recoded(unpack_texts(*saved.blocks[:2]), state.layout)
         widths = [sum(w[3] for w in region["words"]) for region in self.old["regions"]]
-        meta, templates, rows, keys, self.cells = self._pickled(saved) if saved.header["objects"] else self._words(saved)
+        meta, templates, rows, keys, self.cells = self._words(saved)
         self.rows = [w.reshape(-1, width) if width else w.reshape(0, 0) for w, width in zip(rows, widths, strict=True)]
         self.templates = templates
         self.keys = [k.reshape(-1, max(1, len(region["keys"]))) for k, region in zip(keys, self.old["regions"], strict=True)]
@@ -235,6 +244,13 @@ class _Carrier:
         for _, leaves in self.old["queues"]:
             kinds = [np.int64, *(np.float64 if t == "float" else np.int64 for t in leaves)]
             cells.append([np.frombuffer(next(parts), dtype=k) for k in kinds])
+        moved = {(move.region, move.was) for moves in self.plan.moves for move in moves}
+        for o, data in zip(object_words(self.old), parts, strict=True):
+            if (o.region, o.at) in moved:  # what is given up need not be read
+                column = rows[o.region][o.at :: o.width]
+                then, found = load_objects(self.state.layout.graph[o.step], data, OwnTypes.of(self.state.layout.graph), len(column))
+                templates[o.region][o.at] = then
+                column[:] = np.fromiter(found, dtype=object, count=len(found))
         return meta, templates, rows, keys, cells
 
     def _values(self, words: Any, marks: list[str]) -> Any:
@@ -247,14 +263,6 @@ class _Carrier:
         for j, mark in enumerate(marks):
             out[:, j] = (words.view(np.float64) if mark == "float" else words)[j :: len(marks)].tolist()
         return out.ravel()
-
-    @staticmethod
-    def _pickled(saved: Saved) -> tuple[Any, ...]:
-        import numpy as np
-
-        meta, rows, keys, cells, templates = pickle.loads(saved.blocks[2])
-        words = [[np.fromiter(flat, dtype=object, count=len(flat)) for flat in some] for some in (templates, rows)]
-        return meta, *words, [np.array(k, dtype=np.int64) for k in keys], cells
 
     def run(self) -> State:
         state = self.state

@@ -2,7 +2,11 @@
 
 A header (JSON) describes every region, word and queue by the ids of the steps; blocks of raw words follow, each
 at a multiple of 64 bytes; a checksum covers everything.  The texts are two blocks (lengths in characters, and
-one long UTF-8 text), because a million texts in JSON take longer than all the rest.
+one long UTF-8 text), because a million texts in JSON take longer than all the rest.  States that are any Python object come
+last, each step's in a block (`values`).
+
+The formats: 3 is this one.  2 was the same, except that a pipeline with states that are Python objects had one block in place
+of all words, made by pickle; reading that may run code, so it is refused, and without such states 2 is read.
 
 What is saved is described so exactly that a strict `load` can compare descriptions, and `carry` can find each word again in
 a pipeline that has changed.
@@ -21,15 +25,22 @@ from pellucid.engine.layout import Layout
 from pellucid.errors import StateError
 from pellucid.expr.types import EnumType, Type
 
-__all__ = ["FORMAT", "Buffer", "Saved", "compare", "describe", "mark", "pack", "pack_texts", "parts", "unpack", "unpack_texts"]
+__all__ = ["FORMAT", "Buffer", "Damaged", "Saved", "compare", "describe", "mark", "pack", "pack_texts", "parts", "unpack", "unpack_texts"]
 
-FORMAT = 2
+FORMAT = 3
 MAGIC = b"PELLUCID STATE\n"
 _ALIGN = 64
 _NEAR = 4096  # so far behind something else a saved state is looked for
 _START = len(MAGIC) + 8  # checksum, length of the header
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
+
+
+class Damaged(StateError):  # noqa: N818 - reads as what it is
+    """The bytes are not those that were saved."""
+
+    def __init__(self, what: object) -> None:
+        super().__init__(f"the saved state is damaged ({what}): use an older one")
 
 
 @dataclass(frozen=True)
@@ -66,14 +77,26 @@ def unpack(data: Buffer) -> Saved:
         raise StateError("this is no saved state of Pellucid: expected what save() returned")
     rest = view[len(MAGIC) + 4 :]
     if len(rest) < 4 or zlib.crc32(rest) != struct.unpack_from("<I", view, len(MAGIC))[0]:
-        raise StateError("the saved state is damaged (its checksum is wrong): use an older one")
-    header = _header(view)
-    if header["format"] != FORMAT:
+        raise Damaged("its checksum is wrong")
+    try:
+        header = _header(view)
+        places = _places(view, header)
+        form, pickled = header["format"], header.get("objects", False)
+        if places and places[-1][1] > len(view):
+            raise ValueError("its blocks are longer than it is")
+    except (ValueError, KeyError, TypeError, struct.error, RecursionError) as error:
+        raise Damaged(f"its header cannot be read: {error}") from None
+    if form == 2 and pickled:
         raise StateError(
-            f"the saved state has format {header['format']}, this version of Pellucid reads {FORMAT}: "
+            "the saved state was written by an older version of Pellucid with pickle, which could run code when it is read, so this version "
+            "does not read it: go on with the version that saved it, or start anew"
+        )
+    if form not in (2, FORMAT):
+        raise StateError(
+            f"the saved state has format {form}, this version of Pellucid reads {FORMAT}: "
             "go on with the version that saved it, or start anew"
         )
-    return Saved(header, [view[start:stop] for start, stop in _places(view, header)])
+    return Saved(header, [view[start:stop] for start, stop in places])
 
 
 def _header(view: memoryview) -> dict[str, Any]:
@@ -86,6 +109,8 @@ def _places(view: memoryview, header: dict[str, Any]) -> list[tuple[int, int]]:
     (size,) = struct.unpack_from("<I", view, len(MAGIC) + 4)
     out, at = [], _START + size
     for length in header["blocks"]:
+        if not isinstance(length, int) or length < 0:
+            raise ValueError("a block has no length")
         out.append((at, at + length))
         at += _padded(length)
     return out

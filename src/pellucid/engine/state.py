@@ -9,13 +9,26 @@ from __future__ import annotations
 
 import copy
 import json
-import pickle
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
 from pellucid.engine.layout import Layout, dense, is_float
-from pellucid.engine.saved import FORMAT, Buffer, compare, describe, pack, pack_texts, unpack, unpack_texts
+from pellucid.engine.objects import ObjectWord, load_objects, object_words, save_objects
+from pellucid.engine.own_types import OwnTypes
+from pellucid.engine.saved import (
+    FORMAT,
+    Buffer,
+    Damaged,
+    Saved,
+    compare,
+    describe,
+    pack,
+    pack_texts,
+    unpack,
+    unpack_texts,
+)
+from pellucid.engine.words import BROKEN, check_words
 from pellucid.errors import StateError
 from pellucid.expr.types import STR
 
@@ -122,11 +135,15 @@ class State:
         return ["int64", *("float64" if is_float(t) else "int64" for t in self.layout.queues[q].leaves)]
 
     def _buffer(self, flat: list[Any], r: int) -> Any:
-        """Rows of Python numbers as 64-bit words; a float keeps its bits."""
+        """Rows of Python numbers as 64-bit words; a float keeps its bits.  What is any Python object is no word, and zero."""
         import numpy as np
 
         floats = self.float_words(r)
         width = max(self.layout.regions[r].width, 1)
+        for word in self.objects:
+            if word.region == r:
+                flat = [*flat]
+                flat[word.at :: width] = [0] * (len(flat) // width)
         if not floats:
             return np.array(flat, dtype=np.int64)
         out = np.zeros(len(flat), dtype=np.int64)
@@ -280,19 +297,12 @@ class State:
     def save(self) -> bytes:
         """The state as bytes."""
         objects = self.has_objects()
-        if objects:
-            try:
-                blocks: list[Any] = [pickle.dumps((self.meta, self.rows, self.keys, self.cells, self.templates))]
-            except Exception as error:
-                steps = ", ".join(n.id for n in self.layout.graph.nodes if n.kind == "task" and n.state is None)
-                raise StateError(f"the state of step {steps} cannot be saved: {error}; keep something that pickle takes") from None
-        else:
-            if len(self.strings) > len(self.layout.strings) + _FEW_TEXTS:
-                was_compiled = self.compiled
-                self.forget_strings(unless_used=0.5)
-                if not was_compiled:
-                    self.to_plain()
-            blocks = self._blocks()
+        if not objects and len(self.strings) > len(self.layout.strings) + _FEW_TEXTS:
+            was_compiled = self.compiled
+            self.forget_strings(unless_used=0.5)
+            if not was_compiled:
+                self.to_plain()
+        blocks = self._blocks() + [save_objects(self.layout.graph[o.step], o.of(self), self._types) for o in self.objects]
         header = {"pipeline": self.layout.graph.name, "pushed": self.pushed, "objects": objects, "dense": self.dense}
         return pack(header, [*pack_texts(self.strings.texts), *blocks], about=self._about)
 
@@ -301,9 +311,18 @@ class State:
         """What the words are; short epochs save often."""
         return json.dumps(describe(self.layout))
 
+    @cached_property
+    def objects(self) -> list[ObjectWord]:
+        """Where the states are that are any Python object."""
+        return object_words(describe(self.layout))
+
+    @cached_property
+    def _types(self) -> OwnTypes:
+        return OwnTypes.of(self.layout.graph)
+
     def has_objects(self) -> bool:
         """Whether some task's state is any Python object."""
-        return any(n.kind == "task" and n.state is None for n in self.layout.graph.nodes)
+        return bool(self.objects)
 
     def _blocks(self) -> list[Any]:
         """The words as arrays, in either form: meta; template, rows and keys of each region; cells of each queue."""
@@ -324,35 +343,53 @@ class State:
     @staticmethod
     def load(layout: Layout, data: Buffer) -> State:
         """The state that was saved, for the pipeline with this layout."""
+        saved = unpack(data)
+        try:
+            compare(saved.header, layout)
+            return State._loaded(layout, saved)
+        except BROKEN as error:
+            raise Damaged(error) from None
+
+    @staticmethod
+    def _loaded(layout: Layout, saved: Saved) -> State:
         import numpy as np
 
-        saved = unpack(data)
-        compare(saved.header, layout)
         state = State(layout)
         state.pushed, state.dense = saved.header["pushed"], list(saved.header["dense"])
+        if not isinstance(state.pushed, int) or state.pushed < 0:
+            raise Damaged("it has no number of pushes")
         old = unpack_texts(*saved.blocks[:2])
-        if saved.header["objects"]:
-            if old[: len(layout.strings)] != layout.strings:
-                raise StateError("the saved state was made with other constant texts: carry() takes it, load() does not")
-            state.strings = Texts(old)
-            state.meta, state.rows, state.keys, state.cells, _ = pickle.loads(saved.blocks[2])
-            for r in range(len(layout.regions)):
-                state.plain_table(r)
-            return state
+        if saved.header["objects"] and old[: len(layout.strings)] != layout.strings:
+            raise StateError("the saved state was made with other constant texts: carry() takes it, load() does not")
         state.to_compiled()
         parts = iter(saved.blocks[2:])
-        state.meta = np.frombuffer(next(parts), dtype=np.int64).copy()
-        for r in range(len(layout.regions)):
+        meta = np.frombuffer(next(parts), dtype=np.int64).copy()
+        if len(meta) != len(state.meta) or len(state.dense) != len(layout.regions):
+            raise Damaged("it has other counters")
+        state.meta = meta
+        for r, region in enumerate(layout.regions):
             next(parts)  # the row as it started then: of no use to the same pipeline
             words, keys = (np.frombuffer(next(parts), dtype=np.int64) for _ in range(2))
+            rows = int(meta[state.region_at(r)])
+            if (len(words), len(keys)) != (rows * region.width, rows * len(region.keys)) or (rows != 1 and not region.keys):
+                raise Damaged("it has not as many rows as it says")
             state.put_region(r, words, keys)
         for q in range(len(layout.queues)):
             state.cells[q] = [np.frombuffer(next(parts), dtype=k).copy() for k in state._kinds(q)]
+            if any(len(c) != meta[state.queue_at(q) + 1] for c in state.cells[q]):
+                raise Damaged("it has not as many cells as it says")
+        state.strings = Texts(old)
+        check_words(state)
         if old[: len(layout.strings)] != layout.strings:
             table, new = recoded(old, layout)
             state.recode(table, new)
-        else:
-            state.strings = Texts(old)
+        if state.objects:
+            state.to_plain()
+            for o, data in zip(state.objects, parts, strict=True):
+                count = len(state.rows[o.region]) // o.width
+                _, state.rows[o.region][o.at :: o.width] = load_objects(layout.graph[o.step], data, state._types, count)
+        elif next(parts, None) is not None:
+            raise Damaged("it goes on behind its end")
         return state
 
     def put_region(self, r: int, words: Any, keys: Any) -> None:

@@ -116,6 +116,9 @@ def _one(graph: Graph, frame: Frame, options: Options, plan: Plan, outputs: tupl
 
 
 def _streaming(graph: Graph, frame: Frame, options: Options, job: Job) -> DataFrame:
+    from pellucid.engine.objects import check_states
+
+    check_states(job.graph)
     if options.store == "spark":
         from pellucid.spark.managed import managed
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pellucid.engine.saved import Damaged
 from pellucid.errors import StateError, UsageError
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import Job, output_schema, packed, unpacked
@@ -94,7 +95,10 @@ def load(bucket: Bucket, job: Job, plan: Plan, snapshot: Snapshot, version: int)
     """Go on from a snapshot in this micro-batch, without what was given up since it was saved."""
     given_up = plan.store.dropped(snapshot.version, version)
     same = snapshot.meta.get("digest") == job.graph.digest and not given_up
-    bucket.load(snapshot.state, snapshot.extra, same=same, drop=(*plan.drop, *given_up))
+    try:
+        bucket.load(snapshot.state, snapshot.extra, same=same, drop=(*plan.drop, *given_up))
+    except Damaged as error:
+        raise StateError(f"the snapshot {snapshot.file.name} in {plan.store.path}: {error}") from None
     bucket.snapshot = snapshot
 
 

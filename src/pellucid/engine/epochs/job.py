@@ -25,6 +25,7 @@ from pellucid.engine.epochs.lanes import Lane, check_unchanged
 from pellucid.engine.epochs.plan import Plan, make_plan, steps_of
 from pellucid.engine.epochs.store import FORMAT, Store
 from pellucid.engine.epochs.targets import FileTarget, Table, TableTarget, Target
+from pellucid.engine.objects import check_states
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.expr.identity import differences
 from pellucid.expr.types import Type
@@ -120,6 +121,7 @@ def prepare(
     tables: Callable[[str], Table] | None = None,
 ) -> Job:
     """Bind and check everything; nothing is written."""
+    check_states(graph)
     for path in inputs.values():
         if path == "-" or flows(path):
             raise UsageError(f"--in {path}: a pipe cannot be read again after a crash: put its events in a file first")

@@ -19,6 +19,7 @@ from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Damaged, Snapshot
 from pellucid.engine.epochs.task import Context, Task
 from pellucid.engine.kernel import Engine
+from pellucid.engine.objects import Changed
 from pellucid.errors import StateError, StepError
 from pellucid.expr.types import STR, Type
 from pellucid.graph.model import Graph
@@ -42,6 +43,8 @@ class Worker(Task):
             return
         try:
             self.engine.load(snapshot.payload)
+        except Changed:
+            raise  # no older snapshot would do
         except StateError as error:
             path = self.context.store.path(self.context.name, snapshot.epoch)
             self.context.damaged(Damaged(f"{path}: {error}"))
