@@ -24,7 +24,6 @@ import types
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pellucid.expr.stable import chains, code_form, file_of, find_module, imports, sha, version_of, whose
@@ -237,7 +236,7 @@ class _Walk:
             self._package(name)
             return
         try:
-            data = Path(spec.origin).read_bytes()
+            data = _bytes_of(spec.origin)
             if not spec.origin.endswith(".py"):
                 self.parts[part] = sha(data.hex())[:_MARK]
                 return
@@ -392,8 +391,13 @@ class _Walk:
         if whose(file) == "installed":
             self._package(module)
         elif whose(file) == "user" and file is not None and os.path.isfile(file):
-            self.parts[f"module {module}"] = sha(Path(file).read_bytes().hex())[:_MARK]
+            self.parts[f"module {module}"] = sha(_bytes_of(file).hex())[:_MARK]
         return f"={module}.{name}"
+
+
+def _bytes_of(file: str) -> bytes:
+    with open(file, "rb") as found:
+        return found.read()
 
 
 def _long(value: str | bytes) -> str:

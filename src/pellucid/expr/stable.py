@@ -11,11 +11,8 @@ import dis
 import functools
 import hashlib
 import importlib.machinery
-import importlib.metadata
 import os
-import site
 import sys
-import sysconfig
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -137,8 +134,17 @@ def _folder(path: str) -> str:
 
 
 _HERE = _folder(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_STANDARD = tuple({_folder(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")} | {_folder(os.path.dirname(os.__file__))})
-_INSTALLED = tuple({_folder(sysconfig.get_path(name)) for name in ("purelib", "platlib")} | {_folder(site.getusersitepackages())})
+
+
+@functools.cache
+def _places() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The folders of the standard library, and those of installed packages."""
+    import site
+    import sysconfig
+
+    standard = {_folder(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")} | {_folder(os.path.dirname(os.__file__))}
+    installed = {_folder(sysconfig.get_path(name)) for name in ("purelib", "platlib")} | {_folder(site.getusersitepackages())}
+    return tuple(standard), tuple(installed)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -155,9 +161,10 @@ def whose(file: str | None) -> str:
     real = os.path.realpath(file)
     if real.startswith(_HERE):
         return "pellucid"
-    if real.startswith(_INSTALLED) or any(part in ("site-packages", "dist-packages") for part in real.split(os.sep)):
+    standard, installed = _places()
+    if real.startswith(installed) or any(part in ("site-packages", "dist-packages") for part in real.split(os.sep)):
         return "installed"
-    return "standard" if real.startswith(_STANDARD) else "user"
+    return "standard" if real.startswith(standard) else "user"
 
 
 def file_of(module: str | None) -> str | None:
@@ -175,13 +182,16 @@ def file_of(module: str | None) -> str | None:
 def version_of(package: str) -> str | None:
     """The version of an installed package, by the name that is imported.
 
-    >>> version_of("click") == importlib.metadata.version("click")
+    >>> import numpy
+    >>> version_of("numpy") == numpy.__version__
     True
     """
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version(package)
-    for name in importlib.metadata.packages_distributions().get(package, ()):
-        return importlib.metadata.version(name)
+    from importlib import metadata
+
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version(package)
+    for name in metadata.packages_distributions().get(package, ()):
+        return metadata.version(name)
     found = vars(sys.modules[package]).get("__version__") if package in sys.modules else None
     return found if isinstance(found, str) else None
 
