@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 ARCHIVE := $(VENV)/spark.jsa
 
-.PHONY: help setup demo test test-long test-kafka lint bench clean
+.PHONY: help setup demo test test-long test-kafka hunt lint bench clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,8 +43,13 @@ test: $(STAMP) ## everything that must hold before a change goes in
 	@$(MAKE) --no-print-directory -j2 lint $(ARCHIVE)
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=20
 
-test-long: $(STAMP) $(ARCHIVE) ## the tests that take minutes or gigabytes
+test-long: $(STAMP) $(ARCHIVE) ## the tests that take minutes or gigabytes, and ten minutes of make hunt
 	$(BIN)/python -m pytest -q -m long
+	@$(MAKE) --no-print-directory hunt MINUTES=10
+
+MINUTES ?= 30
+hunt: $(STAMP) $(ARCHIVE) ## the random tests with new seeds, round after round: SEED=… (else by chance), MINUTES=30
+	@$(BIN)/python -m tests.hunt --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),'$(ONLY)')
 
 test-kafka: $(STAMP) ## the tests against a real Kafka broker, which is brought from Maven Central
 	$(BIN)/python -m pytest -q -m kafka

@@ -1,14 +1,23 @@
-"""For all tests: Javas that start quickly, wherever a test starts one; and what takes longest comes first, so that no process ends alone."""
+"""For all tests: chance is the same in every run; Javas that start quickly, wherever a test starts one; and what takes longest comes first, so that
+no process ends alone."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests import hunt, seeds
 from tests.spark import quick_jvm
 
 FIRST = ("tests/crash/", "tests/spark/")
 
+seeds.load_profile()
 quick_jvm.set_up()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A hunt has a time that it ends at, and a file for what it finds."""
+    if seeds.HUNT is not None:
+        config.pluginmanager.register(hunt.Hunting(int(seeds.HUNT)))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

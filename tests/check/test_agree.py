@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pellucid import Mod, Pipeline, UsageError, check
@@ -21,6 +21,7 @@ from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError
 from pellucid.expr.evaluate import evaluate
 from pellucid.expr.types import BOOL, INT, simplest
+from tests.seeds import seeds
 from tests.strategies import Choice, Drawn, Seeded, make_pipeline
 
 BRANCHING = ["AG EF {a}", "AG ({a} -> EX {b})", "EF ({a} & !{b})", "AF {a}", "EG !{a}", "A [!{a} U {b}]", "AG (EF {a} | EF {b})", "EX ({a} | EG {b})"]
@@ -48,7 +49,8 @@ def atom(c: Choice, p: Pipeline, system: System) -> str:
     return str(c.of(names))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(60))
 def test_explicit_is_the_reference(seed: int) -> None:
     c = Seeded(seed)
     p = small_pipeline(c)
@@ -114,7 +116,8 @@ def brute_force(p: Pipeline, length: int, bad: Any) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(25))
 def test_invariants_by_three_engines_and_brute_force(seed: int) -> None:
     """Over exact integers: the shortest counterexample is as long as brute force says, and it replays."""
     c = Seeded(500 + seed)
@@ -135,7 +138,7 @@ def test_invariants_by_three_engines_and_brute_force(seed: int) -> None:
             assert wanted is None, (engine, p.graph, most)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=60)
 @given(st.data())
 def test_explicit_is_the_reference_by_hypothesis(data: st.DataObject) -> None:
     c = Drawn(data.draw)
@@ -154,7 +157,7 @@ def test_explicit_is_the_reference_by_hypothesis(data: st.DataObject) -> None:
         assert (answer.status == "proved") == decide_by_reference(system, formula), (p.graph, text)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=25)
 @given(st.data())
 def test_explicit_is_symbolic_is_brute_force_by_hypothesis(data: st.DataObject) -> None:
     c = Drawn(data.draw)

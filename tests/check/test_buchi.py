@@ -144,19 +144,19 @@ def formulas(past: bool = True, next_: bool = True, depth: int = 4) -> st.Search
     return made
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(formulas(depth=3))
 def test_random_formulas(formula):
     agree(formula, SHORT)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(formulas(depth=4), st.lists(st.sampled_from(LONG), min_size=30, max_size=60))
 def test_random_deeper_formulas_on_longer_lassos(formula, words):
     agree(formula, words)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(formulas(), st.sampled_from(LONG))
 def test_a_lasso_means_the_same_however_it_is_written(formula, lasso):
     word, loop = lasso
@@ -167,7 +167,7 @@ def test_a_lasso_means_the_same_however_it_is_written(formula, lasso):
     assert evaluate_lasso(formula, twice, loop) == truth
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(formulas(past=False, next_=False), st.sampled_from(LONG))
 def test_without_next_a_finite_trace_is_one_that_stutters(formula, lasso):
     word, _ = lasso

@@ -213,7 +213,7 @@ def runs(follow: list[list[int]], start: int) -> list[tuple[list[int], int]]:
     return out
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(structures, st.sampled_from([("F p", "F"), ("G p", "G"), ("X p", "X"), ("p U q", "U"), ("!p U (p & q)", "U")]))
 def test_ctl_is_ltl_on_all_or_some_runs(structure, question):
     follow, labels = structure
@@ -229,7 +229,7 @@ def test_ctl_is_ltl_on_all_or_some_runs(structure, question):
         assert evaluate_ctl(branching, follow, labels) == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(structures)
 def test_ctl_dualities(structure):
     for a, b in (("AG p", "!EF !p"), ("AF p", "!EG !p"), ("AX p", "!EX !p"), ("A [p U q]", "!E [!q U (!p & !q)] & AF q"), ("EF p", "E [true U p]")):

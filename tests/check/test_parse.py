@@ -147,7 +147,7 @@ trees = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(trees)
 def test_what_is_printed_is_read_back(formula):
     again = parse(str(formula))
@@ -155,7 +155,7 @@ def test_what_is_printed_is_read_back(formula):
     assert str(again) == str(formula)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(alphabet="abGXU AE[]()!&|-><=+*%.0123\"'queue", max_size=20))
 def test_any_text_is_read_or_refused_with_a_caret(text):
     said = ""

@@ -30,6 +30,7 @@ from pellucid.check import smt  # noqa: E402
 from pellucid.check.smt_encode import Clock, Encoding, default  # noqa: E402
 from pellucid.check.smt_frames import input_leaves, replay  # noqa: E402
 from pellucid.check.smt_spacer import expression_of, spacer  # noqa: E402
+from tests.seeds import seeds  # noqa: E402
 
 
 class Light(enum.Enum):
@@ -394,7 +395,7 @@ def shortest(s: System, bad: Expr, most: int) -> int | None:
 def small_pipelines() -> list[tuple[int, Pipeline]]:
     """Random pipelines of ints and bools that the symbolic engine can say, small enough to walk through."""
     out = []
-    for seed in range(400):
+    for seed in seeds(400):
         p = make_pipeline(Seeded(seed), max_steps=4, windows=1, keys=False, sources=2)
         if not all(t in (INT, BOOL) for node in p.graph.nodes for _, t in node.type.leaves()):
             continue
@@ -415,6 +416,7 @@ def small_pipelines() -> list[tuple[int, Pipeline]]:
     return out[:16]
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize(("seed", "p"), small_pipelines())
 def test_shortest_refutations_agree_with_brute_force(seed: int, p: Pipeline) -> None:
     s = build_system(p.graph, domain_of(Mod(4)), 1)

@@ -24,6 +24,7 @@ from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import UsageError
 from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Graph
+from tests.seeds import seeds
 from tests.strategies import Choice, Seeded
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -470,12 +471,14 @@ def random_case(seed: int, windows: int = 1) -> None:
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(24))
 def test_random_pipelines(nusmv: str, seed: int) -> None:
     random_case(seed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 300))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(200, 100))
 def test_more_random_pipelines(nusmv: str, seed: int) -> None:
     random_case(seed, 1 + seed % 2)

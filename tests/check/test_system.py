@@ -11,6 +11,7 @@ from pellucid.check.domains import Domain, domain_of
 from pellucid.check.system import System, build_system
 from pellucid.expr.evaluate import evaluate
 from tests.engine.test_kernel_random import by_interpreter
+from tests.seeds import seeds
 from tests.strategies import Seeded, make_input, make_pipeline
 
 
@@ -40,7 +41,8 @@ def by_system(p: Pipeline, s: System, pushes: list[dict[str, Any]]) -> tuple[dic
     return values, places, None
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(120))
 def test_the_system_is_the_pipeline(seed: int) -> None:
     c = Seeded(seed)
     p = make_pipeline(c, max_steps=7, keys=False)

@@ -25,7 +25,8 @@ from pellucid.engine.kernel import Engine
 from pellucid.engine.saved import describe, parts, unpack
 from pellucid.expr.types import BOOL, INT, STR, Type
 from pellucid.graph.model import Graph
-from tests.engine.test_kernel_random import RELAXED, Outcome, batch_of, by_engine, by_interpreter, same
+from tests.engine.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, same
+from tests.seeds import seeds
 from tests.strategies import Seeded, inputs, make_input, make_pipeline, pipelines
 
 MODES = ["python", "numba"]
@@ -446,7 +447,7 @@ def compare(p: Pipeline, extra: Pipeline, pushes: list[dict[str, Any]], more: li
         assert same(want, got), ("one less", both, wide, at, want, got)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=200)
 @given(st.data(), st.booleans())
 def test_random_pipelines(data: st.DataObject, keyed: bool) -> None:
     p, extra = data.draw(pipelines(max_steps=6)), data.draw(pipelines(max_steps=4, sources=1))
@@ -457,7 +458,8 @@ def test_random_pipelines(data: st.DataObject, keyed: bool) -> None:
     compare(p, extra, pushes, make_input(c, extra, len(pushes)), keys, data.draw(st.integers(0, len(pushes))), "python")
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(60))
 def test_larger_random_pipelines(seed: int) -> None:
     c = Seeded(2000 + seed)
     p, extra = make_pipeline(c, max_steps=12), make_pipeline(c, max_steps=6)
@@ -466,7 +468,8 @@ def test_larger_random_pipelines(seed: int) -> None:
     compare(p, extra, pushes, make_input(c, extra, len(pushes)), keys, c.of(range(len(pushes))), "python")
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(8))
 def test_random_pipelines_compiled(seed: int) -> None:
     c = Seeded(3000 + seed)
     while True:

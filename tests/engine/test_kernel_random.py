@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import Pipeline, StepError
@@ -13,10 +13,9 @@ from pellucid.engine.columns import Batch, columns_of, values_of
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel import Engine
 from pellucid.expr.types import INT, Type
+from tests.seeds import seeds
 from tests.strategies import Seeded, inputs, make_input, make_pipeline, pipelines
 from tests.volumes import volumes
-
-RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 Outcome = tuple[dict[str, list[Any]], dict[str, list[int]], dict[str, list[Any]], Any]
 
@@ -100,9 +99,10 @@ def cut(pushes: list[Any], sizes: list[int]) -> list[list[Any]]:
     return [*parts, pushes[at:]]
 
 
+@pytest.mark.seeded
 @volumes(150, 500)
 def test_plain_kernel(examples: int) -> None:
-    @settings(max_examples=examples, deadline=None, suppress_health_check=RELAXED)
+    @settings(max_examples=examples)
     @given(st.data())
     def equal(data: st.DataObject) -> None:
         p = data.draw(pipelines())
@@ -122,7 +122,7 @@ def test_plain_kernel(examples: int) -> None:
     equal()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=150)
 @given(st.data())
 def test_plain_kernel_under_a_key_that_comes_with_the_data(data: st.DataObject) -> None:
     p = data.draw(pipelines(max_steps=5))
@@ -136,7 +136,8 @@ def test_plain_kernel_under_a_key_that_comes_with_the_data(data: st.DataObject) 
     assert same(want, got), (p.graph, pushes, keys, want, got)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(300))
 def test_plain_kernel_on_larger_pipelines(seed: int) -> None:
     c = Seeded(seed)
     p = make_pipeline(c, max_steps=12)
@@ -146,7 +147,8 @@ def test_plain_kernel_on_larger_pipelines(seed: int) -> None:
     assert same(want, whole), (p.graph, pushes, want, whole)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(40))
 def test_compiled_kernel(seed: int) -> None:
     """Fewer, since each has to be compiled; chunks alternate between the compiled and the plain form."""
     c = Seeded(1000 + seed)

@@ -119,10 +119,11 @@ def compute(r: Any, leaves: tuple[Any, ...]) -> Any:
     return value
 
 
+@pytest.mark.seeded
 @volumes(400, 1500)
 @pytest.mark.parametrize("t", [INT, FLOAT, BOOL], ids=str)
 def test_simplified_means_the_same(t: Any, examples: int) -> None:
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples)
     @given(recipes(t), st.tuples(*map(values, (INT, INT, FLOAT, FLOAT, BOOL, BOOL))))
     def same(recipe: Any, leaves: tuple[Any, ...]) -> None:
         expr = build(recipe)
@@ -141,7 +142,7 @@ def test_simplified_means_the_same(t: Any, examples: int) -> None:
     same()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(recipes(INT), st.tuples(*map(values, (INT, INT, FLOAT, FLOAT, BOOL, BOOL))))
 def test_strict_parts_are_always_evaluated(recipe: Any, leaves: tuple[Any, ...]) -> None:
     expr = build(recipe)

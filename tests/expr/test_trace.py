@@ -17,6 +17,7 @@ from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleTy
 from tests.expr import functions as fs
 from tests.expr.compare import Compiled, agree, arguments, evaluated, plain, values
 from tests.expr.programs import Program
+from tests.seeds import seeds
 from tests.volumes import volumes
 
 NAMES = [f"{i}-{getattr(f, '__name__', type(f).__name__)}" for i, (f, _, _) in enumerate(fs.SHAPES)]
@@ -26,6 +27,7 @@ def test_there_are_many_shapes() -> None:
     assert len(fs.SHAPES) >= 60
 
 
+@pytest.mark.seeded
 @volumes(60, 150)
 @pytest.mark.parametrize(("f", "params", "strict"), fs.SHAPES, ids=NAMES)
 def test_trace_and_plain_code_equal_the_function(f: Callable[..., Any], params: tuple[Type, ...], strict: bool, examples: int) -> None:
@@ -34,7 +36,7 @@ def test_trace_and_plain_code_equal_the_function(f: Callable[..., Any], params: 
     traced = made.traced
     code = Compiled(traced, numba=False)
 
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples)
     @given(arguments(params))
     def same(args: tuple[Any, ...]) -> None:
         want = plain(f, traced, args)
@@ -45,6 +47,7 @@ def test_trace_and_plain_code_equal_the_function(f: Callable[..., Any], params: 
     same()
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize(
     ("f", "params"),
     [(fs.running_mean, (TupleType((INT, INT)), INT)), (fs.split, (INT, INT))],
@@ -54,7 +57,7 @@ def test_tasks(f: Callable[..., Any], params: tuple[Type, ...]) -> None:
     traced = trace(f, params, task=True)
     code = Compiled(traced, numba=False)
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     @given(arguments(params))
     def same(args: tuple[Any, ...]) -> None:
         assert plain(f, traced, args) == evaluated(traced, args) == code(args)
@@ -76,6 +79,7 @@ COMPILED = [
 ]
 
 
+@pytest.mark.seeded
 @pytest.mark.numba
 @pytest.mark.parametrize("f", COMPILED, ids=lambda f: f.__name__)
 def test_machine_code_equals_the_function(f: Callable[..., Any]) -> None:
@@ -83,7 +87,7 @@ def test_machine_code_equals_the_function(f: Callable[..., Any]) -> None:
     traced = trace(f, params)
     code = Compiled(traced, numba=True)
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(arguments(params))
     def same(args: tuple[Any, ...]) -> None:
         want = plain(f, traced, args)
@@ -92,7 +96,8 @@ def test_machine_code_equals_the_function(f: Callable[..., Any]) -> None:
     same()
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(100))
 def test_random_programs(seed: int) -> None:
     program = Program(seed)
     f = program.function()
@@ -103,7 +108,7 @@ def test_random_programs(seed: int) -> None:
         return
     code = Compiled(traced, numba=False)
 
-    @settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
+    @settings(max_examples=25, phases=[Phase.explicit, Phase.generate])
     @given(arguments(program.params))
     def same(args: tuple[Any, ...]) -> None:
         want, got = plain(f, traced, args), evaluated(traced, args)
@@ -187,7 +192,7 @@ def test_small_values(prims: Any) -> None:
 
 
 @pytest.mark.numba
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(values(INT), values(INT), values(FLOAT), values(FLOAT), st.integers(-3, 80))
 def test_random_values(a: int, b: int, x: float, y: float, s: int) -> None:
     from pellucid.engine import prims

@@ -78,7 +78,7 @@ def check_places(graph: Graph) -> None:
             check_places(sub)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graphs())
 def test_any_graph_can_be_drawn(graph: Graph) -> None:
     ids = {node.id for node in graph.nodes}
@@ -96,7 +96,7 @@ def test_any_graph_can_be_drawn(graph: Graph) -> None:
     assert chart.count("subgraph ") == sum(line.strip() == "end" for line in chart.splitlines())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(graphs())
 def test_a_drawing_is_the_same_every_time(graph: Graph) -> None:
     for style in STYLES:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.failures.random_graphs import random_run
+from tests.seeds import HUNT, seeds
 
 from pellucid.errors import DataError, UsageError
 from pellucid.failures.model import FFail, FRecover, IBorder, Task, TraceStep, initial
@@ -52,9 +53,10 @@ def titles(root: ET.Element) -> list[str]:
 # ---------------------------------------------------------------- the form
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("block", range(3))
 def test_columns_respect_the_causal_order(block: int) -> None:
-    for seed in range(block * 30, block * 30 + 30):
+    for seed in seeds(30, block * 30):
         c, Z = random_run(seed, length=40)
         run, order = from_trace(Z, c), CausalOrder(Z)
         for j, before in enumerate(order.edges):
@@ -101,9 +103,10 @@ def shape_of(run: Run) -> set[tuple[Any, ...]]:
     return {(m.lane, m.rule, m.column, m.kept, m.commit, m.consumed, m.produced) for m in run.marks}
 
 
+@pytest.mark.seeded
 def test_a_recorded_trace_gives_the_same_form_as_the_trace_of_the_model() -> None:
     compared = 0
-    for seed in range(120):
+    for seed in seeds(120):
         c, Z = random_run(seed, length=50)
         found = explain(Z, c)
         assert isinstance(found, Explanation)
@@ -117,7 +120,7 @@ def test_a_recorded_trace_gives_the_same_form_as_the_trace_of_the_model() -> Non
         assert shape_of(made) == shape_of(wanted)
         assert set(made.lanes) == set(wanted.lanes) and made.borders == wanted.borders
         compared += 1
-    assert compared > 60
+    assert HUNT or compared > 60
 
 
 def test_an_arrow_table_and_a_frame_are_rows() -> None:
@@ -307,8 +310,9 @@ def test_it_stands_alone_and_can_be_read_aloud() -> None:
     assert all(rule.strip().startswith(".plc") for rule in re.findall(r"([^{}]+)\{", inner))
 
 
+@pytest.mark.seeded
 def test_everything_is_on_the_page() -> None:
-    for seed in range(25):
+    for seed in seeds(25):
         c, Z = random_run(seed, length=90)
         root = parsed(from_trace(Z, c, explain(Z, c)))
         width, height = float(root.get("width") or 0), float(root.get("height") or 0)

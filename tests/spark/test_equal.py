@@ -14,6 +14,7 @@ import pytest
 
 from pellucid import Pipeline, StepError
 from pellucid.spark.failure import explain
+from tests.seeds import seeds
 from tests.spark.worlds import Failed, Row, expected, found, rows_of, table_of, tables_of
 from tests.strategies import Seeded, make_input, make_pipeline
 
@@ -61,13 +62,15 @@ def check_batch(spark: SparkSession, seed: int) -> None:
     assert collected(p, made.collect) == outcome(p, rows), f"seed {seed}"
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(24))
 def test_batch(spark: SparkSession, seed: int) -> None:
     check_batch(spark, seed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(1000, 1400))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(400, 1000))
 def test_batch_long(spark: SparkSession, seed: int) -> None:
     check_batch(spark, seed)
 
@@ -116,13 +119,15 @@ def streamed_outcome(spark: SparkSession, p: Pipeline, rows: list[Row], rng: ran
     return collected(p, whole)
 
 
-@pytest.mark.parametrize(("seed", "store"), [*[(s, "own") for s in range(8)], *[(s, "spark") for s in range(3)]])
+@pytest.mark.seeded
+@pytest.mark.parametrize(("seed", "store"), [*[(s, "own") for s in seeds(8)], *[(s, "spark") for s in seeds(3)]])
 def test_streaming(spark: SparkSession, seed: int, store: str, tmp_path: Path) -> None:
     check_stream(spark, 500 + seed, tmp_path, store)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2000, 2100))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(100, 2000))
 def test_streaming_long(spark: SparkSession, seed: int, tmp_path: Path) -> None:
     for store in ("own", "spark"):
         folder = tmp_path / store

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.expr import node as n
@@ -118,7 +118,7 @@ def compare_together(spark: SparkSession, exprs: list[Expr], rows: list[tuple[An
             assert (want == bits(value)) if want != FAILED else value is None, (e, r)
 
 
-SLOW = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=4)
 
 
 @SLOW
@@ -137,7 +137,7 @@ def test_random_expressions_are_equal_together(spark: SparkSession, seed: int) -
 
 
 @pytest.mark.long
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120)
 @given(st.integers(0, 2**32))
 def test_many_random_expressions_are_equal(spark: SparkSession, seed: int) -> None:
     rng = random.Random(seed)

@@ -21,7 +21,7 @@ def run(graph: Graph, pushes: list[dict[str, Any]]) -> list[dict[str, list[Any]]
         return "fails"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32))
 def test_front_and_rest_equal_the_whole(seed: int) -> None:
     c = Seeded(seed)

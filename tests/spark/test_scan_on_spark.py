@@ -191,7 +191,7 @@ def test_two_sources_in_one_frame(spark: Any) -> None:
     assert sorted(map(tuple, out.collect())) == want
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 10**6))
 @example(seed=1)
 def test_random_pipelines_on_spark(spark: Any, seed: int) -> None:
@@ -199,7 +199,7 @@ def test_random_pipelines_on_spark(spark: Any, seed: int) -> None:
 
     c = Seeded(seed)
     p = make_scannable(c, most=6, sources=2)
-    assume(isinstance(cuts(p.graph), Cut) and cuts(p.graph).levels)  # type: ignore[union-attr]
+    assume(isinstance(cuts(p.graph), Cut) and any(cuts(p.graph).levels))  # type: ignore[union-attr]
     rng = random.Random(seed)
     seqs = rng.sample(range(-500, 500), rng.randrange(60))
     rows = [Row(0, s, push) for s, push in zip(sorted(seqs), make_input(c, p, len(seqs)), strict=True)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import DataError, Pipeline, StepError, pipeline
@@ -18,8 +19,6 @@ from pellucid.spark.job import Job, Late, packed, unpacked
 from pellucid.spark.step import Runner, in_chunks
 from tests.spark.worlds import Failed, Row, expected, found, rows_of, table_of, tables_of
 from tests.strategies import Seeded, make_input, make_pipeline
-
-RELAXED = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
 def job_of(p: Pipeline, key: Any, *, tagged: bool, late: Late | None = None) -> Job:
@@ -66,7 +65,7 @@ def drawn(data: Any, **limits: Any) -> tuple[Pipeline, list[Row], random.Random]
     return p, rows_of(make_input(c, p, data.draw(st.integers(0, 24), label="size")), keys, c.rng), c.rng
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=40)
 @given(st.data())
 def test_a_batch_equals_the_interpreter(data: Any) -> None:
     p, rows, rng = drawn(data)
@@ -87,7 +86,7 @@ def test_a_batch_equals_the_interpreter(data: Any) -> None:
     assert found(p, [r for b in out for r in b.to_pylist()]) == expected(p, rows)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=RELAXED)
+@settings(max_examples=40)
 @given(st.data())
 def test_micro_batches_equal_the_interpreter(data: Any) -> None:
     """Boundaries anywhere, state saved and loaded anywhere, some micro-batches run twice."""
@@ -121,6 +120,24 @@ def test_micro_batches_equal_the_interpreter(data: Any) -> None:
             expected(p, rows)
         return
     assert found(p, [r for b in out for r in b.to_pylist()]) == expected(p, rows)
+
+
+def test_a_failure_names_its_row_and_its_push_only_where_that_is_the_streams() -> None:
+    """Among the rows of many keys, or behind a filter that Spark has done, the number of a push in a partition says nothing."""
+    p = pipeline(lambda x: x.map(lambda v: 12 // v, id="twelfth").cumulate(lambda t, v: t + v, start=0), x=int)
+    rows = [Row("a", 4, {"x": 3}), Row("b", 5, {"x": 2}), Row("b", 6, {"x": 0})]
+    keyed = job_of(p, STR, tagged=False)
+    alone = replace(keyed, fields=replace(keyed.fields, key=()), kept=(("seq", "o0"),))
+    for job, where, number, row in (
+        (keyed, "failed on the event 0", -1, "user='b', seq=6"),
+        (alone, "failed at push 2 on the event 0", 2, "seq=6"),
+        (replace(alone, ordered=False), "failed on the event 0", -1, "seq=6"),
+        (replace(alone, asked="the pipeline before its front was cut off"), "failed on the event 0", -1, "seq=6"),
+    ):
+        with pytest.raises(StepError) as error:
+            Runner(job).push(frame_of(p, job, rows))
+        assert where in str(error.value) and str(error.value).endswith(f"\n  from {row}")
+        assert (error.value.step, error.value.position) == ("twelfth", number)
 
 
 # ------------------------------------------------------------------ order

@@ -17,6 +17,7 @@ from pellucid.engine.kernel import Engine
 from pellucid.expr.types import INT
 from pellucid.spark.store import Store
 from pellucid.spark.store_delta import changes, patch, split
+from tests.seeds import seeds
 from tests.spark.stores import blob, contents, names, touched
 
 
@@ -59,7 +60,8 @@ def test_a_base_that_is_gone_or_later_is_not_built_upon(store: Store) -> None:
     assert store.save(0, 7, blob(0), b"again", {}, base=later).links == 0
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(150))
 def test_changes_and_patch(seed: int) -> None:
     rng = random.Random(seed)
     old = [rng.randbytes(rng.choice([0, 1, 63, 64, 65, 1000, 5000])) for _ in range(2)]

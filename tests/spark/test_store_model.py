@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -130,5 +130,5 @@ class Model(RuleBasedStateMachine):
         assert (self.store.about(0), self.store.newest(0, 1 << 60)) == ((newest.meta, newest.file.id) if newest else (None, None))
 
 
-Model.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
+Model.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
 TestModel = Model.TestCase

@@ -66,6 +66,11 @@ class Job:
         """What was applied to the rows before they got here; empty if they come as the user has them."""
         return "" if self.asked == self.graph.digest else self.asked
 
+    @property
+    def counted(self) -> bool:
+        """Whether the engine's count of pushes is the stream's: it gets every push, as it came, in order (a chunk knows how many came before it)."""
+        return self.ordered and not self.fields.key and not self.front
+
 
 def packed(job: Job) -> bytes:
     """The job as bytes; functions of modules that executors do not have go along."""

@@ -154,7 +154,8 @@ def _sum_any(job: Job, level: int, batches: Iterator[Any]) -> dict[int, Any]:
 
 def _sum_sorted(job: Job, level: int, batches: Iterator[Any]) -> dict[int, Any]:
     from pellucid.spark.scan_start import begin
-    from pellucid.spark.scan_summary import Folder, Summary, level_job, reason
+    from pellucid.spark.scan_summary import Folder, Summary, level_job
+    from pellucid.spark.step import unnumbered
 
     cut = _cut(job)
     own = level_job(job, cut, level, ordered=True)
@@ -171,7 +172,7 @@ def _sum_sorted(job: Job, level: int, batches: Iterator[Any]) -> dict[int, Any]:
                 folder.fold(table)
                 out[chunk] = folder.chunks.get(chunk, Summary())
         except PellucidError as error:
-            out[chunk] = Summary(failed=reason(error))
+            out[chunk] = Summary(failed=unnumbered(error))
     for chunk, below in summaries.items():  # go on with what is known from the levels below
         above = out.get(chunk, Summary())
         if chunk in out:

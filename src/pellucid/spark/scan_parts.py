@@ -69,7 +69,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Cut:
-    """The steps that remember, by level."""
+    """The steps that remember, by level.  There is always a first level, if only to count the pushes of a chunk: a failure names its push by number."""
 
     graph: Graph
     levels: tuple[tuple[Step, ...], ...]
@@ -87,7 +87,7 @@ def cuts(graph: Graph) -> Cut | str:
     depth: list[int] = []
     opaque: list[tuple[Node, Function] | None] = []  # a function before or in a step that cannot be read
     clean: list[bool] = []  # whether the events are a source's own
-    levels: list[list[Step]] = []
+    levels: list[list[Step]] = [[]]
     for node in graph.nodes:
         remembers = node.id in memory
         below = max((depth[i] for i in node.inputs), default=0)

@@ -11,7 +11,6 @@ rightly, so it fails in the same way when it is run; and those after it must not
 from __future__ import annotations
 
 import pickle
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,9 +29,9 @@ from pellucid.expr.types import FLOAT, Type
 from pellucid.spark.job import Job
 from pellucid.spark.scan_folds import Part
 from pellucid.spark.scan_parts import Cut, Step, level_graph
-from pellucid.spark.step import Runner, _numbered
+from pellucid.spark.step import Runner, _numbered, unnumbered
 
-__all__ = ["CHUNK", "JOIN", "Folder", "Summary", "keeps_order", "level_job", "merged", "packed_summaries", "reason", "unpacked_summaries"]
+__all__ = ["CHUNK", "JOIN", "Folder", "Summary", "keeps_order", "level_job", "merged", "packed_summaries", "unpacked_summaries"]
 
 CHUNK = "chunk"  # the column of a frame that says which chunk a row is of
 
@@ -99,7 +98,7 @@ class Folder(Runner):
                 try:
                     self.fold(table if at is None else table.take(pa.array(at)))
                 except PellucidError as error:
-                    self.chunks.setdefault(chunk, Summary()).failed = reason(error)
+                    self.chunks.setdefault(chunk, Summary()).failed = unnumbered(error)
             self.engine = Engine(self.job.graph, mode=self.job.engine)
 
     def _events(self, output: Output, table: Any, pushes: Any, base: int) -> Any:
@@ -115,11 +114,6 @@ class Folder(Runner):
             summary = self.chunks.setdefault(chunk, Summary())
             old = summary.steps.get(output.name)
             summary.steps[output.name] = found if old is None else _joined(step, old, found)
-
-
-def reason(error: PellucidError) -> str:
-    """The message without the number of the push, which is not known here."""
-    return re.sub(r" at push [\d,]+", "", str(error))
 
 
 def _by_chunk(chunks: Any) -> Iterator[tuple[int, Any]]:

@@ -5,6 +5,7 @@ This is what runs in Spark's Python workers, for batch and streaming alike.  It 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,12 +18,12 @@ from pellucid.data.arrow import array_of, arrow_type, leaf_column, one_mask
 from pellucid.data.bind import Binding, Place
 from pellucid.engine.columns import Batch, Column, Output, Strings
 from pellucid.engine.kernel import Engine
-from pellucid.errors import DataError, StepError
+from pellucid.errors import DataError, PellucidError, StepError
 from pellucid.expr.types import Type
 from pellucid.spark.job import LATE, Job, late_columns
 from pellucid.spark.order import Judge, Refusal, shown
 
-__all__ = ["Done", "Runner", "in_chunks"]
+__all__ = ["Done", "Runner", "in_chunks", "unnumbered"]
 
 _ROWS = 1 << 17  # rows per call of the kernel: Spark's Arrow batches are smaller
 
@@ -68,16 +69,18 @@ class Runner:
             try:
                 outputs = self.engine.push_batch(batch, positions=True)
             except StepError as error:
-                at = error.position - base
-                if 0 <= at < pushes.count:
-                    where = self._row(table, int(pushes.first[at]))
-                    raise type(error)(f"{error}\n  from {where}", step=error.step, position=error.position) from None
-                raise
+                raise self._placed(error, table, pushes, error.position - base) from None
             wanted = {name for name, _ in self.job.outputs}
             out = [self._events(o, table, pushes, base) for o in outputs if o.name in wanted and len(o)]
         if late is not None and late.num_rows and self.job.late.policy == "keep":
             out.append(self._late(late))
         return Done(out, held)
+
+    def _placed(self, error: StepError, table: Any, pushes: _Pushes, at: int) -> StepError:
+        """The failure with its row; and without the number of its push, where that is one of a partition and says nothing to the user."""
+        said, position = (str(error), error.position) if self.job.counted else (unnumbered(error), -1)
+        where = f"\n  from {self._row(table, int(pushes.first[at]))}" if 0 <= at < pushes.count else ""
+        return type(error)(f"{said}{where}", step=error.step, position=position)
 
     def check(self, table: Any) -> None:
         """Refuse what no push could take, as `push` would: of rows that are put aside, so that none is refused ever after."""
@@ -251,6 +254,15 @@ class _Pushes:
     order: list[Column]
     first: Any
     group: Any
+
+
+def unnumbered(error: PellucidError) -> str:
+    """The message without the number of the push, where that is not the stream's.
+
+    >>> unnumbered(StepError("step 'twelfth' failed at push 1,002 on the event 0: ZeroDivisionError"))
+    "step 'twelfth' failed on the event 0: ZeroDivisionError"
+    """
+    return re.sub(r" failed at push [\d,]+ ", " failed ", str(error), count=1)
 
 
 def in_chunks(batches: Iterator[Any], tagged: bool) -> Iterator[Any]:

@@ -83,7 +83,7 @@ def same(a: Message, b: Message) -> bool:
 
 
 @given(sent(), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_what_is_sent_arrives(given_: tuple[Message, Shape], canonical: bool) -> None:
     message, shape = given_
     pieces = encode(message, shape, canonical=canonical)

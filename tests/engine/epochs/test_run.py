@@ -17,6 +17,7 @@ from pellucid.cli.spark_places import sink_of
 from pellucid.data.writers import open_writer
 from pellucid.engine.epochs import run_epochs
 from pellucid.errors import PellucidError, UsageError
+from tests.seeds import seeds
 from tests.strategies import Seeded, make_input, make_pipeline
 
 
@@ -162,7 +163,8 @@ def test_a_line_that_is_being_written_waits_for_its_end(tmp_path: Path) -> None:
     assert [text for text in said if "line" in text] == [f"{source}: line 3 {waits}", f"{source}: line 4 {waits}"]
 
 
-@pytest.mark.parametrize("seed", [*range(6), *[pytest.param(seed, marks=pytest.mark.long) for seed in range(6, 60)]])
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", [*seeds(6), *[pytest.param(seed, marks=pytest.mark.long) for seed in seeds(54, 6)]])
 def test_random_pipelines(tmp_path: Path, seed: int) -> None:
     """Every step is a cut where that is allowed; the result is that of the pipeline called on the same data."""
     choice = Seeded(seed)

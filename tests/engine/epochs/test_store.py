@@ -53,7 +53,7 @@ def test_a_damaged_one_is_set_aside_and_earlier_ones_stay(tmp_path: Path) -> Non
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_cut_and_no_flipped_byte_goes_unnoticed(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     store = filled(tmp_path_factory.mktemp("s"), (1, 3))
     path = store.path("w", 1)

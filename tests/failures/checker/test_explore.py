@@ -21,6 +21,7 @@ from pellucid.failures.model.explain import Explanation, explain
 from pellucid.failures.model.trace import random_trace
 from tests.failures.random_graphs import random_graph
 from tests.failures.shapes import chain, diamond, merged
+from tests.seeds import seeds
 
 NO_LIMITS: dict[str, Any] = {"timeout": None, "max_states": 10_000_000}
 SINKS: list[type[Observation]] = [Transactional, Idempotent, Append, Uncommitted]
@@ -54,14 +55,16 @@ def by_the_model(c: model.Configuration, crashes: int) -> set[tuple[model.Config
     return seen
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(12))
 def test_the_packed_search_reaches_exactly_what_the_models_rules_reach(seed: int) -> None:
     system = System(small(seed), crashes=1)
     found = reached(system)
     assert {(at.c, at.crashes) for at in found} == by_the_model(system.c, 1)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(8))
 @pytest.mark.parametrize("name", [*sorted(VARIANTS), "unaligned", "not-replayable"])
 def test_the_packed_search_reaches_exactly_what_the_rules_of_a_variant_reach(name: str, seed: int) -> None:
     def rules() -> Rules:
@@ -138,7 +141,8 @@ def test_the_verdict_is_that_of_listing_all_executions(shape: str, sink: type[Ob
 # ---------------------------------------------------------------- reduction
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(40))
 def test_the_reduced_search_has_the_same_verdict(seed: int) -> None:
     rng = random.Random(1000 + seed)
     c = random_graph(rng, most_tasks=3 - seed % 2, most_events=1 + seed % 2, most_epochs=2)
@@ -195,7 +199,8 @@ def test_the_protocol_is_proved(shape: Any) -> None:
     assert verdict.details["explained"] and verdict.details["live"]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(25))
 def test_the_protocol_is_proved_on_random_graphs_and_the_explainer_agrees(seed: int) -> None:
     rng = random.Random(seed)
     c = random_graph(rng, most_tasks=3, most_events=1, most_epochs=2)

@@ -116,7 +116,7 @@ def test_records_and_keys() -> None:
     assert check.failures(p, crashes=1, sink="append").refuted
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(p=pipelines(max_steps=3, windows=1, sources=2), protocol=st.sampled_from(["aligned", "microbatch"]))
 def test_random_pipelines_keep_the_promise(p: Pipeline, protocol: str) -> None:
     """Aligned snapshots always do; micro-batches do where only one result is possible."""
@@ -128,7 +128,7 @@ def test_random_pipelines_keep_the_promise(p: Pipeline, protocol: str) -> None:
         assert not verdict.refuted, str(verdict)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(p=pipelines(max_steps=3, windows=1, sources=2))
 def test_a_pipeline_with_one_result_may_use_an_idempotent_sink(p: Pipeline) -> None:
     if tasks_of(p).order_dependent:

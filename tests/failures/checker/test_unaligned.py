@@ -11,6 +11,7 @@ from pellucid.failures.checker.unaligned import Taking, Unaligned, UnalignedRule
 from pellucid.failures.model import IBorder, Normal, Task, initial
 from tests.failures.random_graphs import random_graph
 from tests.failures.shapes import chain, merged
+from tests.seeds import seeds
 
 
 def test_proved() -> None:
@@ -18,7 +19,8 @@ def test_proved() -> None:
     assert check.failures(merged(2, 1), protocol="unaligned").proved
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(12))
 def test_proved_on_random_graphs(seed: int) -> None:
     c = random_graph(random.Random(seed), most_tasks=2, most_events=1, most_epochs=2)
     verdict = check.failures(c, protocol="unaligned", crashes=1)

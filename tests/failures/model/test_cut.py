@@ -12,6 +12,7 @@ from pellucid.failures.model import FRecover, IBorder
 from pellucid.failures.model.cut import Local, Receive, Send, SpaceTime, judge, snapshot_of
 from pellucid.failures.model.notation import read_cut, read_run
 from tests.failures.random_graphs import random_run
+from tests.seeds import HUNT, seeds
 
 
 @pytest.mark.parametrize(
@@ -62,10 +63,11 @@ def test_messages_from_outside_are_no_one_elses() -> None:
     assert judge(run, {"p": 1}).kind == "complete"
 
 
+@pytest.mark.seeded
 def test_every_snapshot_of_the_protocol_is_complete_and_no_neighbour_goes_unnoticed() -> None:
     """Snapshots at borders are complete; moved to a random place, a cut is what counting sends and receives says."""
     complete = others = 0
-    for seed in range(120):
+    for seed in seeds(120):
         c, Z = random_run(seed, length=60)
         last = max((i + 1 for i, z in enumerate(Z) if isinstance(z, FRecover)), default=0)
         epochs = [{z.epoch for z in Z[last:] if isinstance(z, IBorder) and z.p == p} for p in c.Pi]
@@ -83,7 +85,7 @@ def test_every_snapshot_of_the_protocol_is_complete_and_no_neighbour_goes_unnoti
             assert {(f.message, f.receiver) for f in found.not_sent} == wrong
             assert {(f.message, f.receiver) for f in found.in_flight} == due - got
             others += found.kind != "complete"
-    assert complete > 60 and others > 10
+    assert HUNT or (complete > 60 and others > 10)
 
 
 def test_a_snapshot_that_was_not_taken_is_named() -> None:

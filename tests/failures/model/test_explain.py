@@ -35,6 +35,7 @@ from pellucid.failures.model.explain import Explanation, NotExplained, explain
 from pellucid.failures.model.notation import read, read_run, write
 from pellucid.failures.model.trace import CausalOrder, apply_trace, is_valid
 from tests.failures.random_graphs import random_graph, random_run
+from tests.seeds import HUNT, seeds
 
 Observation = frozenset[Message]
 
@@ -61,10 +62,11 @@ def explained(Z: list[TraceStep], c: Configuration, *, literally: bool = False) 
     return found
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("block", range(8))
 def test_every_faulty_trace_is_explained(block: int) -> None:
     """Linear and literal checks agree; the explanation is failure-free, valid, and shows the same at every point."""
-    for seed in range(block * 60, block * 60 + 60):
+    for seed in seeds(60, block * 60):
         c, Z = random_run(seed, length=50)
         found = explained(Z, c, literally=seed % 3 == 0)
         assert not any(isinstance(z, FFail | FRecover) for z in found.explaining)
@@ -75,18 +77,20 @@ def test_every_faulty_trace_is_explained(block: int) -> None:
         assert ideal[-1] == lcs(faulty[-1])
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("block", range(4))
 def test_the_explainer_and_the_search_agree(block: int) -> None:
-    for seed in range(block * 150, block * 150 + 150):
+    for seed in seeds(150, block * 150):
         c, Z = random_run(seed, most_tasks=2, most_events=1, most_epochs=2, length=24)
         assert explain(Z, c)
         assert searched(c, [out(at) for at in apply_trace(Z, c)])
 
 
 @pytest.mark.long
+@pytest.mark.seeded
 @pytest.mark.parametrize("block", range(8))
 def test_the_explainer_and_the_search_agree_on_thousands(block: int) -> None:
-    for seed in range(10_000 + block * 1000, 11_000 + block * 1000):
+    for seed in seeds(1000, 10_000 + block * 1000):
         c, Z = random_run(seed, most_tasks=3, most_events=1, most_epochs=2, length=40)
         assert explain(Z, c, literally=seed % 5 == 0)
         assert searched(c, [out(at) for at in apply_trace(Z, c)])
@@ -152,12 +156,13 @@ TAMPERED: list[tuple[Callable[[random.Random, list[TraceStep]], list[TraceStep]]
 ]
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize(("tamper", "kinds"), TAMPERED, ids=[t.__name__ for t, _ in TAMPERED])
 def test_tampered_traces_are_rejected_for_the_right_reason(
     tamper: Callable[[random.Random, list[TraceStep]], list[TraceStep]], kinds: set[str]
 ) -> None:
     rejected = 0
-    for seed in range(150):
+    for seed in seeds(150):
         rng = random.Random(seed)
         c, Z = random_run(seed, length=40)
         if not Z:
@@ -174,7 +179,7 @@ def test_tampered_traces_are_rejected_for_the_right_reason(
             assert found.at >= first
             assert is_valid(changed[: found.at], c) and not is_valid(changed[: found.at + 1], c)
             assert str(found) == f"not explained: step {found.at}: {found.reason}"
-    assert rejected > 60
+    assert HUNT or rejected > 60
 
 
 RUN = "a: i -> m  sum\nb: m -> o  sum\ni: 1 2 | 3 |"
@@ -246,13 +251,14 @@ def not_common(c: Configuration) -> Configuration:
     return replace(lcs(c), Sigma=Map(states))
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("broken", [not_purged, not_reset, one_left_out, not_common])
 def test_what_the_search_cannot_explain_the_explainer_does_not_explain(
     broken: Callable[[Configuration], Configuration],
 ) -> None:
     """Executions of a broken recovery: the explainer never accepts what has no failure-free execution."""
     rejected = unexplainable = 0
-    for seed in range(150):
+    for seed in seeds(150):
         rng = random.Random(seed)
         c = at = random_graph(rng, most_tasks=2, most_events=2, most_epochs=2)
         Z: list[TraceStep] = []
@@ -272,7 +278,7 @@ def test_what_the_search_cannot_explain_the_explainer_does_not_explain(
         assert fine or not found
         unexplainable += not fine
         rejected += not found
-    assert rejected >= 8 and unexplainable >= 3
+    assert HUNT or (rejected >= 8 and unexplainable >= 3)
 
 
 @pytest.mark.parametrize("broken", [not_purged, not_reset, one_left_out, not_common])

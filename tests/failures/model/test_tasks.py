@@ -17,6 +17,7 @@ from pellucid.failures.model import Configuration, FRecover, gce, steps
 from pellucid.failures.model.explain import explain
 from pellucid.failures.model.tasks import TaskGraph, freeze, tasks_of, thaw
 from pellucid.failures.model.trace import apply_trace, random_trace
+from tests.seeds import HUNT, seeds
 from tests.strategies import Seeded, make_input, make_pipeline
 
 
@@ -32,10 +33,11 @@ def epochs_of(events: list[Any], rng: random.Random, count: int) -> list[list[An
     return [events[a:b] for a, b in zip([0, *cuts], [*cuts, len(events)], strict=True)]
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("block", range(8))
 def test_every_complete_run_gives_what_the_pipeline_gives(block: int) -> None:
     checked = 0
-    for seed in range(block * 60, block * 60 + 60):
+    for seed in seeds(60, block * 60):
         c, rng = Seeded(seed), random.Random(seed)
         p = make_pipeline(c, max_steps=5, windows=1)
         pushes = make_input(c, p, rng.randint(0, 8))
@@ -56,14 +58,15 @@ def test_every_complete_run_gives_what_the_pipeline_gives(block: int) -> None:
         assert gce(end) == 2
         assert repr(model.results(end)) == repr(wanted), p.graph
         checked += 1
-    assert checked >= 15
+    assert HUNT or checked >= 15
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("block", range(4))
 def test_with_crashes_it_gives_the_same(block: int) -> None:
     """Random pipelines, random schedules, crashes and recoveries: the committed output is that of the call, and is explained."""
     checked = crashed = 0
-    for seed in range(1000 + block * 40, 1040 + block * 40):
+    for seed in seeds(40, 1000 + block * 40):
         c, rng = Seeded(seed), random.Random(seed)
         p = make_pipeline(c, max_steps=4, windows=1, sources=1)
         pushes = make_input(c, p, rng.randint(0, 6))
@@ -82,7 +85,7 @@ def test_with_crashes_it_gives_the_same(block: int) -> None:
         assert explain(trace, start)
         checked += 1
         crashed += any(isinstance(z, FRecover) for z in trace)
-    assert checked >= 12 and crashed >= 8
+    assert HUNT or (checked >= 12 and crashed >= 8)
 
 
 def test_a_group_of_steps_is_one_task() -> None:

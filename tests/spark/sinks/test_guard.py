@@ -37,7 +37,7 @@ def ids_in(sink: sinks.Sink) -> Counter[int]:
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(calls=st.lists(st.tuples(st.sampled_from(["a", "b-1"]), st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=8))
 def test_each_batch_of_each_query_counts_once(kind: str, calls: list[tuple[str, int, int]]) -> None:
     """Any order of calls, from a new sink object each time (a restart): a batch at or below the last is left out."""

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pellucid.errors import DataError, StateError
 from pellucid.spark import sinks
 from pellucid.spark.sinks import common
+from tests.seeds import OF_SPEED
 from tests.spark.postgres import Postgres
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def ids_in(sink: sinks.Sink) -> Counter[int]:
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6) | st.sampled_from(["\\.", "a\n\\.\nb", "\\N", '"', "\r\n", " "])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[*OF_SPEED, HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.tuples(st.none() | st.integers(-(2**63), 2**63 - 1), st.none() | st.floats(allow_nan=False), st.none() | TEXT,
                                  st.none() | st.booleans(), st.none() | st.binary(max_size=4)), max_size=5))
 def test_every_value_comes_back(dsn: str, values: list[tuple[Any, ...]]) -> None:
@@ -58,7 +59,7 @@ def test_every_value_comes_back(dsn: str, values: list[tuple[Any, ...]]) -> None
     assert [repr(row) for row in sink.read().to_pylist()] == [repr(row) for row in given_rows]
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[*OF_SPEED, HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.none() | TEXT, max_size=5))
 def test_a_single_column(dsn: str, values: list[str | None]) -> None:
     """The hard case of CSV: an empty line, and a lone backslash and dot."""
