@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from pellucid import Pipeline, Stream, apply, merge, pipeline
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, type_of
+from tests.judge.told import Judged, told_outputs
 
 
 class Color(enum.Enum):
@@ -217,8 +218,8 @@ class Seeded(Choice):
         return self.of(some[t])
 
 
-def add_steps(c: Choice, streams: list[Stream[Any]], count: int, depth: int, keys: bool) -> list[Stream[Any]]:
-    """Add random processors to a list of streams."""
+def add_steps(c: Choice, streams: list[Any], count: int, depth: int, keys: bool) -> list[Any]:
+    """Add random processors to a list of streams, or of streams that are `Judged`."""
     for _ in range(count):
         x = c.of(streams[-3:][::-1])  # mostly go on from what was made last
         t = x.type
@@ -226,14 +227,15 @@ def add_steps(c: Choice, streams: list[Stream[Any]], count: int, depth: int, key
             streams.append(x.map(lambda p: p[0] + p[1]))
             continue
         kinds = ["map", "filter", "decimate", "trim", "cumulate", "apply", "merge", "filter_by"]
-        kinds += ["window"] if depth > 0 else []
+        keyed = x._step.key is not None
+        kinds += ["window", "call"] * (2 if keyed else 1) if depth > 0 else []
         kinds += ["task"] if t in TASKS else []
-        kinds += ["key_by", "join"] if keys and t in KEYS else []
-        streams.append(one_step(c, c.of(kinds), x, streams, depth))
+        kinds += ["key_by"] * (1 if keyed else 3) + ["join"] if keys and t in KEYS else []
+        streams.append(one_step(c, c.of(kinds), x, streams, depth, keys))
     return streams
 
 
-def one_step(c: Choice, kind: str, x: Stream[Any], streams: list[Stream[Any]], depth: int) -> Stream[Any]:
+def one_step(c: Choice, kind: str, x: Any, streams: list[Any], depth: int, keys: bool) -> Any:
     """One random processor of this kind on the stream ``x``."""
     t = x.type
     same = [s for s in streams if s._step.key == x._step.key]
@@ -252,13 +254,15 @@ def one_step(c: Choice, kind: str, x: Stream[Any], streams: list[Stream[Any]], d
     if kind == "join":  # two streams meet under the same kind of key, often under different keys in one push
         other = c.of([s for s in streams if s.type == t])
         key = c.of(KEYS[t])
-        return apply(c.of([lambda a, b: a, lambda a, b: b, lambda a, b: a == b]), x.key_by(key), other.key_by(key))
+        return _apply(c.of([lambda a, b: a, lambda a, b: b, lambda a, b: a == b]), x.key_by(key), other.key_by(key))
+    if kind == "call":
+        return _called(c, [x, *[c.of(same) for _ in range(c.of([0, 0, 1]))]], depth, keys)
     if kind == "window":
         k, inner = c.of([3, 2, 5, 1, 4]), c.of([2, 1, 3])
-        return x.window(k, lambda w: add_steps(c, [w], inner, depth - 1, c.of([False] * 9 + [True]))[-1])
+        return x.window(k, lambda w: add_steps(c, [w], inner, depth - 1, c.of([False, False, True]))[-1])
     if kind == "merge":
         others = [s for s in same if s.type == t]
-        return merge(x, *[c.of(others) for _ in range(c.of([1, 2]))])
+        return _merge(x, *[c.of(others) for _ in range(c.of([1, 2]))])
     if kind == "filter_by":
         flags = [s for s in same if s.type == BOOL]
         flags = flags or [x.trim(1).map(lambda v: v == v), x.decimate(2).map(lambda v: v == v)]
@@ -266,25 +270,78 @@ def one_step(c: Choice, kind: str, x: Stream[Any], streams: list[Stream[Any]], d
     partners = [(s, f) for s in same for f in JOINS.get((t, s.type), [])]
     if partners:
         other, f = c.of(partners)
-        return apply(f, x, other)
-    return apply(lambda a, b: a == b, x, c.of([s for s in same if s.type == t]))
+        return _apply(f, x, other)
+    return _apply(lambda a, b: a == b, x, c.of([s for s in same if s.type == t]))
 
 
-def make_pipeline(c: Choice, *, max_steps: int = 8, windows: int = 2, keys: bool = True, sources: int = 3) -> Pipeline:
-    """A random pipeline."""
-    kinds = [INT, INT, INT, BOOL, FLOAT, STR, COLOR, POINT, ORDER]
-    types = [c.of(kinds) for _ in range(c.of(range(1, sources + 1)))]
-    names = ["x", "y", "z"][: len(types)]
-    count = c.of(range(max_steps, 0, -1))
-    several = c.of([False, False, False, True])
+def _apply(f: Any, *streams: Any) -> Any:
+    return (Judged.apply if isinstance(streams[0], Judged) else apply)(f, *streams)
+
+
+def _merge(*streams: Any) -> Any:
+    return (Judged.merge if isinstance(streams[0], Judged) else merge)(*streams)
+
+
+def _called(c: Choice, given: list[Any], depth: int, keys: bool) -> Any:
+    """A pipeline of its own, called on these streams; sometimes once more, on what came out."""
+    count = c.of([2, 1, 3])
+    holes: list[Any] = []
+    ends: list[Any] = []
 
     def build(*streams: Stream[Any]) -> Any:
-        made = add_steps(c, list(streams), count, windows, keys)
-        return (made[-1], made[len(streams)]) if several and len(made) > len(streams) + 1 else made[-1]
+        holes[:] = [Judged.source(s) for s in streams] if isinstance(given[0], Judged) else streams
+        ends[:] = add_steps(c, list(holes), count, depth - 1, keys)[-1:]
+        return getattr(ends[0], "stream", ends[0])
 
+    def call(streams: list[Any]) -> Any:
+        if not isinstance(streams[0], Judged):
+            return inner(*streams)
+        told = ends[0].told.over({hole.told: s.told for hole, s in zip(holes, streams, strict=True)})
+        return Judged(inner(*(s.stream for s in streams)), told)
+
+    inner = _pipeline(build, [s.type for s in given])
+    out = call(given)
+    again = len(given) == 1 and out.type == given[0].type and c.of([False, False, True])
+    return call([out]) if again else out
+
+
+def _pipeline(build: Callable[..., Any], types: list[Type]) -> Pipeline:
+    names = ["x", "y", "z"][: len(types)]
     args = ", ".join(names)
-    fn = eval(f"lambda {args}: build({args})", {"build": build})
-    return pipeline(fn, **dict(zip(names, types, strict=True)))
+    return pipeline(eval(f"lambda {args}: build({args})", {"build": build}), **dict(zip(names, types, strict=True)))
+
+
+def make_pipeline(c: Choice, **limits: Any) -> Pipeline:
+    """A random pipeline."""
+    return make_judged(c, **limits)[0]
+
+
+Telling = Callable[[list[dict[str, Any]]], tuple[dict[str, list[Any]], int | None]]
+
+
+def make_judged(c: Choice, *, max_steps: int = 8, windows: int = 2, keys: bool = True, sources: int = 3) -> tuple[Pipeline, Telling]:
+    """A random pipeline, and what it means: pushes in, events out (see `tests.judge.told`).
+
+    ``windows`` is how deep windows, and pipelines that are called, may be in one another.
+    """
+    given: list[Judged] = []
+    ends: list[Judged] = []
+
+    def build(*streams: Stream[Any]) -> Any:
+        given[:] = map(Judged.source, streams)
+        made = add_steps(c, list(given), count, windows, keys)
+        ends[:] = [made[-1], made[len(streams)]] if several and len(made) > len(streams) + 1 else [made[-1]]
+        return tuple(e.stream for e in ends) if len(ends) > 1 else ends[0].stream
+
+    kinds = [INT, INT, INT, BOOL, FLOAT, STR, COLOR, POINT, ORDER]
+    types = [c.of(kinds) for _ in range(c.of(range(1, sources + 1)))]
+    count = c.of(range(max_steps, 0, -1))
+    several = c.of([False, False, False, True])
+    p = _pipeline(build, types)
+    names = [p.graph.nodes[i].id for i in p.graph.sources]
+    sources_of = {name: (s.told, s.type) for name, s in zip(names, given, strict=True)}
+    outputs = {name: e.told for (name, _), e in zip(p.graph.outputs, ends, strict=True)}
+    return p, lambda pushes: told_outputs(sources_of, outputs, pushes)
 
 
 def make_input(c: Choice, p: Pipeline, size: int) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pellucid import Pipeline, StepError
+from pellucid import Pipeline, StepError, pipeline
 from pellucid.spark.failure import explain
-from tests.seeds import seeds
+from tests.seeds import HUNT, seeds
 from tests.spark.worlds import Failed, Row, expected, found, rows_of, table_of, tables_of
-from tests.strategies import Seeded, make_input, make_pipeline
+from tests.strategies import KEYS, Seeded, add_steps, make_input, make_pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +64,7 @@ def check_batch(spark: SparkSession, seed: int) -> None:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(24))
+@pytest.mark.parametrize("seed", seeds(16))
 def test_batch(spark: SparkSession, seed: int) -> None:
     check_batch(spark, seed)
 
@@ -73,6 +74,37 @@ def test_batch(spark: SparkSession, seed: int) -> None:
 @pytest.mark.parametrize("seed", seeds(400, 1000))
 def test_batch_long(spark: SparkSession, seed: int) -> None:
     check_batch(spark, seed)
+
+
+def check_alone(spark: SparkSession, seed: int) -> str:
+    """Without key=: by the key that the pipeline makes, cut into chunks, each row where it is, or all in one place; which way it was."""
+    from pyspark.sql.functions import lit
+
+    c = Seeded(seed)
+    if c.of([False, True]):
+        p = make_pipeline(c, max_steps=4, windows=1, sources=c.of([1, 1, 2]))
+    else:  # all of it under a key of its own
+        t = c.of(list(KEYS))
+        p = pipeline(lambda x: add_steps(c, [x.key_by(c.of(KEYS[t]))], 3, 1, c.of([False, False, True]))[-1], x=t)
+    rows = rows_of(make_input(c, p, c.of([7, 40])), [0], c.rng)
+    dfs = [df.drop("user") for df in frames(spark, p, rows, c.rng)]
+    made = p.spark(*dfs, order="seq", step="output", partitions=c.of([None, 3]))
+    got = collected(p, lambda: made.select(lit(0).alias("user"), "*").collect())
+    assert got == outcome(p, rows), f"seed {seed}"
+    return p.spark_plan(order="seq").splitlines()[1].split(":")[0]
+
+
+@pytest.mark.seeded
+def test_batch_without_a_key(spark: SparkSession) -> None:
+    ways = Counter(check_alone(spark, seed) for seed in seeds(16, 7000))
+    assert HUNT or {"inner", "scan", "one"} <= set(ways), ways
+
+
+@pytest.mark.long
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(300, 8000))
+def test_batch_without_a_key_long(spark: SparkSession, seed: int) -> None:
+    check_alone(spark, seed)
 
 
 def check_stream(spark: SparkSession, seed: int, folder: Path, store: str) -> None:

@@ -1,0 +1,273 @@
+"""What a pipeline means, told a second time: over whole streams, without graph, queue, state or chunk.
+
+A stream is the list of all its events, each with the push that it belongs to and its key.  Every processor is its definition on such lists
+(seed 001, section 2), and a pipeline that is called on streams is its steps written there.  Nothing of Pellucid's graph or engines is used here, so
+this judges also how a pipeline is *built*: a nested pipeline that loses a key or a step is wrong here, too.
+
+A `Judged` stream is a stream under construction with its telling beside it: what is done to it is done to both.
+
+A function that fails ends the stream that it makes, and marks the push.  The whole fails at the first push that is marked anywhere in what the outputs
+are made of; what comes out before that push is as if nothing had failed.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pellucid import Stream, apply, merge
+from pellucid.expr.types import INT, INT_MAX, INT_MIN, Type, conform
+
+__all__ = ["Judged", "Told", "told_outputs"]
+
+
+class Happened(NamedTuple):
+    """An event of a stream."""
+
+    push: int
+    key: Any
+    value: Any
+
+
+class Overflow(Exception):  # noqa: N818 - reads as what it is
+    """An integer that does not fit 64 bits."""
+
+
+class Whole(int):
+    """An integer of 64 bits: what is computed from it fits, or fails."""
+
+    __slots__ = ()
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not INT_MIN <= value <= INT_MAX:
+            raise Overflow
+        return Whole(value)
+    return value
+
+
+def _checked(name: str) -> Callable[..., Any]:
+    plain = getattr(int, name)
+    return lambda *args: _whole(plain(*args))
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift", "pow"):
+    for _side in ("__", "__r"):
+        setattr(Whole, f"{_side}{_name}__", _checked(f"{_side}{_name}__"))
+for _name in ("neg", "pos", "abs", "invert"):
+    setattr(Whole, f"__{_name}__", _checked(f"__{_name}__"))
+
+
+def _of(t: Type, value: Any) -> Any:
+    """A value as an event of this type, with integers that know their size."""
+    return t.unflatten([_whole(v) if kind == INT else v for (_, kind), v in zip(t.leaves(), t.flatten(conform(t, value)), strict=True)])
+
+
+@dataclass(eq=False)
+class Told:
+    """A stream, by what it is made of; ``tell`` gives its events."""
+
+    made: str
+    inputs: tuple[Told, ...] = ()
+    by: dict[str, Any] = field(default_factory=dict)
+
+    def tell(self, world: World) -> list[Happened]:
+        """All events, where the sources are as this world has them."""
+        if self not in world.known:
+            if self.made != "source":
+                world.known[self] = getattr(self, f"_{self.made}")(world, *(made.tell(world) for made in self.inputs))
+            else:
+                world.known[self] = world.sources[self]
+        return world.known[self]
+
+    def over(self, given: dict[Told, Told]) -> Told:
+        """The same steps over other sources: what it means to call a pipeline; ``given`` gets all that was made."""
+        if self not in given:
+            given[self] = Told(self.made, tuple(made.over(given) for made in self.inputs), self.by)
+        return given[self]
+
+    # ------------------------------------------------------------ one event after the other
+
+    def _each(self, world: World, events: Sequence[Happened], f: Callable[[Happened], list[Any]]) -> list[Happened]:
+        out = []
+        for e in events:
+            try:
+                out += [Happened(e.push, e.key, v) for v in f(e)]
+            except Exception:  # whatever a user's function raises
+                world.failed.add(e.push)
+                break
+        return out
+
+    def _map(self, world: World, events: list[Happened]) -> list[Happened]:
+        return self._each(world, events, lambda e: [_of(self.by["type"], self.by["f"](e.value))])
+
+    def _filter(self, world: World, events: list[Happened]) -> list[Happened]:
+        return self._each(world, events, lambda e: [e.value] if self.by["f"](e.value) else [])
+
+    def _key_by(self, world: World, events: list[Happened]) -> list[Happened]:
+        keys: list[Any] = []
+
+        def key(e: Happened) -> list[Any]:
+            keys.append(_of(self.by["key"], self.by["f"](e.value)))
+            return [e.value]
+
+        return [e._replace(key=k) for e, k in zip(self._each(world, events, key), keys, strict=False)]
+
+    def _cumulate(self, world: World, events: list[Happened]) -> list[Happened]:
+        last: dict[Any, Any] = defaultdict(lambda: _of(self.by["type"], self.by["start"]))
+
+        def add(e: Happened) -> list[Any]:
+            last[e.key] = _of(self.by["type"], self.by["f"](last[e.key], e.value))
+            return [last[e.key]]
+
+        return self._each(world, events, add)
+
+    def _task(self, world: World, events: list[Happened]) -> list[Happened]:
+        states: dict[Any, Any] = defaultdict(lambda: _of(self.by["state"], copy.deepcopy(self.by["start"])))
+
+        def step(e: Happened) -> list[Any]:
+            state, out = self.by["f"](states[e.key], e.value)
+            made = [_of(self.by["type"], v) for v in out]
+            states[e.key] = _of(self.by["state"], state)
+            return made
+
+        return self._each(world, events, step)
+
+    def _window(self, world: World, events: list[Happened]) -> list[Happened]:
+        came: dict[Any, list[Any]] = defaultdict(list)
+        k, hole, inner = self.by["k"], self.by["hole"], self.by["inner"]
+
+        def over(e: Happened) -> list[Any]:
+            came[e.key].append(e.value)
+            if len(came[e.key]) < k:
+                return []
+            alone = World({hole: [Happened(i, None, v) for i, v in enumerate(came[e.key][-k:])]})
+            found = inner.tell(alone)
+            if alone.failed:
+                raise ValueError
+            return [found[-1].value] if found else []
+
+        return self._each(world, events, over)
+
+    # ------------------------------------------------------------ by their number
+
+    def _decimate(self, world: World, events: list[Happened]) -> list[Happened]:
+        return [e for e, n in _numbered(events) if n % self.by["k"] == 0]
+
+    def _trim(self, world: World, events: list[Happened]) -> list[Happened]:
+        return [e for e, n in _numbered(events) if n >= self.by["k"]]
+
+    # ------------------------------------------------------------ several streams
+
+    def _merge(self, world: World, *inputs: list[Happened]) -> list[Happened]:
+        return sorted((e for events in inputs for e in events), key=lambda e: e.push)  # in a push, in the order of the inputs
+
+    def _together(self, inputs: Sequence[list[Happened]]) -> list[Happened]:
+        """The n-th event of each input under a key, when the last of them comes: by its push, its input, its place there."""
+        rows: dict[Any, list[tuple[tuple[int, int, int], Any] | None]] = defaultdict(lambda: [None] * len(inputs))
+        for i, events in enumerate(inputs):
+            for at, (e, n) in enumerate(_numbered(events)):
+                rows[e.key, n][i] = ((e.push, i, at), e.value)
+        whole = [(max(at for at, _ in row), key, [v for _, v in row]) for (key, _), row in rows.items() if None not in row]  # type: ignore[misc, union-attr]
+        return [Happened(at[0], key, values) for at, key, values in sorted(whole, key=operator.itemgetter(0))]
+
+    def _apply(self, world: World, *inputs: list[Happened]) -> list[Happened]:
+        return self._each(world, self._together(inputs), lambda e: [_of(self.by["type"], self.by["f"](*e.value))])
+
+    def _filter_by(self, world: World, *inputs: list[Happened]) -> list[Happened]:
+        return self._each(world, self._together(inputs), lambda e: [e.value[0]] if e.value[1] else [])
+
+
+@dataclass
+class World:
+    """What the sources have, what is known of the streams made of them, and at which pushes something failed."""
+
+    sources: dict[Told, list[Happened]]
+    known: dict[Told, list[Happened]] = field(default_factory=dict)
+    failed: set[int] = field(default_factory=set)
+
+
+def _numbered(events: Sequence[Happened]) -> list[tuple[Happened, int]]:
+    """Each event with its number among those of its key."""
+    seen: Counter[Any] = Counter()
+    out = []
+    for e in events:
+        out.append((e, seen[e.key]))
+        seen[e.key] += 1
+    return out
+
+
+def told_outputs(sources: dict[str, tuple[Told, Type]], outputs: dict[str, Told], pushes: Sequence[dict[str, Any]]) -> tuple[dict[str, list[Happened]], int | None]:
+    """The events of all outputs, and the push at which the pipeline fails, if it does."""
+    came = {told: [Happened(i, None, _of(t, push[name])) for i, push in enumerate(pushes) if name in push] for name, (told, t) in sources.items()}
+    world = World(came)
+    found = {name: told.tell(world) for name, told in outputs.items()}
+    return found, min(world.failed, default=None)
+
+
+# ---------------------------------------------------------------- a stream and its telling
+
+
+class Judged:
+    """A stream, and what it means."""
+
+    def __init__(self, stream: Stream[Any], told: Told) -> None:
+        self.stream, self.told = stream, told
+        self.type, self._step = stream.type, stream._step
+
+    @classmethod
+    def source(cls, stream: Stream[Any]) -> Judged:
+        """One that comes from outside."""
+        return cls(stream, Told("source"))
+
+    def _made(self, stream: Stream[Any], made: str, *others: Judged, **by: Any) -> Judged:
+        return Judged(stream, Told(made, (self.told, *(o.told for o in others)), {"type": stream.type} | by))
+
+    def map(self, f: Any) -> Judged:
+        return self._made(self.stream.map(f), "map", f=f)
+
+    def filter(self, by: Any) -> Judged:
+        if isinstance(by, Judged):
+            return self._made(self.stream.filter(by.stream), "filter_by", by)
+        return self._made(self.stream.filter(by), "filter", f=by)
+
+    def key_by(self, f: Any) -> Judged:
+        made = self.stream.key_by(f)
+        return self._made(made, "key_by", f=f, key=made._step.key)
+
+    def cumulate(self, f: Any, start: Any) -> Judged:
+        return self._made(self.stream.cumulate(f, start), "cumulate", f=f, start=start)
+
+    def task(self, f: Any, initial: Any) -> Judged:
+        made = self.stream.task(f, initial)
+        return self._made(made, "task", f=f, start=initial, state=made._step.state)
+
+    def decimate(self, k: int) -> Judged:
+        return self._made(self.stream.decimate(k), "decimate", k=k)
+
+    def trim(self, k: int) -> Judged:
+        return self._made(self.stream.trim(k), "trim", k=k)
+
+    def window(self, k: int, inner: Callable[[Judged], Judged]) -> Judged:
+        made: list[Judged] = []
+
+        def build(w: Stream[Any]) -> Stream[Any]:
+            made[:] = [Judged.source(w)]
+            made.append(inner(made[0]))
+            return made[-1].stream
+
+        stream = self.stream.window(k, build)
+        return self._made(stream, "window", k=k, hole=made[0].told, inner=made[-1].told)
+
+    @staticmethod
+    def apply(f: Any, *streams: Judged) -> Judged:
+        return streams[0]._made(apply(f, *(s.stream for s in streams)), "apply", *streams[1:], f=f)
+
+    @staticmethod
+    def merge(*streams: Judged) -> Judged:
+        return streams[0]._made(merge(*(s.stream for s in streams)), "merge", *streams[1:])
