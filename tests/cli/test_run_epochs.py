@@ -272,7 +272,7 @@ def test_stopped_by_a_signal(folder: Path, number: int, code: int, word: str) ->
     second = run(*TOTAL, "--record")
     assert f"another run (process {process.pid}) is using this folder" in refused(second)
     process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == code
     assert "stopped: the epoch that was open is dropped; the same command goes on" in said and word in said
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)

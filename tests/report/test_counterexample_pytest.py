@@ -71,7 +71,7 @@ def questions(m: Any) -> dict[str, tuple[Verdict, tuple[str, ...]]]:
 
 def run(folder: Path, file: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-c", "/dev/null", file]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture(autouse=True)

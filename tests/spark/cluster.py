@@ -52,7 +52,7 @@ class Cluster:
         executors = set(self.executors())
         return sorted(pid for pid in _processes() if _ancestors(pid) & executors)
 
-    def wait_for_executors(self, count: int, seconds: float = 120) -> list[int]:
+    def wait_for_executors(self, count: int, seconds: float = 600) -> list[int]:
         """The executors, once there are as many as wanted."""
         wait_until(lambda: len(self.executors()) >= count, seconds, f"{count} executors")
         return self.executors()

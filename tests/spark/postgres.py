@@ -84,7 +84,7 @@ class Postgres:
         with log:  # fsync=off: processes are killed here, never the machine
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                              cwd=self.folder, start_new_session=True, **self._user())  # fmt: skip
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while True:
             try:
                 psycopg.connect(self.dsn, connect_timeout=5).close()

@@ -23,7 +23,7 @@ DRIVER = """
 
     master, conf, flag, seconds = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], float(sys.argv[4])
     spark = session(master=master, conf=conf)
-    time_out = time.monotonic() + 120
+    time_out = time.monotonic() + 600
     while cores(spark) < 2 and time.monotonic() < time_out:
         time.sleep(0.2)
 

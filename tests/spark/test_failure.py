@@ -219,7 +219,7 @@ def test_spark_has_gone(java_home: Any, tmp_path: Path) -> None:
             print(error)
         print(stop_if_ours(spark))
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=600)
     lines = done.stdout.splitlines()
     assert len(lines) == 3, done
     assert lines[0].startswith("Spark has gone: it was stopped or killed")

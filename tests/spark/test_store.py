@@ -102,7 +102,7 @@ def test_many_claim_at_once_and_all_agree(tmp_path: Path) -> None:
         tasks = [context.Process(target=_claim, args=(path, f"q{i % 2}", gate, results)) for i in range(8)]
         for task in tasks:
             task.start()
-        got = [results.get(timeout=60) for _ in tasks]
+        got = [results.get(timeout=300) for _ in tasks]
         for task in tasks:
             task.join()
         owner = Store(path).identity()

@@ -61,7 +61,7 @@ class Runs:
 
     def __call__(self, *args: str, faults: str = "", plant: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*args), env=self.environment(faults, plant), cwd=self.folder, capture_output=True, text=True, timeout=120
+            self.command(*args), env=self.environment(faults, plant), cwd=self.folder, capture_output=True, text=True, timeout=600
         )
 
     def start(self, *args: str, faults: str = "") -> subprocess.Popen[str]:

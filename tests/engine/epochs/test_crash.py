@@ -75,7 +75,7 @@ def test_a_task_that_is_stopped_is_killed(runs: Runs) -> None:
     while not list((runs.folder / "state").glob("committed/out/*")) and process.poll() is None:
         time.sleep(0.01)  # all are started, then
     os.kill(pids["worker.both"], signal.SIGSTOP)
-    _, said = process.communicate(timeout=110)
+    _, said = process.communicate(timeout=600)
     assert process.returncode == 0
     silent = re.search(r"worker\.both hangs \(has not been heard of for (\d+\.\d) s\)", said)
     assert silent is not None and float(silent[1]) >= 8, said
@@ -85,7 +85,7 @@ def test_a_task_that_is_stopped_is_killed(runs: Runs) -> None:
 def wait_for_tasks(runs: Runs) -> dict[str, int]:
     import json
 
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         try:
             found = json.loads((runs.folder / "state" / "tasks.json").read_text())

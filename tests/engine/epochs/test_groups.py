@@ -177,7 +177,7 @@ def test_killed_among_bunches(runs: Runs, faults: str, out: str) -> None:
     runs.plain("p.py:diamond", "--in", "x.jsonl", out="plain" + out[3:])
     args = ["run", "p.py:diamond", "--in", "x.jsonl", "--out", out, "--epochs", "100", "--state", "state", "--cut", "thirds", "--cut", "half", "--record"]
     for _ in range(6):
-        done = subprocess.run([sys.executable, "-c", BUNCHED, *args], env=runs.environment(faults), cwd=runs.folder, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([sys.executable, "-c", BUNCHED, *args], env=runs.environment(faults), cwd=runs.folder, capture_output=True, text=True, timeout=600)
         if done.returncode == 0:
             break
         assert done.returncode == -9, done.stderr
