@@ -24,7 +24,7 @@ from pellucid.engine.columns import Batch
 from pellucid.engine.kernel import Engine
 from pellucid.engine.saved import describe, parts, unpack
 from pellucid.expr.types import BOOL, INT, STR, Type
-from pellucid.graph.model import Graph
+from pellucid.graph.model import Graph, Node
 from tests.engine.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, same
 from tests.seeds import seeds
 from tests.strategies import Seeded, inputs, make_input, make_pipeline, pipelines
@@ -404,10 +404,16 @@ def test_parts_of_a_saved_state_stay_in_place_while_it_grows() -> None:
 # ---------------------------------------------------------------- random pipelines
 
 
+def _other(n: Node) -> Node:
+    """The step under another name, and those of its window, too: a failure there is told by the name of the step inside."""
+    inside = n.sub and replace(n.sub, nodes=tuple(m if m.kind == "source" else _other(m) for m in n.sub.nodes))
+    return replace(n, id=f"extra.{n.id}", sub=inside)
+
+
 def together(a: Graph, b: Graph) -> Graph:
     """Both pipelines in one; the steps, sources and outputs of ``b`` stand first and have other names."""
     shift = len(b.nodes)
-    nodes = [replace(n, id=f"extra.{n.id}") for n in b.nodes]
+    nodes = [_other(n) for n in b.nodes]
     nodes += [replace(n, inputs=tuple(i + shift for i in n.inputs)) for n in a.nodes]
     outputs = [(f"extra.{name}", i) for name, i in b.outputs] + [(name, i + shift) for name, i in a.outputs]
     return Graph("both", tuple(nodes), (*b.sources, *[s + shift for s in a.sources]), tuple(outputs))
