@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.engine.own_types import OwnTypes
@@ -187,7 +187,7 @@ anything = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60)
 @given(st.lists(anything, max_size=4), st.integers(1, 40))
 def test_any_values_come_back(values: list[Any], times: int) -> None:
     many = values * times  # what is held often is shared
