@@ -340,7 +340,8 @@ def from_json(data: bytes) -> list[tuple[Any, ...]]:
 def from_arrow(kind: str, data: bytes) -> list[tuple[Any, ...]]:
     try:
         if kind == "parquet":
-            table = parquet.ParquetFile(io.BytesIO(data)).read(columns=NAMES)
+            file = parquet.ParquetFile(io.BytesIO(data), pre_buffer=False)
+            table = pa.Table.from_batches(file.iter_batches(columns=NAMES), file.schema_arrow.empty_table().select(NAMES).schema)
         else:
             opened = pa.ipc.open_file if data[:6] == b"ARROW1" else pa.ipc.open_stream
             heads = [i for i, name in enumerate(opened(data).schema.names) if name in NAMES]
@@ -354,6 +355,8 @@ def from_arrow(kind: str, data: bytes) -> list[tuple[Any, ...]]:
 
 def right(kind: str, data: bytes) -> list[tuple[Any, ...]]:
     """The rows of a file, or RefusedError."""
+    if not data:
+        raise RefusedError("empty")
     if kind.endswith(".gz"):
         try:
             data = gzip.decompress(data)

@@ -11,6 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from pellucid.data.files import open_reader
+from pellucid.data.pages import _walk, refuse_huge_pages
 from pellucid.errors import DataError
 from pellucid.expr.types import INT, STR
 
@@ -93,6 +94,31 @@ def test_an_index_that_promises_more_rows_than_there_are(tmp_path: Path) -> None
     with pytest.raises(DataError, match=r"cannot be read after row 3: .* \(its index says 1,152,921,504,606,846,976 rows\)"):
         list(reader.groups({"x": INT}, rows=2, first=0, group=0))
     reader.close()
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("coded", [True, False])
+def test_every_page_of_a_whole_parquet_file_is_seen(tmp_path: Path, version: str, coded: bool) -> None:
+    path = str(tmp_path / "a.parquet")
+    table = pa.table({"x": list(range(5000)), "w": [f"text {i % 70}" * 9 for i in range(5000)], "n": [{"p": [i] * 2} for i in range(5000)]})
+    parquet.write_table(table, path, data_page_version=version, use_dictionary=coded, row_group_size=3000, data_page_size=2000, write_page_checksum=coded)
+    metadata = parquet.read_metadata(path)
+    with open(path, "rb") as file:
+        for group in range(metadata.num_row_groups):
+            for number in range(metadata.num_columns):
+                assert _walk(path, file, metadata.row_group(group).column(number))
+    refuse_huge_pages(path, metadata, ["x", "w", "n"])
+
+
+def test_a_page_that_claims_a_gigabyte(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"x": list(range(50)), "y": [1] * 50}), path, use_dictionary=False, compression="none")
+    data = path.read_bytes()
+    assert data[4:11] == b"\x15\x00\x15\xac\x06\x15\xac"  # the first page's header: its kind, 406 bytes, 406 bytes
+    huge = b"\x15\x00\x15\x80\x80\x80\x80\x08"  # 1 GB
+    path.write_bytes(data[:4] + huge + data[9 : 9 + len(data) - 12])
+    with pytest.raises(DataError, match="is damaged: a page of the column 'x' would take 1,024 MB"):
+        refuse_huge_pages(str(path), parquet.ParquetFile(pa.BufferReader(data)).metadata, ["x"])
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
+from pellucid.cli import spark_csv
 from pellucid.cli.main import cli
 from pellucid.cli.spark_blame import blamed
+from pellucid.expr.types import BOOL, FLOAT, INT
 from pellucid.spark import sinks
+from tests.data.test_numbers import CELLS, slow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,6 +151,70 @@ def test_numbers_headers_and_empty_cells_as_in_the_local_engine(spark: SparkSess
     found = {(row["k"], row["seq"]): row["out"] for row in lines(run("total", "--in", "keys.csv", *KEYED))}
     assert found == {("1.50", 10): 1, ("1.5", 8): 8, ("1.5", 9): 10, ("", 11): 4}
     assert {row["k"] for row in lines(run("total", "--in", "keys.csv", "--key", "k", engine="local"))} == {"1.50", "1.5", ""}
+
+
+def test_every_spelling_of_a_number(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of the local readers, and cells drawn at random: the same numbers, the same refusals."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import BooleanType, DoubleType, LongType
+
+    monkeypatch.setattr(spark_csv, "_refused", lambda cell, name, why: F.lit(None))
+    rng = random.Random(6)
+    pieces = [*"0123456789", "0", "1", "+", "-", ".", "e", "E", " ", "\t", "x", "_", "inf", "f", "d", "D", "L", "true", "False", "\u0663", "\xa0", "\n", "\x0b"]
+    cells = [cell for cell, *_ in CELLS] + ["".join(rng.choices(pieces, k=rng.randint(1, 5))) for _ in range(1500)]
+    df = spark.createDataFrame([(i, cell) for i, cell in enumerate(cells)], "i bigint, cell string")
+    kinds = {"i": LongType(), "f": DoubleType(), "b": BooleanType()}
+    made = df.select("i", *(spark_csv._converted(F.col("cell"), t, "x", False).alias(f"as_{n}") for n, t in kinds.items()))
+    found = {row["i"]: tuple(row)[1:] for row in made.collect()}
+    wrong = [(cell, t, found[i][k]) for i, cell in enumerate(cells) for k, t in enumerate((INT, FLOAT, BOOL)) if repr(found[i][k]) != repr(slow(t, cell))]
+    assert wrong == []
+
+
+def test_what_is_no_number_is_refused_in_both_engines(spark: SparkSession, folder: Path) -> None:
+    for text in ("0x10", "\u0663"):
+        (folder / "in.csv").write_text(f"x,k\n1,a\n{text},a\n", encoding="utf-8")
+        here, there = (run("total", "--in", "in.csv", *more, engine=engine) for engine, more in (("local", []), ("spark", ["--key", "k", "--order", "x"])))
+        assert here.exit_code == there.exit_code == 2
+        assert here.stderr == there.stderr == f"pellucid: in.csv: row 2 (line 3): column 'x': expected int, found '{text}'; correct the value or remove the row\n"
+
+
+def test_infinities_there_and_back(spark: SparkSession, folder: Path) -> None:
+    rows = ["1,inf,true,a", "2,-Infinity,false,b", "3,1e999,true,c", "4,-0.0,true,d"]
+    (folder / "in.csv").write_text("i,f,b,s\n" + "\n".join(rows) + "\n")
+    expected = [(1, "inf", "a"), (2, "-inf", "b"), (3, "inf", "c"), (4, "-0.0", "d")]
+    for name in ("out.csv", "out.jsonl"):
+        assert run("record", "--in", "in.csv", "--out", name).exit_code == 0
+        assert run("record", "--in", "in.csv", "--out", f"local.{name}", engine="local").exit_code == 0
+        for source in (folder / f"local.{name}", *(folder / name).glob("part-*")):
+            text = source.read_text()
+            assert (("inf" in text) if name == "out.csv" else ("1e999" in text)) and "Infinity" not in text
+            assert source.suffix in (".csv", ".json", ".jsonl")
+        for place, engine in ((name, "spark"), (f"local.{name}", "spark"), (f"local.{name}", "local")):
+            more = ["--in-format", "jsonl"] if name == "out.jsonl" else []
+            found = sorted((row["i"], repr(row["f"]), row["s"]) for row in lines(run("record", "--in", place, *more, engine=engine)))
+            assert found == expected, (place, engine)
+    parts = [line for part in (folder / "out.jsonl").glob("part-*") for line in part.read_text().splitlines()]
+    assert sorted(parts)[1] == '{"i":2,"f":-1e999,"b":false,"s":"b"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b'k,s\n1,"a\n2,b\n', "line 2: a quote that is not closed ('1,\"a'): close it, or double it in a cell in quotes; the file may be cut off"),
+        (b'k,s\n1,"a"b\n', "line 2: text after a closing quote ('1,\"a\"b'): put the whole cell in quotes, and double a quote in it"),
+        (b'k,s\n1,a"b\n', "line 2: a quote in the middle of a cell ('1,a\"b'): put the whole cell in quotes, and double a quote in it"),
+        (b"k,s\n1,2\r3,4\n", "line 2: a carriage return that ends no line: give all lines the end \\n or \\r\\n, or put the cell in quotes"),
+        (b"k,s\n1,\xe9\n", "line 2: the text b'\\xe9' is not UTF-8: convert the file, for example with iconv -t UTF-8"),
+        ("k,s\n1,a\n".encode("utf-16"), "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8"),
+    ],
+)
+def test_csv_is_strict(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, message: str) -> None:
+    (folder / "in.csv").write_bytes(text)
+    done = run("same", "--in", "in.csv", "--order", "k")
+    assert (done.exit_code, done.stderr) == (2, f"pellucid: in.csv: {message}\n")
+    monkeypatch.setattr("pellucid.cli.spark_csv._LOOKED_AT_HERE", 0)  # as for large files: only what Spark takes for odd is looked through
+    done = run("same", "--in", "in.csv", "--order", "k")
+    assert done.exit_code == 2 and done.stderr.startswith("pellucid: in.csv: ") and done.stderr.count("\n") == 1, done.stderr
 
 
 def test_folders(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

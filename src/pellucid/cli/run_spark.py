@@ -200,8 +200,10 @@ class Work:
         """Rows as JSON Lines on stdout, in their order; how many."""
         from pyspark.sql import functions as F
 
+        from pellucid.cli.spark_json import json_text
+
         by = [F.col(f"`{c}`") for c in [*names(self.options.order), *names(self.places.key), "nth"] if c in df.columns]
-        lines = (df.orderBy(*by) if by else df).select(F.to_json(F.struct("*")).alias("line"))
+        lines = (df.orderBy(*by) if by else df).select(json_text(df.schema).alias("line"))
         count = 0
         for row in lines.toLocalIterator():
             self.stdout.write(row.line.encode() + b"\n")

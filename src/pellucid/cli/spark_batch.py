@@ -12,7 +12,8 @@ from typing import Any
 
 from pellucid.cli.run_spark import Work
 from pellucid.cli.signals import Stopped, checkpoint
-from pellucid.cli.spark_csv import WRITTEN
+from pellucid.cli.spark_csv import WRITTEN, as_cells
+from pellucid.cli.spark_json import json_text
 from pellucid.cli.spark_places import absolute, on_this_machine, sink_of, target
 
 __all__ = ["batch"]
@@ -57,10 +58,16 @@ def _write(work: Work, df: Any, path: str, stack: contextlib.ExitStack) -> tuple
     written = os.path.join(os.path.dirname(whole), f".{os.path.basename(whole)}.{os.getpid()}.part") if local else place
     if local:
         stack.callback(shutil.rmtree, written, ignore_errors=True)
+    if kind == "csv":
+        counted = as_cells(counted)
+    elif kind == "json" and any(f.dataType.typeName() in ("double", "float", "struct") for f in counted.schema.fields):
+        counted, kind = counted.select(json_text(counted.schema).alias("value")), "text"
     writer = counted.write.mode("overwrite" if local or work.options.overwrite else "errorifexists")
     for name, option in (WRITTEN if kind == "csv" else {}).items():
         writer = writer.option(name, option)
     writer.format(kind).save(written)
+    if kind == "text" and local:
+        _call_json(written)
 
     def appear() -> None:
         if local:
@@ -68,6 +75,14 @@ def _write(work: Work, df: Any, path: str, stack: contextlib.ExitStack) -> tuple
             os.replace(written, whole)
 
     return rows(), appear
+
+
+def _call_json(folder: str) -> None:
+    """Name files of lines as Spark names those of JSON; Hadoop's checksums beside them, too."""
+    for name in os.listdir(folder):
+        for ending in (".txt", ".txt.crc"):
+            if name.endswith(ending):
+                os.rename(os.path.join(folder, name), os.path.join(folder, name.removesuffix(ending) + ending.replace("txt", "json")))
 
 
 def _remove(path: str) -> None:

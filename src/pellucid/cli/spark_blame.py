@@ -22,7 +22,7 @@ __all__ = ["blamed"]
 _CELL = re.compile(r"(file:/.+?): column '(.*?)': expected (\w+)")
 _FILE = re.compile(r"(file:/.+?)(?=: |$)", re.MULTILINE)
 _COLUMN = re.compile(r"^the DataFrame: column '(.*?)' holds \w+: expected (\w+)")
-_NOTHING = re.compile("^Spark cannot read a value: Malformed records")
+_NOTHING = re.compile("^Spark cannot read a value: (Malformed records|a CSV cell)")
 _TYPES: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "str": STR}
 _LONGEST = 1 << 30  # bytes of files that are read for the sake of a message
 

@@ -6,34 +6,36 @@ texts, whole, with the header of every file compared; then each column is turned
 the pipeline does not say it (key and order), into what its cells look like.  A cell that does not fit is an error with its file and value.
 
 A line break in a quoted cell means that a file cannot be cut at any line.  Only then it is read in one piece: a batch looks
-first whether there is one, a stream cannot know what will come, and always does it.
+first whether there is one (and whether it is strict CSV), a stream cannot know what will come, and always does it.
 """
 
 from __future__ import annotations
 
-import gzip
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.cli.spark_columns import as_begun
+from pellucid.data.bind import refuse_twice
+from pellucid.data.files import look_through
+from pellucid.data.numbers import BLANKS, FALSE, FLOAT_CELL, INT_CELL, TRUE
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, Type
 from pellucid.graph.model import Graph
 from pellucid.spark.failure import MARK
 from pellucid.spark.sinks.address import absolute, on_this_machine
 
-__all__ = ["FILES_AT_ONCE", "WRITTEN", "Wanted", "cells", "files_in", "wanted_of"]
+__all__ = ["FILES_AT_ONCE", "WRITTEN", "Wanted", "as_cells", "cells", "files_in", "wanted_of"]
 
+_CELLS = {"long": INT_CELL, "double": FLOAT_CELL}
 FILES_AT_ONCE = 1000  # new files that one micro-batch reads
 _NULL = "\x01no cell\x01"  # what an unquoted empty cell is for Spark, so that "" is another
 _QUOTES = {"quote": '"', "escape": '"', "charToEscapeQuoteEscaping": '"'}
-_READ = _QUOTES | {"mode": "FAILFAST", "nullValue": _NULL, "emptyValue": "", "columnPruning": False, "enforceSchema": False}
+_READ = _QUOTES | {"mode": "FAILFAST", "nullValue": _NULL, "emptyValue": "", "columnPruning": False, "enforceSchema": False, "unescapedQuoteHandling": "RAISE_ERROR"}
 _TRIMMED = {"ignoreLeadingWhiteSpace": True, "ignoreTrailingWhiteSpace": True}
 WRITTEN = _QUOTES | {"header": True, "emptyValue": '""', "nullValue": "", "ignoreLeadingWhiteSpace": False, "ignoreTrailingWhiteSpace": False}
 _LOOKED_AT_HERE = 64 << 20  # bytes of files that are looked through in this process; more of them by Spark
-_BLANKS = " \t\r\n\f\v"
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ def cells(spark: Any, path: str, sep: str, stream: bool, wanted: Wanted, begun: 
     from pyspark.sql import functions as F
 
     place = absolute(path)
-    whole = stream or _has_line_break(spark, path, place, only)
+    breaks, looked = (True, False) if stream else _has_line_break(spark, path, sep, place, only)
+    whole = stream or breaks
 
     def configured(read: Any, **more: Any) -> Any:
         for name, option in (_READ | {"sep": sep, "multiLine": whole} | more).items():
@@ -120,6 +123,7 @@ def cells(spark: Any, path: str, sep: str, stream: bool, wanted: Wanted, begun: 
     for i, f in enumerate(found.fields):
         filled = not wanted.silent and (f.name in types or f.name in wanted.keys)
         cell = _uncut(F.col(f"c{i}"), f.name) if whole and i == len(raw) - 1 else F.col(f"c{i}")
+        cell = cell if looked else _encoded(cell, f.name)
         columns.append(_converted(cell, f.dataType, f.name, filled).alias(f.name))
     return texts.select(*columns)
 
@@ -133,12 +137,12 @@ def _texts(names: list[str]) -> Any:
 def _checked_names(path: str, raw: list[str]) -> list[str]:
     """The names in a header; refused as the local reader refuses them."""
     names = [f"_c{i}" if cell == _NULL else cell.strip() for i, cell in enumerate(raw)]
-    twice = next((n for n in names if names.count(n) > 1), None)
-    if twice is not None:
-        raise DataError(f"{path}: two columns are called {twice!r}: rename one")
-    alike = next((n for i, n in enumerate(names) if n.lower() in [m.lower() for m in names[:i]]), None)
-    if alike is not None:
-        raise DataError(f"{path}: two columns are called {alike!r} but for upper and lower case, which Spark takes for the same: rename one")
+    refuse_twice(path, names)
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise DataError(f"{path}: two columns are called {name!r} but for upper and lower case, which Spark takes for the same: rename one")
+        seen.add(name.lower())
     if len(names) == 1 and any(c in names[0] for c in ";\t"):
         raise DataError(
             f"{path}: its header is one column {names[0]!r}: its fields must be parted by commas (or by tabs, with --in-format tsv)"
@@ -182,10 +186,12 @@ def _converted(cell: Any, t: Any, name: str, filled: bool) -> Any:
         return F.coalesce(cell, F.lit("")) if filled else cell
     word = {"long": "int", "double": "float", "boolean": "bool (true or false)"}.get(kind, kind)
     if kind == "boolean":
-        bare = F.lower(F.trim(cell, F.lit(_BLANKS)))
-        value = F.when(bare.isin("true", "1"), F.lit(True)).when(bare.isin("false", "0"), F.lit(False))
+        bare = F.trim(cell, F.lit(BLANKS))
+        value = F.when(bare.isin(*TRUE), F.lit(True)).when(bare.isin(*FALSE), F.lit(False))
     else:
         value = cell.try_cast(t)
+        if kind in _CELLS:  # Spark's own grammar also has digits of other scripts, and 1d
+            value = F.when(cell.rlike(rf"^(?:{_CELLS[kind]})\z"), value)
     return F.when(cell.isNotNull() & (cell != ""), F.coalesce(value, _refused(cell, name, f"expected {word}, found '").cast(t)))
 
 
@@ -194,6 +200,14 @@ def _refused(cell: Any, name: str, why: str) -> Any:
 
     begin = F.concat(F.lit(f"{MARK}DataError: "), F.input_file_name(), F.lit(f": column {name!r}: {why}"))
     return F.raise_error(F.concat(begin, F.substring(cell, 1, 60), F.lit("'; correct the value or remove the row")))
+
+
+def _encoded(cell: Any, name: str) -> Any:
+    """A cell of a file that nobody has looked through: what is no UTF-8 has become the sign for that, without a word."""
+    from pyspark.sql import functions as F
+
+    why = "a byte that is not UTF-8, or the sign U+FFFD, which Spark puts in its place: convert the file, for example with iconv -t UTF-8; found '"
+    return F.when(cell.contains("\ufffd"), _refused(cell, name, why).cast("string")).otherwise(cell)
 
 
 def _uncut(cell: Any, name: str) -> Any:
@@ -207,35 +221,48 @@ def _uncut(cell: Any, name: str) -> Any:
     return F.when(cell.endswith("\r"), _refused(cell, name, why).cast("string")).otherwise(cell)
 
 
-# ------------------------------------------------------------------ is there a line break in a quoted cell?
+def as_cells(df: Any) -> Any:
+    """A DataFrame whose infinities and NaN are spelled in CSV as the local engine spells them."""
+    from pyspark.sql import functions as F
+
+    columns = []
+    for f in df.schema.fields:
+        x = F.col("`" + f.name.replace("`", "``") + "`")
+        if f.dataType.typeName() in ("double", "float"):
+            infinite = F.lit(float("inf"))
+            words = F.when(F.isnan(x), "nan").when(x == infinite, "inf").when(x == -infinite, "-inf")
+            x = words.otherwise(x.cast("string")).alias(f.name)
+        columns.append(x)
+    return df.select(*columns)
 
 
-def _has_line_break(spark: Any, path: str, place: str, only: str | None) -> bool:
-    """Whether a line has an odd number of quotes: then a quoted cell begins or ends in it that goes on in another."""
-    if on_this_machine(path):
-        files = files_in(path)
-        if sum(os.path.getsize(f) for f in files) <= _LOOKED_AT_HERE:
-            return any(_odd_quotes(f) for f in files)
+# ------------------------------------------------------------------ what is seen before a batch is read
+
+
+def _has_line_break(spark: Any, path: str, sep: str, place: str, only: str | None) -> tuple[bool, bool]:
+    """Whether a quoted cell goes over several lines; and whether all files were looked through here, and are strict CSV in UTF-8.
+
+    What is on this machine is looked through by the local engine's own eyes; if it is much, only if Spark has seen a line that looks like it.
+    """
+    files = [f for f in files_in(path) if only is None or _is_like(f, only)] if on_this_machine(path) else None
+    if files is not None and sum(os.path.getsize(f) for f in files) <= _LOOKED_AT_HERE:
+        return _looked_through(files, sep), True
     from pyspark.sql import functions as F
 
     read = spark.read.option("pathGlobFilter", only) if only else spark.read
-    lines = read.text(place)
-    odd = (F.length("value") - F.length(F.replace(F.col("value"), F.lit('"'), F.lit("")))) % 2 == 1
-    return bool(lines.filter(odd).head(1))
+    value = F.col("value")
+    odd = (F.length(value) - F.length(F.replace(value, F.lit('"'), F.lit("")))) % 2 == 1
+    if not read.option("lineSep", "\n").text(place).filter(odd | value.rlike(r"\r(?!\z)")).head(1):
+        return False, False
+    return (True, False) if files is None else (_looked_through(files, sep), True)
 
 
-def _odd_quotes(file: str) -> bool:
-    try:
-        with gzip.open(file) if file.endswith(".gz") else open(file, "rb") as stream:
-            rest = b""
-            while data := stream.read(4 << 20):
-                if b'"' not in data and b'"' not in rest:
-                    rest = b""
-                    continue
-                lines = (rest + data).replace(b"\r", b"\n").split(b"\n")
-                rest = lines.pop()
-                if any(line.count(b'"') % 2 for line in lines):
-                    return True
-            return bool(rest.count(b'"') % 2)
-    except (OSError, EOFError):
-        return False  # Spark says what is wrong with it
+def _looked_through(files: list[str], sep: str) -> bool:
+    breaks = False
+    for file in files:
+        breaks = (os.path.getsize(file) > 0 and look_through(file, sep)) or breaks
+    return breaks
+
+
+def _is_like(file: str, only: str) -> bool:
+    return file.endswith(tuple(only[2:-1].split(",")))

@@ -18,8 +18,8 @@ import contextlib
 import os
 from typing import Any
 
-from pellucid.cli.spark_columns import as_begun
 from pellucid.cli.spark_csv import FILES_AT_ONCE, Wanted, cells, files_in
+from pellucid.cli.spark_json import objects
 from pellucid.errors import DataError, UsageError
 from pellucid.spark.sinks.address import SINKS, absolute, on_this_machine, parsed, sink_of
 
@@ -91,13 +91,14 @@ def reader(spark: Any, path: str, given: str | None, stream: bool, wanted: Wante
     only = _only(path, kind, given)
     if kind in ("csv", "tsv"):
         return cells(spark, path, "\t" if kind == "tsv" else ",", stream, wanted or Wanted(), begun, only)
-    static = _configured(spark.read, kind, only).load(place)
+    if kind == "jsonl":
+        return objects(spark, path, place, stream, wanted or Wanted(), begun, only)
+    static = _configured(spark.read, only).load(place)
     if not static.columns:
         raise DataError(f"{path}: holds no {kind} file with columns: put one there first")
     if not stream:
         return static
-    schema = as_begun(static.schema, begun) if kind != "parquet" else static.schema
-    return _configured(spark.readStream.schema(schema), kind, only).option("maxFilesPerTrigger", FILES_AT_ONCE).load(place)
+    return _configured(spark.readStream.schema(static.schema), only).option("maxFilesPerTrigger", FILES_AT_ONCE).load(place)
 
 
 def _kafka(spark: Any, path: str, stream: bool) -> Any:
@@ -110,11 +111,8 @@ def _kafka(spark: Any, path: str, stream: bool) -> Any:
     return read.load().selectExpr("cast(key as string) key", "cast(value as string) value", "topic", "partition", "offset", "timestamp")
 
 
-def _configured(read: Any, kind: str, only: str | None) -> Any:
-    read = read.option("pathGlobFilter", only) if only else read
-    if kind == "parquet":
-        return read.format("parquet")
-    return read.option("mode", "FAILFAST").format("json")  # a line that cannot be read is an error, not a row of nulls
+def _configured(read: Any, only: str | None) -> Any:
+    return (read.option("pathGlobFilter", only) if only else read).format("parquet")
 
 
 # ------------------------------------------------------------------ out

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pellucid.data.arrow import column_at, column_names
 from pellucid.data.bind import Place, refuse_twice
+from pellucid.data.pages import refuse_huge_pages
 from pellucid.data.text import Chunk
 from pellucid.errors import DataError
 from pellucid.expr.types import STR, Type
@@ -85,6 +86,7 @@ class ParquetReader:
         """The file, with columns of texts as codes."""
         texts = [c for c, t in wanted.items() if t == STR and pa.types.is_string(self.field_type(c))]
         with _refusing(_not_whole(self.name, "Parquet")):
+            refuse_huge_pages(self.name, self.file.metadata, wanted)
             return self._open(read_dictionary=texts)
 
     def _batches(

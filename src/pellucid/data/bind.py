@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pellucid.errors import DataError
 from pellucid.expr.types import Type
 
-__all__ = ["Binding", "Place", "bind", "nearest", "refuse_twice", "shorten"]
+__all__ = ["Binding", "Place", "bind", "nearest", "refuse_twice", "shorten", "some"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,16 @@ def refuse_twice(place: str, names: Sequence[str]) -> None:
         if name in seen:
             raise DataError(f"{place}: two columns are called {name!r}: rename one")
         seen.add(name)
+
+
+def some(names: Sequence[str]) -> str:
+    """Up to twelve names for a message, on one line whatever is in them.
+
+    >>> some(["x", "line\\nbreak"])
+    'x, line\\\\nbreak'
+    """
+    shown = [name if name.isprintable() else repr(name)[1:-1] for name in names[:12]]
+    return ", ".join(shown) + (", …" if len(names) > 12 else "")
 
 
 def nearest(name: str, options: Sequence[str]) -> str:
@@ -148,7 +158,7 @@ def _scalar_column(
 def _listing(names: Sequence[str]) -> str:
     if not names:
         return "it has no columns"
-    shown = ", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")
+    shown = some(names) + (f" ({len(names)} in all)" if len(names) > 12 else "")
     if len(names) == 1 and (";" in shown or "\t" in shown):
         return f"its only column is {names[0]!r}: are its fields parted by commas?"
     return f"its columns are {shown}" if len(names) > 1 else f"its only column is {shown}"

@@ -16,7 +16,7 @@ import numpy as np
 
 from pellucid.errors import DataError
 
-__all__ = ["BLOCK", "BOM", "Block", "blocks", "refuse_loose"]
+__all__ = ["BLOCK", "BOM", "Block", "blocks", "line_end_in_quotes", "refuse_loose", "refuse_no_text"]
 
 BLOCK = 4 << 20
 BOM = b"\xef\xbb\xbf"
@@ -141,6 +141,38 @@ def refuse_loose(block: Block, delimiter: str, name: str) -> None:
         begin, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
         shown = data[max(begin, at - 20) : end if end >= 0 else len(data)][:50].decode("utf-8", "replace")
         raise DataError(f"{name}: line {line:,}: {what.replace('…', repr(shown), 1)}")
+
+
+def refuse_no_text(block: Block, name: str) -> None:
+    """Refuse bytes that are not UTF-8.
+
+    >>> refuse_no_text(Block(b"1\\n\\xe9\\n", 0, 0, True), "x.csv")
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: x.csv: line 2: the text b'\\xe9' is not UTF-8: convert the file, for example with iconv -t UTF-8
+    """
+    if block.data.isascii():
+        return
+    try:
+        block.data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = error.start
+        line = block.lines + block.data.count(b"\n", 0, at) + 1
+        shown = block.data[at : at + 20].split(b"\n")[0]
+        raise DataError(f"{name}: line {line:,}: the text {shown!r} is not UTF-8: convert the file, for example with iconv -t UTF-8") from None
+
+
+def line_end_in_quotes(data: bytes) -> bool:
+    """Whether a quoted cell goes over several lines.
+
+    >>> line_end_in_quotes(b'"a","b"\\n'), line_end_in_quotes(b'"a\\rb"\\n')
+    (False, True)
+    """
+    if b'"' not in data:
+        return False
+    raw = np.frombuffer(data, dtype=np.uint8)
+    ends = np.flatnonzero((raw == _NEWLINE) | (raw == 13))
+    return bool((np.searchsorted(np.flatnonzero(raw == _QUOTE), ends) % 2).any())
 
 
 def _quote_fault(data: bytes, delimiter: str) -> tuple[int, str] | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.data.bind import Place, shorten
+from pellucid.data.bind import Place, shorten, some
 from pellucid.data.numbers import bool_of, float_of, int_of
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
@@ -69,7 +69,7 @@ def csv_columns(
     whole = data.isascii()
     for i, (_, row) in enumerate(rows):
         if len(row) != len(header):
-            text = f"{place.at(i)}: {len(row):,} field{'s' * (len(row) != 1)}, expected {len(header):,} ({_some(header)})"
+            text = f"{place.at(i)}: {len(row):,} field{'s' * (len(row) != 1)}, expected {len(header):,} ({some(header)})"
             if last and i == len(rows) - 1 and not data.endswith(b"\n"):
                 raise DataError(f"{text}: {CUT}")
             more = (
@@ -97,10 +97,6 @@ def _refuse_no_text(row: Sequence[str], header: Sequence[str], place: Place, i: 
             raise DataError(
                 f"{place.at(i)}: column {name!r}: the text {raw[:40]!r} is not UTF-8: convert the file, for example with iconv -t UTF-8"
             )
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
 
 
 def _advice(error: ValueError) -> str:

@@ -18,12 +18,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pellucid.data.binary import ArrowReader, ParquetReader
-from pellucid.data.blocks import blocks
+from pellucid.data.blocks import blocks, line_end_in_quotes, refuse_loose, refuse_no_text
 from pellucid.data.text import Chunk, CsvReader, JsonLinesReader
 from pellucid.errors import DataError
 from pellucid.expr.types import Type
 
-__all__ = ["FORMATS", "Reader", "flows", "format_of", "open_reader"]
+__all__ = ["FORMATS", "Reader", "flows", "format_of", "look_through", "open_reader"]
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 _ENDINGS = {
@@ -132,6 +132,18 @@ def open_reader(
     except BaseException:
         raw.close()
         raise
+
+
+def look_through(path: str, delimiter: str) -> bool:
+    """Refuse a CSV file that is not strict, or not UTF-8; whether a quoted cell of it goes over several lines."""
+    breaks = False
+    with open(path, "rb", buffering=0) as raw, contextlib.ExitStack() as stack:
+        stream: Any = stack.enter_context(gzip.GzipFile(fileobj=raw)) if path.lower().endswith(".gz") else raw
+        for block in blocks(stream, path, quotes=True):
+            refuse_loose(block, delimiter, path)
+            refuse_no_text(block, path)
+            breaks = breaks or line_end_in_quotes(block.data)
+    return breaks
 
 
 def _text(

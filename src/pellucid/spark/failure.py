@@ -79,7 +79,7 @@ def from_text(text: str) -> PellucidError:
     >>> from_text("[PATH_NOT_FOUND] Path does not exist: file:/data/in. SQLSTATE: 42K03")
     DataError('/data/in does not exist (or Spark may not read it).')
     """
-    for look in (_ours_from_worker, _raised_natively, _foreign_python, _memory, _unreadable_file, _by_condition, _by_machine):
+    for look in (_ours_from_worker, _raised_natively, _foreign_python, _memory, _loose_quote, _unreadable_file, _by_condition, _by_machine):
         found = look(text)
         if found is not None:
             return found
@@ -129,6 +129,19 @@ def _raised_natively(text: str) -> PellucidError | None:
     if named and isinstance(getattr(errors, named[1], None), type):
         return _made(named[1], message[len(MARK) + named.end() :])
     return StepError(message[len(MARK) :])
+
+
+def _loose_quote(text: str) -> PellucidError | None:
+    """A CSV cell that goes on after its closing quote.
+
+    >>> _loose_quote("Unescaped quote character inside quoted value of CSV field. To allow unescaped quotes, set …")
+    DataError('Spark cannot read a value: a CSV cell has text after its closing quote: put the whole cell in quotes, and double a quote in it')
+    """
+    if "Unescaped quote character" not in text:
+        return None
+    named = list(_FILE.finditer(text))
+    place = f"{named[-1][1]}: " if named else ""
+    return DataError(f"{place}Spark cannot read a value: a CSV cell has text after its closing quote: put the whole cell in quotes, and double a quote in it")
 
 
 def _unreadable_file(text: str) -> PellucidError | None:
