@@ -68,7 +68,7 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Epochs: keep the last N snapshots (3).")
 @click.option("--patience", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Epochs: a task that is busy for longer hangs (120).")
 @click.option("--retries", type=click.IntRange(min=0), metavar="N", help="Epochs: give up after N crashes without a new epoch (10).")
-@click.option("--from-start", is_flag=True, help="Epochs: if no snapshot is whole any more, read all input again.")
+@click.option("--from-start", is_flag=True, help="Epochs: if no snapshot is whole any more, or committed rows are lost, read all input again.")
 @click.option("--changed", multiple=True, metavar="STEP", help="Epochs: go on although what this step's function calls or reads has changed.")
 @click.option("--json", "as_json", is_flag=True, help="Put a report about the run on stdout.")
 def run(

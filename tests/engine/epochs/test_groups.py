@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pellucid.engine.epochs import targets
+from pellucid.engine.epochs import parts
 from pellucid.engine.epochs.messages import Events
+from pellucid.engine.epochs.parts import parts_in
 from pellucid.engine.epochs.sink import Sink
 from pellucid.engine.epochs.store import Damaged, Snapshot, Store
-from pellucid.engine.epochs.targets import FileTarget, parts_in
+from pellucid.engine.epochs.targets import FileTarget
 from pellucid.expr.types import INT
 from tests.engine.epochs.conftest import Runs
 
@@ -25,7 +26,7 @@ SCHEMA = pa.schema([("out", pa.int64())])
 class Around:
     """What a sink needs of its process; snapshots wait until the test wants them."""
 
-    name, recorder, now = "sink.out", None, 1
+    name, recorder, now, run = "sink.out", None, 1, "r"
 
     def __init__(self, store: Store) -> None:
         self.store, self.made, self.sent = store, [], []  # type: ignore[var-annotated]
@@ -40,10 +41,13 @@ class Around:
     def damaged(self, error: Exception) -> None:
         raise error
 
+    def behind(self, until: int, why: str) -> None:
+        raise Damaged(f"{until}: {why}")
+
 
 def sink_in(folder: Path, form: str) -> Sink:
     store = Store(folder)
-    return Sink(Around(store), "out", "out", INT, FileTarget(store, "out", str(folder / f"out.{form}"), None, SCHEMA), SCHEMA, None)  # type: ignore[arg-type]
+    return Sink(Around(store), "out", "out", INT, FileTarget(store, "out", str(folder / f"out.{form}"), None, SCHEMA, run="r"), SCHEMA, None)  # type: ignore[arg-type]
 
 
 def stage(sink: Sink, epochs: range) -> list[Snapshot]:
@@ -60,7 +64,7 @@ def stage(sink: Sink, epochs: range) -> list[Snapshot]:
 def committed(sink: Sink, epoch: int) -> list[int]:
     sink._due.append((epoch, []))
     sink._commit()
-    sink.target.finish()
+    sink.target.finish(sum(name.rows for name, _ in parts_in(sink.target._folder)))  # type: ignore[attr-defined]
     target: Any = sink.target
     if target.path.endswith("csv"):
         return [int(line) for line in Path(target.path).read_text().split()[1:]]
@@ -72,25 +76,30 @@ def committed(sink: Sink, epoch: int) -> list[int]:
 @pytest.mark.parametrize("spill", [1 << 20, 0, 300])
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_back_into_the_middle(tmp_path: Path, form: str, spill: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(targets, "_SPILL", spill)
+    monkeypatch.setattr(parts, "_SPILL", spill)
     sink = sink_in(tmp_path, form)
     sink.restore(None)
+    sink.begin()
     snapshots = stage(sink, range(1, 5))
     ends = [sink._ends(e) for e in (1, 2, 3, 4)]
     assert ends == ([1, 2, 3, 4] if spill == 0 else [4] * 4)
     again = sink_in(tmp_path, form)
     again.restore(snapshots[2])
+    again.begin()
     again = sink_in(tmp_path, form)  # killed before it got further
     again.restore(snapshots[2])
+    again.begin()
     assert [n.epoch for n, _ in parts_in(tmp_path / "staged/out")] == ([1, 2, 3] if spill == 0 else [3])
     earlier = sink_in(tmp_path, form)  # the snapshot of another task turned out to be damaged
     earlier.restore(snapshots[1])
+    earlier.begin()
     earlier.context.now = 3
     stage(earlier, range(3, 6))
     assert committed(earlier, 5) == list(range(50))
     assert not parts_in(tmp_path / "staged/out")
     behind = sink_in(tmp_path, form)  # and one that was committed is not written twice
     behind.restore(snapshots[0])
+    behind.begin()
     stage(behind, range(2, 8))
     assert committed(behind, 7) == list(range(70))
 
@@ -98,6 +107,7 @@ def test_back_into_the_middle(tmp_path: Path, form: str, spill: int, monkeypatch
 def test_no_epoch_is_committed_before_the_last_of_its_file(tmp_path: Path) -> None:
     sink = sink_in(tmp_path, "csv")
     sink.restore(None)
+    sink.begin()
     stage(sink, range(1, 4))
     assert committed(sink, 2) == []
     assert committed(sink, 3) == list(range(30))
@@ -107,6 +117,7 @@ def test_no_epoch_is_committed_before_the_last_of_its_file(tmp_path: Path) -> No
 def test_damaged_rows(tmp_path: Path, how: str) -> None:
     sink = sink_in(tmp_path, "csv")
     sink.restore(None)
+    sink.begin()
     snapshots = stage(sink, range(1, 4))
     ((_, path),) = parts_in(tmp_path / "staged/out")
     data = path.read_bytes()
@@ -141,13 +152,16 @@ def test_a_full_disk_in_the_middle_of_a_group(tmp_path: Path, monkeypatch: pytes
     """Wherever the disk fills up, the same call goes on, and no row is there twice."""
     sink, left = sink_in(tmp_path, "parquet"), [refused]
     sink.restore(None)
-    monkeypatch.setattr(targets, "open", lambda *a, **k: Filling(open(*a, **k), left), raising=False)  # noqa: SIM115
+    sink.begin()
+    made = parts.created
+    monkeypatch.setattr(parts, "created", lambda *a, **k: Filling(made(*a, **k), left))
     with pytest.raises(OSError, match="No space"):
         stage(sink, range(1, 4))
     snapshots = stage(sink, range(4, 6))
     monkeypatch.undo()
     again = sink_in(tmp_path, "parquet")
     again.restore(snapshots[-1])  # the checksums are right
+    again.begin()
     assert committed(again, 5) == list(range(50))
 
 

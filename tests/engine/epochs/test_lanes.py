@@ -14,7 +14,8 @@ from pellucid.data import blocks as text
 from pellucid.data.bind import Binding
 from pellucid.data.writers import open_writer
 from pellucid.engine.columns import values_of
-from pellucid.engine.epochs.lanes import Lane, check_unchanged
+from pellucid.engine.epochs.lanes import Lane
+from pellucid.engine.epochs.marks import check_unchanged
 from pellucid.errors import DataError
 from pellucid.expr.types import INT, STR
 
@@ -155,3 +156,85 @@ def test_formats_with_an_index_must_not_change(tmp_path: Path) -> None:
 
 def test_a_limit(tmp_path: Path) -> None:
     assert rest(lane(write(tmp_path / "in.csv"), limit=130)) == list(enumerate(WORDS))[:130]
+
+
+# ---------------------------------------------------------------- the same size, and something else in it
+
+ROWS = 4_000
+
+
+def _written(path: Path, value: int) -> Path:
+    """Two columns, of which x is read; one value in the middle of x is given, and all else stays, byte for byte where it can."""
+    import gzip
+
+    import numpy as np
+    import pyarrow.parquet as parquet
+
+    x = np.arange(ROWS) + 2**40
+    x[ROWS // 2] = 2**40 + value
+    table = pa.table({"x": x, "y": np.zeros(ROWS, dtype=np.int64)})
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, compression="none", use_dictionary=False, row_group_size=500, write_statistics=False)
+    elif path.suffix in (".arrow", ".arrows"):
+        new = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
+        with new(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=500)
+    else:
+        data = ("x,y\n" + "".join(f"{v},0\n" for v in x)).encode()
+        path.write_bytes(gzip.compress(data, 0, mtime=0) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "arrow", "arrows"])
+@pytest.mark.parametrize("keeps_time", [True, False])
+def test_a_change_in_the_middle_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, keeps_time: bool) -> None:
+    import os
+
+    from pellucid.engine.epochs import marks
+
+    monkeypatch.setattr(marks, "_SURE", 0)  # as if the file were large
+    monkeypatch.setattr(text.blocks, "__kwdefaults__", {**text.blocks.__kwdefaults__, "size": 1000})  # type: ignore[attr-defined]
+    path = _written(tmp_path / f"in.{ending}", 7)
+    opened = Lane(str(path), None, [Binding("x", INT, ("x",))], key=None, rows=100, wide=False)
+    early: Any = None
+    try:
+        while opened.row < ROWS * 3 // 4:
+            opened.take(100)
+            early = opened.offset() if opened.row == ROWS // 4 else early
+        offset = opened.offset()
+    finally:
+        opened.close()
+    os.utime(path, ns=(0, 0))  # touched, and the same
+    check_unchanged(str(path), offset, thorough=True)
+    stat = os.stat(path)
+    _written(path, 8)
+    if keeps_time:
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert path.stat().st_size == stat.st_size
+    with pytest.raises(DataError, match=r"has changed since the last run: .*\(its first [0-9,]+ (bytes|row groups|record batches) are not the same\)"):
+        check_unchanged(str(path), offset, thorough=True)
+    if ending != "csv.gz":  # the checksum at the end of what is packed would be another, but not before
+        check_unchanged(str(path), early, thorough=True)
+    again = Lane(str(path), None, [Binding("x", INT, ("x",))], key=None, rows=100, wide=False, at=early)  # it goes on with the same checksum
+    try:
+        while again.row < offset["row"]:
+            again.take(100)
+        assert (again.offset()["mark"]["crc"] == offset["mark"]["crc"]) is False
+        assert again.offset()["mark"].get("count") == offset["mark"].get("count")
+    finally:
+        again.close()
+
+
+def test_a_column_that_is_not_read_may_change(tmp_path: Path) -> None:
+    import pyarrow.parquet as parquet
+
+    path = _written(tmp_path / "in.parquet", 7)
+    opened = Lane(str(path), None, [Binding("x", INT, ("x",))], key=None, rows=100, wide=False)
+    opened.take(700)
+    offset = opened.offset()
+    opened.close()
+    found = parquet.ParquetFile(path).metadata.row_group(0).column(1)
+    data = bytearray(path.read_bytes())
+    data[found.data_page_offset + found.total_compressed_size - 1] ^= 1
+    path.write_bytes(data)
+    check_unchanged(str(path), offset, thorough=True)

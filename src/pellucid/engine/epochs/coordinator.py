@@ -25,7 +25,7 @@ from pellucid.engine.epochs.generation import Crash, Generation, Report, Told, W
 from pellucid.engine.epochs.job import Job, identify, told_unseen
 from pellucid.engine.epochs.link import Link
 from pellucid.engine.epochs.process import Ends, start_task
-from pellucid.engine.epochs.recording import COORDINATOR, Recorder, last_generation, write_trace
+from pellucid.engine.epochs.recording import COORDINATOR, Recorder, last_generation, seal, stored, write_trace
 from pellucid.engine.epochs.store import Damaged, stopped_by
 from pellucid.errors import StateError
 
@@ -78,6 +78,7 @@ class Coordinator:
                 self._recorder.close()
             if self.job.settings.record:
                 with contextlib.suppress(StateError, OSError):
+                    seal(self.store.root)
                     self.report.trace = str(write_trace(self.store.root))
             self.store.close()
         return self.report
@@ -96,6 +97,8 @@ class Coordinator:
 
     def _count_up(self) -> None:
         faults.point("coordinator:recover")
+        if self.job.settings.record:
+            seal(self.store.root)
         self.generation += 1
         self.store.write("generation", {"generation": self.generation})
         self._open_recorder()
@@ -136,6 +139,8 @@ class Coordinator:
                 if crash.lost is not None:
                     self._lose(*crash.lost, str(crash))
                 elif crash.behind is not None:
+                    if not self.job.settings.from_start:  # what was visible would be taken back: not without being told to
+                        raise StateError(f"{crash}. Bring that back from a copy, or read all input again with --from-start") from None
                     self._behind = (*crash.behind, str(crash))
                     self.say(f"{crash}; taking an earlier epoch")
                 else:
@@ -172,8 +177,8 @@ class Coordinator:
         if epoch < newest:
             lacking = [name for name in names if newest not in have[name]]
             bad = next((why for (_, at), why in sorted(self._bad.items(), reverse=True) if at == newest), "")
-            what = f"epoch {newest} was complete, but its snapshot of {', '.join(lacking)} is missing or damaged" if lacking else str(self._behind and self._behind[2])
-            if epoch == 0 and not self.job.settings.from_start:
+            what = f"epoch {newest} was complete, but its snapshot of {', '.join(lacking)} is missing or damaged"
+            if lacking and epoch == 0 and not self.job.settings.from_start:
                 raise StateError(
                     f"{self.store.root}: {what}, and no earlier epoch is whole{f' ({bad})' if bad else ''}: bring the files back, or read all input "
                     "again with --from-start (what is committed stays, and is not written twice)"
@@ -192,6 +197,10 @@ class Coordinator:
             if bad > epoch or self.store.path(task, bad) != self.store.path(task, epoch):
                 self.store.set_aside(task, bad)
         lost = {*self._bad, *self._lacking}
+        if self._recorder is not None:  # what the record says that all had, and some have not any more
+            on_record = stored(self.store.root, self.generation)
+            common = set.intersection(*(on_record.get(task, set()) for task in self.tasks))
+            lost |= {(task, later) for task in self.tasks for later in common if later > epoch and later not in self.store.epochs(task)}
         if self._behind is not None:
             lost |= {(self._behind[0], later) for later in self._common if later > epoch}
         for task, bad in sorted(lost):

@@ -45,6 +45,8 @@ POINTS: dict[str, str] = {
     "sink:staged": "a sink, the rows of an epoch are on the disk, nothing is committed",
     "sink:before-commit": "a sink, told to commit, before it does",
     "sink:after-commit": "a sink, after its commit, before anybody knows",
+    "sink:merge": "a sink, committed parts are written as one, before it has its name",
+    "sink:merged": "a sink, after that, before the parts that it has the rows of are removed",
     "sink:finish": "a sink, before it puts the whole file together",
     "sink:finished": "a sink, the whole file is in place, before anybody knows",
     "snapshot:before-write": "any task, before the snapshot's file is written",

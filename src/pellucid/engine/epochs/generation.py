@@ -20,6 +20,7 @@ from pellucid import errors
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.job import Job
 from pellucid.engine.epochs.link import BEAT, Link
+from pellucid.engine.epochs.recording import seal
 from pellucid.errors import StateError
 
 __all__ = ["Crash", "Generation", "Report", "Told", "Watched"]
@@ -225,6 +226,8 @@ class Generation:
             if time.monotonic() - self._tidied > _TIDY or epoch == self._finish_at:
                 self._tidied = time.monotonic()
                 self.store.write("progress.json", {"epoch": epoch, "finished": False}, durable=False)
+                if self.job.settings.record:
+                    seal(self.store.root)
                 faults.point("coordinator:recorded")
                 for name in self.tasks:
                     self.store.forget(name, keep=self.job.settings.keep, before=epoch)

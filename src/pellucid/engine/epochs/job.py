@@ -21,7 +21,8 @@ from pellucid.data.feed import Feed
 from pellucid.data.files import flows, format_of, open_reader
 from pellucid.data.writers import refuse_same_file
 from pellucid.engine import saved
-from pellucid.engine.epochs.lanes import Lane, check_unchanged
+from pellucid.engine.epochs.lanes import Lane
+from pellucid.engine.epochs.marks import check_unchanged
 from pellucid.engine.epochs.plan import Plan, make_plan, steps_of
 from pellucid.engine.epochs.store import FORMAT, Store
 from pellucid.engine.epochs.targets import FileTarget, Table, TableTarget, Target
@@ -93,23 +94,23 @@ class Job:
         """The inputs of a source task, where a snapshot left them."""
         own = next(t for t in self.plan.tasks if t.name == task)
         names = list(self.lanes) if own.lane == "*" else [str(own.lane)]
-        out = []
+        out, s = [], self.settings
         for i, name in enumerate(names):
             path, bound = self.lanes[name]
             at = offsets[i] if offsets is not None else None
             if at is not None:
-                check_unchanged(path, at, thorough=thorough)
-            s = self.settings
+                check_unchanged(path, at, thorough=thorough, form=s.in_format)
             out.append(Lane(path, s.in_format, bound, key=self.key, rows=s.chunk, wide=self.wide, limit=s.limit, at=at))
         return out
 
-    def target(self, output: str, again: str = "") -> Target:
+    def target(self, output: str, again: str | None = None) -> Target:
         """Where an output's committed rows go."""
         path = self.outputs[output]
         if path.startswith(TABLES):
             assert self.tables is not None
-            return TableTarget(self.tables(path), self.run, self.schemas[output], again=again)
-        return FileTarget(self.store, output, path, self.settings.out_format, self.schemas[output], again=again)
+            return TableTarget(self.tables(path), f"table {path.partition('#')[2]!r}", self.run, self.schemas[output], again=again)
+        s = self.settings
+        return FileTarget(self.store, output, path, s.out_format, self.schemas[output], run=self.run, mends=s.from_start, again=again)
 
 
 def prepare(

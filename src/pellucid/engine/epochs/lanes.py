@@ -3,9 +3,8 @@
 A snapshot keeps the number of the next row and where to look for it: the byte at which a block of lines begins, a row group
 of Parquet, a record batch of Arrow.  (What is packed, and an Arrow stream, is read from the start again.)
 
-A file that changed since would be replayed into another history, so a snapshot also keeps the file's mark: size, time, and
-the checksum of the bytes that were read (of text), or of its two ends (of formats with an index).  Text may have grown at its
-end; anything else that changed is refused.  So a last line without its end is held back: more of it may come.
+A snapshot also keeps what says whether the file is still the one that was read (`pellucid.engine.epochs.marks`).  Text may have
+grown at its end; so a last line without its end is held back: more of it may come.
 """
 
 from __future__ import annotations
@@ -26,15 +25,13 @@ from pellucid.data.blocks import BOM, Block, blocks
 from pellucid.data.files import format_of, open_reader
 from pellucid.data.text import Chunk, TextReader
 from pellucid.engine.columns import Strings
+from pellucid.engine.epochs.marks import ReadMark, stamp
 from pellucid.engine.epochs.messages import Events
-from pellucid.errors import DataError
 from pellucid.expr.types import Type
 
-__all__ = ["Lane", "check_unchanged"]
+__all__ = ["Lane"]
 
-_ENDS = 1 << 20
 _PIECES = 8
-_SURE = 64 << 20  # so much is compared also where size and time have not changed
 
 
 class _Counted:
@@ -93,10 +90,11 @@ class Lane:
         self._waiting: list[Chunk] = []
         self._left = 0
         self._blocks: _Counted | None = None
+        self._read: ReadMark | None = None  # of what is no plain text
+        self._before = at["mark"] if at else None
         self._empty = os.path.getsize(path) == 0 and self.kind != "parquet"
         self._chunks = iter(()) if self._empty else self._open(form, rows)
         self._skip = self.row - self._seek["row"]
-        self._mark: int | None = None
         self._end: dict[str, int] = {}  # of a text that was read to its end
 
     # ------------------------------------------------------------ opening
@@ -111,13 +109,20 @@ class Lane:
         base = self._seek["row"]
         if isinstance(self._reader, TextReader) and not self.packed:
             return self._text(self._reader, wanted, rows, base)
+        unit = "row groups" if self.kind == "parquet" else "record batches" if isinstance(self._reader, ArrowReader) and self._reader.whole else "bytes"
+        self._read = ReadMark(self.path, unit, wanted, self._before)
         if isinstance(self._reader, ParquetReader):
             return self._parquet(self._reader, wanted, rows)
         if isinstance(self._reader, ArrowReader) and self._reader.whole:
             return self._arrow(self._reader, wanted, rows)
         self._seek = {"row": 0}
-        found: Iterator[Chunk] = self._reader.chunks(wanted, rows=rows, silent=self.wide)
-        return found
+        return self._from_the_start(self._read, wanted, rows)
+
+    def _from_the_start(self, read: ReadMark, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
+        for chunk in self._reader.chunks(wanted, rows=rows, silent=self.wide):
+            read.upto(chunk.done)
+            yield chunk
+        read.upto(self._stat.st_size)
 
     def _text(self, reader: Any, wanted: Mapping[str, Type], rows: int, base: int) -> Iterator[Chunk]:
         at, lines, crc = (self._seek.get(k, 0) for k in ("byte", "lines", "crc"))
@@ -134,17 +139,21 @@ class Lane:
         self._end = {"byte": self._blocks.start, "lines": self._blocks.lines, "crc": self._blocks.crc}
 
     def _parquet(self, reader: ParquetReader, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
+        assert self._read is not None
         where = {"row": self._seek["row"], "group": self._seek.get("group", 0)}
         # Larger pieces than are asked for: what lies within one of them is not copied when it is taken.
         for group, first, batch in reader.groups(wanted, rows=_PIECES * rows, first=where["row"], group=where["group"]):
             if group != where["group"]:
                 where = {"row": first, "group": group}
+            self._read.group(reader, group)
             yield _Chunk(Chunk(batch, first, first + batch.num_rows, reader.total, row_place(self.path, first)), 0, where)
 
     def _arrow(self, reader: ArrowReader, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
+        assert self._read is not None
         first = self._seek["row"]
         for number, batch in reader.batches(wanted, self._seek.get("batch", 0)):
             where = {"row": first, "batch": number}
+            self._read.batch(number, batch)
             for start in range(0, batch.num_rows, rows):
                 part = batch.slice(start, rows)
                 yield _Chunk(Chunk(part, first + start, number, reader.total, row_place(self.path, first + start)), 0, where)
@@ -224,13 +233,11 @@ class Lane:
         seek = dict(self._seek)
         if self.ended and not self._left and self._end:
             seek = {"row": self.row, **self._end}
-        mark: dict[str, Any] = {"size": self._stat.st_size, "time": self._stat.st_mtime_ns}
+        mark: dict[str, Any] = dict(stamp(self._stat))
         if self._blocks is not None:
             mark |= {"read": self._blocks.read[0], "crc": self._blocks.read[2]}
-        elif not self._empty:
-            if self._mark is None:
-                self._mark = _ends(self.path, self._stat.st_size)
-            mark["ends"] = self._mark
+        elif self._read is not None:
+            mark |= self._read.document()
         return {"row": self.row, "seek": seek, "ended": self.ended and not self._left, "mark": mark}
 
     def held_back(self) -> str | None:
@@ -269,53 +276,3 @@ def _cut(chunk: Chunk, skip: int) -> Chunk:
 
 def _rows(column: Any, rows: Any) -> Any:
     return Strings(column.codes[rows], column.values) if isinstance(column, Strings) else column[rows]
-
-
-def _ends(path: str, size: int) -> int:
-    with open(path, "rb", buffering=0) as file:
-        crc = zlib.crc32(file.read(_ENDS))
-        file.seek(max(0, size - _ENDS))
-        return zlib.crc32(file.read(_ENDS), crc)
-
-
-def check_unchanged(path: str, at: Mapping[str, Any], *, thorough: bool) -> None:
-    """Refuse a file whose part that was read is not what it was."""
-    mark = at["mark"]
-    what = "since the last run: what was read of it can not be read again. Bring the old file back, or start anew in another --state folder"
-    try:
-        stat = os.stat(path)
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file: the run in this state folder was reading it; bring it back") from None
-    same = (stat.st_size, stat.st_mtime_ns) == (mark["size"], mark["time"])
-    if "read" in mark:
-        if stat.st_size < mark["read"]:
-            raise DataError(f"{path}: has changed {what} (it has {stat.st_size:,} bytes now, {mark['read']:,} were read)")
-        if (not same or (thorough and mark["read"] <= _SURE)) and _prefix(path, mark["read"]) != mark["crc"]:
-            raise DataError(f"{path}: has changed {what} (its first {mark['read']:,} bytes are not the same)")
-        if stat.st_size > mark["read"] and not _ends_line(path, mark["read"]):
-            raise DataError(f"{path}: has grown, but its last line was not finished when it was read: put a line end after byte {mark['read']:,} and start anew")
-    elif "ends" in mark and not same and (stat.st_size != mark["size"] or _ends(path, stat.st_size) != mark["ends"]):
-        raise DataError(f"{path}: has changed {what} (only plain CSV and JSON Lines can grow)")
-
-
-def _prefix(path: str, size: int) -> int:
-    crc, left = 0, size
-    with open(path, "rb", buffering=0) as file:
-        if file.read(3) == b"\xef\xbb\xbf":
-            left -= 3
-        else:
-            file.seek(0)
-        while left > 0:
-            data = file.read(min(left, 4 << 20))
-            if not data:
-                break
-            crc, left = zlib.crc32(data, crc), left - len(data)
-    return crc
-
-
-def _ends_line(path: str, size: int) -> bool:
-    if size == 0:
-        return True
-    with open(path, "rb", buffering=0) as file:
-        file.seek(size - 1)
-        return file.read(1) == b"\n"

@@ -109,7 +109,7 @@ def _sink(job: Job, context: Context, task: TaskPlan) -> Task:
     from pellucid.engine.epochs.sink import Sink
 
     careless = faults.planted("commit-before-snapshot")
-    again = f"-g{context.generation}" if careless and context.generation else ""
+    again = (f"-g{context.generation}" if context.generation else "") if careless else None
     key = (job.settings.key, job.key) if job.settings.key is not None and job.key is not None else None
     target = job.target(task.output, again)
     return Sink(context, task.output, task.step, job.plan.types[task.step], target, job.schemas[task.output], key, trusting=careless)

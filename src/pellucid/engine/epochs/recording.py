@@ -4,6 +4,9 @@ A task of a generation has a file of its own, to which it appends a line for eac
 ``kill -9`` leaves is a whole prefix of its steps (a last line that was cut is left out).  Whatever anybody received therefore
 has a sender on record.
 
+A line begins with a checksum of itself and of all lines before it, and ``sealed.json`` knows how long the files were when it was last
+written (every now and then, and when a generation is over): a record that was altered, cut or lost is refused.
+
 Rows, as laid out in ``docs/explanation/failures.md``:
 
 ``SOURCE``     a source sends a batch (or, ``border`` true, a border) to each of its readers; ``consumed`` is empty
@@ -26,24 +29,28 @@ import contextlib
 import json
 import os
 import re
+import threading
 import time
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.private import created, inner_folder, no_links
+from pellucid.engine.epochs.store import Store
 from pellucid.errors import StateError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ACK", "COORDINATOR", "RULES", "Message", "Recorder", "digest", "last_generation", "schema", "trace_table", "write_trace"]
+__all__ = ["ACK", "COORDINATOR", "RULES", "Message", "Recorder", "digest", "last_generation", "schema", "seal", "stored", "trace_table", "write_trace"]
 
 COORDINATOR = "coordinator"
 RULES = ("SOURCE", "I-EVENT", "I-BORDER", "SNAPSHOT", "COMMIT", "F-FAIL", "F-LOST", "F-RECOVER")
 ACK = "ack:"  # the streams on which a task says that its snapshot of an epoch is durable
 FOLDER = "trace"
+_SEALED = "sealed.json"
 _NAME = re.compile(r"(?P<generation>\d+)\.(?P<task>.+)\.steps")
 
 
@@ -88,6 +95,7 @@ class Recorder:
         path = folder / f"{generation:06d}.{task}.steps"
         # Unbuffered: one step is one write.  Appending, as a coordinator writes about a generation before and after it.
         self._file = open(path, "ab", buffering=0, opener=no_links)  # noqa: SIM115 - closed with the recorder
+        self._crc, self._lock = _last_crc(path, self._file), threading.Lock()
 
     def step(
         self,
@@ -102,7 +110,11 @@ class Recorder:
         """Append one step; ``task`` where the coordinator writes about another."""
         messages = [[[m.stream, m.n, int(m.border), m.digest] for m in side] for side in (consumed, produced)]
         line = [rule, epoch, *messages, state, time.time_ns(), *([task] if task is not None else [])]
-        self._append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        text = json.dumps(line, separators=(",", ":")).encode()
+        with self._lock:  # a task writes down its steps, and beside it what became durable
+            crc = zlib.crc32(text, self._crc)
+            self._append(f"{crc:08x} ".encode() + text + b"\n")
+            self._crc = crc
 
     def _append(self, data: bytes) -> None:
         """The whole line or nothing of it; a run that cannot keep its record stops before it acts, and can go on later."""
@@ -120,6 +132,36 @@ class Recorder:
         self._file.close()
 
 
+def _last_crc(path: Path, file: Any) -> int:
+    """The checksum of the last whole line of a file; one that was cut is removed, so that the next does not become a part of it."""
+    data = path.read_bytes()
+    end = data.rfind(b"\n") + 1
+    if end < len(data):
+        file.truncate(end)
+    begin = data.rfind(b"\n", 0, max(end - 1, 0)) + 1
+    with contextlib.suppress(ValueError):
+        return int(data[begin : begin + 8], 16)
+    return 0
+
+
+def seal(state_dir: str | os.PathLike[str]) -> None:
+    """Write down how long the record of each task is by now."""
+    store = Store(Path(state_dir) / FOLDER)
+    before = store.hint(_SEALED)  # what was longer then, or is gone, was damaged since
+    sizes = {path.name: max(path.stat().st_size, before.get(path.name, 0)) for _, _, path in _files(state_dir)}
+    if sizes:
+        store.write(_SEALED, {**before, **sizes}, durable=False)
+
+
+def _check_sealed(state_dir: str | os.PathLike[str]) -> None:
+    for name, size in Store(Path(state_dir) / FOLDER).hint(_SEALED).items():
+        path = Path(state_dir) / FOLDER / name
+        found = path.stat().st_size if path.exists() else -1
+        if found < size:
+            what = "is missing" if found < 0 else f"was cut: it has {found:,} bytes, and had {size:,}"
+            raise StateError(f"{path}: {what}: bring it back from a copy, or record the run again")
+
+
 def last_generation(state_dir: str | os.PathLike[str]) -> int:
     """The greatest generation of which something is recorded; 0 if nothing is.
 
@@ -127,6 +169,24 @@ def last_generation(state_dir: str | os.PathLike[str]) -> int:
     0
     """
     return max((generation for generation, _, _ in _files(state_dir)), default=0)
+
+
+def stored(state_dir: str | os.PathLike[str], before: int) -> dict[str, set[int]]:
+    """The snapshots of each task that are on record as durable, in the last generation before one that got anywhere."""
+    files = [found for found in _files(state_dir) if found[0] < before]
+    for generation in sorted({found[0] for found in files}, reverse=True):
+        out: dict[str, set[int]] = {}
+        went_on = generation == 0
+        for number, task, path in files:
+            if number == generation:
+                lines = path.read_bytes().split(b"\n")[:-1]
+                went_on |= any(line[9:].startswith(b'["F-RECOVER"') for line in lines)
+                with contextlib.suppress(ValueError):  # of a damaged file the audit tells
+                    out[task] = {int(json.loads(line[9:])[1]) for line in lines if line[9:].startswith(b'["SNAPSHOT"')}
+        if went_on or any(out.values()):
+            out.pop(COORDINATOR, None)
+            return out
+    return {}
 
 
 def schema() -> pa.Schema:
@@ -164,6 +224,7 @@ def trace_table(state_dir: str | os.PathLike[str]) -> pa.Table:
 
     found: dict[str, list[tuple[int, list[Any]]]] = {}
     about_others: list[tuple[str, int, list[Any]]] = []
+    _check_sealed(state_dir)
     names = sorted(_files(state_dir))
     if not names:
         raise StateError(f"{os.fspath(state_dir)}: has no recorded trace: run the pipeline with --record")
@@ -201,12 +262,12 @@ def _files(state_dir: str | os.PathLike[str]) -> Iterable[tuple[int, str, Path]]
 
 
 def _lines(path: Path) -> Iterable[list[Any]]:
-    text = path.read_bytes()
-    for line in text[: text.rfind(b"\n") + 1].splitlines():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            raise StateError(f"{path}: is no recorded trace: a line of it cannot be read; record the run again") from None
+    data, crc = path.read_bytes(), 0
+    for number, line in enumerate(data[: data.rfind(b"\n") + 1].split(b"\n")[:-1], 1):
+        crc = zlib.crc32(line[9:], crc)
+        if line[:9] != f"{crc:08x} ".encode():
+            raise StateError(f"{path}: line {number:,} is damaged, or one before it is missing: bring the file back from a copy, or record the run again")
+        yield json.loads(line[9:])
 
 
 def write_trace(state_dir: str | os.PathLike[str]) -> Path:

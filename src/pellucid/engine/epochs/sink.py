@@ -9,12 +9,9 @@ there once.
 
 from __future__ import annotations
 
-import contextlib
 import time
-import zlib
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,10 +23,11 @@ from pellucid.data.whole import sync
 from pellucid.engine.columns import Output
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, positions_of
+from pellucid.engine.epochs.parts import Part, PartName, checksum, parts_in
 from pellucid.engine.epochs.recording import ACK, digest
 from pellucid.engine.epochs.recording import Message as Noted
 from pellucid.engine.epochs.store import Damaged, Snapshot, full, write_durably
-from pellucid.engine.epochs.targets import Part, PartName, Target, parts_in
+from pellucid.engine.epochs.targets import Target, whose
 from pellucid.engine.epochs.task import Context, Task
 from pellucid.errors import StateError
 from pellucid.expr.types import INT, Type
@@ -53,6 +51,7 @@ class Staged:
 
     part: Part
     marks: list[Mark]
+    first: int  # the push it begins with
     epochs: list[int] = field(default_factory=list)  # of the marks
 
     def __post_init__(self) -> None:
@@ -81,51 +80,65 @@ class Sink(Task):
         self._aside = f"{self.folder}/."
         self.rows = 0  # in all epochs
         self.floor = 0  # rows of pushes below it are committed
+        self._end = 0  # rows of pushes below it are committed, or staged
+        self._whose = whose(context.run, output)
+        self._wanted: set[str] = set()  # staged files that the snapshot has
         self.trusting = trusting  # a planted bug: never look what is committed
         self._part: Part | None = None
-        self._unfinished: list[tuple[Part, PartName]] = []  # epochs whose rows are not on the disk yet
+        self._unfinished: list[tuple[Part, int, int]] = []  # rows that are not on the disk yet, up to which push, and of which epoch
         self._growing: Staged | None = None  # what they are being written to
         self._staged: list[Staged] = []
         self._unsynced = False  # names of staged files that may not be there after a power failure
         self._due: list[tuple[int, list[list[Any]]]] = []  # epochs to commit, with the snapshots that were waited for
 
     def restore(self, snapshot: Snapshot | None) -> None:
-        """Find what is staged, and what is committed already."""
-        epoch = snapshot.epoch if snapshot is not None else 0
-        self.floor = 0 if self.trusting else self.target.last()
-        wanted = set()
+        """Find what is staged, and what is committed already; what is staged must go on where what is committed ends."""
+        until = snapshot.until if snapshot is not None else 0
+        self.floor, wrong = (0, "") if self.trusting else self.target.last()
+        self._end = self.floor
+        if wrong and (self.floor < until or not self.target.mends):
+            self.context.behind(self.floor, wrong)
         for file, own, size, crc in snapshot.about["parts"] if snapshot is not None else []:
             name = PartName.read(own)
             if name is None or name.until <= self.floor:
                 continue
+            if name.first != self._end and not self.trusting:
+                break
             part = self.target.part(self.folder / own)
             part.size, part.crc = size, crc
             if not self.trusting:
                 self._find(file, own, part)
             elif not (self.folder / own).exists():
                 continue
-            self._staged.append(Staged(part, [Mark(name, size, crc)]))
-            wanted.add(own)
-        for path in list(self.folder.iterdir()):
-            name = PartName.read(path.name)
-            if path.name not in wanted and not (self.trusting and name is not None and name.epoch <= epoch):
-                with contextlib.suppress(FileNotFoundError):
-                    path.unlink()
+            self._staged.append(Staged(part, [Mark(name, size, crc)], name.first))
+            self._wanted.add(own)
+            self._end = name.until
+        if self._end < until and not self.trusting:
+            self.context.behind(self._end, f"{self.target.place}: the rows of pushes {self._end:,} to {until:,} were committed, and are not there any more")
+        self._end = max(self._end, until)
         self.rows = snapshot.about["rows"] if snapshot is not None else 0
         self.context.on_command = self._command
         self.context.settle = self._settle
         self.context.ends = self._ends
 
+    def begin(self) -> None:
+        """Remove what nobody needs any more."""
+        self.target.begin()
+        for path in list(self.folder.iterdir()):
+            name = PartName.read(path.name)
+            if path.name not in self._wanted and not (self.trusting and name is not None and name.epoch < self.context.now):
+                path.unlink(missing_ok=True)
+
     def _find(self, file: str, own: str, part: Part) -> None:
         """See that a staged part is whole; one that went on beyond the epoch of the snapshot is cut there."""
         whole = part.size + len(part.tail)
         path = self.folder / own
-        if path.exists() and path.stat().st_size == whole and _checksum(path, part.size) == part.crc:
+        if path.exists() and path.stat().st_size == whole and checksum(path, part.size) == part.crc:
             return
         # An earlier recovery may have cut it already, farther on: any file that begins with these rows will do.
         longer = [p for n, p in parts_in(self.folder) if str(n) != own]
         for candidate in sorted(longer, key=lambda p: p.name != file) if file != own or not path.exists() else []:
-            if candidate.stat().st_size >= whole and _checksum(candidate, part.size) == part.crc:
+            if candidate.stat().st_size >= whole and checksum(candidate, part.size) == part.crc:
                 try:
                     with open(candidate, "rb", opener=no_links) as source:
                         write_durably(path, [source.read(part.size), part.tail])
@@ -133,7 +146,7 @@ class Sink(Task):
                     raise StateError(f"{path}: cannot be written: {error.strerror or error}; nothing is lost: make room, and the same command goes on") from None
                 return
         what = "damaged" if path.exists() or (self.folder / file).exists() else "missing"
-        self.context.damaged(Damaged(f"{self.folder / file}: the staged rows of an epoch are {what}"))
+        self.context.damaged(Damaged(f"{self.folder / file}: the staged rows of an epoch are {what}, and {self.target.place} has them not"))
 
     def _command(self, command: dict[str, Any]) -> None:
         if "commit" in command:
@@ -161,7 +174,7 @@ class Sink(Task):
             pass
         faults.point("sink:finish")
         with context.waiting():
-            self.target.finish()
+            self.target.finish(self.rows)
         faults.point("sink:finished")
         context.link.send(finished=True, rows=self.rows)
 
@@ -220,7 +233,7 @@ class Sink(Task):
         rows = self.rows
         mark = digest(f"{until} {rows} {part.content()}".encode()) if context.recorder else None
         context.send([], "I-BORDER", noted, mark)
-        self._unfinished.append((part, PartName(until, epoch, part.rows)))
+        self._unfinished.append((part, until, epoch))
 
         def make() -> Snapshot:
             faults.point("sink:staged")
@@ -232,17 +245,19 @@ class Sink(Task):
 
     def _settle(self, last: int) -> None:
         """Have the rows of all epochs up to one on the disk; in the background, before their snapshots are written."""
-        while self._unfinished and self._unfinished[0][1].epoch <= last:
-            part, name = self._unfinished[0]
+        while self._unfinished and self._unfinished[0][2] <= last:
+            part, until, epoch = self._unfinished[0]
             if self._growing is not None and part.spilled and part is not self._growing.part:
                 self._finish_part()
-            if name.until > self.floor or part.rows:
+            if until > self._end or part.rows:
                 if self._growing is None:
-                    self._growing = Staged(part, [])
-                whole, marks = self._growing.part, self._growing.marks
+                    self._growing = Staged(part, [], self._end)
+                whole, marks, first = self._growing.part, self._growing.marks, self._growing.first
                 whole.absorb(part)
                 rows = part.rows + (marks[-1].name.rows if marks else 0)
-                self._growing.mark(Mark(PartName(name.until, name.epoch, rows), whole.size, whole.crc))
+                name = PartName.of(self._whose, first, until, epoch, rows, whole.size, whole.crc)
+                self._growing.mark(Mark(name, whole.size, whole.crc))
+                self._end = until
             self._unfinished.pop(0)
         if self._growing is not None:
             self._finish_part()
@@ -293,11 +308,3 @@ def _upto(staged: Staged, epoch: int) -> tuple[str, int, int] | None:
         return None
     name, size, crc = staged.marks[place - 1]
     return str(name), size, crc
-
-
-def _checksum(path: Path, size: int) -> int:
-    crc = 0
-    with open(path, "rb", opener=no_links) as file:
-        while size > 0 and (data := file.read(min(size, 1 << 20))):
-            crc, size = zlib.crc32(data, crc), size - len(data)
-    return crc

@@ -2,10 +2,10 @@
 
 The rows of an epoch are *staged* first: a file of their own in the state folder, on the disk before the sink's snapshot
 is.  To commit an epoch is then one step that happens or does not: for a file output the staged part is renamed into the
-folder of committed parts; for a table one transaction holds the rows and how far they go.  Each part knows how far it goes (in
-pushes), so a target can always say what it has, and nothing is written twice, whatever the run went back to.
+folder of committed parts; for a table one transaction holds the rows and how far they go.  Each part knows from where and how far it
+goes (in pushes), so a target can always say what it has, and nothing is written twice, whatever the run went back to.
 
-At the end the committed parts become the whole file, under its name at once.  Its bytes depend on the rows alone, not on
+At the end the committed parts, each of them checked, become the whole file, under its name at once.  Its bytes depend on the rows alone, not on
 where borders or crashes were.
 """
 
@@ -14,28 +14,27 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
 import shutil
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from pellucid.data import writers
 from pellucid.data.files import format_of
 from pellucid.data.packed import Packer
-from pellucid.data.private import created, no_links
+from pellucid.data.private import no_links
 from pellucid.data.whole import Claim, sweep, sync, temporary_name
+from pellucid.engine.epochs.parts import Chain, Part, PartName, Survey, parts_in
 from pellucid.engine.epochs.store import Store
-from pellucid.errors import DataError
+from pellucid.errors import DataError, StateError
 
-__all__ = ["FileTarget", "Part", "PartName", "Table", "TableTarget", "Target"]
+__all__ = ["FileTarget", "Table", "TableTarget", "Target", "whose"]
 
-_SPILL = 1 << 20  # bytes of an epoch that are kept in memory until its border
 _ROWS = 1 << 17  # of a batch in the whole file, wherever the borders were
-_NAME = re.compile(r"(\d{16})-(\d{10})-(\d+)(-g\d+)?\.part")
+_END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream: four bytes of ones and a length of zero
 
 
 class Table(Protocol):
@@ -48,137 +47,47 @@ class Table(Protocol):
         """The greatest number that is there for good."""
 
 
-class PartName(NamedTuple):
-    """What a part's file name says: up to which push, of which epoch, how many rows."""
-
-    until: int
-    epoch: int
-    rows: int
-
-    def __str__(self) -> str:
-        return f"{self.until:016d}-{self.epoch:010d}-{self.rows}.part"
-
-    @staticmethod
-    def read(name: str) -> PartName | None:
-        """From a file's name.
-
-        >>> PartName.read("0000000000000100-0000000001-7.part")
-        PartName(until=100, epoch=1, rows=7)
-        """
-        match = _NAME.fullmatch(name)
-        return PartName(int(match[1]), int(match[2]), int(match[3])) if match else None
-
-
-def parts_in(folder: Path) -> list[tuple[PartName, Path]]:
-    """The parts in a folder, in order."""
-    found = [(PartName.read(path.name), path) for path in folder.iterdir()] if folder.is_dir() else []
-    return sorted((name, path) for name, path in found if name is not None)
-
-
-class Part:
-    """The rows of an epoch on their way to the disk; what could not be written is written again, nothing twice.
-
-    Few rows stay in memory until their border, so that the rows of several short epochs can become one file (`absorb`), with
-    one sync for all of them.  ``size`` and ``crc`` are those of the file without its ``tail``: of any prefix that ends at a border.
-    """
-
-    def __init__(self, path: str | Path, encode: Callable[[Any], Any], head: bytes, tail: bytes) -> None:
-        self.path, self.rows, self.size, self.crc, self.tail = path, 0, 0, 0, tail
-        self.held = 0  # bytes in memory
-        self._encode, self._head = encode, head
-        self._file: Any = None
-        self._waiting: list[Any] = []
-
-    def write(self, batch: Any) -> None:
-        """Add rows; an OSError leaves it as it was, so that the same call can be made again."""
-        data = self._encode(batch)
-        if self._file is None and self.held + len(data) <= _SPILL:
-            self._waiting.append(data)
-            self.held += len(data)
-        else:
-            self.absorb(self)
-            self._append(data)
-        self.rows += batch.num_rows
-
-    @property
-    def spilled(self) -> bool:
-        """Whether some of it is in a file of its own."""
-        return self._file is not None
-
-    def content(self) -> tuple[int, int]:
-        """The bytes and the checksum of the rows so far, wherever they are."""
-        crc = self.crc
-        for data in self._waiting:
-            crc = zlib.crc32(data, crc)
-        return self.size + self.held, crc
-
-    def absorb(self, other: Part) -> None:
-        """Write what another part (or this one itself) has in memory; after an OSError the same call goes on where it was."""
-        if self._file is None:
-            self._file = created(self.path, buffering=0)
-        if not self.size:
-            self._append(self._head)
-        while other._waiting:
-            self._append(other._waiting[0])
-            other.held -= len(other._waiting.pop(0))
-
-    def _append(self, data: Any) -> None:
-        if not len(data):
-            return
-        view = memoryview(data)
-        try:
-            while len(view):
-                view = view[self._file.write(view) :]
-        except OSError:
-            with contextlib.suppress(OSError):
-                self._file.seek(self.size)
-                self._file.truncate()
-            raise
-        self.size += len(data)
-        self.crc = zlib.crc32(data, self.crc)
-
-    def finish(self, name: Path) -> None:
-        """Make it durable; the folder, which has its name, is for the caller to sync."""
-        if self.path == name:
-            return
-        self.absorb(self)
-        size, crc = self.size, self.crc
-        try:
-            self._append(self.tail)
-            os.fsync(self._file.fileno())
-        finally:  # the tail belongs to no epoch; if it must be written again, then at the same place
-            self.size, self.crc = size, crc
-            self._file.seek(size)
-        self._file.close()
-        os.replace(self.path, name)
-        self.path = name
-
-
 class Target(Protocol):
-    """Where a sink's committed parts go."""
+    """Where a sink's committed parts go; ``place`` is what to call it, ``mends`` says that what is damaged is to be made again."""
+
+    place: str
+    mends: bool
 
     def part(self, path: str | Path) -> Part:
         """A new part."""
 
-    def last(self) -> int:
-        """Up to which push everything is committed."""
+    def last(self) -> tuple[int, str]:
+        """Up to which push everything is committed; and what is wrong with what comes then, if anything is.  Nothing is changed."""
+
+    def begin(self) -> None:
+        """The run goes on with what `last` said: what is of no use is set aside."""
 
     def commit(self, parts: Sequence[tuple[PartName, Path]]) -> None:
         """Make parts visible, in their order, each once."""
 
-    def finish(self) -> None:
-        """All epochs are committed."""
+    def finish(self, rows: int) -> None:
+        """All epochs are committed: so many rows."""
 
 
 class FileTarget:
-    """An output file: parts in the state folder, and the whole file at the end."""
+    """An output file: parts in the state folder, and the whole file at the end.
 
-    def __init__(self, store: Store, output: str, path: str, form: str | None, schema: Any, *, again: str = "") -> None:
-        self.path, self.schema, self._again = path, schema, again
+    With ``mends`` the content of all committed parts is looked at when it begins, not only when the whole file is made.  ``again`` (of a
+    planted bug) trusts whatever is there, and gives its own parts other names.
+    """
+
+    def __init__(
+        self, store: Store, output: str, path: str, form: str | None, schema: Any, *, run: str = "", mends: bool = False, again: str | None = None
+    ) -> None:
+        self.path, self.schema, self._again, self.mends = path, schema, again, mends
         self.form, self.packed = format_of(path, form, option="--out-format")
         self._folder = store.folder("committed", output)
-        self._head = bytes(schema.serialize())
+        self.place = str(self._folder)
         self._text = self.form in ("csv", "tsv", "jsonl")
+        self._head, tail = (b"", b"") if self._text else (bytes(schema.serialize()), _END)
+        self._chain = Chain(self._folder, whose(run, output), self._head, tail)
+        self._found = Survey()
+        self._merging: threading.Thread | None = None
 
     def part(self, path: str | Path) -> Part:
         """Rows of a text format are staged as they will be in the file; others as Arrow."""
@@ -195,28 +104,59 @@ class FileTarget:
 
         return Part(path, encode, b"", b"")
 
-    def last(self) -> int:
-        """The greatest push number in the names of the committed parts."""
-        return max((name.until for name, _ in parts_in(self._folder)), default=0)
+    def last(self) -> tuple[int, str]:
+        """Where the row of committed parts ends."""
+        if self._again is not None:
+            return max((name.until for name, _ in parts_in(self._folder)), default=0), ""
+        self._found = self._chain.survey(thorough=self.mends)
+        return self._found.until, self._found.why
+
+    def begin(self) -> None:
+        """Remove what merged parts have as well; set aside what comes behind a gap."""
+        for path in self._found.inside:
+            path.unlink(missing_ok=True)
+        for path in self._found.later:
+            os.replace(path, path.with_suffix(".damaged"))
+        sync(self._folder)
 
     def commit(self, parts: Sequence[tuple[PartName, Path]]) -> None:
         """One rename for each."""
         for name, path in parts:
-            os.replace(path, self._folder / str(name).replace(".part", f"{self._again}.part"))
+            place = self._folder / str(name).replace(".part", f"{self._again or ''}.part")
+            os.replace(path, place)
+            self._chain.parts.append((name, place))
         sync(self._folder)
         sync(parts[0][1].parent)
+        if self._again is None and self._chain.run_of() is not None and (self._merging is None or not self._merging.is_alive()):
+            self._merging = threading.Thread(target=self._merge, name="merge", daemon=True)
+            self._merging.start()
 
-    def finish(self) -> None:
+    def _merge(self) -> None:
+        while self._chain.merge():
+            pass
+
+    def finish(self, rows: int) -> None:
         """Put the whole file together beside its name, then under it."""
-        parts = [path for _, path in parts_in(self._folder)]
+        if self._merging is not None:
+            self._merging.join()
+        if self._again is not None:
+            parts = iter(parts_in(self._folder))
+        else:
+            found = self._chain.survey()
+            if found.why:
+                raise StateError(f"{found.why}. Bring it back from a copy, or read all input again with --from-start")
+            if sum(name.rows for name, _ in found.parts) != rows:
+                have = sum(name.rows for name, _ in found.parts)
+                raise StateError(f"{self._folder}: {rows:,} rows were committed, but {have:,} are there: bring the parts back from a copy, or read all input again with --from-start")
+            parts = self._chain.checked()
         if self._text:
-            self._join_text(parts)
+            self._join_text(path for _, path in parts)
             return
         with writers.open_writer(self.path, self.schema, self.form) as writer:
-            for batch in _batches(parts, self.schema):
+            for batch in _batches((path for _, path in parts), self.schema):
                 writer.write(batch)
 
-    def _join_text(self, parts: list[Path]) -> None:
+    def _join_text(self, parts: Iterable[Path]) -> None:
         target = os.path.realpath(self.path)
         head = io.BytesIO()
         writers._SINKS[self.form](head, self.schema)
@@ -250,17 +190,21 @@ class FileTarget:
 class TableTarget:
     """A table: a transaction for each epoch."""
 
-    def __init__(self, table: Table, run: str, schema: Any, *, again: str = "") -> None:
-        self.schema, self._table, self._query = schema, table, run + again
+    def __init__(self, table: Table, place: str, run: str, schema: Any, *, again: str | None = None) -> None:
+        self.schema, self._table, self._query = schema, table, run + (again or "")
+        self.place, self.mends = place, False
         self._head = bytes(schema.serialize())
 
     def part(self, path: str | Path) -> Part:
         """Rows as Arrow."""
         return arrow_part(path, self._head)
 
-    def last(self) -> int:
+    def last(self) -> tuple[int, str]:
         """What the table itself remembers."""
-        return self._table.last(self._query) or 0
+        return self._table.last(self._query) or 0, ""
+
+    def begin(self) -> None:
+        """There is nothing to set aside."""
 
     def commit(self, parts: Sequence[tuple[PartName, Path]]) -> None:
         """One transaction for each; the part is not needed any more then."""
@@ -269,17 +213,21 @@ class TableTarget:
                 self._table.write(reader, self._query, name.until)
             os.unlink(path)
 
-    def finish(self) -> None:
+    def finish(self, rows: int) -> None:
         """Nothing is left to do."""
 
 
 def arrow_part(path: str | Path, head: bytes) -> Part:
     """A part that is an Arrow stream; its head is the schema."""
-    # The end of a stream is four bytes of ones and a length of zero.
-    return Part(path, lambda batch: batch.serialize(), head, b"\xff\xff\xff\xff\0\0\0\0")
+    return Part(path, lambda batch: batch.serialize(), head, _END)
 
 
-def _batches(parts: list[Path], schema: Any) -> Iterator[Any]:
+def whose(run: str, output: str) -> str:
+    """What the seals of an output's parts have in common."""
+    return f"{run} {output}"
+
+
+def _batches(parts: Iterable[Path], schema: Any) -> Iterator[Any]:
     """The rows of all parts, in batches of one size wherever the parts ended."""
     waiting: list[Any] = []
     count = 0
