@@ -51,7 +51,8 @@ def test_a_hint_may_be_anything(tmp_path: Path, content: bytes | None) -> None:
 
 def test_a_run_that_was_killed_before_it_had_a_name(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
-    (tmp_path / "state/.run.json.4242.tmp").write_text("{")
+    for name in (".run.json.4242.tmp", "..run.json.4242.tmp.17.tmp", ".lock.17.tmp"):
+        (tmp_path / "state" / name).write_text("{")
     go(tmp_path)
     assert not list((tmp_path / "state").rglob("*.tmp"))
 

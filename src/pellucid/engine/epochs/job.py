@@ -34,7 +34,7 @@ from pellucid.graph.model import Graph
 
 __all__ = ["Job", "Settings", "identify", "prepare", "told_unseen"]
 
-_LEFT = re.compile(r"\.run\.json\..*\.tmp")  # of a run that was killed before it had written who it is
+_LEFT = re.compile(r"\.+(run\.json|lock)\..*\.tmp")  # of a run that was killed before it had written who it is
 
 
 @dataclass(frozen=True)
