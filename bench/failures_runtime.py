@@ -49,10 +49,10 @@ def plain(source: str, out: str, key: str | None) -> None:
 
     reader = open_reader(source)
     engine = sums.engine(key=int if key else None)
-    schema = output_schema(sums.graph.nodes[-1].type, "out", (key, INT) if key else None)
+    schema = output_schema(sums.graph.nodes[-1].type, "out", {key: INT} if key else {})
     with open_writer(out, schema) as writer:
-        for fed in Feed(sums.graph, {None: reader}, value="x", key=key):
-            writer.write(output_batch(engine.push_batch(fed.batch, positions=key is not None)[0], schema, key=key))
+        for fed in Feed(sums.graph, {None: reader}, value="x", key=[key] if key else []):
+            writer.write(output_batch(engine.push_batch(fed.batch, positions=key is not None)[0], schema, key=[key] if key else []))
     reader.close()
 
 

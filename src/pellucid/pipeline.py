@@ -8,8 +8,8 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from pellucid.errors import PipelineError, TypeMismatch
-from pellucid.expr.types import Type, type_of
+from pellucid.errors import PipelineError, TypeMismatch, UsageError
+from pellucid.expr.types import FLOAT, TupleType, Type, type_of
 from pellucid.graph.build import build, call, check_call, instantiate, stream_types
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import Stream, scope, silent
@@ -50,8 +50,16 @@ class Pipeline:
 
         Data is a list or other iterable, a NumPy array, a pandas Series or DataFrame, or an Arrow table; the
         result is of the same kind.  For several sources give several, by position or by name: the i-th
-        push takes the i-th event of each, ``silent`` where there is none.  Parameters of the function
-        that are no streams (``k: int = 3``) can be given where the pipeline is called on streams.
+        push takes the i-th event of each, ``silent`` where there is none; one that ends before the others is refused, unless
+        ``short="silent"`` says that it is silent from then on.  ``key`` names the column of a table that keeps events apart, or a list
+        of several: the pipeline runs once for each key, and the result has the key's columns, too.  (A source called ``key`` or ``short`` comes
+        before these words.)  Parameters of the function that are no streams (``k: int = 3``) can be given where the pipeline is called on streams.
+
+        >>> import pyarrow as pa
+        >>> from pellucid import pipeline
+        >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
+        >>> total(pa.table({"user": ["ada", "bob", "ada"], "x": [1, 2, 3]}), key="user").to_pydict()
+        {'user': ['ada', 'bob', 'ada'], 'out': [1, 2, 4]}
         """
         if any(isinstance(d, Stream) for d in (*data, *named.values())):
             given = dict(zip(self._types, data, strict=False)) | named
@@ -88,6 +96,9 @@ class Pipeline:
     def engine(self, *, key: Any = None, mode: str = "auto") -> Engine:
         """A running instance that is pushed chunk by chunk, saved and loaded.
 
+        ``key`` is the type of a key that comes with the data: ``str``, or ``(str, int)`` for a key of several parts.  The pipeline then
+        runs once for each key, and every push says its keys, one for each event.
+
         >>> from pellucid import pipeline
         >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
         >>> first = total.engine()
@@ -97,10 +108,13 @@ class Pipeline:
         >>> second.load(first.save())
         >>> second.push([4])
         [10]
+        >>> each = total.engine(key=str)
+        >>> each.push([1, 2, 3], key=["ada", "bob", "ada"])
+        [1, 2, 4]
         """
         from pellucid.engine.kernel import Engine
 
-        return Engine(self.graph, key=type_of(key) if key is not None else None, mode=mode)
+        return Engine(self.graph, key=_key_type(self.name, key), mode=mode)
 
     def run_epochs(
         self,
@@ -222,6 +236,23 @@ class Pipeline:
         ins = ", ".join(f"{name}: {t}" for name, t in self._types.items())
         outs = ", ".join(str(self.graph.nodes[i].type) for _, i in self.graph.outputs)
         return f"<pipeline {self.name}({ins}) -> {outs}>"
+
+
+def _key_type(name: str, key: Any) -> Type | None:
+    """The type of the keys that an engine is told of."""
+    if key is None:
+        return None
+    parts = key if isinstance(key, (tuple, list)) else [key]
+    try:
+        kinds = [type_of(part) for part in parts]
+        if not kinds or any(leaf == FLOAT for kind in kinds for _, leaf in kind.leaves()):
+            raise TypeMismatch("a key has parts, and none of them is a float")
+    except (TypeMismatch, TypeError):  # unhashable things, too
+        raise UsageError(
+            f"{name}.engine(key={key!r}): key= is the type of the key that comes with every event: str, int, bool, an enum, or (str, int) for a "
+            "key of several parts; to run a table by its columns, call the pipeline on it, as in p(table, key='user')"
+        ) from None
+    return kinds[0] if not isinstance(key, (tuple, list)) else TupleType(tuple(kinds))
 
 
 def _check_returns(name: str, graph: Graph, returns: Any) -> None:

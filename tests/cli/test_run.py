@@ -119,8 +119,23 @@ def test_sources_from_several_files_in_lock_step(pellucid: Command, folder: Path
     (folder / "a.csv").write_text("a\n1\n2\n3\n")
     (folder / "b.jsonl").write_text('{"b": 10}\n')
     args = ["run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--chunk", 2]
-    assert lines(pellucid(*args)) == [{"out": 1}, {"out": 10}, {"out": 2}, {"out": 3}]
+    assert lines(pellucid(*args, "--short", "silent")) == [{"out": 1}, {"out": 10}, {"out": 2}, {"out": 3}]
     assert lines(pellucid(*args, "--limit", 1)) == [{"out": 1}, {"out": 10}]
+
+
+def test_an_input_that_ends_before_another_is_refused(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_text("a\n1\n2\n3\n")
+    (folder / "b.jsonl").write_text('{"b": 10}\n')
+    said = (
+        "pellucid: b.jsonl: ends after 1 row, but a.csv goes on: the i-th push takes the i-th row of each; complete it, or say --short silent "
+        "if an input that has ended is to be silent from then on\n"
+    )
+    for chunk in (1, 2, 100):  # at the end of a chunk, within it, and where one chunk holds all
+        result = pellucid("run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--out", "out.csv", "--chunk", chunk)
+        assert (result.exit_code, result.stderr) == (2, said)
+        assert not (folder / "out.csv").exists()
+    result = pellucid("run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--engine", "spark", "--short", "silent")
+    assert result.stderr == "pellucid: --short goes with the local engine: on Spark the rows of several inputs are lined up by --order, not by their number\n"
 
 
 @pytest.mark.parametrize("name", ["w.csv", "w.jsonl", "w.parquet"])
@@ -167,8 +182,35 @@ def test_a_null_key(pellucid: Command, folder: Path) -> None:
     result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--key", "user")
     assert (
         result.stderr
-        == "pellucid: a.csv: row 2 (line 3): column 'user' is null: expected int; fill it or remove the row\n"
+        == "pellucid: a.csv: row 2 (line 3): the key column 'user' is null: give every row a key, or leave such rows out\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "row"),
+    [
+        ("a.csv", "x,user\n1,a\n2,\n", "row 2 (line 3)"),
+        ("a.csv", "x,user\n1,a\n+2,\n", "row 2 (line 3)"),  # a plus: Arrow refuses the block, and Python reads it
+        ("a.csv", 'x,user,b\n1,"",b\n2,,b\n', "row 2 (line 3)"),
+        ("a.tsv", "x\tuser\n1\ta\n2\t\n", "row 2 (line 3)"),
+        ("a.jsonl", '{"x": 1, "user": "a"}\n{"x": 2, "user": null}\n', "row 2 (line 2)"),
+        ("a.jsonl", '{"x": 1, "user": "a"}\n{"x": 2}\n', "row 2 (line 2)"),
+    ],
+)
+def test_a_null_key_is_no_empty_text(pellucid: Command, folder: Path, name: str, text: str, row: str) -> None:
+    (folder / name).write_text(text)
+    result = pellucid("run", "pipes.py:total", "--in", name, "--key", "user", "--value", "x")
+    assert (result.exit_code, result.stderr) == (2, f"pellucid: {name}: {row}: the key column 'user' is null: give every row a key, or leave such rows out\n")
+
+
+@pytest.mark.parametrize("two", ["2", "+2"])
+def test_a_quoted_empty_text_is_a_key(pellucid: Command, folder: Path, two: str) -> None:
+    (folder / "a.csv").write_text(f'x,user,w\n1,"",\n{two},"",""\n3,b,c\n')
+    result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--key", "user", "--value", "x")
+    assert lines(result) == [{"user": "", "out": 1}, {"user": "", "out": 3}, {"user": "b", "out": 3}]
+    # An empty cell of a text that is no key is the text "", with and without quotes.
+    (folder / "b.csv").write_text(f'w,user,x\n,a,1\n"",a,{two}\nx,a,3\n')
+    assert lines(pellucid("run", "pipes.py:words", "--in", "b.csv", "--key", "user")) == [{"user": "a", "out": ""}, {"user": "a", "out": "x"}]
 
 
 def test_outputs_that_go_nowhere_are_told(pellucid: Command, folder: Path) -> None:

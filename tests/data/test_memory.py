@@ -94,8 +94,8 @@ def test_silent_pushes() -> None:
     assert odds([1, silent, 3]) == [1, 4]
     assert odds.trace([1, silent, 3, 4]) == [[1], [], [4], []]
     assert odds([silent, silent]) == []
-    assert both([1, silent, 3], [silent, 5]) == [1, 5, 3]
-    assert both.trace([1, silent, 3], [silent, 5]) == [[1], [5], [3]]
+    assert both([1, silent, 3], [silent, 5, silent]) == [1, 5, 3]
+    assert both.trace([1, silent, 3], [silent, 5, silent]) == [[1], [5], [3]]
     assert dear([silent, Trade(2.0, "a")]) == [Trade(2.0, "a")]
 
 
@@ -162,9 +162,10 @@ def test_arrow() -> None:
 
 
 def test_several_sources() -> None:
-    assert both([1, 2, 3], [9]) == both(b=[9], a=[1, 2, 3]) == both([1, 2, 3], b=[9]) == [1, 9, 2, 3]
-    assert both(np.array([1, 2, 3]), [9]).tolist() == [1, 9, 2, 3]
-    assert both([1, 2, 3], np.array([9])) == [1, 9, 2, 3]
+    assert both([1, 2], [9, 8]) == both(b=[9, 8], a=[1, 2]) == both([1, 2], b=[9, 8]) == [1, 9, 2, 8]
+    assert both(np.array([1, 2]), [9, 8]).tolist() == [1, 9, 2, 8]
+    assert both([1, 2], np.array([9, 8])) == [1, 9, 2, 8]
+    assert both([1, 2], []) == both([], [1, 2]) == [1, 2]  # a source that is always silent
     assert both(pa.table({"a": [1, None], "b": [3, 4]})).to_pydict() == {"out": [1, 3, 4]}
     frame = pd.DataFrame({"a": [1, None], "b": [3, 4]}).astype("Int64")
     assert both(frame)["out"].tolist() == [1, 3, 4] and both(frame).index.tolist() == [0, 0, 1]
@@ -173,7 +174,84 @@ def test_several_sources() -> None:
 def test_several_outputs() -> None:
     assert pair([1, 2], [3, 4]) == ([4, 6], [1, 2])
     assert named([1, 2], [3, 4]) == {"sums": [4, 6], "firsts": [1, 2]}
-    assert named.trace([1, 2], [3]) == [{"sums": [4], "firsts": [1]}, {"sums": [], "firsts": [2]}]
+    assert named.trace([1, 2], [3], short="silent") == [{"sums": [4], "firsts": [1]}, {"sums": [], "firsts": [2]}]
+
+
+UNEVEN = [
+    ([1, 2, 3], [9]),
+    (np.array([1, 2, 3]), [9]),
+    ([1, 2, 3], np.array([9])),
+    (pd.Series([1, 2, 3]), pd.Series([9])),
+    (pd.DataFrame({"a": [1, 2, 3]}), pd.DataFrame({"b": [9]})),
+    (pa.table({"a": [1, 2, 3]}), pa.table({"b": [9]})),
+    (iter([1, 2, 3]), (v for v in [9])),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), UNEVEN)
+def test_inputs_of_different_length(a: Any, b: Any) -> None:
+    said = (
+        "both: the source 'b' has 1 events, but 'a' has 3: the i-th push takes the i-th of each; put `silent` where there is none, or say "
+        "short='silent' if 'b' is to be silent from then on"
+    )
+    if isinstance(a, list):
+        with pytest.raises(DataError) as caught:
+            both.trace(a, b)
+        assert str(caught.value) == said
+    if not hasattr(a, "__next__"):
+        found = both(a, b, short="silent")
+        assert (found if isinstance(found, list) else pa.table({"out": found["out"]} if hasattr(found, "columns") else {"out": found})["out"].to_pylist()) == [1, 9, 2, 3]
+    with pytest.raises(DataError) as caught:
+        both(a, b)
+    assert str(caught.value) == said
+
+
+def test_an_empty_table_beside_one_with_rows() -> None:
+    with pytest.raises(DataError, match="the source 'b' has 0 events, but 'a' has 2"):
+        both(pa.table({"a": [1, 2]}), pa.table({"b": pa.array([], pa.int64())}))
+    with pytest.raises(UsageError, match="short='loud': expected 'fail', or 'silent'"):
+        both([1], [2], short="loud")
+
+
+def test_a_key_that_is_a_column() -> None:
+    rows = {"u": ["a", "b", "a", "a"], "k": [1, 1, 2, 1], "x": [1, 3, 5, 7]}
+    one = {"u": ["a", "b", "a", "a"], "out": [1, 3, 6, 13]}
+    two = {"u": ["a", "b", "a", "a"], "k": [1, 1, 2, 1], "out": [1, 3, 5, 8]}
+    table = pa.table(rows)
+    assert odds(table, key="u").to_pydict() == odds(table, key=["u"]).to_pydict() == one
+    assert odds(table, key=["u", "k"]).to_pydict() == odds(table.to_batches()[0], key=("u", "k")).to_pydict() == two
+    frame = odds(pd.DataFrame(rows, index=[5, 6, 7, 8]), key=["u", "k"])
+    assert frame.to_dict("list") == two and frame.index.tolist() == [5, 6, 7, 8]
+    assert odds.trace(table, key="u") == [[1], [3], [6], [13]]
+    wide = pa.table({"u": [1, 2, 1], "a": [1, 2, 3], "b": [10, None, 30]})
+    assert both.trace(wide, key="u") == [[1, 10], [2], [3, 30]]
+    sums = pair(pa.table({"u": [1, 2, 1], "a": [1, 2, 3]}), pa.table({"u": [2, 1, 1], "b": [10, 20, 30]}), key="u")
+    assert [out.to_pydict() for out in sums] == [{"u": [2, 1, 1], "out1": [12, 21, 33]}, {"u": [1, 2, 1], "out2": [1, 2, 3]}]
+
+
+KEY_TROUBLE: list[tuple[Callable[[], Any], str]] = [
+    (lambda: odds([1, 2], key="u"), "odds: key= names columns, so the source 'x' must be a table (a DataFrame, an Arrow table), found [1, 2]; for a list of keys use p.engine(key=str).push(events, key=keys)"),
+    (lambda: odds(pa.table({"x": [1]}), key="u"), "odds: source 'x': no key column 'u': its only column is x"),
+    (lambda: odds(pa.table({"x": [1], "u": ["a"]}), key=["u", "u"]), "key=: the column 'u' is named twice"),
+    (lambda: odds(pa.table({"x": [1], "u": ["a"]}), key=[]), "key=: names no column: leave it out, or name one"),
+    (lambda: odds(pa.table({"x": [1], "u": ["a"]}), key=3), "key=: wants the name of a column, or a list of such names, found 3"),
+    (lambda: odds(pa.table({"x": [1, 2], "u": ["a", None]}), key="u"), "odds: source 'x': position 1: the key column 'u' is null: give every row a key, or leave such rows out"),
+    (lambda: odds(pd.DataFrame({"x": [1, 2], "u": ["a", None]}), key="u"), "odds: source 'x': position 1: the key column 'u' is null: give every row a key, or leave such rows out"),
+    (lambda: odds(pd.DataFrame({"x": [1, 2], "u": [1.0, None]}), key="u"), "odds: source 'x': the key column 'u' holds double: a key is int, str or bool; cast it first"),
+    (lambda: both(pa.table({"a": [1], "u": [1]}), pa.table({"b": [1], "u": ["a"]}), key="u"), "both: the key column 'u' holds int in one input and str in another: they must be of one type"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "said"), KEY_TROUBLE)
+def test_keys_that_are_refused(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises((DataError, UsageError)) as caught:
+        call()
+    assert str(caught.value) == said
+
+
+def test_a_source_called_key_comes_first() -> None:
+    p = pipeline(lambda key: key.map(lambda v: v + 1), key=int)
+    assert p(key=[1, 2]) == p([1, 2]) == [2, 3]
 
 
 def test_infinity_is_an_event() -> None:

@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -358,3 +358,36 @@ def test_a_state_that_cannot_be_saved() -> None:
     engine.push([1])
     with pytest.raises(StateError, match=r"step 'odd' \(task λ, test_kernel.py:\d+\): its state cannot be saved: state is a function, which is not data"):
         engine.save()
+
+
+def test_an_engine_per_key() -> None:
+    p = pipeline(lambda v: v.cumulate(lambda n, v: n + v, start=0), v=int)
+    one = p.engine(key=str)
+    assert one.push([1, 2, 3], key=["a", "b", "a"]) == [1, 2, 4]
+    assert one.push([silent, 5], key=["c", "b"]) == [7]
+    assert one.push(np.array([1, 1]), key=np.array(["a", "b"])).tolist() == [5, 8]
+    two = p.engine(key=(str, int))
+    assert two.push([1, 2, 3, 4], key=[("a", 1), ("a", 2), ("b", 1), ("a", 1)]) == [1, 2, 3, 5]
+    pairs = pipeline(lambda x, y: x + y, x=int, y=int).engine(key=bool)
+    assert pairs.push([1, 2], [30, 40], key=[True, False]) == [31, 42]
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda p: p.engine(key="a"), "key= is the type of the key that comes with every event: str, int, bool, an enum, or (str, int)"),
+        (lambda p: p.engine(key=["a", "b"]), "to run a table by its columns, call the pipeline on it, as in p(table, key='user')"),
+        (lambda p: p.engine(key={}), "pipeline.engine(key={}): key= is the type"),
+        (lambda p: p.engine(key=float), "pipeline.engine(key=<class 'float'>): key= is the type"),
+        (lambda p: p.engine(key=()), "key= is the type"),
+        (lambda p: p.engine(key=str).push([1]), "pipeline runs per key here (str): expected the key of each push, as in push(events, key=[…]), found none"),
+        (lambda p: p.engine(key=str).push([1], key="a"), "expected the key of each push, as in push(events, key=[…]), found 'a'"),
+        (lambda p: p.engine(key=str).push([1, 2], key=["a"]), "expected 2 keys, one for each push, found 1"),
+        (lambda p: p.engine(key=str).push([1], key=[1]), "source 'key', event 0: expected str, found int 1"),
+        (lambda p: p.engine(key=str).push_batch({"v": [1]}), "push_batch takes a pellucid.engine.columns.Batch, found dict"),
+    ],
+)
+def test_keys_that_an_engine_does_not_take(ask: Any, said: str) -> None:
+    with pytest.raises((UsageError, DataError)) as caught:
+        ask(pipeline(lambda v: v.trim(1), v=int))
+    assert said in str(caught.value)

@@ -56,7 +56,7 @@ def by_interpreter(p: Pipeline, pushes: list[dict[str, Any]], keys: list[int] | 
             for inner, value in events:
                 values[name].append(value)
                 places[name].append(i)
-                marks[name].append(inner if inner is not None else key)
+                marks[name].append(inner if key is None else key)
     return values, places, marks, None
 
 

@@ -28,7 +28,7 @@ def by_meaning(telling: Telling, p: Pipeline, pushes: list[dict[str, Any]], keys
         mine = [i for i in range(len(pushes)) if keys is None or keys[i] == key]
         outputs, failed = telling([pushes[i] for i in mine])
         fails += [] if failed is None else [mine[failed]]
-        found += [(mine[e.push], n, name, e.key if e.key is not None else key, e.value) for name, events in outputs.items() for n, e in enumerate(events)]
+        found += [(mine[e.push], n, name, e.key if key is None else key, e.value) for name, events in outputs.items() for n, e in enumerate(events)]
     end = min(fails, default=len(pushes))
     values: dict[str, list[Any]] = {name: [] for name, _ in p.graph.outputs}
     places: dict[str, list[int]] = {name: [] for name in values}

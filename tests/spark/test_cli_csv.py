@@ -108,7 +108,7 @@ def read_back(folder: Path) -> list[dict[str, str]]:
     ],
 )
 def test_random_cells(spark: SparkSession, folder: Path, name: str, pieces: list[str], how: dict[str, Any]) -> None:
-    texts, keys = drawn(1, pieces), drawn(2, pieces)
+    texts, keys = drawn(1, pieces), [k or "-" for k in drawn(2, pieces)]  # an empty cell is no key
     written(folder / name, [["seq", "k", "s", "end"], *([i, k, t, "."] for i, (k, t) in enumerate(zip(keys, texts, strict=True)))], **how)
     local = lines(run("same", "--in", name, "--key", "k", engine="local"))
     assert [row["out"] for row in local] == texts and [row["k"] for row in local] == keys
@@ -147,7 +147,7 @@ def test_numbers_headers_and_empty_cells_as_in_the_local_engine(spark: SparkSess
     there = sorted(map(str, lines(run("record", "--in", "mixed.csv"))))
     assert there == here and len(here) == 5
     # Keys: what is no int and no bool is a text; an order with blanks is still a number.
-    (folder / "keys.csv").write_text("k, seq,x\n1.50, 10,1\n1.5, 9,2\n,11,4\n1.5,8,8\n")
+    (folder / "keys.csv").write_text("k, seq,x\n1.50, 10,1\n1.5, 9,2\n\"\",11,4\n1.5,8,8\n")
     found = {(row["k"], row["seq"]): row["out"] for row in lines(run("total", "--in", "keys.csv", *KEYED))}
     assert found == {("1.50", 10): 1, ("1.5", 8): 8, ("1.5", 9): 10, ("", 11): 4}
     assert {row["k"] for row in lines(run("total", "--in", "keys.csv", "--key", "k", engine="local"))} == {"1.50", "1.5", ""}

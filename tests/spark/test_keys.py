@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
-from tests.keyed_shapes import EVENTS, SHAPES, made
+from pellucid import DataError, pipeline
+from pellucid.cli.spark_csv import Wanted, cells
+from pellucid.expr.types import INT, STR
+from pellucid.spark.failure import explain
+from tests.keyed_shapes import EVENTS, SHAPES, add, made
 from tests.spark.worlds import Row, expected, found
 
 if TYPE_CHECKING:
@@ -50,3 +56,28 @@ def test_the_answers_are_the_interpreters(spark: SparkSession, shape: str, key: 
     df = spark.createDataFrame(mixed, "user int, seq int, x int").repartition(3)
     got = p.spark(df if key else df.drop("user"), key=key, order="seq", step="output").collect()
     assert found(p, [{"user": 0, **row.asDict(recursive=True)} for row in got]) == expected(p, rows)
+
+
+def test_a_null_key_is_refused_in_every_way(spark: SparkSession) -> None:
+    nothing = pipeline(lambda x: x.map(lambda v: v + 1), x=int)
+    df = spark.createDataFrame([("a", 1, 1), (None, 2, 2)], "user string, seq int, x int")
+    for how in ({}, {"native": "off"}):
+        with pytest.raises(Exception, match="the key column 'user' is null") as caught:
+            nothing.spark(df, key="user", **how).collect()  # type: ignore[arg-type]
+        found = explain(caught.value)
+        assert isinstance(found, DataError) and str(found).endswith("the key column 'user' is null: give every row a key, or leave such rows out")
+
+
+def test_an_empty_cell_of_a_key_is_null_and_a_quoted_one_is_not(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('user,x,w\na,1,\n"",2,""\n,3,c\n')
+    df = cells(spark, str(tmp_path / "a.csv"), ",", False, Wanted({"x": INT, "w": STR}, keys=["user"]))
+    assert [tuple(row) for row in df.orderBy("x").collect()] == [("a", 1, ""), ("", 2, ""), (None, 3, "c")]
+
+
+def test_a_key_of_several_columns(spark: SparkSession) -> None:
+    rows = [("x", 1, 0, 1), ("y", 1, 1, 2), ("x", 2, 2, 3), ("x", 1, 3, 4)]
+    df = spark.createDataFrame(rows, "a string, b int, seq int, v int")
+    total = pipeline(lambda v: v.cumulate(add, start=0), v=int)
+    out = total.spark(df, key=["a", "b"], order="seq").orderBy("seq").collect()
+    here = total(pa.table({n: [row[i] for row in rows] for i, n in enumerate(("a", "b", "seq", "v"))}), key=["a", "b"]).to_pylist()
+    assert [{n: row[n] for n in ("a", "b", "out")} for row in out] == here

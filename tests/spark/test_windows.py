@@ -137,8 +137,8 @@ def test_a_failure_whose_result_is_not_used(spark: SparkSession) -> None:
     ("rows", "message"),
     [
         ([(1, 5, 1), (1, 5, 2)], r"\[pellucid\] two rows of one key have this order"),
-        ([(None, 5, 1)], r"\[pellucid\] the key column 'key' is null: give every row a key, or remove it"),
-        ([(1, None, 1)], r"\[pellucid\] the order column 'seq' is null: give every row an order, or remove it"),
+        ([(None, 5, 1)], r"\[pellucid\] DataError: the key column 'key' is null: give every row a key, or leave such rows out"),
+        ([(1, None, 1)], r"\[pellucid\] DataError: the order column 'seq' is null: give every row an order, or leave such rows out"),
     ],
 )
 def test_rows_without_an_order_fail(spark: SparkSession, rows: list[Any], message: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.cli.progress import count_text, rate_text
+from pellucid.cli.repeated import once
 from pellucid.cli.signals import checkpoint
 from pellucid.errors import PellucidError, UsageError
 
@@ -289,15 +290,14 @@ def _ints(text: str) -> Any:
 
 def _bounds(queues: tuple[str, ...], about: Any) -> dict[str, Any]:
     """``--queue``: one bound for all, or by id, or both."""
-    every, each = None, {}
+    pairs = []
     for text in queues:
         id, equals, number = text.rpartition("=")
         if not number.isdecimal() or (equals and not id):
             raise UsageError(f"--queue takes a number, or ID=NUMBER, found {text!r}")
-        if equals:
-            each[id] = int(number)
-        else:
-            every = int(number)
+        pairs.append((id, number))
+    each = {id: int(number) for id, number in once(pairs, "--queue").items()}
+    every = each.pop("", None)
     if not queues:
         return {}
     if not each:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from pellucid.address import from_environment
+from pellucid.cli.repeated import columns, once
 from pellucid.errors import UsageError
 
 __all__ = ["crash"]
@@ -25,8 +26,9 @@ __all__ = ["crash"]
 @click.option("--replay", metavar="FILE", help="Play a schedule again that an earlier test has left.")
 @click.option("--epochs", type=click.IntRange(min=1), metavar="N", help="Pushes in an epoch; a twentieth of the input by default.")
 @click.option("--chunk", type=click.IntRange(min=1), metavar="N", help="Rows at a time; a quarter of an epoch by default.")
-@click.option("--key", metavar="COLUMN", help="As for run.")
+@click.option("--key", "keys", multiple=True, metavar="COLUMN,…", help="As for run.")
 @click.option("--value", metavar="COLUMN", help="As for run.")
+@click.option("--short", type=click.Choice(["fail", "silent"]), default="fail", help="As for run.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="As for run.")
 @click.option("--cut", multiple=True, metavar="STEP", help="As for run.")
 @click.option("--keep-going", is_flag=True, help="Do not end with the first run that is wrong.")
@@ -42,8 +44,9 @@ def crash(
     replay: str | None,
     epochs: int | None,
     chunk: int | None,
-    key: str | None,
+    keys: tuple[str, ...],
     value: str | None,
+    short: str,
     workers: int | None,
     cut: tuple[str, ...],
     keep_going: bool,
@@ -69,22 +72,25 @@ def crash(
 
     graph = load_pipeline(target).graph
     names = [name for name, _ in graph.outputs]
-    places: dict[str, str] = {}
+    pairs: list[tuple[str, str]] = []
     for given in outputs:
         name, equals, place = given.partition("=")
         if equals and name in names:
-            places[name] = from_environment(place)
+            pairs.append((name, from_environment(place)))
         elif len(names) == 1:
-            places[names[0]] = from_environment(given)
+            pairs.append((names[0], from_environment(given)))
         else:
             raise UsageError(f"--out {given}: {graph.name} has several outputs ({', '.join(names)}): write {names[0]}={given}")
+    places = once(pairs, "--out")
     rounds = None
     if replay is not None:
         seed, rounds = load_rounds(replay)
     folder = Path(keep) if keep else Path(tempfile.mkdtemp(prefix="pellucid-crash-"))
     if keep and folder.exists() and any(folder.iterdir()):
         raise UsageError(f"--keep {keep}: is not empty: choose a folder of its own")
-    more = [*(["--key", key] if key else []), *(["--value", value] if value else []), *(["--workers", str(workers)] if workers else [])]
+    key = columns(keys, "--key")
+    more = [*(["--key", ",".join(key)] if key else []), *(["--value", value] if value else []), *(["--workers", str(workers)] if workers else [])]
+    more += ["--short", short] if short != "fail" else []
     more += [word for step in cut for word in ("--cut", step)]
     stays = True
     try:

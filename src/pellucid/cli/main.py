@@ -12,6 +12,7 @@ import click
 
 import pellucid
 from pellucid.address import redact
+from pellucid.cli.repeated import refuse_repetition
 from pellucid.cli.signals import Interrupted, Stopped, stoppable
 from pellucid.errors import PellucidError, from_outside
 
@@ -32,7 +33,13 @@ class _Failure(click.ClickException):
 
 
 class _Verbs(click.Group):
-    """A group whose verbs fail with one clear message: a user's mistake shows no traceback."""
+    """A group whose verbs fail with one clear message: a user's mistake shows no traceback, and no option is lost to its repetition."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name, verb, rest = super().resolve_command(ctx, args)
+        if verb is not None:
+            refuse_repetition(verb, ctx, rest)
+        return name, verb, rest
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import click
 
 from pellucid.address import from_environment, redact
 from pellucid.cli.progress import Progress, count_text, rate_text, tell_left_out
+from pellucid.cli.repeated import columns
 from pellucid.cli.signals import checkpoint
 from pellucid.data.bind import nearest
 from pellucid.errors import StepError, UsageError
@@ -38,15 +39,16 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     "--out", "outputs", multiple=True, metavar="[OUTPUT=]FILE", help="Where to write; - is stdout (the default)."
 )
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N pushes.")
-@click.option("--key", metavar="COLUMN", help="Run once for each value of this column (Spark: of several, with commas).")
+@click.option("--key", "keys", multiple=True, metavar="COLUMN,…", help="Run once for each value of this column, or of several: a,b or --key a --key b.")
 @click.option("--value", metavar="COLUMN", help="The column that holds the events of a scalar source.")
+@click.option("--short", type=click.Choice(["fail", "silent"]), default="fail", show_default=True, help="An input that ends before the others.")
 @click.option("--in-format", type=_FORMATS, help="Instead of the ending of the name; stdin is jsonl.")
 @click.option("--out-format", type=_FORMATS, help="Instead of the ending of the name; stdout is jsonl.")
 @click.option(
     "--chunk", type=click.IntRange(min=1), default=1 << 17, show_default=True, metavar="N", help="Rows at a time."
 )
 @click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True, help="Where to run.")
-@click.option("--order", metavar="COLUMN,…", help="Spark: the columns that put the events of a key in order.")
+@click.option("--order", multiple=True, metavar="COLUMN,…", help="Spark: the columns that put the events of a key in order.")
 @click.option("--master", metavar="URL", help="Spark: the cluster, as in spark://host:7077; all cores of this machine by default.")
 @click.option("--conf", multiple=True, metavar="NAME=VALUE", help="Spark: a setting of its own.")
 @click.option("--partitions", type=click.IntRange(min=1), metavar="N", help="Spark: into how many parts a batch goes.")
@@ -76,8 +78,9 @@ def run(
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     limit: int | None,
-    key: str | None,
+    keys: tuple[str, ...],
     value: str | None,
+    short: str,
     in_format: str | None,
     out_format: str | None,
     chunk: int,
@@ -109,6 +112,7 @@ def run(
     """
     from pellucid.load import load_pipeline
 
+    key = columns(keys, "--key")
     p = load_pipeline(target)
     graph = p.graph
     from pellucid.cli.run_epochs import EpochOptions, run_with_epochs
@@ -120,7 +124,7 @@ def run(
         if settings.given():
             raise UsageError(f"--{settings.given()[0]} goes with --engine spark")
         places = (_inputs(graph, inputs), _targets(graph, outputs), key, value, in_format, out_format)
-        run_with_epochs(graph, *places, chunk, limit, epochs, as_json)
+        run_with_epochs(graph, *places, chunk, limit, short, epochs, as_json)
         return
     if engine == "spark":
         _refuse_local_options()
@@ -137,7 +141,7 @@ def run(
 
             done = run_on_spark(p, Places(_inputs(graph, inputs), sinks, key, value, in_format, out_format), settings, stdout)
         else:
-            report = _run(graph, _inputs(graph, inputs), sinks, limit, key, value, in_format, out_format, chunk, stdout)
+            report = _run(graph, _inputs(graph, inputs), sinks, limit, key, value, short, in_format, out_format, chunk, stdout)
     if engine == "spark":
         click.echo(done.line(), err=True)
         if as_json:
@@ -186,8 +190,9 @@ def _run(
     inputs: dict[str | None, str],
     sinks: dict[str, str],
     limit: int | None,
-    key: str | None,
+    key: tuple[str, ...],
     value: str | None,
+    short: str,
     in_format: str | None,
     out_format: str | None,
     chunk: int,
@@ -207,10 +212,9 @@ def _run(
             readers = {}
             for source, path in inputs.items():
                 readers[source] = stack.enter_context(contextlib.closing(open_reader(path, in_format, idle=checkpoint)))
-            feed = Feed(graph, readers, value=value, key=key, rows=chunk, limit=limit)
+            feed = Feed(graph, readers, value=value, key=key, rows=chunk, limit=limit, short=short)
             engine = Engine(graph, key=feed.key_type)
-            named_key = (key, feed.key_type) if key is not None and feed.key_type is not None else None
-            write = _Writing(graph, sinks, out_format, named_key, stdout, stack)
+            write = _Writing(graph, sinks, out_format, feed.key, stdout, stack)
             for fed in feed:
                 checkpoint()
                 with _placed(feed, fed):
@@ -251,7 +255,7 @@ class _Writing:
         graph: Graph,
         sinks: dict[str, str],
         out_format: str | None,
-        key: tuple[str, Type] | None,
+        key: Mapping[str, Type],
         stdout: Any,
         stack: contextlib.ExitStack,
     ) -> None:
@@ -260,13 +264,13 @@ class _Writing:
 
         types = {name: graph.nodes[i].type for name, i in graph.outputs}
         self.counts = dict.fromkeys(types, 0)
-        self._key = key[0] if key else None
+        self._key = list(key)
         self._schemas = {name: output_schema(types[name], name, key) for name in sinks}
         shared = [name for name, path in sinks.items() if path == "-"]
         self._shared = shared if len(shared) > 1 else []
         if self._shared and out_format not in (None, "jsonl"):
             raise UsageError(f"{graph.name} has several outputs: on stdout only jsonl can hold them together")
-        self.needs_positions = bool(self._shared) or key is not None
+        self.needs_positions = bool(self._shared) or bool(key)
         self._writers: dict[str, Writer] = {}
         for name, path in sinks.items():
             if name in self._shared and name != self._shared[0]:
@@ -345,7 +349,12 @@ def _inputs(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str]:
 def _refuse_local_options() -> None:
     """Options that only the local engine has."""
     context = click.get_current_context()
-    for name, why in (("limit", "Spark has no first rows"), ("chunk", "Spark chooses how many rows go at a time")):
+    reasons = {
+        "limit": "Spark has no first rows",
+        "chunk": "Spark chooses how many rows go at a time",
+        "short": "on Spark the rows of several inputs are lined up by --order, not by their number",
+    }
+    for name, why in reasons.items():
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise UsageError(f"--{name} goes with the local engine: {why}")
 

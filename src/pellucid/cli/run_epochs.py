@@ -77,12 +77,13 @@ def run_with_epochs(
     graph: Graph,
     inputs: dict[str | None, str],
     outputs: dict[str, str],
-    key: str | None,
+    key: tuple[str, ...],
     value: str | None,
     in_format: str | None,
     out_format: str | None,
     chunk: int,
     limit: int | None,
+    short: str,
     options: EpochOptions,
     as_json: bool,
 ) -> None:
@@ -101,7 +102,7 @@ def run_with_epochs(
         with contextlib.redirect_stdout(sys.stderr):
             report = run_epochs(
                 graph, inputs, outputs, state=options.state, tables=sink_of, say=say, progress=progress.show, idle=checkpoint,
-                key=key, value=value, in_format=in_format, out_format=out_format, chunk=chunk, limit=limit, **options.settings(),
+                key=key or None, value=value, in_format=in_format, out_format=out_format, chunk=chunk, limit=limit, short=short, **options.settings(),
             )  # fmt: skip
     except (Stopped, KeyboardInterrupt):
         say("stopped: the epoch that was open is dropped; the same command goes on")

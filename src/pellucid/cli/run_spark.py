@@ -21,6 +21,7 @@ import click
 
 from pellucid.address import redact
 from pellucid.cli.progress import tell_left_out
+from pellucid.cli.repeated import columns, once
 from pellucid.cli.spark_places import refuse_unwritable, target
 from pellucid.errors import DataError, UsageError
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pellucid.pipeline import Pipeline
     from pellucid.spark.plan import Plan
 
-__all__ = ["Places", "Report", "SparkOptions", "Work", "in_options", "json_line", "names", "run_on_spark", "trigger", "wait"]
+__all__ = ["Places", "Report", "SparkOptions", "Work", "in_options", "json_line", "run_on_spark", "trigger", "wait"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class SparkOptions:
 
     master: str | None = None
     conf: tuple[str, ...] = ()
-    order: str | None = None
+    order: tuple[str, ...] = ()
     late: str = "fail"
     wait: str | None = None
     sequence: int | None = None
@@ -53,7 +54,7 @@ class SparkOptions:
     def given(self) -> list[str]:
         """The names of those that differ from their defaults.
 
-        >>> SparkOptions(order="seq", verbose=True).given()
+        >>> SparkOptions(order=("seq",), verbose=True).given()
         ['order']
         """
         return [name for name, value in vars(self).items() if value != getattr(SparkOptions, name) and name != "verbose"]
@@ -65,7 +66,7 @@ class Places:
 
     inputs: Mapping[str | None, str] = field(repr=False)  # may have a password in them
     outputs: Mapping[str, str] = field(repr=False)
-    key: str | None = None
+    key: tuple[str, ...] = ()
     value: str | None = None
     in_format: str | None = None
     out_format: str | None = None
@@ -185,13 +186,13 @@ class Work:
         folder = absolute(o.checkpoint) if o.stream and o.checkpoint else None
         begun = remembered(folder) if folder else {}
         for name, path in places.inputs.items():
-            wanted = wanted_of(self.p.graph, name, places.value, names(places.key), names(o.order))
+            wanted = wanted_of(self.p.graph, name, places.value, list(places.key), columns(o.order, "--order"))
             frames[name] = reader(self.spark, path, places.in_format, o.stream, wanted, begun=begun.get(name))
         if o.late == "keep":
             more["step"] = "output"
         given: list[Any] = [frames[None]] if None in frames else [frames]
         chosen: dict[str, Any] = {"value": places.value, "late": o.late, "sequence": o.sequence, "gaps": o.gaps}
-        made = self.p.spark(*given, key=names(places.key), order=names(o.order), **chosen, **more)
+        made = self.p.spark(*given, key=list(places.key), order=list(columns(o.order, "--order")), **chosen, **more)
         if folder and not begun:
             remember(folder, {name: df.schema for name, df in frames.items()})
         return made
@@ -202,7 +203,7 @@ class Work:
 
         from pellucid.cli.spark_json import json_text
 
-        by = [F.col(f"`{c}`") for c in [*names(self.options.order), *names(self.places.key), "nth"] if c in df.columns]
+        by = [F.col(f"`{c}`") for c in [*columns(self.options.order, "--order"), *self.places.key, "nth"] if c in df.columns]
         lines = (df.orderBy(*by) if by else df).select(json_text(df.schema).alias("line"))
         count = 0
         for row in lines.toLocalIterator():
@@ -306,22 +307,13 @@ def conf(pairs: tuple[str, ...]) -> dict[str, str]:
     >>> conf(("spark.executor.memory=4g", "spark.app.name=a=b"))
     {'spark.executor.memory': '4g', 'spark.app.name': 'a=b'}
     """
-    out = {}
+    out = []
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not re.fullmatch(r"[\w.-]+", name.strip()):
             raise UsageError(f"--conf {pair}: expected NAME=VALUE, as in --conf spark.executor.memory=4g")
-        out[name.strip()] = value
-    return out
-
-
-def names(text: str | None) -> list[str]:
-    """Columns, as in ``time,id``.
-
-    >>> names("time, id"), names(None)
-    (['time', 'id'], [])
-    """
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
+        out.append((name.strip(), value))
+    return once(out, "--conf")
 
 
 def wait(text: str | None) -> int | timedelta | None:

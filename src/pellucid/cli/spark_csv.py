@@ -121,7 +121,7 @@ def cells(spark: Any, path: str, sep: str, stream: bool, wanted: Wanted, begun: 
     texts = reads.load(place).toDF(*(f"c{i}" for i in range(len(raw))))
     columns = []
     for i, f in enumerate(found.fields):
-        filled = not wanted.silent and (f.name in types or f.name in wanted.keys)
+        filled = not wanted.silent and f.name in types and f.name not in wanted.keys
         cell = _uncut(F.col(f"c{i}"), f.name) if whole and i == len(raw) - 1 else F.col(f"c{i}")
         cell = cell if looked else _encoded(cell, f.name)
         columns.append(_converted(cell, f.dataType, f.name, filled).alias(f.name))

@@ -7,6 +7,8 @@ something is refused: floats into int, decimals, times.  A null or a NaN is no e
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +37,9 @@ __all__ = [
     "output_schema",
     "source_columns",
 ]
+
+
+_NO_KEY: Mapping[str, Type] = MappingProxyType({})
 
 
 def column_names(schema: Any) -> list[str]:
@@ -87,7 +92,7 @@ def _one(array: Any) -> Any:
 def source_columns(
     binding: Binding, batch: Any, place: Place, *, silent: bool = False
 ) -> tuple[list[Column], Mask, list[Column] | None]:
-    """The leaf columns of a source in a batch, where it is silent, and its key column.
+    """The leaf columns of a source in a batch, where it is silent, and its key's columns.
 
     With ``silent`` a row whose leaves are all null is no event; else a null is an error.
     """
@@ -98,11 +103,14 @@ def source_columns(
         columns.append(column)
         masks.append(mask)
     mask = one_mask(binding, masks, place, batch.num_rows) if silent else None
-    keys: list[Column] | None = None
-    if binding.key is not None:
-        array = column_at(batch, binding.key)
-        keys = [leaf_column(key_type(array.type, binding.key, place.name), array, column=binding.key, place=place)[0]]
-    return columns, mask, keys
+    return columns, mask, [_key_column(column_at(batch, name), name, place) for name in binding.key] or None
+
+
+def _key_column(array: Any, column: str, place: Place) -> Column:
+    if array.null_count:
+        i = int(np.argmin(numpy_of(_one(array).is_valid())))
+        raise DataError(f"{place.at(i)}: the key column {column!r} is null: give every row a key, or leave such rows out")
+    return leaf_column(key_type(array.type, column, place.name), array, column=column, place=place)[0]
 
 
 def one_mask(binding: Binding, masks: list[Mask], place: Place, count: int) -> Mask:
@@ -284,23 +292,21 @@ def output_names(t: Type, name: str) -> list[str]:
     return [path or name for path, _ in t.leaves(prefix)]
 
 
-def output_schema(t: Type, name: str, key: tuple[str, Type] | None = None) -> Any:
-    """The Arrow schema of an output; the key, if there is one, comes first."""
+def output_schema(t: Type, name: str, key: Mapping[str, Type] = _NO_KEY) -> Any:
+    """The Arrow schema of an output; the columns of the key, by name, come first."""
     names = output_names(t, name)
     fields = [(n, arrow_type(leaf)) for n, (_, leaf) in zip(names, t.leaves(), strict=True)]
-    if key is not None:
-        if names == [key[0]] == [name]:
-            raise UsageError(
-                f"the key column {name!r} has the name of an output: one of them would be lost; rename the column, or name the output otherwise (a "
-                "pipeline that returns a dict names its outputs)"
-            )
-        if key[0] not in names:  # a record that carries the key itself needs no second column of it
-            fields.insert(0, (key[0], arrow_type(key[1])))
-    return pa.schema(fields)
+    if names == [name] and name in key:
+        raise UsageError(
+            f"the key column {name!r} has the name of an output: one of them would be lost; rename the column, or name the output otherwise (a "
+            "pipeline that returns a dict names its outputs)"
+        )
+    # a record that carries a key's column itself needs no second one of it
+    return pa.schema([*[(n, arrow_type(leaf)) for n, leaf in key.items() if n not in names], *fields])
 
 
-def output_batch(output: Output, schema: Any, *, key: str | None = None) -> Any:
-    """What an output stream put out, as a record batch of this schema.
+def output_batch(output: Output, schema: Any, *, key: Sequence[str] = ()) -> Any:
+    """What an output stream put out, as a record batch of this schema; ``key`` names the columns of its key.
 
     >>> out = Output("out", INT, [[1, 2]])
     >>> output_batch(out, output_schema(INT, "out")).to_pydict()
@@ -309,9 +315,11 @@ def output_batch(output: Output, schema: Any, *, key: str | None = None) -> Any:
     leaves = [leaf for _, leaf in output.type.leaves()]
     arrays = [array_of(leaf, column) for leaf, column in zip(leaves, output.columns, strict=True)]
     if len(schema) > len(arrays):
-        if output.keys is None or output.key_type is None:
-            raise DataError(f"the output {output.name!r} has no key, so there is no column {key!r} to write")
-        arrays.insert(0, array_of(output.key_type, output.keys[0]))
+        if output.keys is None or output.key_type is None or len(output.keys) != len(key):
+            raise DataError(f"the output {output.name!r} has no key of {len(key)} column(s), so there is nothing to write to {', '.join(key)}")
+        own = output_names(output.type, output.name)
+        kinds = [leaf for _, leaf in output.key_type.leaves()]
+        arrays = [*[array_of(t, c) for n, t, c in zip(key, kinds, output.keys, strict=True) if n not in own], *arrays]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

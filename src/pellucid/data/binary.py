@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -65,7 +65,7 @@ class ParquetReader:
         """The Arrow type of a column."""
         return column_at(self._schema.empty_table(), column).type
 
-    def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
+    def chunks(self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = ()) -> Iterator[Chunk]:
         """The wanted columns, at most ``rows`` rows at a time."""
         for first, batch in self._batches(self._reopened(wanted), wanted, rows, 0, None, self.total):
             yield Chunk(batch, first, first + batch.num_rows, self.total, row_place(self.name, first))
@@ -160,7 +160,7 @@ class ArrowReader:
             yield number, batch
             number += 1
 
-    def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
+    def chunks(self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = ()) -> Iterator[Chunk]:
         """The wanted columns, at most ``rows`` rows at a time."""
         first = 0
         for number, batch in self.batches(wanted):

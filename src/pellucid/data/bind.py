@@ -8,13 +8,16 @@ field, which is a column of that name or a field of an Arrow struct.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pellucid.errors import DataError
-from pellucid.expr.types import Type
+from pellucid.errors import DataError, UsageError
+from pellucid.expr.types import TupleType, Type
 
-__all__ = ["Binding", "Place", "bind", "nearest", "refuse_twice", "shorten", "some"]
+__all__ = ["SHORT", "Binding", "Place", "bind", "key_columns", "nearest", "refuse_twice", "shorten", "some", "type_of_key"]
+
+#: What an input is that ends before the others: an error, or silent from then on.
+SHORT = ("fail", "silent")
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,51 @@ class Place:
 
 @dataclass(frozen=True)
 class Binding:
-    """The columns of one source: one for each leaf of its type, and the key's."""
+    """The columns of one source: one for each leaf of its type, and those of the key."""
 
     source: str
     type: Type
     columns: tuple[str, ...]
-    key: str | None = None
+    key: tuple[str, ...] = ()
 
     @property
     def needed(self) -> list[str]:
         """Every column that must be read."""
-        return [*self.columns, *([self.key] if self.key is not None else [])]
+        return [*self.columns, *self.key]
+
+
+def key_columns(key: str | Sequence[str] | None, *, who: str = "key=") -> tuple[str, ...]:
+    """The columns of a key, one or several, in the order in which they were named.
+
+    >>> key_columns("user"), key_columns(["shop", "user"]), key_columns(None)
+    (('user',), ('shop', 'user'), ())
+    >>> key_columns(["user", "user"])
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.UsageError: key=: the column 'user' is named twice
+    """
+    if key is None:
+        return ()
+    columns = tuple(key) if isinstance(key, (list, tuple)) else (key,)
+    for i, column in enumerate(columns):
+        if not isinstance(column, str) or not column:
+            raise UsageError(f"{who}: wants the name of a column, or a list of such names, found {column!r}")
+        if column in columns[:i]:
+            raise UsageError(f"{who}: the column {column!r} is named twice")
+    if not columns:
+        raise UsageError(f"{who}: names no column: leave it out, or name one")
+    return columns
+
+
+def type_of_key(key: Mapping[str, Type]) -> Type | None:
+    """The type of a key of these columns: what one column holds, a tuple for several; None for no key.
+
+    >>> from pellucid.expr.types import INT, STR
+    >>> type_of_key({"user": STR}), type_of_key({"shop": INT, "user": STR}), type_of_key({})
+    (str, (int, str), None)
+    """
+    kinds = tuple(key.values())
+    return (kinds[0] if len(kinds) == 1 else TupleType(kinds)) if kinds else None
 
 
 def refuse_twice(place: str, names: Sequence[str]) -> None:
@@ -99,7 +136,7 @@ def bind(
     *,
     place: str,
     value: str | None = None,
-    key: str | None = None,
+    key: Sequence[str] = (),
     wide: bool = False,
     advice: str = "rename one, or name it with --value",
 ) -> Binding:
@@ -108,20 +145,21 @@ def bind(
     With ``wide`` the columns go by the source's name (``left``, ``left.price``), as one file holds several sources.
 
     >>> from pellucid.expr.types import INT
-    >>> bind("x", INT, ["x", "user"], place="events.csv", key="user")
-    Binding(source='x', type=int, columns=('x',), key='user')
+    >>> bind("x", INT, ["x", "user"], place="events.csv", key=["user"])
+    Binding(source='x', type=int, columns=('x',), key=('user',))
     >>> bind("x", INT, ["y", "z"], place="events.csv")
     Traceback (most recent call last):
     ...
     pellucid.errors.DataError: events.csv: no column 'x' for the source 'x' (int): its columns are y, z; rename one, or name it with --value
     """
-    if key is not None and key not in names:
-        raise DataError(f"{place}: no key column {key!r}: {_listing(names)}{nearest(key, names)}")
+    for column in key:
+        if column not in names:
+            raise DataError(f"{place}: no key column {column!r}: {_listing(names)}{nearest(column, names)}")
     leaves = [path for path, _ in t.leaves()]
     scalar = leaves == [""]
     if scalar:
         column = _scalar_column(source, t, names, place, value, key, advice, wide)
-        return Binding(source, t, (column,), key)
+        return Binding(source, t, (column,), tuple(key))
     if value is not None:
         raise DataError(
             f"{place}: --value names one column, but the source {source!r} is a record {t}: it reads "
@@ -134,11 +172,11 @@ def bind(
             raise DataError(
                 f"{place}: no column {path!r} for the source {source!r} ({t}): {_listing(names)}{nearest(path, names)}"
             )
-    return Binding(source, t, tuple(wanted), key)
+    return Binding(source, t, tuple(wanted), tuple(key))
 
 
 def _scalar_column(
-    source: str, t: Type, names: Sequence[str], place: str, value: str | None, key: str | None, advice: str, wide: bool
+    source: str, t: Type, names: Sequence[str], place: str, value: str | None, key: Sequence[str], advice: str, wide: bool
 ) -> str:
     if value is not None:
         if value in names:
@@ -146,7 +184,7 @@ def _scalar_column(
         raise DataError(f"{place}: no column {value!r}: {_listing(names)}{nearest(value, names)}")
     if source in names:
         return source
-    others = [name for name in names if name != key]
+    others = [name for name in names if name not in key]
     if len(others) == 1 and not wide:
         return others[0]
     hint = nearest(source, others)

@@ -60,7 +60,6 @@ def csv_columns(
     wanted: Mapping[str, Type],
     place: Place,
     last: bool,
-    silent: bool,
 ) -> dict[str, list[Any]]:
     """The wanted columns of a block, or the error of its first bad value."""
     places = {name: i for i, name in enumerate(header)}
@@ -80,7 +79,7 @@ def csv_columns(
             _refuse_no_text(row, header, place, i)
         for name, t, at, out in where:
             text = row[at]
-            if text == "" and (silent or not _is_text(t)):
+            if text == "" and not _is_text(t):
                 out.append(None)
                 continue
             try:

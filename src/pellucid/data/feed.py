@@ -1,18 +1,19 @@
 """One or several inputs, in lock-step, as batches for an engine.
 
-The i-th push takes the i-th row of each input; an input that has ended is silent.  One input can also hold several
+The i-th push takes the i-th row of each input; one that ends before the others is refused, unless ``short="silent"`` says that it is silent
+from then on.  One input can also hold several
 sources, each in the columns of its name: there a null is silence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from pellucid.data.arrow import key_type, source_columns
-from pellucid.data.bind import Binding, Place, bind, nearest
+from pellucid.data.bind import SHORT, Binding, Place, bind, nearest, type_of_key
 from pellucid.data.files import Reader
 from pellucid.data.text import Chunk
 from pellucid.engine.columns import Batch, Column, Strings
@@ -20,7 +21,7 @@ from pellucid.errors import DataError, UsageError
 from pellucid.expr.types import BOOL, FLOAT, STR, Type
 from pellucid.graph.model import Graph
 
-__all__ = ["Fed", "Feed", "source_types"]
+__all__ = ["Fed", "Feed", "source_types", "uneven", "wanted_columns"]
 
 ROWS = 1 << 17
 
@@ -33,6 +34,22 @@ class Fed:
     first: int
     share: float | None
     places: list[Place] = field(default_factory=list)
+
+
+def wanted_columns(bound: Sequence[Binding], key: Mapping[str, Type]) -> dict[str, Type]:
+    """The columns that these sources and the key read, and as what."""
+    wanted: dict[str, Type] = {}
+    for binding in bound:
+        wanted.update(zip(binding.columns, (leaf for _, leaf in binding.type.leaves()), strict=True))
+    return {**key, **wanted}
+
+
+def uneven(ended: str, rows: int, other: str) -> str:
+    """What is said of an input that ends before another."""
+    return (
+        f"{ended}: ends after {rows:,} row{'s' * (rows != 1)}, but {other} goes on: the i-th push takes the i-th row of each; complete it, or say "
+        "--short silent if an input that has ended is to be silent from then on"
+    )
 
 
 def source_types(graph: Graph) -> dict[str, Type]:
@@ -52,13 +69,17 @@ class Feed:
         readers: Mapping[str | None, Reader],
         *,
         value: str | None = None,
-        key: str | None = None,
+        key: Sequence[str] = (),
         rows: int = ROWS,
         limit: int | None = None,
+        short: str = "fail",
     ) -> None:
+        if short not in SHORT:
+            raise UsageError(f"--short {short}: expected fail or silent")
+        self.short = short
         self.graph, self.rows, self.limit = graph, rows, limit
         self.sources = source_types(graph)
-        self.key_type: Type | None = None
+        self.key: dict[str, Type] = {}  # the key's columns and what they hold
         if value is not None and len(self.sources) > 1:
             raise UsageError(
                 f"{graph.name} has several sources ({', '.join(self.sources)}): --value goes with one only"
@@ -80,13 +101,13 @@ class Feed:
                 if getattr(reader, "blank", False):  # no line, so no names: no events
                     names = [
                         *([value] if value else [path or source for path, _ in t.leaves()]),
-                        *([key] if key else []),
+                        *key,
                     ]
                 if at is None and getattr(reader, "bare", False):
                     at = reader.names[0] if t.width == 1 else None
                 self._lanes.append((reader, [bind(source, t, names, place=reader.name, value=at, key=key)]))
-        if key is not None:
-            self._find_key_type(key)
+        for column in key:
+            self._find_key_type(column)
 
     def _check_names(self, readers: Mapping[str | None, Reader]) -> None:
         if self.wide:
@@ -107,24 +128,31 @@ class Feed:
     def _find_key_type(self, key: str) -> None:
         for reader, _ in self._lanes:
             found = key_type(reader.field_type(key), key, reader.name)
-            if self.key_type is not None and found != self.key_type:
+            if self.key.setdefault(key, found) != found:
                 raise DataError(
-                    f"{reader.name}: the key column {key!r} holds {found}, but in the first input {self.key_type}: "
+                    f"{reader.name}: the key column {key!r} holds {found}, but in the first input {self.key[key]}: "
                     "they must be of one type"
                 )
-            self.key_type = found
+
+    @property
+    def key_type(self) -> Type | None:
+        """What an engine calls the key: one column's type, or a tuple of several."""
+        return type_of_key(self.key)
 
     def __iter__(self) -> Iterator[Fed]:
-        lanes = [_Lane(reader, bound, self.key_type, self.rows, self.wide) for reader, bound in self._lanes]
+        lanes = [_Lane(reader, bound, self.key, self.rows, self.wide) for reader, bound in self._lanes]
         first = 0
         while self.limit is None or first < self.limit:
             live = [lane for lane in lanes if lane.ready()]
             if not live:
                 return
+            if len(live) < len(lanes) and self.short == "fail":
+                ended = next(lane for lane in lanes if lane not in live)
+                raise DataError(uneven(ended.reader.name, ended.taken, live[0].reader.name))
             count = min(lane.left for lane in live)
             if self.limit is not None:
                 count = min(count, self.limit - first)
-            fed = Fed(Batch(count, [], [], [] if self.key_type is not None else None), first, _share(lanes))
+            fed = Fed(Batch(count, [], [], [] if self.key else None), first, _share(lanes))
             for lane in lanes:
                 lane.take(count, fed)
             yield fed
@@ -158,14 +186,11 @@ def _wide_names(reader: Reader, sources: Mapping[str, Type]) -> list[str]:
 class _Lane:
     """A reader, its current chunk and how much of it was taken."""
 
-    def __init__(self, reader: Reader, bound: list[Binding], key: Type | None, rows: int, wide: bool) -> None:
-        self.bound, self.key, self.wide = bound, key, wide
-        wanted: dict[str, Type] = {}
-        for binding in bound:
-            wanted.update(zip(binding.columns, (leaf for _, leaf in binding.type.leaves()), strict=True))
-            if binding.key is not None and key is not None:
-                wanted.setdefault(binding.key, key)
-        self.chunks = reader.chunks(wanted, rows=rows, silent=wide)
+    def __init__(self, reader: Reader, bound: list[Binding], key: Mapping[str, Type], rows: int, wide: bool) -> None:
+        self.reader, self.bound, self.key, self.wide = reader, bound, key, wide
+        self.taken = 0
+        wanted = wanted_columns(bound, key)
+        self.chunks = reader.chunks(wanted, rows=rows, nulls=wanted if wide else key)
         self.chunk: Chunk | None = None
         self.at = 0
         self.ended = False
@@ -194,8 +219,8 @@ class _Lane:
                 leaves = [leaf for _, leaf in binding.type.leaves()]
                 fed.batch.columns.append([_blank(leaf, count) for leaf in leaves])
                 fed.batch.masks.append(np.zeros(count, dtype=bool))
-                if fed.batch.keys is not None and self.key is not None:
-                    fed.batch.keys.append([_blank(self.key, count)])
+                if fed.batch.keys is not None:
+                    fed.batch.keys.append([_blank(leaf, count) for leaf in self.key.values()])
             return
         part = self.chunk.batch.slice(self.at, count)
         row, at = self.chunk.place.row, self.at
@@ -208,6 +233,7 @@ class _Lane:
                 fed.batch.keys.append(keys or [])
         fed.places.append(place)
         self.at += count
+        self.taken += count
 
 
 def _blank(t: Type, count: int) -> Column:

@@ -12,7 +12,7 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -51,8 +51,8 @@ class Reader(Protocol):
     def field_type(self, column: str) -> Any:
         """The Arrow type of a column."""
 
-    def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
-        """The wanted columns, at most ``rows`` rows at a time; with ``silent`` nulls are welcome."""
+    def chunks(self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = ()) -> Iterator[Chunk]:
+        """The wanted columns, at most ``rows`` rows at a time; in those of ``nulls`` an empty cell of a CSV file is null, not the text ``""``."""
 
     def close(self) -> None:
         """Close the file."""

@@ -5,12 +5,12 @@ A pandas result keeps the index: each event has the label of the push that put i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from pellucid.data.bind import Place, bind
+from pellucid.data.bind import Binding, Place, bind
 from pellucid.data.memory import Given, _from_events
 from pellucid.engine.columns import Column, Output, Strings, values_of
 from pellucid.errors import DataError
@@ -19,7 +19,7 @@ from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, Tup
 __all__ = ["numpy_type", "read", "read_wide", "result"]
 
 
-def read(kind: str, source: str, t: Type, data: Any, place: Place) -> Given:
+def read(kind: str, source: str, t: Type, data: Any, place: Place, key: Sequence[str] = ()) -> Given:
     """One source's events from an array, a Series, a DataFrame or an Arrow object."""
     if kind == "ndarray":
         return _from_numpy(source, t, data, place)
@@ -27,15 +27,23 @@ def read(kind: str, source: str, t: Type, data: Any, place: Place) -> Given:
         return _from_events(place.name.split(":")[0], source, t, data.tolist())
     import pyarrow as pa
 
-    from pellucid.data.arrow import column_names, source_columns
+    from pellucid.data.arrow import column_names
 
     table = _arrow_table(kind, source, data)
     if isinstance(table.schema.field(0).type, pa.StructType) and kind in ("Array", "ChunkedArray"):
         table = pa.Table.from_struct_array(data)
     advice = "rename one, or give that column alone"
-    binding = bind(source, t, column_names(table.schema), place=place.name, advice=advice)
-    columns, mask, _ = source_columns(binding, table, place)
-    return Given(table.num_rows, columns, mask)
+    binding = bind(source, t, column_names(table.schema), place=place.name, advice=advice, key=key)
+    return _bound(binding, table, place)
+
+
+def _bound(binding: Binding, table: Any, place: Place, *, silent: bool = False) -> Given:
+    """What a source reads from a table, and the columns of the key."""
+    from pellucid.data.arrow import column_at, key_type, source_columns
+
+    columns, mask, keys = source_columns(binding, table, place, silent=silent)
+    kinds = [key_type(column_at(table, name).type, name, place.name) for name in binding.key]
+    return Given(table.num_rows, columns, mask, {n: (t, c) for n, t, c in zip(binding.key, kinds, keys or [], strict=True)})
 
 
 def _are_names(t: Type, data: Any) -> bool:
@@ -43,11 +51,11 @@ def _are_names(t: Type, data: Any) -> bool:
     return isinstance(t, EnumType) and {type(value) for value in data} <= {str}
 
 
-def read_wide(graph: str, sources: Mapping[str, Type], data: Any) -> list[Given]:
+def read_wide(graph: str, sources: Mapping[str, Type], data: Any, key: Sequence[str] = ()) -> list[Given]:
     """Several sources from one table: each reads the columns of its name, a null is silence."""
     import pyarrow as pa
 
-    from pellucid.data.arrow import column_names, source_columns
+    from pellucid.data.arrow import column_names
 
     table = (
         data if isinstance(data, (pa.Table, pa.RecordBatch)) else _arrow_table("DataFrame", "", data, nan_is_null=True)
@@ -56,9 +64,7 @@ def read_wide(graph: str, sources: Mapping[str, Type], data: Any) -> list[Given]
     place = Place(graph, lambda i: f"position {i:,}")
     out = []
     for source, t in sources.items():
-        binding = bind(source, t, names, place=graph, wide=True)
-        columns, mask, _ = source_columns(binding, table, place, silent=True)
-        out.append(Given(table.num_rows, columns, mask))
+        out.append(_bound(bind(source, t, names, place=graph, wide=True, key=key), table, place, silent=True))
     return out
 
 
@@ -156,17 +162,17 @@ def _coded(t: Type, data: Any, field: str, place: Place) -> Column:
 # ------------------------------------------------------------------ results
 
 
-def result(kind: str, output: Output, first: Any, rows: list[int] | None) -> Any:
+def result(kind: str, output: Output, first: Any, rows: list[int] | None, key: Sequence[str] = ()) -> Any:
     """An output as the kind of the first input."""
     if kind == "ndarray":
         return _to_numpy(output)
     if kind in ("Series", "DataFrame"):
-        return _to_pandas(kind, output, first, rows)
+        return _to_pandas(kind, output, first, rows, key)
     import pyarrow as pa
 
     from pellucid.data.arrow import output_batch, output_schema
 
-    batch = output_batch(output, output_schema(output.type, output.name))
+    batch = output_batch(output, output_schema(output.type, output.name, _key_types(output, key)), key=key)
     if kind == "RecordBatch":
         return batch
     if kind == "Table":
@@ -224,10 +230,15 @@ def _with_texts(t: Type, columns: Any) -> Any:
     return next(columns).dtype
 
 
-def _to_pandas(kind: str, output: Output, first: Any, rows: list[int] | None) -> Any:
+def _key_types(output: Output, key: Sequence[str]) -> dict[str, Type]:
+    kinds = [leaf for _, leaf in output.key_type.leaves()] if key and output.key_type is not None else []
+    return dict(zip(key, kinds, strict=True))
+
+
+def _to_pandas(kind: str, output: Output, first: Any, rows: list[int] | None, key: Sequence[str]) -> Any:
     import pandas as pd
 
-    from pellucid.data.arrow import output_names
+    from pellucid.data.arrow import output_names, output_schema
 
     positions = np.asarray(output.positions, dtype=np.int64)
     if rows is not None:
@@ -235,10 +246,11 @@ def _to_pandas(kind: str, output: Output, first: Any, rows: list[int] | None) ->
     index = first.index[positions] if not len(positions) or positions[-1] < len(first.index) else None
     leaves = [leaf for _, leaf in output.type.leaves()]
     names = output_names(output.type, output.name)
-    series = {
-        name: pd.Series(_pandas_values(leaf, column), index=index, name=name)
-        for name, leaf, column in zip(names, leaves, output.columns, strict=True)
-    }
+    kinds = _key_types(output, key)
+    output_schema(output.type, output.name, kinds)  # refuses names that meet
+    columns = [(n, t, c) for (n, t), c in zip(kinds.items(), output.keys or [], strict=bool(key)) if n not in names]
+    columns += zip(names, leaves, output.columns, strict=True)
+    series = {name: pd.Series(_pandas_values(leaf, column), index=index, name=name) for name, leaf, column in columns}
     if kind == "Series" and len(series) == 1:
         return next(iter(series.values()))
     return pd.DataFrame(series, index=index)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.data.bind import Place, nearest
+from pellucid.data.bind import SHORT, Place, key_columns, nearest, type_of_key
 from pellucid.engine.columns import Batch, Column, Output, columns_of
 from pellucid.errors import DataError, StepError, UsageError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, conform
@@ -25,11 +25,31 @@ _EXACT: dict[Type, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str}
 
 @dataclass
 class Given:
-    """One source's events: its leaf columns, and where there is an event (None: everywhere)."""
+    """One source's events: its leaf columns, where there is an event (None: everywhere), and its key's columns by name."""
 
     count: int
     columns: list[Column]
     mask: Any = None
+    key: dict[str, tuple[Type, Column]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is said besides the data: the columns of the key, and what an input is that ends before the others."""
+
+    key: tuple[str, ...] = ()
+    short: str = "fail"
+
+    @classmethod
+    def taken_from(cls, graph: Graph, named: Mapping[str, Any]) -> tuple[Options, dict[str, Any]]:
+        """The options among these keywords, and the rest; a source of the same name comes first."""
+        sources = {graph.nodes[i].id for i in graph.sources}
+        rest = {name: given for name, given in named.items() if name in sources or name not in ("key", "short")}
+        given = {name: value for name, value in named.items() if name not in rest}
+        short = given.get("short", "fail")
+        if short not in SHORT:
+            raise UsageError(f"short={short!r}: expected 'fail', or 'silent' if an input that ends before the others is silent from then on")
+        return cls(key_columns(given.get("key")), short), rest
 
 
 def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
@@ -39,17 +59,18 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
     >>> run_in_memory(pipeline(lambda x: x.trim(1), x=int).graph, ([1, 2, 3],), {})
     [2, 3]
     """
+    options, named = Options.taken_from(graph, named)
     inputs = _by_source(graph, data, named)
     first = next(iter(inputs.values()))
     kind = kind_of(first, graph.name)
-    wants_positions = kind in ("Series", "DataFrame")
-    outputs, rows = _push(graph, inputs, positions=wants_positions)
+    wants_positions = kind in ("Series", "DataFrame") or bool(options.key)
+    outputs, rows = _push_given(graph, _given(graph, inputs, options), positions=wants_positions)
     if kind == "list":
         results = [o.events() for o in outputs]
     else:
         from pellucid.data.kinds import result
 
-        results = [result(kind, o, first, rows) for o in outputs]
+        results = [result(kind, o, first, rows, options.key) for o in outputs]
     names = [o.name for o in outputs]
     if len(results) == 1:
         return results[0]
@@ -65,8 +86,8 @@ def trace_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any
     >>> trace_in_memory(pipeline(lambda x: x.decimate(2), x=int).graph, ([1, 2, 3],), {})
     [[1], [], [3]]
     """
-    inputs = _by_source(graph, data, named)
-    given = _given(graph, inputs)
+    options, named = Options.taken_from(graph, named)
+    given = _given(graph, _by_source(graph, data, named), options)
     count = max(g.count for g in given)
     outputs, rows = _push_given(graph, given, positions=True)
     traces: dict[str, list[list[Any]]] = {o.name: [[] for _ in range(count)] for o in outputs}
@@ -139,39 +160,54 @@ def _by_source(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any]) ->
     return given
 
 
-def _given(graph: Graph, inputs: Mapping[str, Any]) -> list[Given]:
+def _given(graph: Graph, inputs: Mapping[str, Any], options: Options) -> list[Given]:
     nodes = [graph.nodes[i] for i in graph.sources]
     if "" in inputs:
         from pellucid.data.kinds import read_wide
 
-        return read_wide(graph.name, {n.id: n.type for n in nodes}, inputs[""])
+        return read_wide(graph.name, {n.id: n.type for n in nodes}, inputs[""], options.key)
     out = []
     for node in nodes:
         events = inputs[node.id]
         kind = kind_of(events, graph.name)
+        if options.key and kind not in ("DataFrame", "Table", "RecordBatch"):
+            raise UsageError(
+                f"{graph.name}: key= names columns, so the source {node.id!r} must be a table (a DataFrame, an Arrow table), found {_short(events)}; "
+                "for a list of keys use p.engine(key=str).push(events, key=keys)"
+            )
         if kind == "list":
             out.append(_from_events(graph.name, node.id, node.type, events))
         else:
             from pellucid.data.kinds import read
 
-            out.append(read(kind, node.id, node.type, events, place_of(graph.name, node.id)))
+            out.append(read(kind, node.id, node.type, events, place_of(graph.name, node.id), options.key))
+    silences = {n.id for n in nodes if isinstance(inputs[n.id], list) and not inputs[n.id]}  # said aloud: a source that stays silent
+    counts = {n.id: g.count for n, g in zip(nodes, out, strict=True) if n.id not in silences}
+    if options.short == "fail" and len(set(counts.values())) > 1:
+        least, most = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
+        raise DataError(
+            f"{graph.name}: the source {least!r} has {counts[least]:,} events, but {most!r} has {counts[most]:,}: the i-th push takes the i-th of "
+            f"each; put `silent` where there is none, or say short='silent' if {least!r} is to be silent from then on"
+        )
     return out
-
-
-def _push(graph: Graph, inputs: Mapping[str, Any], *, positions: bool) -> tuple[list[Output], list[int] | None]:
-    return _push_given(graph, _given(graph, inputs), positions=positions)
 
 
 def _push_given(graph: Graph, given: list[Given], *, positions: bool) -> tuple[list[Output], list[int] | None]:
     """Push all at once.  The second result tells the push of each row, where silent rows were left out."""
     from pellucid.engine.kernel import Engine
 
-    engine = Engine(graph)
+    kinds = {name: t for name, (t, _) in given[0].key.items()}
+    for g in given[1:]:
+        for name, (t, _) in g.key.items():
+            if t != kinds[name]:
+                raise DataError(f"{graph.name}: the key column {name!r} holds {kinds[name]} in one input and {t} in another: they must be of one type")
+    engine = Engine(graph, key=type_of_key(kinds))
     rows: list[int] | None = None
     if len(given) == 1 and given[0].mask is not None:
         # A push in which the only source is silent does nothing: leave it out.
         rows = [i for i, here in enumerate(given[0].mask) if here]
-        given = [Given(len(rows), [_chosen(c, rows) for c in given[0].columns])]
+        key = {name: (t, _chosen(c, rows)) for name, (t, c) in given[0].key.items()}
+        given = [Given(len(rows), [_chosen(c, rows) for c in given[0].columns], key=key)]
     count = max(g.count for g in given)
     columns, masks = [], []
     for g in given:
@@ -183,8 +219,9 @@ def _push_given(graph: Graph, given: list[Given], *, positions: bool) -> tuple[l
         else:
             columns.append(g.columns)
         masks.append(mask)
+    keys = [[_longer(c, count - g.count) for _, c in g.key.values()] for g in given] if kinds else None
     try:
-        return engine.push_batch(Batch(count, columns, masks), positions=positions), rows
+        return engine.push_batch(Batch(count, columns, masks, keys), positions=positions), rows
     except StepError as error:
         if rows is None or not 0 <= error.position < len(rows):
             raise

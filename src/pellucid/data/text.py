@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,14 +68,14 @@ class TextReader:
         """The first block of a text without a header."""
         return block
 
-    def chunks(self, wanted: Mapping[str, Type], *, rows: int, silent: bool = False) -> Iterator[Chunk]:
+    def chunks(self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = ()) -> Iterator[Chunk]:
         """The wanted columns, at most ``rows`` rows at a time."""
         first = 0
         for block in self._blocks():
             if self._nothing(block.data):
                 continue
             place = self._place(block, self._before + first)
-            batch = self._batch(block, wanted, place, silent)
+            batch = self._batch(block, wanted, place, nulls)
             for start in range(0, batch.num_rows, rows):
                 part = batch.slice(start, rows)
                 shifted = Place(place.name, lambda i, start=start, place=place: place.row(start + i))  # type: ignore[misc]
@@ -103,7 +103,7 @@ class TextReader:
     def _line(self, block: Block, row: int) -> int:
         raise NotImplementedError
 
-    def _batch(self, block: Block, wanted: Mapping[str, Type], place: Place, silent: bool) -> Any:
+    def _batch(self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str]) -> Any:
         raise NotImplementedError
 
 
@@ -163,7 +163,7 @@ class CsvReader(TextReader):
         if self._first is None or self._nothing(self._first.data):
             return pa.string()
         try:
-            cells = self._parse(self._first.data, {column: pa.string()}, [column], silent=True).column(column).drop_null()
+            cells = self._parse(self._first.data, {column: pa.string()}, [column], nulls=True).column(column).drop_null()
             if not len(cells):
                 return pa.string()
             bare = pc.ascii_trim(cells, characters=BLANKS)
@@ -182,7 +182,7 @@ class CsvReader(TextReader):
     def _nothing(self, data: bytes) -> bool:
         return not (data if self.single else data.strip(b"\r\n"))
 
-    def _parse(self, data: bytes, types: dict[str, Any], columns: list[str], silent: bool) -> Any:
+    def _parse(self, data: bytes, types: dict[str, Any], columns: list[str], *, nulls: bool) -> Any:
         return arrow_csv.read_csv(
             pa.BufferReader(data),
             read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=self._at_once),
@@ -193,33 +193,39 @@ class CsvReader(TextReader):
                 column_types=types,
                 include_columns=columns,
                 null_values=[""],
-                strings_can_be_null=silent,
+                strings_can_be_null=nulls,
                 quoted_strings_can_be_null=False,
             ),
         )
 
-    def _batch(self, block: Block, wanted: Mapping[str, Type], place: Place, silent: bool) -> Any:
+    def _batch(self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str]) -> Any:
         types = {name: arrow_type(t) for name, t in wanted.items()}
         refuse_loose(block, self.delimiter, self.name)
         try:
             if not block.data.isascii():
                 block.data.decode("utf-8")  # Arrow looks at the wanted columns only
-            table = self._parse(block.data, types, list(wanted), silent)
+            table = self._parse(block.data, types, list(wanted), nulls=bool(nulls))
             if not self._has_hex(block.data, [n for n, t in wanted.items() if t == INT]):
-                return pa.RecordBatch.from_arrays([_whole(table.column(n), types[n]) for n in wanted], names=list(wanted))
+                arrays = [_whole(table.column(n), types[n]) for n in wanted]
+                filled = [a if n in nulls or not a.null_count or not pa.types.is_string(a.type) else a.fill_null("") for n, a in zip(wanted, arrays, strict=True)]
+                return pa.RecordBatch.from_arrays(filled, names=list(wanted))
         except (pa.ArrowInvalid, pa.ArrowCapacityError, UnicodeDecodeError):
             pass
         try:
-            found = exact.csv_columns(block.data, self.delimiter, self.names, wanted, place, block.last, silent)
+            found = exact.csv_columns(block.data, self.delimiter, self.names, wanted, place, block.last)
         except csv.Error as error:
             raise DataError(f"{self.name}: after line {block.lines:,}: not a CSV file ({error})") from None
+        texts = [n for n in wanted if n in nulls and pa.types.is_string(types[n])]
+        if texts:  # Python's parser does not say whether an empty cell was quoted
+            cells = self._parse(block.data, dict.fromkeys(texts, pa.string()), texts, nulls=True)
+            found |= {n: cells.column(n).to_pylist() for n in texts}
         return pa.RecordBatch.from_arrays([pa.array(found[n], types[n]) for n in wanted], names=list(wanted))
 
     def _has_hex(self, data: bytes, ints: list[str]) -> bool:
         """Whether a cell of these columns is like ``0x10``, which is a number for Arrow."""
         if not ints or (b"x" not in data and b"X" not in data) or (b"0x" not in data and b"0X" not in data):  # one byte is found faster
             return False
-        cells = self._parse(data, dict.fromkeys(ints, pa.string()), ints, silent=False)
+        cells = self._parse(data, dict.fromkeys(ints, pa.string()), ints, nulls=False)
         return any(pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py() for column in cells.columns)
 
 
@@ -345,7 +351,7 @@ class JsonLinesReader(TextReader):
             )
         return self._flat[path]
 
-    def _batch(self, block: Block, wanted: Mapping[str, Type], place: Place, silent: bool) -> Any:
+    def _batch(self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str]) -> Any:
         bare = next(iter(wanted)) if self.bare else None
         batch = None
         with contextlib.suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, IndexError):

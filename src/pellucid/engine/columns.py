@@ -52,7 +52,10 @@ class Batch:
 
 @dataclass
 class Output:
-    """What one output stream put out: leaf columns; where asked for, the push and the key of each event."""
+    """What one output stream put out: leaf columns; where asked for, the push and the key of each event.
+
+    The key is the one that came with the data, if the engine runs per key, else that of ``key_by``.
+    """
 
     name: str
     type: Type

@@ -86,12 +86,24 @@ class Engine:
     def push(self, *data: Any, **named: Any) -> Any:
         """Push a chunk of events for each source; returns what the chunk puts out.
 
-        Lists give lists, NumPy arrays give arrays.  Several outputs come as a dict by name.
+        Lists give lists, NumPy arrays give arrays.  Several outputs come as a dict by name.  Of several sources one may bring fewer events than
+        another: it is silent in the rest of the chunk.  An engine that runs per key takes ``key``, the key of each push: a list of keys, of
+        tuples for a key of several parts.
+
+        >>> from pellucid import pipeline
+        >>> engine = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int).engine(key=(str, int))
+        >>> engine.push([1, 2, 3], key=[("a", 1), ("a", 2), ("a", 1)])
+        [1, 2, 4]
         """
         names = [self.graph.nodes[i].id for i in self.graph.sources]
+        keys = named.pop("key", None) if self.key is not None else None
         given = dict(zip(names, data, strict=False)) | named
         if len(data) > len(names) or set(given) != set(names):
             raise UsageError(f"{self.graph.name} wants one chunk for each source: {', '.join(names)}")
+        key_columns = None
+        if self.key is not None:
+            given = {name: events if hasattr(events, "__len__") else list(events) for name, events in given.items()}
+            key_columns = self._keys_given(keys, given)
         arrays = all(type(d).__module__ == "numpy" for d in given.values())
         columns: list[list[Any]] = []
         masks: list[Any] = []
@@ -114,12 +126,32 @@ class Engine:
             if mask is not None and (len(mask) < count or len(columns[s][0]) < count):
                 masks[s] = mask + [False] * (count - len(mask))
                 columns[s] = [_padded(t, c, count) for (_, t), c in zip(self.graph[names[s]].type.leaves(), columns[s], strict=True)]
-        outputs = self.push_batch(Batch(count, columns, masks))
+        outputs = self.push_batch(Batch(count, columns, masks, key_columns))
         results = {o.name: _array(o.columns[0]) if arrays and o.type.width == 1 else o.events() for o in outputs}
         return next(iter(results.values())) if len(results) == 1 else results
 
+    def _keys_given(self, keys: Any, given: dict[str, Any]) -> list[list[Column]]:
+        """The columns of the keys of a chunk, for each source; a key stands beside each push."""
+        assert self.key is not None
+        who, count = f"{self.graph.name} runs per key here ({self.key})", max(map(len, given.values()))
+        if keys is None or isinstance(keys, str) or not hasattr(keys, "__len__"):
+            raise UsageError(f"{who}: expected the key of each push, as in push(events, key=[…]), found {'none' if keys is None else repr(keys)}")
+        if len(keys) != count:
+            raise UsageError(f"{who}: expected {count:,} keys, one for each push, found {len(keys):,}")
+        plain = [k.item() if type(k).__module__ == "numpy" else k for k in keys]
+        if len(given) == 1:  # as for the events: a push in which nothing comes in is left out
+            (events,) = given.values()
+            plain = [k for k, event in zip(plain, events, strict=True) if event is not silent]
+        columns = columns_of(self.key, _conformed("key", self.key, plain, self.pushed))
+        return [columns for _ in given]
+
     def push_batch(self, batch: Batch, *, positions: bool = False) -> list[Output]:
         """Push columns; the general entrance (see `pellucid.engine.columns`)."""
+        if not isinstance(batch, Batch):
+            raise UsageError(
+                f"push_batch takes a pellucid.engine.columns.Batch, found {type(batch).__name__}: lists and arrays go to push, a table to the "
+                "pipeline itself, as in p(table, key='user')"
+            )
         if self._failed is not None:
             raise StateError(f"this engine was stopped {self._failed}: load a saved state, or make a new one")
         compiled = self._choose(batch.count)
@@ -310,20 +342,24 @@ class Engine:
         return result
 
     def _keys_of(self, node: Node, rows: Any) -> tuple[Type, list[Column]]:
-        """The keys of these rows: a key_by's own, else the one that came with the data."""
+        """The keys of these rows: the one that came with the data, if one did, else a key_by's own."""
         state, layout = self.state, self.state.layout
-        key = node.key if node.key is not None else self.key
+        key = self.key if self.key is not None else node.key
         assert key is not None
         r = layout.region_of[node.key]
-        size, skip = len(layout.regions[r].keys), len(layout.regions[r].keys) - key.width
+        size = len(layout.regions[r].keys)
+        if self.key is not None and node.key is not None:  # under a key_by: its rows know those of the key that came with the data
+            inner = state.keys[r]
+            rows = [inner[row * size] for row in rows] if isinstance(rows, list) else inner[rows * size]
+            r, size = layout.region_of[None], key.width
         columns: list[Column] = []
         for j, t in enumerate(leaf_types(key)):
             stored = state.keys[r]
             if isinstance(rows, list):
-                values: Any = [stored[row * size + skip + j] for row in rows]
+                values: Any = [stored[row * size + j] for row in rows]
                 values = [bool(v) for v in values] if t == BOOL else values
             else:
-                values = stored[rows * size + skip + j]
+                values = stored[rows * size + j]
                 values = values.astype(bool) if t == BOOL else values
             columns.append(self._decoded(t, values))
         return key, columns

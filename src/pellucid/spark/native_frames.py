@@ -12,7 +12,7 @@ from pellucid.spark.frames import Frame, column_at
 from pellucid.spark.job import Job
 from pellucid.spark.memory import inner_key
 from pellucid.spark.native import column
-from pellucid.spark.reading import source_leaves, surely_events
+from pellucid.spark.reading import never_null, source_leaves, surely_events
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -25,7 +25,9 @@ def native_frame(job: Job, frame: Frame, *, ansi: bool) -> DataFrame:
     from pellucid.spark.stateless import frame as stateless_frame
 
     schema = frame.raw.schema
-    keep = [column_at(schema, name).alias(name) for name, _ in job.kept]
+    keys = {name for name, _ in frame.fields.key}
+    kept = {name: column_at(schema, name) for name, _ in job.kept}
+    keep = [(never_null(c, "key", name, frame.raw) if name in keys else c).alias(name) for name, c in kept.items()]
     names = [name for name, _ in job.outputs]
     leaves, sure = leaves_of(frame)
     return stateless_frame(job.graph, frame.raw, leaves, keep, outputs=names, nth=job.nth, ansi=ansi, sure=sure, tag=job.tag)

@@ -21,13 +21,24 @@ from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, RecordType, TupleTyp
 from pellucid.spark.native import MARK, failure, native_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["Found", "arrow_arrays", "column_of", "event_columns", "find", "pack", "source_leaves", "surely_events"]
+__all__ = ["Found", "arrow_arrays", "column_of", "event_columns", "find", "never_null", "pack", "source_leaves", "surely_events"]
 
 
 # ---------------------------------------------------------------- in
+
+
+def never_null(c: Column, what: str, name: str, df: DataFrame) -> Column:
+    """A column of the key or the order, which fails where a row has none."""
+    from pyspark.sql import functions as F
+
+    field = next((f for f in df.schema.fields if f.name == name), None)
+    if field is not None and not field.nullable:
+        return c
+    give = "a key" if what == "key" else "an order"
+    return F.coalesce(c, F.raise_error(F.lit(f"{MARK}DataError: the {what} column {name!r} is null: give every row {give}, or leave such rows out")))
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from pellucid.expr.types import BOOL, INT, Type, conform
 from pellucid.graph.model import Graph, Node
 from pellucid.spark.native import NotNative, column, failure
 from pellucid.spark.native import why_not as why_not_column
+from pellucid.spark.reading import never_null
 from pellucid.spark.stateless import Frame, Remembers, Slot, Stateless, step
 
 if TYPE_CHECKING:
@@ -251,8 +252,8 @@ def window_frame(
     if not ansi:
         raise NotNative("a running sum may overflow, which only fails with spark.sql.ansi.enabled")
     made = windowed(graph)
-    first = [_never_null(c, "key", name, df).alias(f"k{i}") for i, (name, c) in enumerate(key)]
-    first += [_never_null(c, "order", name, df).alias(f"o{i}") for i, (name, c) in enumerate(order)]
+    first = [never_null(c, "key", name, df).alias(f"k{i}") for i, (name, c) in enumerate(key)]
+    first += [never_null(c, "order", name, df).alias(f"o{i}") for i, (name, c) in enumerate(order)]
     df = df.select(*first, *[c.alias(f"v{i}") for i, c in enumerate(leaves)])
     keys, orders = [F.col(f"k{i}") for i in range(len(key))], [F.col(f"o{i}") for i in range(len(order))]
     rows = Window.partitionBy(*keys).orderBy(*orders)
@@ -269,13 +270,3 @@ def window_frame(
     frame = Frame(made.found, made.variables, variables, outputs=outputs, ansi=ansi, sure=certain, tag=tag, checks=[(double, BOOL)])
     named = zip([*keys, *orders], [*key, *order], strict=True)
     return frame.over(df, [c.alias(name) for c, (name, _) in named if kept is None or name in kept], nth)
-
-
-def _never_null(c: Column, what: str, name: str, df: DataFrame) -> Column:
-    from pyspark.sql import functions as F
-
-    field = next((f for f in df.schema.fields if f.name == name), None)
-    if field is not None and not field.nullable:
-        return c
-    give = "a key" if what == "key" else "an order"
-    return F.coalesce(c, F.raise_error(F.lit(f"[pellucid] the {what} column {name!r} is null: give every row {give}, or remove it")))

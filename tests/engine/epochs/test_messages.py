@@ -26,7 +26,7 @@ from pellucid.engine.epochs.messages import (
     encode,
     frame_lengths,
 )
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, type_of
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type, type_of
 
 
 class Side(enum.Enum):
@@ -49,7 +49,7 @@ TYPES = st.sampled_from(list(VALUES))
 def sent(draw: st.DrawFn) -> tuple[Message, Shape]:
     """A batch of some streams, with or without keys."""
     types = {name: draw(TYPES) for name in draw(st.lists(st.sampled_from("xyz"), unique=True, max_size=3))}
-    key = draw(st.none() | TYPES)
+    key = draw(st.none() | TYPES | st.builds(lambda a, b: TupleType((a, b)), TYPES, TYPES))
     parts = {}
     for name, t in types.items():
         count = draw(st.integers(0, 9))
@@ -58,7 +58,7 @@ def sent(draw: st.DrawFn) -> tuple[Message, Shape]:
             return as_arrays(t, draw(st.lists(VALUES[t], min_size=count, max_size=count)))
 
         positions = np.array(sorted(draw(st.lists(st.integers(0, 99), min_size=count, max_size=count)))) if draw(st.booleans()) else None
-        parts[name] = Events([column(t)], positions, column(key) if key is not None else None)
+        parts[name] = Events([column(t)], positions, None if key is None else [column(leaf) for _, leaf in key.leaves()])
     kind = draw(st.sampled_from([EVENTS, BORDER, END]))
     return Message(kind, draw(st.integers(0, 2**40)), 3, 103, parts, n=draw(st.integers(0, 2**40)), closes=draw(st.booleans())), Shape(types, key)
 
@@ -76,7 +76,10 @@ def same(a: Message, b: Message) -> bool:
     if (a.kind, a.epoch, a.first, a.until, a.n, a.closes, list(a.parts)) != (b.kind, b.epoch, b.first, b.until, b.n, b.closes, list(b.parts)):
         return False
     for mine, other in zip(a.parts.values(), b.parts.values(), strict=True):
-        for one, two in zip([*mine.columns, mine.positions, mine.keys], [*other.columns, other.positions, other.keys], strict=True):
+        if (mine.keys is None) != (other.keys is None):
+            return False
+        pairs = zip([*mine.columns, mine.positions, *(mine.keys or [])], [*other.columns, other.positions, *(other.keys or [])], strict=True)
+        for one, two in pairs:
             if (one is None) != (two is None) or (one is not None and plain(one) != plain(two)):
                 return False
     return True

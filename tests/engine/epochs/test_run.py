@@ -16,7 +16,7 @@ from pellucid import Pipeline, Stream, apply, merge, pipeline
 from pellucid.cli.spark_places import sink_of
 from pellucid.data.writers import open_writer
 from pellucid.engine.epochs import run_epochs
-from pellucid.errors import PellucidError, UsageError
+from pellucid.errors import DataError, PellucidError, UsageError
 from tests.seeds import seeds
 from tests.strategies import Seeded, make_input, make_pipeline
 
@@ -92,8 +92,14 @@ def test_cuts(tmp_path: Path, cut: list[str]) -> None:
 def test_two_inputs_of_any_length(tmp_path: Path, settings: dict[str, Any], sizes: tuple[int, int]) -> None:
     x, y = VALUES[: sizes[0]], VALUES[::-1][: sizes[1]]
     inputs = {"x": numbers(tmp_path / "x.csv", x), "y": numbers(tmp_path / "y.csv", y)}
-    run_epochs(pairs, inputs, tmp_path / "out.csv", state=tmp_path / "state", chunk=64, **settings)
-    assert [int(v) for v in (tmp_path / "out.csv").read_text().split()[1:]] == pairs(x, y)
+    if sizes[0] != sizes[1]:  # refused, and with the same state folder it goes on
+        short, long = ("x", "y") if sizes[0] < sizes[1] else ("y", "x")
+        with pytest.raises(DataError) as caught:
+            run_epochs(pairs, inputs, tmp_path / "out.csv", state=tmp_path / "state", chunk=64, **settings)
+        assert str(caught.value).startswith(f"{inputs[short]}: ends after {min(sizes):,} rows, but {inputs[long]} goes on: the i-th push takes")
+        assert not (tmp_path / "out.csv").exists()
+    run_epochs(pairs, inputs, tmp_path / "out.csv", state=tmp_path / "state", chunk=64, short="silent", **settings)
+    assert [int(v) for v in (tmp_path / "out.csv").read_text().split()[1:]] == pairs(x, y, short="silent")
 
 
 @pytest.mark.parametrize(
@@ -107,6 +113,20 @@ def test_keys_shared_among_workers(tmp_path: Path, workers: int, keys: list[Any]
     for k, v in zip(keys, VALUES, strict=True):
         sums[k] = sums.get(k, 0) + v
         expected.append({"user": k, "out": sums[k]})
+    assert parquet.read_table(tmp_path / "out.parquet").to_pylist() == expected
+
+
+def test_a_key_of_several_columns(tmp_path: Path) -> None:
+    """Shared among workers by all of its columns; and a key_by inside does not take the place of the key that came."""
+    parity = pipeline(lambda x: x.key_by(lambda v: v % 2 == 0).cumulate(lambda t, v: t + v, start=0), x=int)
+    shops, users = [v % 3 for v in VALUES], [f"user {v % 5}" for v in VALUES]
+    source = numbers(tmp_path / "in.parquet", VALUES, shop=shops, user=users)
+    run_epochs(parity, source, tmp_path / "out.parquet", state=tmp_path / "state", epochs=300, key=["shop", "user"], value="x", workers=2)
+    sums: dict[Any, int] = {}
+    expected = []
+    for shop, user, v in zip(shops, users, VALUES, strict=True):
+        sums[shop, user, v % 2] = sums.get((shop, user, v % 2), 0) + v
+        expected.append({"shop": shop, "user": user, "out": sums[shop, user, v % 2]})
     assert parquet.read_table(tmp_path / "out.parquet").to_pylist() == expected
 
 

@@ -12,16 +12,17 @@ import contextlib
 import os
 import selectors
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid import errors
+from pellucid.data.feed import uneven
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.job import Job
 from pellucid.engine.epochs.link import BEAT, Link
 from pellucid.engine.epochs.recording import seal
-from pellucid.errors import StateError
+from pellucid.errors import DataError, StateError
 
 __all__ = ["Crash", "Generation", "Report", "Told", "Watched"]
 
@@ -72,6 +73,7 @@ class Watched:
     pushes: int = 0
     share: float | None = None
     ended: int | None = None  # of a source: the epoch of its last event
+    rows: int = 0  # of a source that has ended: how many its input has
     border: int = 0
     told: int = 0  # of a sink: the epoch that it was last told to commit
     committed: int = 0
@@ -154,7 +156,7 @@ class Generation:
             task.border = message["border"]
             self._drive_sources()
         elif "ended" in message:
-            task.ended, task.pushes = message["ended"], message["until"]
+            task.ended, task.pushes, task.rows = message["ended"], message["until"], message["rows"]
             for text in message["held"]:
                 self.told.say(text)
             self._drive_sources()
@@ -240,6 +242,7 @@ class Generation:
         """An input that has ended goes on with borders as long as another has events."""
         sources = self._of("source")
         live = [t for t in sources if t.ended is None]
+        self._refuse_uneven(sources)
         if live:
             goal = max(t.border for t in sources)
             for task in sources:
@@ -252,6 +255,16 @@ class Generation:
             for task in sources:
                 task.link.send(finish=self._finish_at)
         self._maybe_finish()
+
+    def _refuse_uneven(self, sources: Sequence[Watched]) -> None:
+        """Refuse an input that ends before another, unless it was said that it is silent from then on."""
+        ended = min((t for t in sources if t.ended is not None), key=lambda t: t.rows, default=None)
+        if self.job.settings.short == "silent" or ended is None:
+            return
+        longer = next((t for t in sources if (t.pushes if t.ended is None else t.rows) > ended.rows), None)
+        if longer is not None:
+            paths = [self.job.lanes[t.name.partition(".")[2]][0] for t in (ended, longer)]
+            raise DataError(uneven(paths[0], ended.rows, paths[1]))
 
     def _maybe_finish(self) -> None:
         if self._finish_at is None or self._finishing or not all(t.ready for t in self.tasks.values()):

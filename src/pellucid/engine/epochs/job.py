@@ -16,7 +16,7 @@ from typing import Any
 
 from pellucid.address import TABLES, Address
 from pellucid.data.arrow import output_schema
-from pellucid.data.bind import Binding, nearest
+from pellucid.data.bind import SHORT, Binding, key_columns, nearest
 from pellucid.data.feed import Feed
 from pellucid.data.files import flows, format_of, open_reader
 from pellucid.data.writers import refuse_same_file
@@ -43,8 +43,9 @@ class Settings:
 
     epochs: int | None = None  # pushes
     every: float | None = None  # seconds
-    key: str | None = None
+    key: str | Sequence[str] | None = None  # a column or several
     value: str | None = None
+    short: str = "fail"  # or "silent": an input that ends before the others
     workers: int = 1
     cut: tuple[str, ...] = ()
     in_format: str | None = None
@@ -58,7 +59,15 @@ class Settings:
     from_start: bool = False
     changed: tuple[str, ...] = ()  # steps that go on although what their opaque functions call or read is another
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of the key."""
+        return key_columns(self.key, who="--key")
+
     def __post_init__(self) -> None:
+        _ = self.keys  # says what is wrong with them
+        if self.short not in SHORT:
+            raise UsageError(f"short={self.short!r}: expected 'fail' or 'silent'")
         least: list[tuple[str, Any, float]] = [
             ("epochs", self.epochs, 1), ("every", self.every, 0.001), ("workers", self.workers, 1), ("chunk", self.chunk, 1),
             ("limit", self.limit, 0), ("keep", self.keep, 1), ("patience", self.patience, 0.1), ("retries", self.retries, 0),
@@ -85,7 +94,7 @@ class Job:
     plan: Plan
     lanes: dict[str, tuple[str, list[Binding]]]  # by the input's name: the file, and what is read from it
     wide: bool
-    key: Type | None
+    key: Mapping[str, Type]  # the key's columns and what they hold
     tables: Callable[[str], Table] | None
     run: str = ""
     schemas: dict[str, Any] = field(default_factory=dict)
@@ -135,7 +144,7 @@ def prepare(
         _check_output(name, path, inputs, settings.out_format, tables)
     with contextlib.ExitStack() as stack:
         readers = {s: stack.enter_context(contextlib.closing(open_reader(p, settings.in_format))) for s, p in inputs.items()}
-        feed = Feed(graph, readers, value=settings.value, key=settings.key)
+        feed = Feed(graph, readers, value=settings.value, key=settings.keys)
         bound = [bindings for _, bindings in feed._lanes]
     paths = list(inputs.values()) if feed.wide else [inputs[s] if s in inputs else inputs[None] for s in feed.sources]
     names = ["all"] if feed.wide else list(feed.sources)
@@ -143,10 +152,9 @@ def prepare(
     # Borders by time must come at the same push in all inputs: then one task reads them all.
     together = settings.every is not None and len(lanes) > 1
     tasks: dict[str | None, list[str]] = {"*": list(feed.sources)} if together else {n: [x.source for x in b] for n, (_, b) in lanes.items()}
-    plan = make_plan(graph, tasks, outputs=list(outputs), cut=settings.cut, workers=settings.workers, keyed=settings.key is not None)
-    key = (settings.key, feed.key_type) if settings.key is not None and feed.key_type is not None else None
-    schemas = {name: output_schema(graph.nodes[i].type, name, key) for name, i in graph.outputs}
-    return Job(graph, dict(inputs), dict(outputs), settings, Store(state), plan, lanes, feed.wide, feed.key_type, tables, schemas=schemas)
+    plan = make_plan(graph, tasks, outputs=list(outputs), cut=settings.cut, workers=settings.workers, keyed=bool(settings.keys))
+    schemas = {name: output_schema(graph.nodes[i].type, name, feed.key) for name, i in graph.outputs}
+    return Job(graph, dict(inputs), dict(outputs), settings, Store(state), plan, lanes, feed.wide, feed.key, tables, schemas=schemas)
 
 
 def _check_output(name: str, path: str, inputs: Mapping[str | None, str], form: str | None, tables: Any) -> None:
@@ -220,7 +228,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "in": {name: os.path.abspath(path) for name, (path, _) in job.lanes.items()},
         "out": {name: _identity_of(path) for name, path in job.outputs.items()},
         "places": {name: Address.of(path).stored if path.startswith(TABLES) else os.path.abspath(path) for name, path in job.outputs.items()},
-        "key": s.key, "value": s.value, "workers": s.workers, "cut": list(s.cut), "in_format": s.in_format, "out_format": s.out_format,
+        "key": s.keys[0] if len(s.keys) == 1 else list(s.keys) or None, "value": s.value, "workers": s.workers, "cut": list(s.cut), "in_format": s.in_format, "out_format": s.out_format,
         "columns": {name: [list(b.columns) for b in bound] for name, (_, bound) in job.lanes.items()},
         "tasks": [t.name for t in job.plan.tasks],
     }  # fmt: skip

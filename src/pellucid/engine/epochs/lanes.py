@@ -22,6 +22,7 @@ from pellucid.data.arrow import source_columns
 from pellucid.data.binary import ArrowReader, ParquetReader, row_place
 from pellucid.data.bind import Binding, Place
 from pellucid.data.blocks import BOM, Block, blocks
+from pellucid.data.feed import wanted_columns
 from pellucid.data.files import format_of, open_reader
 from pellucid.data.text import Chunk, TextReader
 from pellucid.engine.columns import Strings
@@ -75,13 +76,13 @@ class Lane:
         form: str | None,
         bound: list[Binding],
         *,
-        key: Type | None,
+        key: Mapping[str, Type] | None,
         rows: int,
         wide: bool,
         limit: int | None = None,
         at: Mapping[str, Any] | None = None,
     ) -> None:
-        self.path, self.bound, self.key, self.wide, self.limit = path, bound, key, wide, limit
+        self.path, self.bound, self.key, self.wide, self.limit = path, bound, key or {}, wide, limit
         self.kind, self.packed = format_of(path, form)
         self.row = int(at["row"]) if at else 0  # the next
         self.ended = False
@@ -100,11 +101,7 @@ class Lane:
     # ------------------------------------------------------------ opening
 
     def _open(self, form: str | None, rows: int) -> Iterator[Chunk]:
-        wanted: dict[str, Type] = {}
-        for binding in self.bound:
-            wanted.update(zip(binding.columns, (leaf for _, leaf in binding.type.leaves()), strict=True))
-            if binding.key is not None and self.key is not None:
-                wanted.setdefault(binding.key, self.key)
+        wanted = wanted_columns(self.bound, self.key)
         self._reader: Any = open_reader(self.path, form)
         base = self._seek["row"]
         if isinstance(self._reader, TextReader) and not self.packed:
@@ -119,7 +116,7 @@ class Lane:
         return self._from_the_start(self._read, wanted, rows)
 
     def _from_the_start(self, read: ReadMark, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
-        for chunk in self._reader.chunks(wanted, rows=rows, silent=self.wide):
+        for chunk in self._reader.chunks(wanted, rows=rows, nulls=wanted if self.wide else self.key):
             read.upto(chunk.done)
             yield chunk
         read.upto(self._stat.st_size)
@@ -129,7 +126,7 @@ class Lane:
         self._blocks = _Counted(self.path, self.kind != "jsonl", at, lines, crc)
         reader.go_on_with(self._blocks, row=base, header=at == 0)
         last = -1
-        for chunk in reader.chunks(wanted, rows=rows, silent=self.wide):
+        for chunk in reader.chunks(wanted, rows=rows, nulls=wanted if self.wide else self.key):
             if self._blocks.start != last:
                 last = self._blocks.start
                 where = {"row": base + chunk.first, "byte": last, "lines": self._blocks.lines, "crc": self._blocks.crc}
@@ -219,10 +216,10 @@ class Lane:
         out = {}
         for binding in self.bound:
             columns, mask, keys = source_columns(binding, batch, place, silent=self.wide)
-            events = Events(columns, None, keys[0] if keys else None)
+            events = Events(columns, None, keys)
             if mask is not None and not mask.all():
                 rows = np.flatnonzero(mask)
-                events = Events([_rows(c, rows) for c in columns], rows + first, _rows(keys[0], rows) if keys else None)
+                events = Events([_rows(c, rows) for c in columns], rows + first, [_rows(c, rows) for c in keys] if keys else None)
             out[binding.source] = events
         return out
 

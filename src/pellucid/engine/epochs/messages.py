@@ -39,7 +39,7 @@ class Events:
 
     columns: list[Column]
     positions: Any = None
-    keys: Column | None = None
+    keys: list[Column] | None = None  # the columns of the key that came with the data
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -86,11 +86,12 @@ def positions_of(events: Events, first: int) -> Any:
 
 def take(events: Events, rows: Any, first: int) -> Events:
     """Some of the events, by their places."""
-    columns = [Strings(c.codes[rows], c.values) if isinstance(c, Strings) else c[rows] for c in events.columns]
-    keys = events.keys
-    if keys is not None:
-        keys = Strings(keys.codes[rows], keys.values) if isinstance(keys, Strings) else keys[rows]
-    return Events(columns, positions_of(events, first)[rows], keys)
+
+    def some(columns: Sequence[Column]) -> list[Column]:
+        return [Strings(c.codes[rows], c.values) if isinstance(c, Strings) else c[rows] for c in columns]
+
+    columns = some(events.columns)
+    return Events(columns, positions_of(events, first)[rows], None if events.keys is None else some(events.keys))
 
 
 def as_arrays(t: Type, column: Column) -> Column:
@@ -134,7 +135,8 @@ def encode(message: Message, shape: Shape, *, canonical: bool = False) -> list[A
         if events.positions is not None:
             pieces.append(_words(np.int64, events.positions))
         if shape.key is not None and events.keys is not None:
-            tables += _put(shape.key, events.keys, pieces, canonical)
+            for (_, leaf), column in zip(shape.key.leaves(), events.keys, strict=True):
+                tables += _put(leaf, column, pieces, canonical)
         for (_, leaf), column in zip(shape.leaves(name), events.columns, strict=True):
             tables += _put(leaf, column, pieces, canonical)
         heads.append([name, events.positions is None, len(events), tables])
@@ -210,7 +212,7 @@ def decode_parts(head: bytes, body: Any, shape: Shape) -> Message:
             blocks = [memoryview(words(np.uint8, size)) for size in tables.pop(0)]
             return Strings(codes, unpack_texts(*blocks))
 
-        keys = column(shape.key) if shape.key is not None else None
+        keys = [column(leaf) for _, leaf in shape.key.leaves()] if shape.key is not None else None
         message.parts[name] = Events([column(leaf) for _, leaf in shape.leaves(name)], positions, keys)
     return message
 
@@ -224,14 +226,22 @@ def content(message: Message, pieces: Sequence[Any]) -> int:
 # ---------------------------------------------------------------- shares of the keys
 
 
-def workers_of(keys: Column, count: int) -> Any:
-    """The worker of each key, the same in any process.
+def workers_of(keys: Sequence[Column], count: int) -> Any:
+    """The worker of each key (its columns, one or several), the same in any process.
 
-    >>> workers_of(Strings(np.array([0, 1, 0]), ["a", "b"]), 4).tolist()
+    >>> workers_of([Strings(np.array([0, 1, 0]), ["a", "b"])], 4).tolist()
     [3, 1, 3]
+    >>> workers_of([Strings(np.array([0, 1, 0]), ["a", "b"]), np.array([7, 7, 8])], 4).tolist()
+    [1, 3, 3]
     """
-    if isinstance(keys, Strings):
-        table = np.array([zlib.crc32(v.encode()) % count for v in keys.values] or [0], dtype=np.int64)
-        return table[keys.codes]
-    mixed = np.asarray(keys).astype(np.int64).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return ((mixed ^ (mixed >> np.uint64(32))) % np.uint64(count)).astype(np.int64)
+    mixed = _mixed(keys[0])
+    for column in keys[1:]:
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9) + _mixed(column)
+    return (mixed % np.uint64(count)).astype(np.int64)
+
+
+def _mixed(column: Column) -> Any:
+    if isinstance(column, Strings):
+        return np.array([zlib.crc32(v.encode()) for v in column.values] or [0], dtype=np.uint64)[column.codes]
+    mixed = np.asarray(column).astype(np.int64).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed ^ (mixed >> np.uint64(32))

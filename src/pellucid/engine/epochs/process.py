@@ -8,6 +8,7 @@ import socket
 import warnings
 from collections.abc import Callable
 
+from pellucid.data.bind import type_of_key
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.channels import Inbox, Outbox, channel
 from pellucid.engine.epochs.job import Job
@@ -75,7 +76,7 @@ def _build(job: Job, task: TaskPlan, ends: Ends, link: Link, epoch: int, floor: 
     faults.arm(task.name, generation, os.getppid())
 
     def shape(channel: Channel) -> Shape:
-        return Shape({step: plan.types[step] for step in channel.streams}, job.key)
+        return Shape({step: plan.types[step] for step in channel.streams}, type_of_key(job.key))
 
     inboxes = [Inbox(c.name, ends.receivers[c.name], shape(c), noted=noted) for c in inputs]
     outboxes = [Outbox(c.name, ends.senders[c.name], shape(c), noted=noted) for c in outputs]
@@ -95,14 +96,14 @@ def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], 
     s = job.settings
     # The first generation of this command looks at the file itself; later ones trust its size and time.
     opened = lambda offsets: job.open_lanes(task.name, offsets, thorough=True)
-    return Source(context, opened, outputs, Borders(s.epochs, s.every), s.chunk, floor, alone=len(job.plan.named("source")) == 1)
+    return Source(context, opened, outputs, Borders(s.epochs, s.every), s.chunk, floor, alone=len(job.plan.named("source")) == 1, short=s.short)
 
 
 def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> Task:
     from pellucid.engine.epochs.worker import Worker
 
     assert task.graph is not None
-    return Worker(context, task.graph, job.key, [c.streams for c in outputs])
+    return Worker(context, task.graph, type_of_key(job.key), [c.streams for c in outputs])
 
 
 def _sink(job: Job, context: Context, task: TaskPlan) -> Task:
@@ -110,6 +111,5 @@ def _sink(job: Job, context: Context, task: TaskPlan) -> Task:
 
     careless = faults.planted("commit-before-snapshot")
     again = (f"-g{context.generation}" if context.generation else "") if careless else None
-    key = (job.settings.key, job.key) if job.settings.key is not None and job.key is not None else None
     target = job.target(task.output, again)
-    return Sink(context, task.output, task.step, job.plan.types[task.step], target, job.schemas[task.output], key, trusting=careless)
+    return Sink(context, task.output, task.step, job.plan.types[task.step], target, job.schemas[task.output], job.key, trusting=careless)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from pellucid.data.arrow import array_of, output_batch
+from pellucid.data.bind import type_of_key
 from pellucid.data.private import no_links
 from pellucid.data.whole import sync
 from pellucid.engine.columns import Output
@@ -72,7 +74,7 @@ class Sink(Task):
     """One output of the pipeline."""
 
     def __init__(
-        self, context: Context, output: str, step: str, t: Type, target: Target, schema: Any, key: tuple[str, Type] | None, *, trusting: bool = False
+        self, context: Context, output: str, step: str, t: Type, target: Target, schema: Any, key: Mapping[str, Type], *, trusting: bool = False
     ) -> None:
         super().__init__(context)
         self.output, self.step, self.type, self.target, self.schema, self.key = output, step, t, target, schema, key
@@ -212,9 +214,9 @@ class Sink(Task):
         batches, numbers = [], []
         for first, events in found:
             output = Output(self.output, self.type, events.columns)
-            if self.key is not None and events.keys is not None:
-                output.key_type, output.keys = self.key[1], [events.keys]
-            batches.append(output_batch(output, self.schema, key=self.key[0] if self.key else None))
+            if self.key and events.keys is not None:
+                output.key_type, output.keys = type_of_key(self.key), events.keys
+            batches.append(output_batch(output, self.schema, key=list(self.key)))
             numbers.append(positions_of(events, first))
         if not batches:
             return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in self.schema], schema=self.schema), []

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.data.feed import uneven
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.channels import Outbox
 from pellucid.engine.epochs.lanes import Lane
@@ -56,9 +57,11 @@ class Source(Task):
     """Reads one input, or several in lock-step (with borders by time, which all must have at the same push)."""
 
     def __init__(
-        self, context: Context, make: Any, channels: Sequence[Channel], borders: Borders, chunk: int, floor: int, *, alone: bool = False
+        self, context: Context, make: Any, channels: Sequence[Channel], borders: Borders, chunk: int, floor: int, *, alone: bool = False,
+        short: str = "fail",
     ) -> None:
         super().__init__(context)
+        self._short = short
         self._alone = alone  # no other source has to keep up with its borders
         self._floor = floor  # the push with which all sources go on
         self._make, self._channels, self._borders, self._chunk = make, channels, borders, chunk
@@ -92,6 +95,7 @@ class Source(Task):
                 have, events = lane.take(count)
                 most = max(most, have)
                 found |= events
+            self._refuse_uneven()
             # With the last batch of an epoch goes its border.
             closes = borders.due(self.at + most) and not self._ended()
             if most:
@@ -104,7 +108,7 @@ class Source(Task):
             if closes:
                 self._border()
         last = self.epoch if self.at > borders.begin else self.epoch - 1
-        context.link.send(ended=last, until=self.at, held=[text for lane in self.lanes if (text := lane.held_back()) is not None])
+        context.link.send(ended=last, until=self.at, rows=max(lane.row for lane in self.lanes), held=[text for lane in self.lanes if (text := lane.held_back()) is not None])
         while True:
             command = context.command()
             goal = command.get("go", command.get("finish"))
@@ -115,6 +119,13 @@ class Source(Task):
             if "finish" in command:
                 break
         context.end()
+
+    def _refuse_uneven(self) -> None:
+        """Inputs that are read in lock-step by this task; the coordinator looks at those of several tasks."""
+        rows = [lane.row for lane in self.lanes]
+        if self._short == "fail" and min(rows) < max(rows):
+            first, last = (self.lanes[rows.index(n)].path for n in (min(rows), max(rows)))
+            raise DataError(uneven(first, min(rows), last))
 
     def _ended(self) -> bool:
         return all(lane.exhausted for lane in self.lanes)

@@ -107,7 +107,7 @@ def joined(graph: Graph, names: list[str], parts: dict[str, Events], first: int,
     """
     if len(names) == 1:
         events = parts.get(names[0]) or _nothing(graph[names[0]].type, key)
-        return Batch(len(events), [events.columns], [None], [[events.keys]] if key is not None and events.keys is not None else None), events.positions
+        return Batch(len(events), [events.columns], [None], [events.keys] if key is not None and events.keys is not None else None), events.positions
     given = [parts.get(name) or _nothing(graph[name].type, key) for name in names]
     live = [e for e in given if len(e)]
     count = max((len(e) for e in given), default=0)
@@ -130,8 +130,9 @@ def joined(graph: Graph, names: list[str], parts: dict[str, Events], first: int,
             mask[at] = True
         masks.append(mask)
         if key is not None:
-            found = events.keys if events.keys is not None else _blank(key)
-            keys.append([found if whole else _spread(key, found, at, total)])
+            kinds = [leaf for _, leaf in key.leaves()]
+            found = events.keys if events.keys is not None else [_blank(leaf) for leaf in kinds]
+            keys.append([c if whole else _spread(leaf, c, at, total) for leaf, c in zip(kinds, found, strict=True)])
     return Batch(total, columns, list(masks), keys if key is not None else None), positions
 
 
@@ -157,7 +158,7 @@ def _blank(t: Type) -> Column:
 
 def _nothing(t: Type, key: Type | None) -> Events:
     empty = np.zeros(0, dtype=np.int64)
-    return Events([_blank(leaf) for _, leaf in t.leaves()], empty, _blank(key) if key is not None else None)
+    return Events([_blank(leaf) for _, leaf in t.leaves()], empty, [_blank(leaf) for _, leaf in key.leaves()] if key is not None else None)
 
 
 def _events(output: Output, base: int, positions: Any, first: int, key: Type | None) -> Events:
@@ -167,7 +168,7 @@ def _events(output: Output, base: int, positions: Any, first: int, key: Type | N
     numbers = local + first if positions is None else positions[local]
     keys = None
     if key is not None and output.keys is not None and output.key_type is not None:
-        keys = as_arrays(output.key_type, output.keys[0])
+        keys = [as_arrays(leaf, c) for (_, leaf), c in zip(output.key_type.leaves(), output.keys, strict=True)]
     return Events(columns, numbers, keys)
 
 

@@ -1,0 +1,67 @@
+"""Options that are given twice: no value is lost without a word.
+
+Click lets the last of several values win.  Here an option either takes several values, and uses them all, or refuses the second one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import click
+
+from pellucid.errors import UsageError
+
+__all__ = ["columns", "once", "refuse_repetition"]
+
+
+def refuse_repetition(command: click.Command, parent: click.Context, args: Sequence[str]) -> None:
+    """Refuse a second value of an option that takes one; of every verb, before it is run."""
+    context = click.Context(command, info_name=command.name, parent=parent)
+    try:
+        _, _, given = command.make_parser(context).parse_args(list(args))
+    except click.UsageError:
+        return  # the verb itself will say what is wrong
+    for i, option in enumerate(given):
+        if not isinstance(option, click.Option) or option.multiple or option.count:
+            continue
+        if option.is_flag and not option.secondary_opts:  # said twice it means what it meant
+            continue
+        if option in given[:i]:
+            name = max(option.opts, key=len)
+            raise UsageError(f"{name} is given twice, and takes one value: leave one out")
+
+
+def once(pairs: Iterable[tuple[str, str]], option: str) -> dict[str, str]:
+    """Names and their values, as of ``--conf NAME=VALUE``; a name that comes twice is refused.
+
+    >>> once([("a", "1"), ("a", "2")], "--conf")
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.UsageError: --conf: 'a' is given twice, as '1' and as '2': leave one out
+    """
+    out: dict[str, str] = {}
+    for name, value in pairs:
+        if name in out:
+            what = f"{option}: {name!r}" if name else option
+            raise UsageError(f"{what} is given twice, as {out[name]!r} and as {value!r}: leave one out")
+        out[name] = value
+    return out
+
+
+def columns(given: str | Sequence[str] | None, option: str) -> tuple[str, ...]:
+    """Columns that an option names: with commas, by repetition, or both; one that comes twice is refused.
+
+    >>> columns(["shop,user", "day"], "--key"), columns("time, id", "--order"), columns(None, "--order")
+    (('shop', 'user', 'day'), ('time', 'id'), ())
+    >>> columns(["user", "user"], "--key")
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.UsageError: --key: the column 'user' is named twice
+    """
+    from pellucid.data.bind import key_columns
+
+    texts = [given] if isinstance(given, str) else list(given or ())
+    found = [part.strip() for text in texts for part in text.split(",")]
+    if any(not name for name in found):
+        raise UsageError(f"{option} {','.join(texts)}: expected names of columns, as in {option} shop,user")
+    return key_columns(found or None, who=option)
