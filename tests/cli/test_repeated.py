@@ -52,14 +52,14 @@ def test_a_flag_may_be_said_twice(pellucid: Command, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["check", "pipes.py:total", "--queue", "2", "--queue", "3"], "--queue is given twice, as '2' and as '3': leave one out"),
-        (["check", "pipes.py:total", "--queue", "a.0=2", "--queue", "a.0=3"], "--queue: 'a.0' is given twice, as '2' and as '3': leave one out"),
+        (["check", "pipes.py:total", "--queue", "2", "--queue", "3"], "--queue is given twice: leave one out"),
+        (["check", "pipes.py:total", "--queue", "a.0=2", "--queue", "a.0=3"], "--queue: 'a.0' is given twice: leave one out"),
         (["export", "pipes.py:total", "--format", "smv", "--queue", "a.0=2", "--queue", "a.0=3"], "--queue: 'a.0' is given twice"),
         (
             ["run", "pipes.py:total", "--engine", "spark", "--in", "a.csv", "--order", "x", "--conf", "a=1", "--conf", "a=2"],
-            "--conf: 'a' is given twice, as '1' and as '2': leave one out",
+            "--conf: 'a' is given twice: leave one out",
         ),
-        (["crash", "pipes.py:total", "--in", "a.csv", "--out", "x.csv", "--out", "y.csv"], "--out: 'out' is given twice, as 'x.csv' and as 'y.csv'"),
+        (["crash", "pipes.py:total", "--in", "a.csv", "--out", "x.csv", "--out", "y.csv"], "--out: 'out' is given twice"),
         (["run", "pipes.py:both", "--in", "a=a.csv", "--in", "a=b.csv"], "the source 'a' has two inputs: a.csv and b.csv"),
         (["run", "pipes.py:total", "--in", "a.csv", "--key", "x,x"], "--key: the column 'x' is named twice"),
         (["run", "pipes.py:total", "--in", "a.csv", "--key", "x", "--key", "x"], "--key: the column 'x' is named twice"),

@@ -301,7 +301,7 @@ def test_a_long_loop_is_refused() -> None:
 
 
 def test_a_task_must_return_a_pair() -> None:
-    with pytest.raises(Untraceable, match=r"does not return a pair \(state, \[events\]\)"):
+    with pytest.raises(PipelineError, match=r"this lambda must return a pair \(state, \[events\]\), but returns an int"):
         trace(lambda s, v: s + v, (INT, INT), task=True)
     with pytest.raises(Untraceable, match="puts out 65 events at once; a trace takes at most 64"):
         trace(lambda s, v: (s, [v] * 65), (INT, INT), task=True)

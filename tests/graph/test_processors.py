@@ -87,8 +87,8 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
     (lambda x: x.map(lambda v: v, to=list), "map (HERE): an event cannot be a 'list': use bool, int, float, str, an enum, or a frozen dataclass or NamedTuple of those"),
     (
         lambda x: x.map(lambda v: [v]),
-        "map (HERE): this lambda cannot be traced: it returns a list, which is no event. It can still run, but then the type of its result "
-        "must be given: annotate it (-> float) or pass to=…",
+        "map (HERE): this lambda returns a list, which is no event: expected a bool, an int, a float, a str, an enum's member, a record or a tuple "
+        "of those; a task can put out a list of events",
     ),
     (lambda x: x.key_by(lambda v: v * 0.5), "key_by (HERE): a key must not contain a float, found float"),
     (
@@ -107,8 +107,8 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
     (lambda x: x + None, "cannot use '+' between a stream of int and None"),
     (lambda x: 3, "pipeline pipeline must return a stream (or a tuple or dict of streams), found 3"),
     (lambda x: (x, 3), "pipeline pipeline: its output 'out2' is no stream but int 3"),
-    (lambda x: x.map(lambda v: nope(v)), "map (HERE): this lambda cannot be traced: it fails on a symbolic value: NameError: name 'nope' is not defined. "  # type: ignore[name-defined]  # noqa: F821
-     "It can still run, but then the type of its result must be given: annotate it (-> float) or pass to=…"),
+    (lambda x: x.map(lambda v: nope(v)), "map (HERE): this lambda fails on every event that was tried, such as 1: NameError: name 'nope' "  # type: ignore[name-defined]  # noqa: F821
+     "is not defined (HERE). Correct it; if it works on other events, the type of its result must be given: annotate it (-> float) or pass to=…"),
 ]  # fmt: skip
 
 

@@ -37,13 +37,13 @@ def once(pairs: Iterable[tuple[str, str]], option: str) -> dict[str, str]:
     >>> once([("a", "1"), ("a", "2")], "--conf")
     Traceback (most recent call last):
     ...
-    pellucid.errors.UsageError: --conf: 'a' is given twice, as '1' and as '2': leave one out
+    pellucid.errors.UsageError: --conf: 'a' is given twice: leave one out
     """
     out: dict[str, str] = {}
     for name, value in pairs:
         if name in out:
             what = f"{option}: {name!r}" if name else option
-            raise UsageError(f"{what} is given twice, as {out[name]!r} and as {value!r}: leave one out")
+            raise UsageError(f"{what} is given twice: leave one out")  # not its values: one may be a password
         out[name] = value
     return out
 

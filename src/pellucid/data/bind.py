@@ -7,11 +7,11 @@ field, which is a column of that name or a field of an Arrow struct.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pellucid.errors import DataError, UsageError
+from pellucid.expr.mistakes import nearest
 from pellucid.expr.types import TupleType, Type
 
 __all__ = ["SHORT", "Binding", "Place", "bind", "key_columns", "nearest", "refuse_twice", "shorten", "some", "type_of_key"]
@@ -104,19 +104,6 @@ def some(names: Sequence[str]) -> str:
     """
     shown = [name if name.isprintable() else repr(name)[1:-1] for name in names[:12]]
     return ", ".join(shown) + (", …" if len(names) > 12 else "")
-
-
-def nearest(name: str, options: Sequence[str]) -> str:
-    """A question that suggests the nearest name, or nothing.
-
-    >>> nearest("prise", ["price", "size"])
-    "; did you mean 'price'?"
-    >>> nearest("q", ["price", "size"])
-    ''
-    """
-    lower = {o.lower(): o for o in options}
-    found = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
-    return f"; did you mean {lower[found[0]]!r}?" if found else ""
 
 
 def shorten(value: object, limit: int = 60) -> str:

@@ -27,6 +27,7 @@ from pellucid.errors import NotTraceable, PipelineError, TypeMismatch
 from pellucid.expr.checked import wrap
 from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate_call
 from pellucid.expr.identity import Identity, identity_of
+from pellucid.expr.mistakes import described, name_of, no_pair, place_of, refuse_missing_attribute
 from pellucid.expr.node import Expr, digest, fails, walk
 from pellucid.expr.printing import show
 from pellucid.expr.purity import watched
@@ -84,7 +85,10 @@ class Function:
                 traced = _widened(f, traced, known, to, exact)
             return Function(f, known, traced.result, traced.event, task, traced, None)
         except Untraceable as error:
-            result, event = _declared(f, params, error, task, to, truth)
+            tried = _Tried(f, params, error)
+            if isinstance(error.cause, AttributeError):
+                refuse_missing_attribute(f, params, error.cause, lambda t: _samples([t], 1)[0][0], tried.failures)
+            result, event = _declared(f, params, error, task, to, truth, tried)
             return Function(f, tuple(params), result, event, task, None, error.reason)  # type: ignore[arg-type]
 
     def call(self, *args: Any) -> Any:
@@ -231,7 +235,7 @@ def _not_to(f: Callable[..., Any], found: Type, to: Type) -> TypeMismatch:
 
 
 def _declared(
-    f: Callable[..., Any], params: Sequence[Type | None], error: Untraceable, task: bool, to: Type | None, truth: bool
+    f: Callable[..., Any], params: Sequence[Type | None], error: Untraceable, task: bool, to: Type | None, truth: bool, tried: _Tried
 ) -> tuple[Type | None, Type | None]:
     """The result type of an opaque function: declared, or found by trying it on sample events."""
     state = params[0] if task else None
@@ -239,8 +243,7 @@ def _declared(
         return BOOL, None
     if to is not None:
         return (state, to) if task else (to, None)
-    name = getattr(f, "__name__", type(f).__name__)
-    name = "this lambda" if name == "<lambda>" else f"{name}()"
+    name = name_of(f)
     try:
         annotation = typing.get_type_hints(f).get("return") if hasattr(f, "__annotations__") else None
     except Exception:
@@ -249,35 +252,69 @@ def _declared(
         return type_of(annotation), None
     if not task and error.reason.startswith("returns ") and ("on one path and" in error.reason or "returns None" in error.reason):
         raise TypeMismatch(f"{name} {error.reason}; every path must return the same type")
-    found = None
-    if not error.effect and None not in params:
-        found = _probe(f, [p for p in params if p is not None], task)
+    found = tried.type_of_result(task)
     if found is None:
         what = "the type of its events" if task else "the type of its result"
-        raise PipelineError(
-            f"{name} cannot be traced: it {error.reason}. It can still run, but then {what} must be given: "
-            + ("pass to=…" if task else "annotate it (-> float) or pass to=…")
-        )
+        how = "pass to=…" if task else "annotate it (-> float) or pass to=…"
+        if tried.failures:
+            args, failure = tried.args[0], tried.failures[0]
+            shown = ", ".join(map(repr, args))
+            raise PipelineError(
+                f"{name} fails on every event that was tried, such as {shown}: {type(failure).__name__}: {failure}{place_of(failure)}. Correct it; if it "
+                f"works on other events, {what} must be given: {how}"
+            )
+        if tried.outcomes and not task:
+            value = next(o for o in tried.outcomes if not isinstance(o, Exception))
+            raise TypeMismatch(
+                f"{name} returns {described(value)}, which is no event: expected a bool, an int, a float, a str, an enum's member, a record or a tuple "
+                "of those; a task can put out a list of events"
+            )
+        raise PipelineError(f"{name} cannot be traced: it {error.reason}. It can still run, but then {what} must be given: {how}")
     return (state, found) if task else (found, None)
 
 
-def _probe(f: Callable[..., Any], params: list[Type], task: bool) -> Type | None:
-    """The type of what it returns on sample events; nothing with an effect is run for this."""
-    watch = watched(f, effects_only=True)
-    for args in _samples(params, 4):
-        try:
-            with watch.captured(), watch:
-                value = f(*args)
+class _Tried:
+    """What a function returned, or how it failed, on a few sample events; nothing with an effect is run for this."""
+
+    def __init__(self, f: Callable[..., Any], params: Sequence[Type | None], error: Untraceable) -> None:
+        self._f, self._params, self._error = f, params, error
+        self.args: list[list[Any]] = []
+
+    @functools.cached_property
+    def outcomes(self) -> list[Any]:
+        """Values, and exceptions where it failed; empty if it was not called."""
+        known = [p for p in self._params if p is not None]
+        if self._error.effect or len(known) < len(self._params):
+            return []
+        watch = watched(self._f, effects_only=True)
+        out: list[Any] = []
+        for args in _samples(known, 4):
+            try:
+                with watch.captured(), watch:
+                    out.append(self._f(*args))
+            except Untraceable:
+                return []
+            except Exception as error:
+                out.append(error)
+            self.args.append(args)
+        return out
+
+    @property
+    def failures(self) -> list[Exception]:
+        """How it failed, if it failed each time."""
+        return list(self.outcomes) if all(isinstance(o, Exception) for o in self.outcomes) else []
+
+    def type_of_result(self, task: bool) -> Type | None:
+        """The type of what it returned, or of the first event that a task put out."""
+        for value in self.outcomes:
+            if isinstance(value, Exception):
+                continue
             if task:
-                value = value[1][0]
-        except Untraceable:
-            return None
-        except Exception:
-            continue
-        found = type_of_value(value)
-        if found is not None:
-            return found
-    return None
+                value = value[1][0] if no_pair(value) is None and value[1] else None
+            found = type_of_value(value)
+            if found is not None:
+                return found
+        return None
 
 
 # ---------------------------------------------------------------- spot check

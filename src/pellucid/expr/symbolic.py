@@ -27,13 +27,14 @@ __all__ = ["Sym", "Untraceable", "lift_scalar", "promote"]
 class Untraceable(BaseException):
     """The function cannot be turned into data.  Not an ``Exception``: users' ``except`` lets it pass.
 
-    ``effect`` says that the function may read or change the outside world.
+    ``effect`` says that the function may read or change the outside world, ``cause`` what it raised itself.
     """
 
-    def __init__(self, reason: str, *, effect: bool = False) -> None:
+    def __init__(self, reason: str, *, effect: bool = False, cause: Exception | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.effect = effect
+        self.cause = cause
         from pellucid.expr.trace import note_refusal
 
         note_refusal(self)  # a bare `except:` may swallow this one, but not its record

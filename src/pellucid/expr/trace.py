@@ -27,7 +27,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pellucid.errors import PipelineError
 from pellucid.expr import node as n
+from pellucid.expr.mistakes import name_of, no_pair
 from pellucid.expr.node import Expr
 from pellucid.expr.purity import AsksIdentity, watched
 from pellucid.expr.shadow import shadowed, truth_of
@@ -250,7 +252,7 @@ class _Explorer:
         text = ", ".join(a if type(a) is str else "…" for a in error.args)  # an argument may be symbolic
         if isinstance(error, (TypeError, AttributeError, NameError)):
             # Most likely code that takes no symbolic value, not a decision of the user's.
-            raise Untraceable(f"fails on a symbolic value: {type(error).__name__}: {text}")
+            raise Untraceable(f"fails on a symbolic value: {type(error).__name__}: {text}", cause=error)
         self.raises.append(f"{type(error).__name__}: {text}")
         return len(self.raises) - 1
 
@@ -398,6 +400,9 @@ def trace(f: Callable[..., Any], params: Sequence[Type], *, task: bool = False, 
 
 def _task(explorer: _Explorer, tree: _Leaf | _Fork, values: list[Any]) -> Traced:
     for value in values:
+        instead = no_pair(value)
+        if instead is not None:
+            raise PipelineError(f"{name_of(explorer.original)} must return a pair (state, [events]), but returns {instead}")
         if type(value) is not tuple or len(value) != 2 or not isinstance(value[1], (list, tuple)) or hasattr(value[1], "_fields"):
             raise Untraceable("does not return a pair (state, [events])")
     state = _join_all([v[0] for v in values])

@@ -16,6 +16,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from pellucid.errors import PipelineError, TypeMismatch
 from pellucid.expr.function import Function
+from pellucid.expr.mistakes import nearest
 from pellucid.expr.types import (
     BOOL,
     FLOAT,
@@ -332,8 +333,10 @@ class Stream(Generic[T]):
             return self.map(_named(lambda v: getattr(v, name), f".{name}"))
         if name.startswith("__"):
             raise AttributeError(name)
-        fields = f"; its events have {', '.join(dict(t.fields))}" if isinstance(t, RecordType) else ""
-        raise AttributeError(f"a stream of {t} has no processor or field {name!r}{fields}")
+        own = list(dict(t.fields)) if isinstance(t, RecordType) else []
+        fields = f"; its events have {', '.join(own)}" if own else ""
+        known = [*own, *(n for n in dir(Stream) if not n.startswith("_"))]
+        raise AttributeError(f"a stream of {t} has no processor or field {name!r}{fields}{nearest(name, known)}")
 
     def __bool__(self) -> NoReturn:
         raise PipelineError(

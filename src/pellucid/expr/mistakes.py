@@ -1,0 +1,118 @@
+"""Functions that cannot be traced because they are wrong: told when the pipeline is built, with the field or name that was meant.
+
+A function that only cannot be *traced* still runs, event by event.  One that asks an event for a field that its type does not have
+runs on no event that comes there, and a task that returns no pair is refused at its first event: to say of these that they can
+still run would be untrue.  What is refused here is certain: the field is looked for in a real event of the type, and a path on which
+something else than a pair is returned is a path of the function.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pellucid.errors import PipelineError
+from pellucid.expr.symbolic import Sym
+from pellucid.expr.types import RecordType, TupleType, Type
+
+__all__ = ["described", "name_of", "nearest", "no_pair", "place_of", "refuse_missing_attribute"]
+
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def nearest(name: str, options: Sequence[str]) -> str:
+    """A question that suggests the nearest name, or nothing.
+
+    >>> nearest("prise", ["price", "size"])
+    "; did you mean 'price'?"
+    >>> nearest("q", ["price", "size"])
+    ''
+    """
+    lower = {o.lower(): o for o in options}
+    found = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
+    return f"; did you mean {lower[found[0]]!r}?" if found else ""
+
+
+def name_of(f: Callable[..., Any]) -> str:
+    """How a message calls a function."""
+    name = getattr(f, "__name__", type(f).__name__)
+    return "this lambda" if name == "<lambda>" else f"{name}()"
+
+
+def refuse_missing_attribute(
+    f: Callable[..., Any], params: Iterable[Type | None], error: AttributeError, sample: Callable[[Type], Any], tried: Sequence[BaseException]
+) -> None:
+    """Refuse a function that failed in its trace on an attribute, if real events do not have it either.
+
+    ``sample`` makes a real event of a type; ``tried`` is how the function itself failed on sample events, if it failed on all.
+    """
+    thing, name = error.obj, error.name
+    at = place_of(error)
+    if isinstance(thing, type) and issubclass(thing, enum.Enum):
+        raise PipelineError(f"{name_of(f)} asks for {thing.__name__}.{name}{at}, but {_members(thing, str(name))}")
+    if isinstance(thing, enum.Enum):
+        known = [a for a in dir(thing) if not a.startswith("_")]
+        raise PipelineError(f"{name_of(f)} asks a {type(thing).__name__} for {name!r}{at}, which it does not have{nearest(str(name), known)}")
+    for t in _records(params):
+        if type(thing) is t.cls and not hasattr(sample(t), str(name)):  # a field that a real one gets when it is made is there
+            fields = [n for n, _ in t.fields]
+            raise PipelineError(
+                f"{name_of(f)} reads the field {name!r}{at}, which {t.cls.__name__} does not have: "
+                f"its {'fields are' if len(fields) > 1 else 'only field is'} {', '.join(fields)}"
+                f"{nearest(str(name), [*fields, *(a for a in dir(t.cls) if not a.startswith('_'))])}"
+            )
+    # A symbolic scalar takes other ways than a number where a function asks what it is: only calls of the function itself can tell.
+    if type(thing) is Sym and tried and all(isinstance(e, AttributeError) and e.name == name for e in tried):
+        cls = type(getattr(tried[0], "obj", None))
+        known = [a for a in dir(cls) if not a.startswith("_")]
+        raise PipelineError(f"{name_of(f)} asks an event's {cls.__name__} for {name!r}{at}, which it does not have{nearest(str(name), known)}")
+
+
+def no_pair(value: Any) -> str | None:
+    """What a task returned instead of ``(state, [events])``, in words; None if it is such a pair.
+
+    >>> no_pair([1]), no_pair((0, 1, 2)), no_pair((0, 5)), no_pair((0, [5]))
+    ('a list of 1', 'a tuple of 3', 'a tuple whose second item is an int instead of a list', None)
+    """
+    if not isinstance(value, tuple):
+        return f"a list of {len(value)}" if isinstance(value, list) else described(value)
+    if len(value) != 2:
+        return f"a tuple of {len(value)}"
+    return None if isinstance(value[1], (list, tuple)) else f"a tuple whose second item is {described(value[1])} instead of a list"
+
+
+def described(value: Any) -> str:
+    """What a value is, in words."""
+    if value is None:
+        return "None"
+    name = str(value._expr.type) if type(value) is Sym else type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _members(cls: type[enum.Enum], name: str) -> str:
+    names = [m.name for m in cls]
+    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+    return f"the members of {cls.__name__} are {shown}{nearest(name, names)}"
+
+
+def _records(types: Iterable[Type | None]) -> Iterable[RecordType]:
+    for t in types:
+        if isinstance(t, RecordType):
+            yield t
+            yield from _records(inner for _, inner in t.fields)
+        elif isinstance(t, TupleType):
+            yield from _records(t.items)
+
+
+def place_of(error: BaseException) -> str:
+    """The line that failed: often it is that of a helper, and not of the function itself."""
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith(_OURS) and file != enum.__file__:
+            found = f" ({os.path.basename(file)}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return found
