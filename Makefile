@@ -41,7 +41,7 @@ $(ARCHIVE): $(STAMP)
 # Three at a time on two cores: much of a test's time is waiting for a Java, a disk or a process that was killed.
 test: $(STAMP) ## everything that must hold before a change goes in
 	@$(MAKE) --no-print-directory -j2 lint $(ARCHIVE)
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=20
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=20 -rs
 
 test-long: $(STAMP) $(ARCHIVE) ## the tests that take minutes or gigabytes, and ten minutes of make hunt
 	$(BIN)/python -m pytest -q -m long
