@@ -96,7 +96,7 @@ def _load_path(path: str) -> types.ModuleType:
     if name in sys.modules or name in sys.stdlib_module_names:
         name = f"pellucid_user_{name}"
     # An explicit loader, so that any ending will do.
-    loader = importlib.machinery.SourceFileLoader(name, full)
+    loader = _Source(name, full)
     spec = importlib.util.spec_from_loader(name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
@@ -109,6 +109,18 @@ def _load_path(path: str) -> types.ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+class _Source(importlib.machinery.SourceFileLoader):
+    """Reads the file itself every time, as Python does with a program.
+
+    Python's cache of compiled modules takes a file for unchanged that was changed within the same second and is as long as before;
+    and it would leave a ``__pycache__`` beside the user's file.
+    """
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        """The file as it is now, compiled."""
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 @contextlib.contextmanager

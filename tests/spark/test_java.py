@@ -143,7 +143,8 @@ def test_the_command(bare: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Ca
 
 
 def test_pip_cannot_bring_one(bare: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bare.setenv("PIP_NO_INDEX", "1")  # pip runs for real, and finds nothing
+    bare.setenv("PIP_NO_INDEX", "1")  # pip runs for real, and finds nothing,
+    bare.setenv("PIP_IGNORE_INSTALLED", "1")  # not even what it has brought to this machine before
     bare.setenv("PIP_CONFIG_FILE", os.devnull)
     bare.delenv("PIP_FIND_LINKS", raising=False)
     assert java.main(["--install"]) == 2
