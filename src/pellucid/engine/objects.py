@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import abc
 import inspect
+import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pellucid.engine.own_types import OwnTypes
 from pellucid.engine.saved import Damaged
-from pellucid.engine.value_kinds import FIXED
 from pellucid.engine.value_records import kind_of
 from pellucid.engine.values import Damage, Misfit, Unfit, decode, encode
 from pellucid.errors import StateError
@@ -125,15 +125,17 @@ def _annotation(f: Any) -> Any:
 
 def _named(annotation: Any) -> Iterator[type]:
     """The types that a value of this annotation surely is of, or holds if it holds anything; what is open is left out."""
-    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is not None:
-        parts: Iterable[Any] = args if origin is not typing.Literal else ()
-        for part in (*([origin] if isinstance(origin, type) and origin in FIXED else []), *parts):
-            yield from _named(part)
-    elif isinstance(annotation, type) and not _open(annotation):
+    origin = typing.get_origin(annotation)
+    if origin is typing.Literal:
+        return
+    for part in typing.get_args(annotation):
+        yield from _named(part)
+    if origin is not None and origin not in (types.UnionType, typing.Union):
+        yield from _named(origin)
+    if isinstance(annotation, type) and origin is None and not _open(annotation):
         yield annotation
 
 
 def _open(cls: type) -> bool:
     """Whether a value may be of another class than it is annotated with."""
-    return cls in (object, typing.Any) or isinstance(cls, abc.ABCMeta) or bool(cls.__subclasses__())
+    return cls in (object, typing.Any) or isinstance(cls, abc.ABCMeta) or bool(type.__subclasses__(cls))

@@ -29,7 +29,7 @@ from pellucid.expr.reach import global_names
 if TYPE_CHECKING:
     from pellucid.graph.model import Graph
 
-__all__ = ["OwnTypes", "is_record"]
+__all__ = ["OwnTypes", "foreign", "is_record"]
 
 _MOST = 20_000  # things to look at
 _LONG = 1000
@@ -71,7 +71,12 @@ def _long(cls: type) -> str:
 
 
 def is_record(cls: Any) -> bool:
-    """Whether it is a dataclass, a named tuple or an enum."""
+    """Whether it is a dataclass, a named tuple or an enum.
+
+    >>> from fractions import Fraction
+    >>> is_record(enum.Enum), is_record(Fraction)
+    (True, False)
+    """
     if not isinstance(cls, type):
         return False
     return dataclasses.is_dataclass(cls) or issubclass(cls, enum.Enum) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
@@ -84,7 +89,7 @@ def _walk(functions: list[Any], others: list[Any]) -> list[type]:
     stack = [*others, *functions]
     for f in map(_plain, functions):
         if isinstance(f, types.FunctionType):
-            stack += [v for v in f.__globals__.values() if is_record(v) and not _foreign(v.__module__)]
+            stack += [v for v in f.__globals__.values() if is_record(v) and not foreign(v.__module__)]
             stack += _of_function(f)
     while stack and len(seen) < _MOST:
         value = stack.pop()
@@ -106,17 +111,21 @@ def _plain(f: Any) -> Any:
     return f if hasattr(f, "__globals__") or isinstance(f, type) else getattr(type(f), "__call__", f)  # noqa: B004 - its code is wanted
 
 
-def _foreign(module: str | None) -> bool:
-    """Whether it belongs to Python or to Pellucid: nothing is looked for inside."""
+def foreign(module: str | None) -> bool:
+    """Whether it belongs to Python, NumPy or Pellucid, and not to who wrote the pipeline: nothing is looked for inside.
+
+    >>> foreign("collections.abc"), foreign("shop.types")
+    (True, False)
+    """
     top = (module or "").split(".", 1)[0]
     return top in ("pellucid", "builtins", "numpy") or (top in sys.stdlib_module_names and top != "__main__")
 
 
 def _next(value: Any) -> list[Any]:
     if isinstance(value, types.FunctionType):
-        return [] if _foreign(value.__module__) else _of_function(value)
+        return [] if foreign(value.__module__) else _of_function(value)
     if isinstance(value, type):
-        return [] if _foreign(value.__module__) else [*value.__bases__, *_inside(value), *_hints(value)]
+        return [] if foreign(value.__module__) else [*value.__bases__, *_inside(value), *_hints(value)]
     if isinstance(value, types.MethodType):
         return [value.__func__, value.__self__]
     if isinstance(value, functools.partial):

@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.engine.own_types import OwnTypes, is_record
+from pellucid.engine.own_types import OwnTypes, foreign, is_record
 from pellucid.engine.value_columns import Damage, Reader, Writer
 from pellucid.engine.value_kinds import FIXED, Column, Kind, Leaf, Record, Unfit
 
 __all__ = ["Misfit", "kind_named", "kind_of"]
 
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that was written in Python
 _BY_NAME = {kind.about: kind for kind in FIXED.values()}
 
 
@@ -155,7 +154,9 @@ def _problem(cls: Any) -> str | None:
         return None
     if issubclass(cls, tuple):
         return "which has attributes besides its fields" if cls.__dictoffset__ else None
-    if any(base is not object and not base.__flags__ & _HEAP for base in cls.__mro__):
+    try:
+        object.__new__(cls)  # without __init__, as it will be read
+    except TypeError:
         return "a dataclass that is something else besides"
     names = {f.name for f in dataclasses.fields(cls)}
     slots = {s for base in cls.__mro__ for s in _slots(base)} - {"__dict__", "__weakref__"}
@@ -190,6 +191,6 @@ def _advice(cls: type) -> str:
     for base in cls.__mro__[1:]:
         if base in FIXED:
             return f"keep a plain {base.__name__}"
-    if cls.__flags__ & _HEAP and cls.__module__ not in ("builtins",) and not issubclass(cls, BaseException):
+    if not foreign(cls.__module__):
         return f"make {cls.__name__} a dataclass of such values, or keep a tuple, a list or a dict"
     return "keep the values that it stands for"
