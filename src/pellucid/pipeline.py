@@ -116,6 +116,19 @@ class Pipeline:
 
         return Engine(self.graph, key=_key_type(self.name, key), mode=mode)
 
+    @property
+    def why_plain(self) -> str | None:
+        """Why it runs in plain Python, event by event, which is slower: a line for each step that is a reason; None if it is compiled.
+
+        >>> from pellucid import pipeline
+        >>> print(pipeline(lambda x: x.map(lambda v: v + 1), x=int).why_plain)
+        None
+        >>> names = {"UA": "United"}
+        >>> print(pipeline(lambda c: c.map(lambda v: names[v], to=str, id="name"), c=str).why_plain)
+        step 'name' (map λ, ...): a lambda uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)
+        """
+        return self.engine().why_plain
+
     def run_epochs(
         self,
         inputs: str | os.PathLike[str] | Mapping[str, Any],

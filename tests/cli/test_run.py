@@ -326,3 +326,41 @@ def test_an_empty_text_is_the_same_event_with_one_column_and_with_two(pellucid: 
 def test_empty_lines_in_a_file_of_several_columns_are_no_rows(pellucid: Command, folder: Path) -> None:
     (folder / "a.csv").write_text("x,z\n\n1,2\n\n\n3,4\n\n")
     assert lines(pellucid("run", "pipes.py:total", "--in", "a.csv")) == [{"out": 1}, {"out": 4}]
+
+
+OPAQUE = """\
+from pellucid import Stream, pipeline
+N = {"UA": "United"}
+@pipeline
+def names(c: Stream[str]) -> Stream[str]:
+    return c.map(lambda c: N[c], to=str, id="name").filter(lambda n: n.startswith("U"), id="first")
+"""
+
+
+def test_a_step_that_is_slower_says_why_once(pellucid: Command, folder: Path) -> None:
+    (folder / "slow.py").write_text(OPAQUE)
+    (folder / "in.csv").write_text("c\nUA\nUA\nUA\n")
+    lines = [
+        "slower, as it runs in plain Python: step 'name' (map λ, slow.py:5): a lambda uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)",
+        "slower, as it runs in plain Python: step 'first' (filter λ, slow.py:5): a lambda uses the method str.startswith",
+    ]
+    for more in ([], ["--chunk", "1"], ["--epochs", "1", "--state", "state"]):
+        result = pellucid("run", "slow.py", "--in", "in.csv", "--out", "out.csv", *more)
+        assert result.exit_code == 0 and result.stderr.splitlines()[:2] == lines
+        assert result.stderr.count("slower") == 2
+    assert "slower" not in pellucid("run", "pipes.py:words", "--in", "in.csv", "--value", "c").stderr
+
+
+def test_show_marks_what_is_slower(pellucid: Command, folder: Path) -> None:
+    (folder / "slow.py").write_text(OPAQUE)
+    text = pellucid("show", "slow.py").stdout
+    assert text.splitlines() == [
+        "c ─▶ map λ (?) ─▶ filter λ (?) ─▶ out",
+        "",
+        "(?) in plain Python, event by event, which is slower:",
+        "  step 'name' (map λ, slow.py:5): a lambda uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)",
+        "  step 'first' (filter λ, slow.py:5): a lambda uses the method str.startswith",
+    ]
+    document = json.loads(pellucid("show", "slow.py", "--json").stdout)
+    assert [node.get("reason") for node in document["graph"]["nodes"]][2] == "a lambda uses the method str.startswith"
+    assert pellucid("show", "slow.py", "--format", "mermaid").stdout.count("(?)") == 2

@@ -34,6 +34,12 @@ def rate_text(rate: float) -> str:
     return f"{rate:.0f} events/s"
 
 
+def tell_plain(why: str | None) -> None:
+    """Say of each step that keeps a pipeline from being compiled that it does, and why."""
+    for line in (why or "").splitlines():
+        click.echo(f"slower, as it runs in plain Python: {line}", err=True)
+
+
 def tell_left_out(outputs: Collection[str], wanted: Collection[str]) -> None:
     """A line about outputs that go nowhere: it may have been forgotten."""
     left = [name for name in outputs if name not in wanted]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.address import redact
-from pellucid.cli.progress import Progress, count_text, rate_text
+from pellucid.cli.progress import Progress, count_text, rate_text, tell_plain
 from pellucid.cli.signals import Stopped, checkpoint
 from pellucid.errors import UsageError
 
@@ -90,8 +90,10 @@ def run_with_epochs(
     """Run, say what happened, and how to go on."""
     from pellucid.cli.spark_places import sink_of
     from pellucid.engine.epochs import run_epochs
+    from pellucid.engine.kernel import Engine
 
     progress = _Progress()
+    tell_plain(Engine(graph).why_plain)
 
     def say(text: str) -> None:
         progress.clear()

@@ -60,6 +60,10 @@ def _document(graph: object) -> dict[str, object]:
         if node.fn is not None:
             entry["function"] = str(node.fn)
             entry["traced"] = node.fn.traced is not None
+            if node.fn.traced is None:
+                entry["reason"] = f"{node.fn.name} {node.fn.reason}"
+        if node.key is not None:
+            entry["key"] = str(node.key)
         if node.k is not None:
             entry["k"] = node.k
         if node.kind in ("cumulate", "task"):

@@ -51,19 +51,18 @@ class Engine:
         self._kernels: dict[tuple[bool, bool], Kernel] = {}
         self._calls: dict[tuple[bool, bool], Callable[..., None]] = {}
         if mode == "numba" and self.why_plain is not None:
-            raise UsageError(f"{graph.name} cannot be compiled: {self.why_plain}")
+            raise UsageError(f"{graph.name} cannot be compiled: {self.why_plain.splitlines()[0]}")
         self.state = State(self._kernel(mode == "numba", False).layout)
         self._failed: str | None = None
         self._enough_strings = _MANY_STRINGS
 
     @cached_property
     def why_plain(self) -> str | None:
-        """Why the pipeline cannot be compiled, or None if it can."""
-        for node, fn in self.graph.opaque():
-            return f"{node.describe()}: {fn.name} {fn.reason}"
-        for node in self.graph.nodes:
-            if node.sub is not None and needs_interpreter(node.sub):
-                return f"{node.describe()} has a key_by inside its window"
+        """Why the pipeline cannot be compiled and so is slower, a line for each step that is a reason; None if it can."""
+        lines = [f"{node.describe()}: {fn.name} {fn.reason}" for node, fn in self.graph.opaque()]
+        lines += [f"{n.describe()}: has a key_by inside its window" for n in self.graph.nodes if n.sub is not None and needs_interpreter(n.sub)]
+        if lines:
+            return "\n".join(lines)
         try:
             self._kernel(True, False)
         except TooDeep:

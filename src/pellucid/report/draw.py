@@ -31,9 +31,9 @@ def draw(graph: Graph, style: str = "text") -> str:
     """
     # Each style is loaded when it is first asked for: a run in production draws nothing.
     if style == "text":
-        from pellucid.report.text import draw_text
+        from pellucid.report.text import draw_text, why_opaque
 
-        return draw_text(graph)
+        return "\n\n".join(part for part in (draw_text(graph), why_opaque(graph)) if part)
     if style == "mermaid":
         from pellucid.report.mermaid import draw_mermaid
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from pellucid.graph.model import KINDS, Node
 
-__all__ = ["cells", "clean", "describe", "label", "shorten", "start_text", "wrap"]
+__all__ = ["OPAQUE", "cells", "clean", "describe", "label", "shorten", "start_text", "wrap"]
+
+OPAQUE = " (?)"  # behind a step whose function could not be traced
 
 
 def clean(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pellucid.graph.model import Graph, Node
-from pellucid.report.labels import clean, label
+from pellucid.report.labels import OPAQUE, clean, label
 
 __all__ = ["draw_mermaid"]
 
@@ -70,7 +70,7 @@ def _window(node: Node, sub: Graph, name: str) -> Iterator[str]:
 
 
 def _caption(node: Node) -> str:
-    opaque = " (?)" if node.fn is not None and node.fn.traced is None else ""
+    opaque = OPAQUE if node.fn is not None and node.fn.traced is None else ""
     words = _escape(label(node)) + opaque
     return words if node.kind == "source" else f"{words}<br/><small>{_escape(node.id)}</small>"
 

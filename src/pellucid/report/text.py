@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from pellucid.graph.model import Graph, Node
 from pellucid.report.canvas import Canvas
-from pellucid.report.labels import cells, clean, label
+from pellucid.report.labels import OPAQUE, cells, clean, label
 from pellucid.report.layout import Item, Layout, Segment, Wire, arrange
 
-__all__ = ["draw_text"]
+__all__ = ["draw_text", "why_opaque"]
 
 _ARROW = " ─▶ "
 _INLINE = 40  # a sub-pipeline longer than this is drawn below
@@ -46,10 +46,22 @@ def draw_text(graph: Graph, width: int = 100) -> str:
     return "\n\n".join(blocks)
 
 
+def why_opaque(graph: Graph) -> str:
+    """Below a drawing: which of its steps, marked ``(?)``, could not be traced, and why; empty if all could.
+
+    >>> from pellucid import pipeline
+    >>> print(why_opaque(pipeline(lambda x: x.map(lambda v: str(v), to=str, id="text"), x=int).graph))
+    (?) in plain Python, event by event, which is slower:
+      step 'text' (map λ, ...): a lambda turns an event's value into text
+    """
+    lines = [clean(f"{node.describe()}: {fn.name} {fn.reason}") for node, fn in graph.opaque()]
+    return "\n  ".join(["(?) in plain Python, event by event, which is slower:", *lines]) if lines else ""
+
+
 def _label(node: Node, below: list[Node]) -> str:
     """The words for a step; a window too big for a line is remembered, to be drawn below."""
     if node.sub is None:
-        return label(node)
+        return label(node) + OPAQUE * (node.fn is not None and node.fn.traced is None)
     order = _chain(node.sub)
     if order is not None:
         inner: list[Node] = []
