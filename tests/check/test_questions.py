@@ -134,10 +134,13 @@ def test_a_start_value_that_is_not_in_the_domain() -> None:
 
 
 def test_bounds_give_unknown_and_never_a_pass() -> None:
-    counting = pipeline(lambda x: x.cumulate(lambda n, v: n + 1, start=0), x=int)
+    counting = pipeline(lambda x: x.cumulate(lambda n, v: n + 1, start=0, id="count"), x=int)
     verdict = check.holds(counting, "AG EF out.value = 3", ints=range(2), max_states=50, engine="explicit")
     assert verdict.unknown and not verdict
-    assert verdict.notes == ("the limit of 50 states was reached",)
+    assert verdict.notes == (
+        "the limit of 50 states was reached",
+        "integers without a bound: count:state; ints=Mod(N) bounds them, at the price of arithmetic modulo N",
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pellucid.check.advice import domain_notes
 from pellucid.check.compare import beside, differs, no_longer_implied
 from pellucid.check.decide import Answer, Options, decide, decide_invariant, expression
 from pellucid.check.domains import Domain, domain_of
-from pellucid.check.formula import Formula, evaluate_finite, resolve
+from pellucid.check.formula import Formula, evaluate_finite, is_invariant, resolve
 from pellucid.check.parse import parse
 from pellucid.check.replay import replay
 from pellucid.check.sequence import decide_sequence, within_bounds
-from pellucid.check.system import build_system
+from pellucid.check.system import System, build_system
 from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
@@ -52,10 +53,12 @@ def holds(
     f = parse(formula) if isinstance(formula, str) else formula
     started = time.perf_counter()
     domain, options = domain_of(ints), Options(**how)
-    answer = _decide(p.graph, f, domain, queue, options, lossy)
-    notes: tuple[str, ...] = ()
+    system = build_system(p.graph, domain, queue, lossy)
+    resolved = resolve(f, system)
+    answer = decide(system, resolved, options)
+    notes = _only(system, resolved, answer)
     if warn and domain.modulus is not None and answer.status != "unknown":
-        notes = _in_truth(p.graph, f, queue, options, answer, lossy)
+        notes += _in_truth(p.graph, f, queue, options, answer, lossy)
     if answer.status == "refuted" and "overflow" not in str(f) and "full" not in str(f):
         notes += _overflow_note(p.graph, domain, queue, answer)
     return _verdict(str(f), answer, [p.graph], started, notes)
@@ -72,11 +75,12 @@ def _overflow_note(graph: Graph, domain: Domain, queue: Any, answer: Answer) -> 
     return ()
 
 
-def _decide(
-    graph: Graph, f: Formula, domain: Domain, queue: Any, options: Options, lossy: Sequence[str] = ()
-) -> Answer:
-    system = build_system(graph, domain, queue, lossy)
-    return decide(system, resolve(f, system), options)
+def _only(system: System, f: Formula, answer: Answer) -> tuple[str, ...]:
+    """Which events were asked about, where others might change the verdict: a run that breaks a property of all runs is one with any domain."""
+    asks_for_a_run = is_invariant(f) is None and any(part.op in ("EX", "EF", "EG", "EU") for part in f.walk())
+    if answer.status == "unknown" or (answer.status == "refuted" and not asks_for_a_run):
+        return ()
+    return domain_notes(system, [expression(a) for a in f.atoms()])
 
 
 def _in_truth(
@@ -84,7 +88,8 @@ def _in_truth(
 ) -> tuple[str, ...]:
     """A word of warning where arithmetic modulo N turns the verdict round."""
     quick = dataclasses.replace(options, timeout=min(options.timeout or 5.0, 5.0), max_states=100_000)
-    exact = _decide(graph, f, domain_of(None), queue, quick, lossy)
+    system = build_system(graph, domain_of(None), queue, lossy)
+    exact = decide(system, resolve(f, system), quick)
     if exact.status not in ("unknown", answer.status):
         return (f"over exact integers it is {exact.status}: arithmetic modulo N turned the verdict round",)
     return ()

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -150,6 +151,8 @@ class Encoding:
             present = inputs[at]
             for leaf, (_, t) in zip(inputs[at + 1 :], event.leaves(), strict=False):
                 out += self.bounds(t, leaf)
+                if t == FLOAT:  # no source takes NaN; infinities come in
+                    out.append(z3.Not(z3.fpIsNaN(leaf)))
                 values = self.system.domain.values if t == INT else None
                 if values is not None and len(values) == max(values) - min(values) + 1:
                     out += [leaf >= min(values), leaf <= max(values)]
@@ -189,7 +192,8 @@ class Encoding:
             return args[-1]
         kinds = [a.type for a in e.args]
         if op in ("eq", "lt", "le"):
-            return self._compare(op, args, kinds)
+            to_constant = self._to_constant(e, args, kinds)
+            return self._compare(op, args, kinds) if to_constant is None else to_constant
         made = self._int(e, args) if e.type == INT and INT in kinds else self._float(op, args, kinds)
         if made is None:
             where = _where(self.system, e)
@@ -218,6 +222,26 @@ class Encoding:
                 if mask.op == "const" and mask.value >= 0 and mask.value & (mask.value + 1) == 0:
                     return x % (mask.value + 1)
         return None
+
+    def _to_constant(self, e: Expr, args: list[Any], kinds: list[Type]) -> Any:
+        """A float compared with an int that is a constant, among doubles, because z3's reals of doubles are slow; None: something else.
+
+        Between two neighbouring doubles lie many ints: ``x > c`` is then ``x >= `` the upper one.
+        """
+        at = kinds.index(INT) if set(kinds) == {FLOAT, INT} else None
+        if at is None or e.args[at].op != "const":
+            return None
+        z3, c, x = self.z3, e.args[at].value, args[1 - at]
+        low = high = float(c)
+        if int(low) != c:
+            low, high = (low, math.nextafter(low, math.inf)) if int(low) < c else (math.nextafter(low, -math.inf), low)
+        below, above = self.value(FLOAT, low), self.value(FLOAT, high)
+        if e.op == "eq":
+            return z3.fpEQ(x, below) if low == high else z3.BoolVal(False)
+        strict = e.op == "lt" and low == high
+        if at == 0:  # c < x, c <= x
+            return z3.fpLT(above, x) if strict else z3.fpLEQ(above, x)
+        return z3.fpLT(x, below) if strict else z3.fpLEQ(x, below)
 
     def _compare(self, op: str, args: list[Any], kinds: list[Type]) -> Any:
         z3, (a, b) = self.z3, args

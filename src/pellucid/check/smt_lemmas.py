@@ -76,6 +76,8 @@ def bound_candidates(system: System, bad: Expr, states: Sequence[State]) -> list
     numbers = sorted(found, key=lambda c: (abs(c), c))[:12]
     if system.domain.values:
         numbers += [min(system.domain.values), max(system.domain.values)]
+    given = {float(e.value) for e in walk(bad, *system.next) if e.op == "const" and e.type in (INT, FLOAT)}
+    reals = sorted({0.0} | given, key=lambda c: (abs(c), c))[:12]
     divisors = sorted({2, 3} | {c for c in found if 2 <= c <= 16})[:8]
     out: list[Expr] = []
     for i, v in enumerate(system.state):
@@ -83,6 +85,8 @@ def bound_candidates(system: System, bad: Expr, states: Sequence[State]) -> list
         constant = all(s == v.start for s in seen)
         if constant and v.type != FLOAT:
             out.append(n.eq(x, n.const(v.start)))
+        if v.type == FLOAT:
+            out += _float_bounds(x, v.start, seen, reals)
         if v.type != INT:
             continue
         if v.size is not None:
@@ -94,6 +98,14 @@ def bound_candidates(system: System, bad: Expr, states: Sequence[State]) -> list
             if all(s % m == v.start % m for s in seen):
                 out.append(n.eq(n.binary("mod", x, n.const(m)), n.const(v.start % m)))
     return [e for e in dict.fromkeys(out) if e.op != "const"]
+
+
+def _float_bounds(x: Expr, start: float, seen: Sequence[float], numbers: Sequence[float]) -> list[Expr]:
+    """Bounds of a float, each of which also says that it is not NaN; and that alone."""
+    bounds = dict.fromkeys([start, *numbers])
+    out = [n.le(n.const(c), x) for c in bounds if all(c <= s for s in seen)]
+    out += [n.le(x, n.const(c)) for c in bounds if all(s <= c for s in seen)]
+    return [*out, n.eq(x, x)] if all(s == s for s in seen) else out
 
 
 def pair_candidates(system: System, states: Sequence[State]) -> list[Expr]:
