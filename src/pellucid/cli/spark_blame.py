@@ -17,7 +17,7 @@ from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
 from pellucid.spark.sinks.address import on_this_machine
 
-__all__ = ["blamed"]
+__all__ = ["as_given", "blamed"]
 
 _CELL = re.compile(r"(file:/.+?): column '(.*?)': expected (\w+)")
 _FILE = re.compile(r"(file:/.+?)(?=: |$)", re.MULTILINE)
@@ -32,7 +32,7 @@ def blamed(message: str, inputs: Collection[str], given: str | None = None) -> s
     named = _CELL.search(message) or _FILE.search(message)
     if named is not None:
         file = re.sub(r"^file:/+", "/", unquote(named[1]))
-        shown = _as_given(file, inputs)
+        shown = as_given(file, inputs)
         wanted = _wanted(named[2], named[3]) if named.re is _CELL else None
         return _found_here([file], inputs, wanted, given) or message.replace(named[1], shown)
     column = _COLUMN.search(message)
@@ -46,10 +46,10 @@ def _wanted(column: str, word: str) -> dict[str, Type] | None:
     return {column: _TYPES[word]} if word in _TYPES else None
 
 
-def _as_given(file: str, inputs: Collection[str]) -> str:
+def as_given(file: str, inputs: Collection[str]) -> str:
     """A file in the words of the command line.
 
-    >>> _as_given("/data/in/2.csv", ["/data/in"])
+    >>> as_given("/data/in/2.csv", ["/data/in"])
     '/data/in/2.csv'
     """
     for place in inputs:
@@ -81,7 +81,7 @@ def _found_here(files: list[str], inputs: Collection[str], wanted: dict[str, Typ
                 for _ in reader.chunks(some, rows=1 << 16):
                     pass
     except DataError as error:
-        return str(error).replace(file, _as_given(file, inputs))
+        return str(error).replace(file, as_given(file, inputs))
     except (OSError, KeyError):
         return None
     return None

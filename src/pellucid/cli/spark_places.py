@@ -23,7 +23,7 @@ from pellucid.cli.spark_json import objects
 from pellucid.errors import DataError, UsageError
 from pellucid.spark.sinks.address import SINKS, absolute, on_this_machine, parsed, sink_of
 
-__all__ = ["absolute", "on_this_machine", "reader", "refuse_unwritable", "sink_of", "target"]
+__all__ = ["absolute", "delimiter_of", "on_this_machine", "reader", "refuse_unwritable", "sink_of", "target"]
 
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}
 
@@ -47,6 +47,17 @@ def format_of(path: str, given: str | None) -> str:
     if there:
         return there[0]
     raise UsageError(f"{path}: which format is it? Give --in-format or --out-format csv, tsv, jsonl or parquet")
+
+
+def delimiter_of(path: str, given: str | None) -> str | None:
+    """What parts the cells of CSV files on this machine; None for any other place.
+
+    >>> delimiter_of("events.tsv", None), delimiter_of("events.parquet", None), delimiter_of("s3://bucket/x.csv", None)
+    ('\\t', None, None)
+    """
+    if path.startswith(("table:", "kafka://")) or not on_this_machine(path):
+        return None
+    return {"csv": ",", "tsv": "\t"}.get(format_of(path, given))
 
 
 def _ending(path: str) -> str:

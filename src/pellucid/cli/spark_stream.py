@@ -18,7 +18,8 @@ import click
 from pellucid.cli.progress import count_text, rate_text
 from pellucid.cli.run_spark import Work, trigger, wait
 from pellucid.cli.signals import checkpoint
-from pellucid.cli.spark_places import absolute, sink_of
+from pellucid.cli.spark_looks import look_at
+from pellucid.cli.spark_places import absolute, delimiter_of, sink_of
 
 __all__ = ["stream"]
 
@@ -88,7 +89,12 @@ def _place(work: Work, path: str) -> Any:
 
 
 def _counting(work: Work, sink: Any) -> Any:
+    texts = {d: [p for p in work.places.inputs.values() if delimiter_of(p, work.places.in_format) == d] for d in (",", "\t")}
+
     def write(df: Any, batch: int) -> None:
+        for delimiter, places in texts.items():
+            if places:
+                look_at(absolute(str(work.options.checkpoint)), batch, places, delimiter)
         sink(df, batch)
         work.report.rows_out += sink.last_written.rows
 
