@@ -20,7 +20,7 @@ DIAMOND = ("p.py:diamond", "--in", "x.jsonl", "--out", "out.jsonl", "--epochs", 
 PLAIN = ("p.py:diamond", "--in", "x.jsonl")
 
 # Points that only come once, or only after a crash.
-ONCE = ("coordinator:start", "coordinator:fork", "coordinator:forked", "coordinator:finish", "coordinator:finished", "sink:finish", "sink:finished", "coordinator:recorded")  # fmt: skip
+ONCE = ("coordinator:start", "coordinator:fork", "coordinator:forked", "coordinator:finish", "coordinator:finished", "sink:finish", "sink:finished", "sink:merge", "sink:merged", "coordinator:recorded")  # fmt: skip
 AFTER = ("recover:load", "recover:loaded", "source:replay")
 SOME = ("source:border", "snapshot:after-write", "sink:before-commit", "sink:after-commit", "coordinator:complete", "recover:load")
 

@@ -130,6 +130,27 @@ def test_a_reader_of_a_dead_sender_waits(error: OSError | None) -> None:
     assert box._queue.empty()
 
 
+def test_no_half_message_to_a_task_that_is_stopped() -> None:
+    """The coordinator never waits for a task: what does not fit into the socket goes later, whole and in order."""
+    import socket
+
+    from pellucid.engine.epochs.link import Link
+
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    coordinator, stopped = Link(ours), Link(theirs)
+    for number in range(5000):
+        coordinator.send(commit=number, acks=["x" * 100])
+    got: list[int] = []
+    theirs.setblocking(False)
+    while len(got) < 5000:
+        got += [message["commit"] for message in stopped.receive() or []]
+        coordinator.receive()  # it hears a heartbeat
+    assert got == list(range(5000))
+    ours.close()
+    theirs.close()
+
+
 # ---------------------------------------------------------------- the lock
 
 ORPHAN = """

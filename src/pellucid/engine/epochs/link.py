@@ -20,14 +20,23 @@ class Link:
         self.end = end
         self._lock = threading.Lock()
         self._rest = b""
+        self._unsent = b""
 
     def send(self, **message: Any) -> None:
-        """Send a message; if the other side is gone, so be it."""
-        with self._lock, contextlib.suppress(OSError):
-            self.end.sendall(json.dumps(message).encode() + b"\n")
+        """Send a message; if the other side is gone, so be it.  What a stopped task does not take yet waits here."""
+        with self._lock:
+            self._unsent += json.dumps(message).encode() + b"\n"
+            self._flush()
+
+    def _flush(self) -> None:
+        with contextlib.suppress(OSError):
+            while self._unsent:
+                self._unsent = self._unsent[self.end.send(self._unsent) :]
 
     def receive(self) -> list[dict[str, Any]] | None:
         """What is there now; None when the other side has closed."""
+        with self._lock:
+            self._flush()
         try:
             data = self.end.recv(1 << 16)
         except BlockingIOError:
