@@ -109,7 +109,7 @@ def fast(folder: Path, t: Type, cell: str) -> Any:
 def slow(t: Type, cell: str) -> Any:
     data = ('"' + cell.replace('"', '""') + '",1\n').encode()
     try:
-        return exact.csv_columns(data, ",", ["x", "y"], {"x": t}, Place("x", str), True, False)["x"][0]
+        return exact.csv_columns(data, ",", ["x", "y"], {"x": t}, Place("x", str), True)["x"][0]
     except DataError:
         return None
 
