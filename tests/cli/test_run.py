@@ -364,3 +364,11 @@ def test_show_marks_what_is_slower(pellucid: Command, folder: Path) -> None:
     document = json.loads(pellucid("show", "slow.py", "--json").stdout)
     assert [node.get("reason") for node in document["graph"]["nodes"]][2] == "a lambda uses the method str.startswith"
     assert pellucid("show", "slow.py", "--format", "mermaid").stdout.count("(?)") == 2
+
+
+@pytest.mark.parametrize("row", ["1,7,{}\n+2,8,b\n", "1,{},a\n2,c,b\n"])
+def test_a_row_that_is_longer_than_the_fast_parser_takes(pellucid: Command, folder: Path, row: str) -> None:
+    (folder / "a.csv").write_text("x,k,s\n" + row.format("z" * 3_000_000))
+    found = lines(pellucid("run", "pipes.py:total", "--in", "a.csv", "--key", "k"))
+    assert [line["out"] for line in found] == [1, 2]
+    assert [type(line["k"]) for line in found] == ([int, int] if "7" in row else [str, str])

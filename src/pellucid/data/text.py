@@ -163,7 +163,7 @@ class CsvReader(TextReader):
         if self._first is None or self._nothing(self._first.data):
             return pa.string()
         try:
-            cells = self._parse(self._first.data, {column: pa.string()}, [column], nulls=True).column(column).drop_null()
+            cells = self._parse(self._first.data, {column: pa.string()}, [column], nulls=True, whole=True).column(column).drop_null()
             if not len(cells):
                 return pa.string()
             bare = pc.ascii_trim(cells, characters=BLANKS)
@@ -182,10 +182,11 @@ class CsvReader(TextReader):
     def _nothing(self, data: bytes) -> bool:
         return not (data if self.single else data.strip(b"\r\n"))
 
-    def _parse(self, data: bytes, types: dict[str, Any], columns: list[str], *, nulls: bool) -> Any:
+    def _parse(self, data: bytes, types: dict[str, Any], columns: list[str], *, nulls: bool, whole: bool = False) -> Any:
+        """Columns by Arrow's parser; as a ``whole`` even if a row is longer than one of its threads takes."""
         return arrow_csv.read_csv(
             pa.BufferReader(data),
-            read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=self._at_once),
+            read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=max(self._at_once, len(data) + 1) if whole else self._at_once),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=self.delimiter, newlines_in_values=b'"' in data, ignore_empty_lines=not self.single
             ),
@@ -217,7 +218,7 @@ class CsvReader(TextReader):
             raise DataError(f"{self.name}: after line {block.lines:,}: not a CSV file ({error})") from None
         texts = [n for n in wanted if n in nulls and pa.types.is_string(types[n])]
         if texts:  # Python's parser does not say whether an empty cell was quoted
-            cells = self._parse(block.data, dict.fromkeys(texts, pa.string()), texts, nulls=True)
+            cells = self._parse(block.data, dict.fromkeys(texts, pa.string()), texts, nulls=True, whole=True)
             found |= {n: cells.column(n).to_pylist() for n in texts}
         return pa.RecordBatch.from_arrays([pa.array(found[n], types[n]) for n in wanted], names=list(wanted))
 
