@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.data import mutants
+from tests.seeds import seeds
 
 
+@pytest.mark.seeded
 def test_damaged_files(tmp_path: Path) -> None:
-    wrong = {seed: said for seed in range(130) if (said := mutants.judged(seed, tmp_path)) is not None}
+    wrong = {seed: said for seed in seeds(130) if (said := mutants.judged(seed, tmp_path)) is not None}
     assert wrong == {}
 
 
