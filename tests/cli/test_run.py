@@ -24,6 +24,7 @@ ROWS = [
     {"name": "é\n2", "at.x": 1e300, "at.y": 2**63 - 1, "color": "RED"},
     {"name": "", "at.x": float("inf"), "at.y": -(2**63), "color": "RED"},
 ]
+NESTED = [{"name": r["name"], "at": {"x": r["at.x"], "y": r["at.y"]}, "color": r["color"]} for r in ROWS]
 
 
 def lines(result: Result) -> list[Any]:
@@ -56,7 +57,7 @@ ENDINGS = ["csv", "csv.gz", "jsonl", "jsonl.gz", "parquet", "feather"]
 def test_every_format_in(pellucid: Command, folder: Path, ending: str, chunk: int) -> None:
     write(folder / f"a.{ending}", ROWS)
     result = pellucid("run", "pipes.py:same", "--in", f"a.{ending}", "--chunk", chunk)
-    assert lines(result) == ROWS
+    assert lines(result) == NESTED
     assert result.stderr.startswith("4 in, 4 out, ")
     assert result.stderr.count("\n") == 1
 
@@ -66,7 +67,7 @@ def test_every_format_out_reads_back(pellucid: Command, folder: Path, ending: st
     write(folder / "a.parquet", ROWS)
     first = pellucid("run", "pipes.py:same", "--in", "a.parquet", "--out", f"b.{ending}", "--chunk", 3)
     assert (first.exit_code, first.stdout) == (0, "")
-    assert lines(pellucid("run", "pipes.py:same", "--in", f"b.{ending}")) == ROWS
+    assert lines(pellucid("run", "pipes.py:same", "--in", f"b.{ending}")) == NESTED
 
 
 def test_a_file_of_several_blocks(pellucid: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,10 +103,17 @@ def test_nothing_in_nothing_out(pellucid: Command, folder: Path) -> None:
 
 def test_nested_structs_and_nested_objects(pellucid: Command, folder: Path) -> None:
     parquet.write_table(pa.table({"at": [{"x": 1.5, "y": 1}], "name": ["q"], "color": [2]}), "a.parquet")
-    row = {"name": "q", "at.x": 1.5, "at.y": 1, "color": "BLUE"}
+    row = {"name": "q", "at": {"x": 1.5, "y": 1}, "color": "BLUE"}
     assert lines(pellucid("run", "pipes.py:same", "--in", "a.parquet")) == [row]
     (folder / "a.jsonl").write_text('{"at": {"x": 1.5, "y": 1, "z": [1]}, "name": "q", "color": "BLUE"}\n')
     assert lines(pellucid("run", "pipes.py:same", "--in", "a.jsonl")) == [row]
+    for ending in ("parquet", "arrow", "csv", "jsonl"):
+        assert pellucid("run", "pipes.py:same", "--in", "a.jsonl", "--out", f"b.{ending}").exit_code == 0
+    assert parquet.read_table("b.parquet").to_pylist() == feather.read_table("b.arrow").to_pylist() == [row]
+    assert (folder / "b.csv").read_text() == 'name,at.x,at.y,color\n"q",1.5,1,"BLUE"\n'
+    assert (folder / "b.jsonl").read_text() == json.dumps(row) + "\n"
+    # A key that a record carries inside needs no second column.
+    assert lines(pellucid("run", "pipes.py:same", "--in", "b.csv", "--key", "at.y,name")) == [row]
 
 
 def test_values_that_only_the_slow_parser_takes(pellucid: Command, folder: Path) -> None:

@@ -158,7 +158,51 @@ def test_arrow() -> None:
     assert words(pa.array(["a", "b"], pa.large_string())).to_pylist() == ["b"]
     assert dear(pa.array([{"price": 2.0, "name": "b"}])).to_pylist() == [{"price": 2.0, "name": "b"}]
     nested = pa.table({"trade": [{"price": 1.0, "name": "a"}] * 2, "color": ["RED"] * 2, "paid": [True] * 2})
-    assert deals(nested).to_pydict() == {"trade.price": [1.0], "trade.name": ["a"], "color": ["RED"], "paid": [True]}
+    assert deals(nested).to_pydict() == {"trade": [{"price": 1.0, "name": "a"}], "color": ["RED"], "paid": [True]}
+
+
+class Inner(NamedTuple):
+    a: int
+    b: float
+
+
+class Nested(NamedTuple):
+    i: Inner
+    pair: tuple[int, str]
+
+
+class Whole(NamedTuple):
+    k: str
+    n: Nested
+
+
+def test_records_in_records_are_structs_and_come_back() -> None:
+    p = pipeline(lambda x: x.map(lambda v: v), x=Whole)
+    rows = [{"k": "a", "n": {"i": {"a": 1, "b": 2.5}, "pair": {"_0": 3, "_1": "z"}}}, {"k": "b", "n": {"i": {"a": 4, "b": 0.0}, "pair": {"_0": 6, "_1": ""}}}]
+    table = pa.Table.from_pylist(rows)
+    assert p(table).equals(table) and p(table.to_batches()[0]).equals(table.to_batches()[0])
+    assert p(pa.array(rows)).equals(pa.array(rows)) and p(pa.chunked_array([rows])).to_pylist() == rows
+    frame = table.to_pandas()
+    pd.testing.assert_frame_equal(p(frame), frame)
+    assert p(p(frame)).to_dict("records") == rows
+    flat = pa.table({"k": ["a"], "n.i.a": [1], "n.i.b": [2.5], "n.pair.0": [3], "n.pair.1": ["z"]})  # what older versions wrote
+    assert p(flat).to_pylist() == rows[:1]
+
+
+def test_tuples_are_columns_behind_the_outputs_name() -> None:
+    p = pipeline(lambda x: x.map(lambda v: (v, (v > 1, v * 0.5))), x=int)
+    out = p(pa.table({"x": [1, 2]}))
+    assert out.to_pydict() == {"out_0": [1, 2], "out_1": [{"_0": False, "_1": 0.5}, {"_0": True, "_1": 1.0}]}
+    back = pipeline(lambda out: out.map(lambda t: t[1][1]), out=tuple[int, tuple[bool, float]])
+    assert back(out).to_pydict() == {"out": [0.5, 1.0]}
+
+
+def test_a_record_of_one_field_stays_a_record() -> None:
+    class One(NamedTuple):
+        a: int
+
+    p = pipeline(lambda x: x.map(lambda v: v), x=One)
+    assert p(pa.array([{"a": 1}])).to_pylist() == [{"a": 1}]
 
 
 def test_several_sources() -> None:

@@ -54,6 +54,24 @@ def record(e: Stream[Mixed]) -> Stream[Mixed]:
     return e.filter(lambda v: True)
 
 
+@dataclass(frozen=True)
+class Inner:
+    a: int
+    b: float
+
+
+@dataclass(frozen=True)
+class Outer:
+    seq: int
+    i: Inner
+    p: tuple[int, str]
+
+
+@pipeline
+def nested(e: Stream[Outer]) -> Stream[Outer]:
+    return e.filter(lambda v: v.i.a > 0)
+
+
 @pipeline
 def two(x: Stream[int]):
     return {"sums": x.cumulate(lambda t, v: t + v, start=0), "evens": x.filter(lambda v: v % 2 == 0)}
@@ -326,3 +344,18 @@ def test_the_words_of_a_message_stay_where_no_row_is_found(folder: Path) -> None
     assert blamed(f"{place}: Spark cannot read a value: x", ["good one.csv"]) == "good one.csv: Spark cannot read a value: x"
     assert blamed("file:///no/such.csv: column 'x': expected int, found 'a'", ["in"]) == "/no/such.csv: column 'x': expected int, found 'a'"
     assert blamed("nothing about files", ["in"]) == "nothing about files"
+
+
+def test_records_in_records_go_round(spark: SparkSession, folder: Path) -> None:
+    """Structs in Parquet, objects in JSON, dotted columns in CSV: the same from Spark and from the local engine, and each reads the other's."""
+    rows = [{"seq": i, "i": {"a": i, "b": b}, "p": {"_0": i, "_1": t}} for i, b, t in ((1, 0.5, "x"), (2, float("inf"), ""))]
+    (folder / "in.jsonl").write_text("".join(json.dumps(row).replace("Infinity", "1e999") + "\n" for row in rows))
+    flat = [{"seq": str(r["seq"]), "i.a": str(r["seq"]), "i.b": b, "p._0": str(r["seq"]), "p._1": t} for r, (b, t) in zip(rows, (("0.5", "x"), ("inf", "")), strict=True)]
+    for ending in ("parquet", "csv", "jsonl"):
+        assert run("nested", "--in", "in.jsonl", "--out", f"here.{ending}", engine="local").exit_code == 0
+        assert run("nested", "--in", f"here.{ending}", "--out", f"there.{ending}").exit_code == 0
+        (part,) = [f for f in (folder / f"there.{ending}").iterdir() if f.name.startswith("part-")]
+        assert lines(run("nested", "--in", part, "--in-format", ending, engine="local")) == rows
+    assert sorted(read_back(folder / "there.csv"), key=lambda row: row["seq"]) == flat
+    with (folder / "here.csv").open(newline="", encoding="utf-8") as stream:
+        assert list(csv.DictReader(stream)) == flat

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from pellucid.data.arrow import leaf_column
+from pellucid.data.arrow import event_arrays, leaf_column, output_schema
 from pellucid.data.bind import Binding, Place
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type, type_of
-from pellucid.spark.reading import arrow_arrays, event_columns, pack, source_leaves, surely_events
+from pellucid.spark.reading import event_columns, pack, source_leaves, surely_events
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -176,9 +176,10 @@ def test_schema_native_columns_and_arrow_agree(spark: SparkSession, t: Type, nam
     assert schema.names == names
     native = spark.range(1).select(*pack(t, [F.lit(v).cast("bigint") if type(v) is int else F.lit(v) for v in values], "out"))
     arrays = [pa.array([v], kinds.get(k, pa.string())) for v, (_, k) in zip(values, t.leaves(), strict=True)]
-    made_names, made = arrow_arrays(t, "out", arrays)
+    made_names, made = event_arrays(t, "out", arrays)
     table = pa.table(made, names=made_names)
     assert native.schema.simpleString() == schema.simpleString() == from_arrow_schema(table.schema).simpleString()
+    assert table.schema.equals(output_schema(t, "out"))  # what the local engine writes
     assert [r.asDict(recursive=True) for r in native.collect()] == table.to_pylist()
 
 

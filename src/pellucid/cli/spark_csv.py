@@ -12,7 +12,7 @@ first whether there is one (and whether it is strict CSV), a stream cannot know 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -222,18 +222,27 @@ def _uncut(cell: Any, name: str) -> Any:
 
 
 def as_cells(df: Any) -> Any:
-    """A DataFrame whose infinities and NaN are spelled in CSV as the local engine spells them."""
+    """A DataFrame as CSV has it: no structs, and infinities and NaN spelled as the local engine spells them."""
     from pyspark.sql import functions as F
 
     columns = []
-    for f in df.schema.fields:
-        x = F.col("`" + f.name.replace("`", "``") + "`")
+    for f, x, path in _flat(df.schema, lambda name: F.col("`" + name.replace("`", "``") + "`"), ""):
         if f.dataType.typeName() in ("double", "float"):
             infinite = F.lit(float("inf"))
             words = F.when(F.isnan(x), "nan").when(x == infinite, "inf").when(x == -infinite, "-inf")
-            x = words.otherwise(x.cast("string")).alias(f.name)
-        columns.append(x)
+            x = words.otherwise(x.cast("string"))
+        columns.append(x.alias(path))
     return df.select(*columns)
+
+
+def _flat(schema: Any, column: Any, prefix: str) -> Iterator[tuple[Any, Any, str]]:
+    """The columns that are no structs, by their dotted paths: a cell of CSV holds no more than a scalar."""
+    for f in schema.fields:
+        x = column(f.name)
+        if f.dataType.typeName() == "struct":
+            yield from _flat(f.dataType, x.getField, f"{prefix}{f.name}.")
+        else:
+            yield f, x, f"{prefix}{f.name}"
 
 
 # ------------------------------------------------------------------ what is seen before a batch is read

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pellucid.data.bind import Binding, Place, shorten
 from pellucid.engine.columns import Column, Output, Strings
 from pellucid.errors import DataError, UsageError
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, TupleType, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, TupleType, Type
 
 if TYPE_CHECKING:
     Mask = np.ndarray[Any, Any] | None
@@ -28,14 +28,18 @@ __all__ = [
     "check_kind",
     "column_at",
     "column_names",
+    "event_arrays",
+    "event_fields",
+    "flattened",
     "key_type",
     "leaf_column",
+    "nested_type",
     "numpy_of",
     "one_mask",
     "output_batch",
-    "output_names",
     "output_schema",
     "source_columns",
+    "struct_fields",
 ]
 
 
@@ -282,27 +286,75 @@ def arrow_type(t: Type) -> Any:
     return pa.int64() if t == INT else pa.float64() if t == FLOAT else pa.bool_() if t == BOOL else pa.string()
 
 
-def output_names(t: Type, name: str) -> list[str]:
-    """The columns of an output: its name for a scalar, a record's leaf paths; a tuple's items behind the name.
+def event_fields(t: Type, name: str) -> list[tuple[str, Type]]:
+    """The columns of an event: ``name`` for a scalar, a record's fields, ``name_0``, ``name_1`` … for a tuple; what is inside those is a struct.
 
-    >>> output_names(INT, "out"), output_names(TupleType((INT, INT)), "out")
-    (['out'], ['out.0', 'out.1'])
+    The same here, in files and on Spark.
+
+    >>> event_fields(INT, "out"), event_fields(TupleType((INT, FLOAT)), "out")
+    ([('out', int)], [('out_0', int), ('out_1', float)])
     """
-    prefix = name if isinstance(t, TupleType) else ""
-    return [path or name for path, _ in t.leaves(prefix)]
+    if isinstance(t, RecordType):
+        return list(t.fields)
+    if isinstance(t, TupleType):
+        return [(f"{name}_{i}", item) for i, item in enumerate(t.items)]
+    return [(name, t)]
+
+
+def struct_fields(t: Type) -> list[tuple[str, Type]] | None:
+    """The fields of a struct that stands for a record, or for a tuple (``_0``, ``_1`` …); None for a scalar."""
+    return event_fields(t, "") if isinstance(t, (RecordType, TupleType)) else None
+
+
+def nested_type(t: Type) -> Any:
+    """The Arrow type of an event or of what is inside it.
+
+    >>> nested_type(TupleType((INT, TupleType((BOOL, STR)))))
+    StructType(struct<_0: int64, _1: struct<_0: bool, _1: string>>)
+    """
+    fields = struct_fields(t)
+    return arrow_type(t) if fields is None else pa.struct([(n, nested_type(inner)) for n, inner in fields])
+
+
+def event_arrays(t: Type, name: str, leaves: Sequence[Any]) -> tuple[list[str], list[Any]]:
+    """The names of an event's columns, and their arrays from those of its leaves.
+
+    >>> pair = TupleType((INT, TupleType((INT, INT))))
+    >>> names, arrays = event_arrays(pair, "out", [pa.array([1]), pa.array([2]), pa.array([3])])
+    >>> names, arrays[1].to_pylist()
+    (['out_0', 'out_1'], [{'_0': 2, '_1': 3}])
+    """
+    rest = iter(leaves)
+
+    def build(u: Type) -> Any:
+        fields = struct_fields(u)
+        if fields is None:
+            return next(rest)
+        return pa.StructArray.from_arrays([build(i) for _, i in fields], names=[n for n, _ in fields])
+
+    items = event_fields(t, name)
+    return [n for n, _ in items], [build(i) for _, i in items]
 
 
 def output_schema(t: Type, name: str, key: Mapping[str, Type] = _NO_KEY) -> Any:
-    """The Arrow schema of an output; the columns of the key, by name, come first."""
-    names = output_names(t, name)
-    fields = [(n, arrow_type(leaf)) for n, (_, leaf) in zip(names, t.leaves(), strict=True)]
-    if names == [name] and name in key:
+    """The Arrow schema of an output; the columns of the key, by name, come first.
+
+    >>> output_schema(INT, "out", {"user": STR}).names
+    ['user', 'out']
+    """
+    if name in key and not isinstance(t, (RecordType, TupleType)):
         raise UsageError(
             f"the key column {name!r} has the name of an output: one of them would be lost; rename the column, or name the output otherwise (a "
             "pipeline that returns a dict names its outputs)"
         )
-    # a record that carries a key's column itself needs no second one of it
-    return pa.schema([*[(n, arrow_type(leaf)) for n, leaf in key.items() if n not in names], *fields])
+    own = _carried(t, name)
+    keys = [(n, arrow_type(leaf)) for n, leaf in key.items() if n not in own]
+    return pa.schema([*keys, *[(n, nested_type(inner)) for n, inner in event_fields(t, name)]])
+
+
+def _carried(t: Type, name: str) -> set[str]:
+    """The columns of an event and the paths of its leaves: a record that carries a key's column itself needs no second one of it."""
+    return {n for n, _ in event_fields(t, name)} | {path for path, _ in t.leaves()}
 
 
 def output_batch(output: Output, schema: Any, *, key: Sequence[str] = ()) -> Any:
@@ -312,15 +364,27 @@ def output_batch(output: Output, schema: Any, *, key: Sequence[str] = ()) -> Any
     >>> output_batch(out, output_schema(INT, "out")).to_pydict()
     {'out': [1, 2]}
     """
-    leaves = [leaf for _, leaf in output.type.leaves()]
-    arrays = [array_of(leaf, column) for leaf, column in zip(leaves, output.columns, strict=True)]
+    leaves = [array_of(leaf, column) for (_, leaf), column in zip(output.type.leaves(), output.columns, strict=True)]
+    _, arrays = event_arrays(output.type, output.name, leaves)
     if len(schema) > len(arrays):
         if output.keys is None or output.key_type is None or len(output.keys) != len(key):
             raise DataError(f"the output {output.name!r} has no key of {len(key)} column(s), so there is nothing to write to {', '.join(key)}")
-        own = output_names(output.type, output.name)
+        own = _carried(output.type, output.name)
         kinds = [leaf for _, leaf in output.key_type.leaves()]
         arrays = [*[array_of(t, c) for n, t, c in zip(key, kinds, output.keys, strict=True) if n not in own], *arrays]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def flattened(batch: Any) -> Any:
+    """A record batch without structs: their fields are columns of their own, by their dotted paths.
+
+    >>> flattened(pa.record_batch({"k": ["a"], "i": [{"a": 1, "b": {"c": 2.5}}]})).to_pydict()
+    {'k': ['a'], 'i.a': [1], 'i.b.c': [2.5]}
+    """
+    names = column_names(batch.schema)
+    if names == batch.schema.names:
+        return batch
+    return pa.RecordBatch.from_arrays([column_at(batch, name) for name in names], names=names)
 
 
 def array_of(t: Type, column: Column) -> Any:

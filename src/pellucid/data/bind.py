@@ -154,12 +154,23 @@ def bind(
         )
     wanted = [f"{source}.{path}" for path in leaves] if wide else leaves
     known = set(names)
-    for path in wanted:
+    for i, path in enumerate(wanted):
         if path not in known:
+            written = _as_written(path, source)
+            if written in known:
+                wanted[i] = written
+                continue
             raise DataError(
                 f"{place}: no column {path!r} for the source {source!r} ({t}): {_listing(names)}{nearest(path, names)}"
             )
     return Binding(source, t, tuple(wanted), tuple(key))
+
+
+def _as_written(path: str, source: str) -> str:
+    """How an output writes the items of a tuple: ``p._0`` for ``p.0`` inside a record, ``x_0`` for an event that is a tuple itself."""
+    first, *rest = path.split(".")
+    steps = [f"{source}_{first}" if first.isdigit() else first, *(f"_{step}" if step.isdigit() else step for step in rest)]
+    return ".".join(steps)
 
 
 def _scalar_column(

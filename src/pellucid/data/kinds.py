@@ -5,7 +5,7 @@ A pandas result keeps the index: each event has the label of the push that put i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -177,7 +177,7 @@ def result(kind: str, output: Output, first: Any, rows: list[int] | None, key: S
         return batch
     if kind == "Table":
         return pa.Table.from_batches([batch])
-    array = batch.column(0) if output.type.width == 1 and len(batch.schema) == 1 else batch.to_struct_array()
+    array = batch.to_struct_array() if isinstance(output.type, (RecordType, TupleType)) else batch.column(0)
     return pa.chunked_array([array]) if kind == "ChunkedArray" else array
 
 
@@ -238,22 +238,40 @@ def _key_types(output: Output, key: Sequence[str]) -> dict[str, Type]:
 def _to_pandas(kind: str, output: Output, first: Any, rows: list[int] | None, key: Sequence[str]) -> Any:
     import pandas as pd
 
-    from pellucid.data.arrow import output_names, output_schema
+    from pellucid.data.arrow import event_fields, output_schema
 
     positions = np.asarray(output.positions, dtype=np.int64)
     if rows is not None:
         positions = np.asarray(rows, dtype=np.int64)[positions]
     index = first.index[positions] if not len(positions) or positions[-1] < len(first.index) else None
-    leaves = [leaf for _, leaf in output.type.leaves()]
-    names = output_names(output.type, output.name)
     kinds = _key_types(output, key)
-    output_schema(output.type, output.name, kinds)  # refuses names that meet
-    columns = [(n, t, c) for (n, t), c in zip(kinds.items(), output.keys or [], strict=bool(key)) if n not in names]
-    columns += zip(names, leaves, output.columns, strict=True)
-    series = {name: pd.Series(_pandas_values(leaf, column), index=index, name=name) for name, leaf, column in columns}
+    own = output_schema(output.type, output.name, kinds).names  # refuses names that meet
+    keys = [(n, t, c) for (n, t), c in zip(kinds.items(), output.keys or [], strict=bool(key)) if n in own]
+    series = {name: pd.Series(_pandas_values(t, column), index=index, name=name) for name, t, column in keys}
+    rest = iter(output.columns)
+    for name, t in event_fields(output.type, output.name):
+        series[name] = pd.Series(_pandas_field(t, rest, len(positions)), index=index, name=name)
     if kind == "Series" and len(series) == 1:
         return next(iter(series.values()))
     return pd.DataFrame(series, index=index)
+
+
+def _pandas_field(t: Type, columns: Iterator[Column], count: int) -> Any:
+    """A field of a record: a record in it is a dict, as Arrow's structs become in pandas."""
+    from pellucid.data.arrow import struct_fields
+
+    fields = struct_fields(t)
+    if fields is None:
+        return _pandas_values(t, next(columns))
+    parts = {name: _pandas_field(inner, columns, count) for name, inner in fields}
+    out = np.empty(count, dtype=object)
+    out[:] = [dict(zip(parts, row, strict=True)) for row in zip(*(_objects(part) for part in parts.values()), strict=True)]
+    return out
+
+
+def _objects(values: Any) -> list[Any]:
+    plain: list[Any] = values.tolist()
+    return plain
 
 
 def _pandas_values(t: Type, column: Column) -> Any:

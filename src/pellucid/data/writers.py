@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import numpy_of
+from pellucid.data.arrow import column_names, flattened, numpy_of
 from pellucid.data.files import flows, format_of
 from pellucid.data.packed import Packer
 from pellucid.data.whole import Claim, sweep, sync, temporary_name
@@ -240,13 +240,13 @@ class _CsvSink:
         import pyarrow.csv as arrow_csv
 
         self._stream = stream
-        stream.write(delimiter.join(_csv_name(n, delimiter) for n in schema.names).encode() + b"\n")
+        stream.write(delimiter.join(_csv_name(n, delimiter) for n in column_names(schema)).encode() + b"\n")
         self._options = arrow_csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style="needed")
         self._write = arrow_csv.write_csv
 
     def write(self, batch: Any) -> None:
         buffer = pa.BufferOutputStream()
-        self._write(batch, buffer, self._options)
+        self._write(flattened(batch), buffer, self._options)
         self._stream.write(buffer.getvalue())
 
     def close(self) -> None:
@@ -260,7 +260,7 @@ def _csv_name(name: str, delimiter: str) -> str:
 class _JsonSink:
     def __init__(self, stream: Any, schema: Any) -> None:
         self._stream = stream
-        self._form = "{" + ", ".join(json.dumps(n).replace("%", "%%") + ": %s" for n in schema.names) + "}\n"
+        self._form = _json_form(schema.names) + "\n"
 
     def write(self, batch: Any) -> None:
         columns = [json_texts(column) for column in batch.columns]
@@ -269,6 +269,11 @@ class _JsonSink:
 
     def close(self) -> None:
         pass
+
+
+def _json_form(names: Iterable[str]) -> str:
+    """A JSON object with a place for each value."""
+    return "{" + ", ".join(json.dumps(n).replace("%", "%%") + ": %s" for n in names) + "}"
 
 
 _SINKS: dict[str, Callable[[Any, Any], Any]] = {
@@ -288,6 +293,9 @@ def json_texts(column: Any) -> list[str]:
     >>> json_texts(pa.array([1.5, float("inf")])), json_texts(pa.array(["a", 'b"']))
     (['1.5', '1e999'], ['"a"', '"b\\\\""'])
     """
+    if pa.types.is_struct(column.type):
+        form = _json_form(column.type.field(i).name for i in range(column.type.num_fields))
+        return [form % row for row in zip(*map(json_texts, column.flatten()), strict=True)]
     values = column.to_pylist()
     if pa.types.is_integer(column.type):
         return [str(v) for v in values]

@@ -15,16 +15,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pellucid.data.arrow import event_fields, struct_fields
 from pellucid.data.bind import Binding, Place
 from pellucid.errors import DataError
-from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, RecordType, TupleType, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
 from pellucid.spark.native import MARK, failure, native_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["Found", "arrow_arrays", "column_of", "event_columns", "find", "never_null", "pack", "source_leaves", "surely_events"]
+__all__ = ["Found", "column_of", "event_columns", "find", "never_null", "pack", "source_leaves", "surely_events"]
 
 
 # ---------------------------------------------------------------- in
@@ -216,20 +217,6 @@ def _all_or_none(binding: Binding, found: list[Found], leaves: list[Column], pla
 # ---------------------------------------------------------------- out
 
 
-def _items(t: Type, name: str) -> list[tuple[str, Type]]:
-    """The columns of an event: their names and types."""
-    if isinstance(t, RecordType):
-        return list(t.fields)
-    if isinstance(t, TupleType):
-        return [(f"{name}_{i}", item) for i, item in enumerate(t.items)]
-    return [(name, t)]
-
-
-def _inside(t: Type) -> list[tuple[str, Type]] | None:
-    """The fields of a struct; None for a scalar."""
-    return _items(t, "") if isinstance(t, (RecordType, TupleType)) else None
-
-
 def event_columns(t: Type, name: str) -> list[StructField]:
     """The columns of an event of this type: ``name`` for a scalar, a record's fields, ``name_0`` … for a tuple.
 
@@ -242,12 +229,12 @@ def event_columns(t: Type, name: str) -> list[StructField]:
     scalars: dict[Type, Any] = {INT: T.LongType(), FLOAT: T.DoubleType(), BOOL: T.BooleanType()}
 
     def spark_type(u: Type) -> Any:
-        fields = _inside(u)
+        fields = struct_fields(u)
         if fields is None:
             return scalars.get(u, T.StringType())
         return T.StructType([T.StructField(n, spark_type(i), False) for n, i in fields])
 
-    return [T.StructField(n, spark_type(i), False) for n, i in _items(t, name)]
+    return [T.StructField(n, spark_type(i), False) for n, i in event_fields(t, name)]
 
 
 def pack(t: Type, leaves: Sequence[Column], name: str) -> list[Column]:
@@ -257,30 +244,7 @@ def pack(t: Type, leaves: Sequence[Column], name: str) -> list[Column]:
     rest = iter(leaves)
 
     def build(u: Type) -> Column:
-        fields = _inside(u)
+        fields = struct_fields(u)
         return next(rest) if fields is None else F.struct(*[build(i).alias(n) for n, i in fields])
 
-    return [build(i).alias(n) for n, i in _items(t, name)]
-
-
-def arrow_arrays(t: Type, name: str, leaves: Sequence[Any]) -> tuple[list[str], list[Any]]:
-    """The same for Arrow: the names of an event's columns, and their arrays from those of the leaves.
-
-    >>> import pyarrow as pa
-    >>> pair = TupleType((INT, TupleType((INT, INT))))
-    >>> names, arrays = arrow_arrays(pair, "out", [pa.array([1]), pa.array([2]), pa.array([3])])
-    >>> names, arrays[1].to_pylist()
-    (['out_0', 'out_1'], [{'_0': 2, '_1': 3}])
-    """
-    import pyarrow as pa
-
-    rest = iter(leaves)
-
-    def build(u: Type) -> Any:
-        fields = _inside(u)
-        if fields is None:
-            return next(rest)
-        return pa.StructArray.from_arrays([build(i) for _, i in fields], names=[n for n, _ in fields])
-
-    items = _items(t, name)
-    return [n for n, _ in items], [build(i) for _, i in items]
+    return [build(i).alias(n) for n, i in event_fields(t, name)]

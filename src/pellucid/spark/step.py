@@ -195,7 +195,7 @@ class Runner:
     # ------------------------------------------------------------ what comes out
 
     def _events(self, output: Output, table: Any, pushes: _Pushes, base: int) -> Any:
-        from pellucid.spark.reading import arrow_arrays
+        from pellucid.data.arrow import event_arrays
 
         at = np.asarray(output.positions, dtype=np.int64) - base
         rows = at if not self.fields.tagged else pushes.first[at]
@@ -212,7 +212,7 @@ class Runner:
             names.append(self.job.nth)
             arrays.append(pa.array(_numbered(at)))
         leaves = [array_of(t, c) for (_, t), c in zip(output.type.leaves(), output.columns, strict=True)]
-        inner_names, inner = arrow_arrays(output.type, output.name, leaves)
+        inner_names, inner = event_arrays(output.type, output.name, leaves)
         if self.job.tag is None:
             return _batch(names + inner_names, arrays + inner)
         return self._tagged(names, arrays, output.name, _one_column(output.name, inner_names, inner), table)
@@ -301,10 +301,10 @@ def _one_column(name: str, names: list[str], arrays: list[Any]) -> Any:
 
 @lru_cache(maxsize=256)
 def _column_type(name: str, t: Type) -> Any:
-    from pellucid.spark.reading import arrow_arrays
+    from pellucid.data.arrow import event_arrays
 
     empty = [pa.array([], arrow_type(leaf)) for _, leaf in t.leaves()]
-    return _one_column(name, *arrow_arrays(t, name, empty)).type
+    return _one_column(name, *event_arrays(t, name, empty)).type
 
 
 def _batch(names: list[str], arrays: list[Any]) -> Any:
