@@ -148,17 +148,31 @@ def seal(state_dir: str | os.PathLike[str]) -> None:
     """Write down how long the record of each task is by now."""
     store = Store(Path(state_dir) / FOLDER)
     before = store.hint(_SEALED)  # what was longer then, or is gone, was damaged since
-    sizes = {path.name: max(path.stat().st_size, before.get(path.name, 0)) for _, _, path in _files(state_dir)}
+    sizes = {path.name: max(_whole_lines(path), before.get(path.name, 0)) for _, _, path in _files(state_dir)}
     if sizes:
         store.write(_SEALED, {**before, **sizes}, durable=False)
+
+
+def _whole_lines(path: Path) -> int:
+    """The bytes up to the end of the last whole line."""
+    with open(path, "rb", opener=no_links) as file:
+        end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            begin = max(0, end - (1 << 12))
+            file.seek(begin)
+            found = file.read(end - begin).rfind(b"\n")
+            if found >= 0:
+                return begin + found + 1
+            end = begin
+    return 0
 
 
 def _check_sealed(state_dir: str | os.PathLike[str]) -> None:
     for name, size in Store(Path(state_dir) / FOLDER).hint(_SEALED).items():
         path = Path(state_dir) / FOLDER / name
-        found = path.stat().st_size if path.exists() else -1
+        found = _whole_lines(path) if path.exists() else -1
         if found < size:
-            what = "is missing" if found < 0 else f"was cut: it has {found:,} bytes, and had {size:,}"
+            what = "is missing" if found < 0 else f"was cut: it has {found:,} bytes of whole lines, and had {size:,}"
             raise StateError(f"{path}: {what}: bring it back from a copy, or record the run again")
 
 
