@@ -11,9 +11,10 @@ import pyarrow.parquet as parquet
 import pytest
 
 from pellucid.data.files import open_reader
-from pellucid.data.pages import _walk, refuse_huge_pages
+from pellucid.data.pages import _walk, pages_of, refuse_huge_pages
 from pellucid.errors import DataError
 from pellucid.expr.types import INT, STR
+from tests.data import mutants
 
 DAMAGED = "cannot be read after record batch 0: it is damaged or cut off (In column 0: Invalid: "
 
@@ -98,16 +99,26 @@ def test_an_index_that_promises_more_rows_than_there_are(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("coded", [True, False])
-def test_every_page_of_a_whole_parquet_file_is_seen(tmp_path: Path, version: str, coded: bool) -> None:
+def test_every_page_of_a_whole_parquet_file_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, coded: bool) -> None:
     path = str(tmp_path / "a.parquet")
     table = pa.table({"x": list(range(5000)), "w": [f"text {i % 70}" * 9 for i in range(5000)], "n": [{"p": [i] * 2} for i in range(5000)]})
     parquet.write_table(table, path, data_page_version=version, use_dictionary=coded, row_group_size=3000, data_page_size=2000, write_page_checksum=coded)
-    metadata = parquet.read_metadata(path)
+    metadata, groups = parquet.read_metadata(path), pages_of(path)
+    assert groups is not None and len(groups) == metadata.num_row_groups
+    reader: Any = open_reader(path)
     with open(path, "rb") as file:
-        for group in range(metadata.num_row_groups):
-            for number in range(metadata.num_columns):
-                assert _walk(path, file, metadata.row_group(group).column(number))
-    refuse_huge_pages(path, metadata, ["x", "w", "n"])
+        for number, group in enumerate(groups):
+            theirs = [metadata.row_group(number).column(i) for i in range(metadata.num_columns)]
+            assert [(p.path, p.size, p.memory) for p in group] == [(c.path_in_schema, c.total_compressed_size, c.total_uncompressed_size) for c in theirs]
+            assert all(_walk(path, file, column) for column in group)
+            assert reader.pages_in(number, ["w", "n"]) == group[1:]
+            with monkeypatch.context() as patch:  # as of an index that is too large
+                patch.setattr("pellucid.data.pages._INDEX", 10)
+                reader.pages = pages_of(path)
+                assert reader.pages is None and reader.pages_in(number, ["w", "n"]) == group[1:]
+            reader.pages = groups
+    reader.close()
+    refuse_huge_pages(path, groups, ["x", "w", "n"])
 
 
 def test_a_page_that_claims_a_gigabyte(tmp_path: Path) -> None:
@@ -117,8 +128,21 @@ def test_a_page_that_claims_a_gigabyte(tmp_path: Path) -> None:
     assert data[4:11] == b"\x15\x00\x15\xac\x06\x15\xac"  # the first page's header: its kind, 406 bytes, 406 bytes
     huge = b"\x15\x00\x15\x80\x80\x80\x80\x08"  # 1 GB
     path.write_bytes(data[:4] + huge + data[9 : 9 + len(data) - 12])
+    (tmp_path / "whole.parquet").write_bytes(data)
+    groups = pages_of(str(tmp_path / "whole.parquet"))
+    refuse_huge_pages(str(tmp_path / "whole.parquet"), groups, ["x", "y"])
     with pytest.raises(DataError, match="is damaged: a page of the column 'x' would take 1,024 MB"):
-        refuse_huge_pages(str(path), parquet.ParquetFile(pa.BufferReader(data)).metadata, ["x"])
+        refuse_huge_pages(str(path), groups, ["x"])
+
+
+def test_facts_about_a_column_that_contradict_each_other(tmp_path: Path) -> None:
+    """Arrow ends the process if Python asks it about such a column; found by a hunt."""
+    assert mutants.judged(1802, tmp_path) is None
+    (tmp_path / "a.parquet").write_bytes(mutants.mutant(1802)[1])
+    reader: Any = open_reader(str(tmp_path / "a.parquet"))
+    with pytest.raises(DataError, match=r"is no whole Parquet file: .* \(its index does not say where row group 0 is\)"):
+        reader.pages_in(0, ["a", "b"])
+    reader.close()
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])

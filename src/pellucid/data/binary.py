@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from pellucid.data.arrow import column_at, column_names
 from pellucid.data.bind import Place, refuse_twice
-from pellucid.data.pages import refuse_huge_pages
+from pellucid.data.pages import Pages, is_large, pages_of, refuse_huge_pages
 from pellucid.data.text import Chunk
 from pellucid.errors import DataError
 from pellucid.expr.types import STR, Type
@@ -61,6 +62,26 @@ class ParquetReader:
         self._opened.append(file)
         return file
 
+    @cached_property
+    def pages(self) -> list[list[Pages]] | None:
+        """Of each row group the pages of its columns, if its index is not too large to be read here."""
+        return pages_of(self.name)
+
+    def pages_in(self, group: int, wanted: Iterable[str]) -> list[Pages]:
+        """The pages of these columns in a row group."""
+        heads = tuple(f"{name}." for name in wanted)
+        if self.pages is not None and group < len(self.pages):
+            return [column for column in self.pages[group] if f"{column.path}.".startswith(heads)]
+        if not is_large(self.file.metadata):
+            raise DataError(f"{_not_whole(self.name, 'Parquet')} (its index does not say where row group {group} is)")
+        found, schema = self.file.metadata.row_group(group), self.file.metadata.schema
+        places = [i for i in range(len(schema)) if f"{schema.column(i).path}.".startswith(heads)]
+        facts = [found.column(i) for i in places]
+        return [
+            Pages(c.path_in_schema, min(at for at in (c.dictionary_page_offset, c.data_page_offset) if at), c.total_compressed_size, c.total_uncompressed_size)
+            for c in facts
+        ]
+
     def field_type(self, column: str) -> Any:
         """The Arrow type of a column."""
         return column_at(self._schema.empty_table(), column).type
@@ -86,7 +107,7 @@ class ParquetReader:
         """The file, with columns of texts as codes."""
         texts = [c for c, t in wanted.items() if t == STR and pa.types.is_string(self.field_type(c))]
         with _refusing(_not_whole(self.name, "Parquet")):
-            refuse_huge_pages(self.name, self.file.metadata, wanted)
+            refuse_huge_pages(self.name, self.pages, wanted)
             return self._open(read_dictionary=texts)
 
     def _batches(

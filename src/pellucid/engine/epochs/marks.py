@@ -138,13 +138,8 @@ def _footer(path: str) -> tuple[int, int]:
 
 def _group(file: Any, reader: ParquetReader, number: int, columns: Iterable[str], crc: int) -> int:
     """Of the pages of some columns in a row group."""
-    found = reader.file.metadata.row_group(number)
-    wanted = tuple(columns)
-    for place in range(found.num_columns):
-        chunk = found.column(place)
-        if any(chunk.path_in_schema == name or chunk.path_in_schema.startswith(name + ".") for name in wanted):
-            starts = [at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at]
-            crc = _bytes(file, min(starts), chunk.total_compressed_size, crc)
+    for column in reader.pages_in(number, columns):
+        crc = _bytes(file, column.begin, column.size, crc)
     return crc
 
 
