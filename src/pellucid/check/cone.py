@@ -60,7 +60,8 @@ def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> 
     lengths = {
         id: substitute([e], leaves)[0] for id, e in system.lengths.items() if _variables([e]) <= needed
     }
-    halted = [substitute([e], leaves)[0] if _variables([e]) <= needed else n.const(False) for e in (system.overflow, system.failed)]
+    halted = [substitute([e], leaves)[0] if _variables([e]) <= needed else n.const(False)
+              for e in (system.overflow, system.failed, system.wide)]
     small = dataclasses.replace(
         system,
         state=tuple(system.state[i] for i in kept_states),
@@ -70,6 +71,7 @@ def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> 
         lengths=lengths,
         overflow=halted[0],
         failed=halted[1],
+        wide=halted[2],
     )
     return small, flat[len(kept_states) :]
 
@@ -91,9 +93,9 @@ def _frozen(system: System, roots: Sequence[Expr]) -> tuple[System, Sequence[Exp
         for name, (t, slots) in system.streams.items():
             moved = iter(substitute([e for s in slots for e in (s.present, *s.leaves)], leaves))
             streams[name] = t, tuple(Slot(next(moved), tuple(next(moved) for _ in s.leaves)) for s in slots)
-        overflow, failed, *lengths = substitute([system.overflow, system.failed, *system.lengths.values()], leaves)
+        overflow, failed, wide, *lengths = substitute([system.overflow, system.failed, system.wide, *system.lengths.values()], leaves)
         system = dataclasses.replace(
-            system, next=tuple(following), streams=streams, overflow=overflow, failed=failed,
+            system, next=tuple(following), streams=streams, overflow=overflow, failed=failed, wide=wide,
             lengths=dict(zip(system.lengths, lengths, strict=True)),
         )  # fmt: skip
 

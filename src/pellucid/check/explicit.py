@@ -143,7 +143,7 @@ def explore(
     while True:
         outcome = machine.search(
             program.code, program.first, registers, len(system.inputs), program.choices, program.next, program.observed,
-            word, shift, bits, states, table, parent, chosen, successor, seen, progress, marks, 1 << 16,
+            word, shift, bits, states, table, parent, chosen, successor, seen, progress, marks, 1 << 16, system.strict,
         )  # fmt: skip
         count = int(progress[1])
         if limits.progress is not None:

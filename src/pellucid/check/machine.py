@@ -11,12 +11,49 @@ from numba import njit
 MORE_STATES, OVERFLOW, FOUND, DONE = 1, 2, 3, 0
 
 
+LEAST = -9223372036854775808
+
+
+@njit(cache=True)
+def overflows(op, x, y):  # type: ignore[no-untyped-def]
+    """Whether an operation leaves 64 bits, decided before it is computed: a compiler may assume that a signed result never does."""
+    if op == 1:
+        return (y > 0 and x > 9223372036854775807 - y) or (y < 0 and x < LEAST - y)
+    if op == 2:
+        return (y < 0 and x > 9223372036854775807 + y) or (y > 0 and x < LEAST + y)
+    if op == 3:
+        if x == 0 or y == 0:
+            return False
+        high = np.uint64(x) if x > 0 else np.uint64(0) - np.uint64(x)
+        low = np.uint64(y) if y > 0 else np.uint64(0) - np.uint64(y)
+        room = np.uint64(9223372036854775807) if (x > 0) == (y > 0) else np.uint64(9223372036854775808)
+        return high > room // low
+    if op == 4:
+        return x == LEAST and y == -1
+    if op == 6 or op == 7:
+        return x == LEAST
+    if op == 12:
+        if y < 0 or x == 0:
+            return False
+        return y > 63 or (x > 0 and (y > 62 or x > 9223372036854775807 >> y)) or (x < 0 and x < LEAST >> y)
+    return False
+
+
 @njit(cache=True, error_model="numpy")
-def _execute(code, start, stop, r):  # type: ignore[no-untyped-def]
-    """Run instructions; True if a 64-bit integer overflowed."""
+def _execute(code, start, stop, r, strict=False):  # type: ignore[no-untyped-def]
+    """Run instructions; True if a 64-bit integer overflowed.
+
+    In a ``strict`` system that is a failure, of which the system says itself where it happens: the value is then 0, as after a
+    division by 0, and the run goes on.
+    """
     for k in range(start, stop):
         op, t, a, b = code[k, 0], code[k, 1], code[k, 2], code[k, 3]
         x, y = r[a], r[b]
+        if op < 13 and overflows(op, x, y):
+            if not strict:
+                return True
+            r[t] = 0
+            continue
         if op == 20:  # ite
             r[t] = y if x != 0 else r[code[k, 4]]
         elif op == 17:
@@ -32,29 +69,15 @@ def _execute(code, start, stop, r):  # type: ignore[no-untyped-def]
         elif op == 16:
             r[t] = 1 if x <= y else 0
         elif op == 1:
-            s = x + y
-            if ((x ^ s) & (y ^ s)) < 0:
-                return True
-            r[t] = s
+            r[t] = x + y
         elif op == 2:
-            s = x - y
-            if ((x ^ y) & (x ^ s)) < 0:
-                return True
-            r[t] = s
+            r[t] = x - y
         elif op == 3:
-            if x == 0 or y == 0:
-                r[t] = 0
-            else:
-                s = x * y
-                if s // y != x or (x == -1 and y == -9223372036854775808) or (y == -1 and x == -9223372036854775808):
-                    return True
-                r[t] = s
+            r[t] = x * y
         elif op == 4:
             if y == 0:
                 r[t] = 0  # it fails: the system says so
             elif y == -1:
-                if x == -9223372036854775808:
-                    return True
                 r[t] = -x
             else:
                 r[t] = x // y
@@ -73,19 +96,14 @@ def _execute(code, start, stop, r):  # type: ignore[no-untyped-def]
         elif op == 11:
             r[t] = x ^ y
         elif op == 12:
-            if y < 0:
-                r[t] = 0
-            elif y > 62 and x != 0:
-                return True
-            else:
-                s = x << min(y, 62)
-                if s >> min(y, 62) != x:
-                    return True
-                r[t] = s
+            r[t] = 0 if y < 0 or x == 0 else x << y
         elif op == 13:
             r[t] = x >> min(max(y, 0), 63)
-        else:
+        elif op == 0:
             r[t] = x
+        else:  # from 21 on: whether add, sub, mul, neg, abs, shl, floordiv leave 64 bits
+            which = 1 if op == 21 else 2 if op == 22 else 3 if op == 23 else 6 if op == 24 else 7 if op == 25 else 12 if op == 26 else 4
+            r[t] = 1 if overflows(which, x, y) else 0
     return False
 
 
@@ -144,7 +162,7 @@ def rehash(table, states, count):  # type: ignore[no-untyped-def]
 @njit(cache=True, error_model="numpy")
 def search(  # type: ignore[no-untyped-def]
     code, first, r, inputs, choices, following, observed, word, shift, bits,
-    states, table, parent, chosen, successor, seen, progress, stop_on, limit,
+    states, table, parent, chosen, successor, seen, progress, stop_on, limit, strict,
 ):  # fmt: skip
     """Breadth first from where ``progress`` left off; (what ended it).
 
@@ -163,13 +181,13 @@ def search(  # type: ignore[no-untyped-def]
             progress[0], progress[1] = at, count
             return MORE_STATES
         _unpack(states[at], word, shift, bits, r)
-        if _execute(code, 0, first, r):
+        if _execute(code, 0, first, r, strict):
             progress[0], progress[1] = at, count
             return OVERFLOW
         for c in range(choices.shape[0]):
             for j in range(inputs):
                 r[n + j] = choices[c, j]
-            if _execute(code, first, code.shape[0], r) or _pack(r, following, word, shift, bits, packed):
+            if _execute(code, first, code.shape[0], r, strict) or _pack(r, following, word, shift, bits, packed):
                 progress[0], progress[1], progress[2] = at, count, c
                 return OVERFLOW
             marks = np.uint64(0)

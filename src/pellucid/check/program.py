@@ -22,6 +22,7 @@ __all__ = ["OPS", "Program", "compile_program", "decode", "encode"]
 OPS = [
     "copy", "add", "sub", "mul", "floordiv", "mod", "neg", "abs", "invert", "band", "bor", "bxor", "shl", "shr",
     "eq", "lt", "le", "and", "or", "not", "ite",
+    "overflows add", "overflows sub", "overflows mul", "overflows neg", "overflows abs", "overflows shl", "overflows floordiv",
 ]  # fmt: skip
 _NUMBER = {name: i for i, name in enumerate(OPS)} | {"int_of_bool": 0}
 
@@ -144,8 +145,9 @@ def compile_program(system: System, observed: Sequence[Expr]) -> Program:
         if e.op == "after":
             place[id(e)] = place[id(e.args[-1])]
             continue
-        args = [place[id(a)] for a in e.args]
-        code.append([_NUMBER[e.op], at, *args, *[0] * (3 - len(args))])
+        name, operands = (f"overflows {e.args[0].op}", e.args[0].args) if e.op == "overflows" else (e.op, e.args)
+        args = [place[id(a)] for a in operands]
+        code.append([_NUMBER[name], at, *args, *[0] * (3 - len(args))])
         place[id(e)] = at
         at += 1
     first = sum(1 for _, e in early if e.op != "after")

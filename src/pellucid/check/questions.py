@@ -17,6 +17,7 @@ from pellucid.check.replay import replay
 from pellucid.check.sequence import decide_sequence, within_bounds
 from pellucid.check.system import System, build_system
 from pellucid.check.verdict import Counterexample, Verdict
+from pellucid.check.wide import decide_failing, mentions_failed, wide_notes
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import evaluate
@@ -40,8 +41,9 @@ def holds(
     """Whether a formula of CTL or LTL holds in every run of a pipeline.
 
     ``ints`` is the domain (exact integers, ``Mod(N)``, ``range(lo, hi)`` or a set); ``queue`` the bound of every queue, or of
-    each by its id; the streams in ``lossy`` may lose events.  Where arithmetic modulo N
-    turns the verdict round, a note says so (``warn``).  ``how``: ``engine``, ``timeout`` in seconds, ``max_states``, ``max_depth``, ``progress``.
+    each by its id; the streams in ``lossy`` may lose events.  ``failed`` holds where a function fails, also because an integer leaves
+    64 bits.  Where arithmetic modulo N turns the verdict round, or where what is proved of exact integers may fail in 64 bits first,
+    a note says so (``warn``).  ``how``: ``engine``, ``timeout`` in seconds, ``max_states``, ``max_depth``, ``progress``.
 
     >>> from pellucid import Mod, check, pipeline
     >>> first = pipeline(lambda x: x.filter(x.cumulate(lambda n, v: n + 1, start=0) <= 3), x=int)
@@ -53,10 +55,13 @@ def holds(
     f = parse(formula) if isinstance(formula, str) else formula
     started = time.perf_counter()
     domain, options = domain_of(ints), Options(**how)
-    system = build_system(p.graph, domain, queue, lossy)
+    failing = mentions_failed(f)
+    system = build_system(p.graph, domain, queue, lossy, strict=failing)
     resolved = resolve(f, system)
-    answer = decide(system, resolved, options)
+    answer = decide_failing(p.graph, f, domain, queue, lossy, options) if failing else decide(system, resolved, options)
     notes = _only(system, resolved, answer)
+    if answer.status == "proved" and not failing and warn:
+        notes += wide_notes(p.graph, domain, queue, lossy, options)
     if warn and domain.modulus is not None and answer.status != "unknown":
         notes += _in_truth(p.graph, f, queue, options, answer, lossy)
     if answer.status == "refuted" and "overflow" not in str(f) and "full" not in str(f):
@@ -88,8 +93,11 @@ def _in_truth(
 ) -> tuple[str, ...]:
     """A word of warning where arithmetic modulo N turns the verdict round."""
     quick = dataclasses.replace(options, timeout=min(options.timeout or 5.0, 5.0), max_states=100_000)
-    system = build_system(graph, domain_of(None), queue, lossy)
-    exact = decide(system, resolve(f, system), quick)
+    if mentions_failed(f):
+        exact = decide_failing(graph, f, domain_of(None), queue, lossy, quick)
+    else:
+        system = build_system(graph, domain_of(None), queue, lossy)
+        exact = decide(system, resolve(f, system), quick)
     if exact.status not in ("unknown", answer.status):
         return (f"over exact integers it is {exact.status}: arithmetic modulo N turned the verdict round",)
     return ()
@@ -117,7 +125,7 @@ def holds_on(p: Any, formula: str | Formula, *streams: Any, **named: Any) -> Ver
         {name: row[i] for name, row in zip(names, rows, strict=True) if i < len(row) and row[i] is not silent}
         for i in range(max(map(len, rows)))
     ]
-    system = build_system(p.graph, Domain(), max(1, 4 * len(pushes)))
+    system = build_system(p.graph, Domain(), max(1, 4 * len(pushes)), strict=True)
     resolved = resolve(f, system)
     trace, state = [], [v.start for v in system.state]
     for push in pushes:
@@ -181,7 +189,16 @@ def equivalent(
         answer = _beside(a, b, differs, domain, queue, options)
     else:
         answer = decide_sequence(a, b, domain, queue, options)
-    return _verdict(question, answer, [a.graph, b.graph], started)
+    return _verdict(question, answer, [a.graph, b.graph], started, _of_both(a, b, domain, options, answer))
+
+
+def _of_both(a: Any, b: Any, domain: Domain, options: Options, answer: Answer) -> tuple[str, ...]:
+    """What a proof about two pipelines leaves out: other integers, and 64 bits."""
+    if answer.status != "proved" or answer.engine == "simplification":
+        return ()
+    graph = beside(a, b)
+    system = build_system(graph, domain, 1)
+    return (*domain_notes(system, [differs(system)]), *wide_notes(graph, domain, 1, (), options))
 
 
 def _beside(a: Any, b: Any, wrong: Callable[..., Any], domain: Domain, queue: Any, options: Options) -> Answer:
@@ -212,7 +229,8 @@ def implies(a: Any, b: Any, *, ints: Any = None, queue: int | Mapping[str, int] 
     """
     started = time.perf_counter()
     answer = _beside(a, b, no_longer_implied, domain_of(ints), queue, Options(**how))
-    return _verdict(f"{a.name} implies {b.name}", answer, [a.graph, b.graph], started)
+    notes = _of_both(a, b, domain_of(ints), Options(**how), answer)
+    return _verdict(f"{a.name} implies {b.name}", answer, [a.graph, b.graph], started, notes)
 
 
 def _verdict(question: str, answer: Answer, graphs: Sequence[Graph], started: float, notes: tuple[str, ...] = ()) -> Verdict:

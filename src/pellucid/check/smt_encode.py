@@ -1,6 +1,6 @@
 """Expressions as z3 terms: what the symbolic engine says to its solver.
 
-* An int is a mathematical integer, ``//`` and ``%`` as in Python (z3's own differ where the divisor is negative).
+* An int is a mathematical integer (of a strict system: what comes in and what is kept has 64 bits), ``//`` and ``%`` as in Python (z3's own differ where the divisor is negative).
 * A bool is a Bool.  An enum is its member's place in the class, a str a number in a table (it is only compared for
   equality): both are bounded integers, and every variable of such a type is known to be in its bounds.
 * A float is an IEEE double, rounded to nearest even.  Such questions are slow and often end as *unknown*.
@@ -19,7 +19,7 @@ from typing import Any
 from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr.node import Expr, walk
-from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, EnumType, Type
 
 __all__ = ["Clock", "Encoding", "ask", "default", "load_z3"]
 
@@ -137,6 +137,8 @@ class Encoding:
         """What holds of every value of the type."""
         if isinstance(t, EnumType):
             return [v >= 0, v < len(t.members)]
+        if t == INT and self.system.strict:
+            return [v >= INT_MIN, v <= INT_MAX]
         return [v >= 0] if str(t) == "str" else []
 
     def typing(self, state: Sequence[Any]) -> list[Any]:
@@ -190,6 +192,8 @@ class Encoding:
             return _LOGIC[op](z3, *args)
         if op == "after":
             return args[-1]
+        if op == "overflows":
+            return z3.Or(args[0] > INT_MAX, args[0] < INT_MIN)
         kinds = [a.type for a in e.args]
         if op in ("eq", "lt", "le"):
             to_constant = self._to_constant(e, args, kinds)

@@ -9,6 +9,9 @@ SMT solvers and exporters all read the same system, and the users' functions are
 A queue of bound Q holds up to Q events.  A push that would need more leads to the **overflow** state: nothing is
 dropped or overwritten; ``overflow`` stays true from there on, and all streams are silent.  A push on which a
 function fails leads to ``failed`` in the same way.
+
+Integers are exact, unless the system is **strict**: then an integer that leaves 64 bits is a failure, as it is for every engine that runs
+the pipeline.  A question that mentions ``failed`` is asked of the strict system; others are asked of the exact one, which is simpler.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from pellucid.errors import NotTraceable, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
 from pellucid.expr.node import Expr, walk
-from pellucid.expr.rewrite import failure, substitute
+from pellucid.expr.rewrite import failure, overflow, substitute
 from pellucid.expr.types import BOOL, INT, Type, simplest
 from pellucid.graph.model import Graph, Node
 
@@ -69,6 +72,8 @@ class System:
     overflow: Expr
     failed: Expr
     sources: tuple[tuple[str, Type], ...] = ()
+    strict: bool = False  # leaving 64 bits is a failure
+    wide: Expr = FALSE  # in this push an integer leaves 64 bits; of a strict system only
 
     @property
     def full(self) -> Expr:
@@ -103,6 +108,8 @@ class _Run:
     lengths: dict[str, Expr] = field(default_factory=dict)
     overflow: Expr = FALSE
     failed: Expr = FALSE
+    strict: bool = False
+    wide: Expr = FALSE
     fresh: Callable[[str, str, Type, Any, int | None], Expr] | None = None
     queue: Callable[[str], int] | None = None
     held: dict[str, list[tuple[Expr, ...]]] = field(default_factory=dict)  # queues of a window's inner run
@@ -136,6 +143,11 @@ class _Run:
             made = substitute(roots, list(leaves), self.reduce if m is not None else None)
         for e in made:
             self.failed = n.or_(self.failed, n.and_(when, failure(e)))
+        if self.strict and m is None:
+            with n.values_only(False):
+                conditions = [overflow(root) for root in roots]
+            for condition in substitute(conditions, list(leaves)):
+                self.wide = n.or_(self.wide, n.and_(when, condition))
         out = substitute(roots, list(leaves), self.reduce if m is not None else None)
         return [e if m is None or i == count or e.type != INT else _reduced(e, m) for i, e in enumerate(out)]
 
@@ -332,7 +344,7 @@ class _Run:
     def window_value(self, node: Node, events: list[tuple[Expr, ...]], closes: Expr) -> tuple[Expr, tuple[Expr, ...]]:
         """The definition, unrolled: the last event of a fresh sub-pipeline over these events."""
         assert node.sub is not None
-        inner = _Run(self.domain)
+        inner = _Run(self.domain, strict=self.strict)
         has: Expr = FALSE
         last: tuple[Expr, ...] | None = None
         for event in events:
@@ -343,6 +355,7 @@ class _Run:
                     n.ite(s.present, a, b) for a, b in zip(s.leaves, last, strict=True)
                 )
         self.failed = n.or_(self.failed, n.and_(closes, inner.failed))
+        self.wide = n.or_(self.wide, n.and_(closes, inner.wide))
         assert last is not None
         return has, last
 
@@ -425,11 +438,11 @@ class _Queue:
 
 @n.values_only()
 def build_system(
-    graph: Graph, domain: Domain, queue: int | Mapping[str, int] = 3, lossy: Sequence[str] = ()
+    graph: Graph, domain: Domain, queue: int | Mapping[str, int] = 3, lossy: Sequence[str] = (), *, strict: bool = False
 ) -> System:
     """The transition system of a pipeline, with this bound for every queue, or for each by its id.
 
-    The streams named in ``lossy`` may lose any of their events (seed 001, section 7).
+    The streams named in ``lossy`` may lose any of their events (seed 001, section 7); ``strict`` makes leaving 64 bits a failure.
     """
     for id in lossy:
         if id not in graph.position:
@@ -466,7 +479,7 @@ def build_system(
         return n.var(len(state) - 1, t)
 
     order: list[tuple[str, str]] = []
-    run = _Run(domain, fresh=fresh, queue=bound, lost={id: n.var(mark + i, BOOL) for id, i in losses.items()})
+    run = _Run(domain, strict=strict, fresh=fresh, queue=bound, lost={id: n.var(mark + i, BOOL) for id, i in losses.items()})
     stopped = fresh("", "stopped", INT, 0, 3)  # 0 running, 1 overflow, 2 failed
     running = n.eq(stopped, n.const(0))
     slots = {
@@ -479,7 +492,7 @@ def build_system(
         for at, parts in sources.items()
     }
     streams = run.step(graph, slots)
-    stop = n.ite(run.failed, n.const(2), n.ite(run.overflow, n.const(1), stopped))
+    stop = n.ite(n.or_(run.failed, run.wide), n.const(2), n.ite(run.overflow, n.const(1), stopped))
     halted = n.not_(n.eq(stop, n.const(0)))
     following = [stop]
     for i, (step, label) in enumerate(order[1:], 1):
@@ -491,13 +504,13 @@ def build_system(
     named |= {name: streams[i] for name, i in graph.outputs}
     types = {node.id: node.type for node in graph.nodes} | {name: graph.nodes[i].type for name, i in graph.outputs}
     live = n.not_(halted)
-    flat: list[Expr] = [*following, *run.lengths.values(), n.eq(stop, n.const(1)), n.eq(stop, n.const(2))]
+    flat: list[Expr] = [*following, *run.lengths.values(), n.eq(stop, n.const(1)), n.eq(stop, n.const(2)), run.wide]
     for s in (s for slots_ in named.values() for s in slots_):
         flat += [n.and_(live, s.present), *s.leaves]
     done = iter(substitute(flat, _Leaves(leaves, moved)))
     following = [next(done) for _ in following]
     lengths = {id: next(done) for id in run.lengths}
-    overflow, failed = next(done), next(done)
+    full, failed, wide = next(done), next(done), next(done)
     final: dict[str, tuple[Type, tuple[Slot, ...]]] = {}
     for name, slots_ in named.items():
         final[name] = types[name], tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in slots_)
@@ -510,9 +523,11 @@ def build_system(
         final,
         lengths,
         {id: bound(id) for id in lengths},
-        overflow,
+        full,
         failed,
         tuple((graph.nodes[at].id, graph.nodes[at].type) for at in graph.sources),
+        strict,
+        wide,
     )
 
 

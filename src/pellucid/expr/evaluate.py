@@ -86,6 +86,12 @@ def evaluate(e: Expr, leaves: Sequence[Any], memo: dict[int, Any] | None = None)
             memo[id(top)] = top.value
         elif op == "var":
             memo[id(top)] = leaves[top.value]
+        elif op == "overflows":
+            missing = next((a for a in args[0].args if id(a) not in memo), None)
+            if missing is not None:
+                stack.append(missing)
+            else:
+                memo[id(top)] = _overflows(args[0].op, [memo[id(a)] for a in args[0].args])
         elif op in _LAZY:
             needed = _needed(top, memo)
             if id(needed) in memo:
@@ -104,6 +110,15 @@ def evaluate(e: Expr, leaves: Sequence[Any], memo: dict[int, Any] | None = None)
                     raise Overflow64(f"{value} does not fit in 64 bits")
                 memo[id(top)] = value
     return memo[id(e)]
+
+
+def _overflows(op: str, args: list[Any]) -> bool:
+    try:
+        return not fits_int(_OPS[op](*args))
+    except Overflow64:
+        return True
+    except (ArithmeticError, ValueError):
+        return False  # it fails in another way
 
 
 _LAZY = ("ite", "and", "or")

@@ -35,6 +35,7 @@ Operations (types of arguments → type of result):
 ``sqrt``                   ``math.sqrt``
 ``after``                  checks…, value
 ``raise``                  always fails: the user's function raises here
+``overflows``              whether an int operation, on its arguments, leaves 64 bits (in the systems of checks only)
 =========================  ===============================================================
 """
 
@@ -69,6 +70,7 @@ __all__ = [
     "neg",
     "not_",
     "or_",
+    "overflows",
     "raise_",
     "round_to_int",
     "sqrt",
@@ -501,6 +503,21 @@ def after(checks: tuple[Expr, ...], value: Expr) -> Expr:
             kept.append(check)
     kept = [k for i, k in enumerate(kept) if not any(k in strict_parts(o) for o in kept[i + 1 :])]
     return _node("after", value.type, (*kept, value)) if kept else value
+
+
+_MAY_OVERFLOW = ("add", "sub", "mul", "neg", "abs", "shl", "floordiv", "trunc", "floor", "ceil")
+
+
+def overflows(a: Expr) -> Expr:
+    """Whether the exact value of this operation does not fit in 64 bits.  It does not fail itself: a check asks for failures.
+
+    >>> from pellucid.expr.types import INT
+    >>> overflows(add(var(0, INT), const(1))), overflows(var(0, INT)), overflows(binary("mod", var(0, INT), const(3)))
+    (overflows(v0 + 1), False, False)
+    """
+    if a.type != INT or a.op not in _MAY_OVERFLOW or (a.op == "floordiv" and not fails_here(a)):
+        return FALSE
+    return _node("overflows", BOOL, (a,))
 
 
 # ---------------------------------------------------------------- identity across processes

@@ -8,7 +8,7 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import INT
 
-__all__ = ["failure", "rebuild", "substitute"]
+__all__ = ["failure", "overflow", "rebuild", "substitute"]
 
 _ARITHMETIC = ("add", "sub", "mul", "floordiv", "mod", "truediv", "band", "bor", "bxor", "shl", "shr")
 
@@ -26,7 +26,7 @@ def rebuild(e: Expr, args: Sequence[Expr]) -> Expr:
         return n.after(tuple(args[:-1]), args[-1])
     build: dict[str, Callable[..., Expr]] = {
         "eq": n.eq, "lt": n.lt, "le": n.le, "and": n.and_, "or": n.or_, "not": n.not_, "ite": n.ite,
-        "int_of_bool": n.int_of_bool, "float_of_int": n.float_of_int, "sqrt": n.sqrt,
+        "int_of_bool": n.int_of_bool, "float_of_int": n.float_of_int, "sqrt": n.sqrt, "overflows": n.overflows,
     }  # fmt: skip
     return build[op](*args)
 
@@ -63,6 +63,22 @@ def failure(root: Expr) -> Expr:
     >>> failure(n.binary("floordiv", n.const(10), n.var(0, INT)))
     v0 == 0
     """
+    return _condition(root, _fails_otherwise)
+
+
+def overflow(root: Expr) -> Expr:
+    """The condition under which an integer leaves 64 bits while the expression is evaluated.
+
+    >>> from pellucid.expr.types import INT
+    >>> x = n.var(0, INT)
+    >>> overflow(n.ite(n.lt(x, n.const(0)), n.neg(x), n.const(0)))
+    v0 < 0 and overflows(-v0)
+    """
+    return _condition(root, n.overflows)
+
+
+def _condition(root: Expr, here: Callable[[Expr], Expr]) -> Expr:
+    """Whether ``here`` holds of an operation that is evaluated when the expression is: one branch only, and stopping early."""
     false = n.const(False)
     found: dict[int, Expr] = {}
     for e in walk(root):
@@ -77,16 +93,19 @@ def failure(root: Expr) -> Expr:
             bad = false
             for part in parts:
                 bad = n.or_(bad, part)
-        if e.op == "raise":
-            bad = n.const(True)
-        elif e.op in ("floordiv", "mod", "truediv") and n.fails_here(e):
-            zero = n.const(0.0) if e.args[1].type != INT else n.const(0)
-            bad = n.or_(bad, n.eq(e.args[1], zero))
-        elif (e.op == "shr" and n.fails_here(e)) or e.op == "shl":
-            bad = n.or_(bad, n.lt(e.args[1], n.const(0)))
-        elif e.op in ("trunc", "floor", "ceil"):  # of NaN or an infinity: the only floats that minus themselves are not 0
-            bad = n.or_(bad, n.not_(n.eq(n.sub(e.args[0], e.args[0]), n.const(0.0))))
-        elif e.op == "sqrt":
-            bad = n.or_(bad, n.lt(e.args[0], n.const(0.0)))
-        found[id(e)] = bad
+        found[id(e)] = n.or_(bad, here(e))
     return found[id(root)]
+
+
+def _fails_otherwise(e: Expr) -> Expr:
+    if e.op == "raise":
+        return n.const(True)
+    if e.op in ("floordiv", "mod", "truediv") and n.fails_here(e):
+        return n.eq(e.args[1], n.const(0.0) if e.args[1].type != INT else n.const(0))
+    if (e.op == "shr" and n.fails_here(e)) or e.op == "shl":
+        return n.lt(e.args[1], n.const(0))
+    if e.op in ("trunc", "floor", "ceil"):  # of NaN or an infinity: the only floats that minus themselves are not 0
+        return n.not_(n.eq(n.sub(e.args[0], e.args[0]), n.const(0.0)))
+    if e.op == "sqrt":
+        return n.lt(e.args[0], n.const(0.0))
+    return n.const(False)

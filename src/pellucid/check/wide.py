@@ -1,0 +1,138 @@
+"""Integers that leave 64 bits: a failure that ``failed`` knows about, and a word for verdicts over exact integers.
+
+Checks reason over exact integers, because that is simpler and decides more.  A run of the real pipeline stops with an overflow where an
+integer leaves 64 bits.  So
+
+* a question that mentions ``failed`` is asked of the strict system, in which leaving 64 bits is a failure;
+* a property that is proved over exact integers says so if a short run leaves 64 bits;
+* a sum of small numbers leaves 64 bits only after more pushes than anybody makes.  That is neither refuted (no run could be shown) nor
+  proved; it is *unknown*, with the number of pushes that it takes at least.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pellucid.check.cone import cone
+from pellucid.check.decide import Answer, Options, decide
+from pellucid.check.domains import Domain
+from pellucid.check.formula import Formula, is_invariant, resolve
+from pellucid.check.formula_terms import Calc, Compare, Flag
+from pellucid.check.system import System, build_system
+from pellucid.errors import UsageError
+from pellucid.expr.node import walk
+from pellucid.expr.types import INT
+from pellucid.graph.model import Graph
+
+__all__ = ["decide_failing", "mentions_failed", "pushes_at_least", "wide_notes"]
+
+_HALF = 2**62
+_FEW = 6  # pushes that are searched for a run that leaves 64 bits
+
+
+def mentions_failed(f: Formula) -> bool:
+    """Whether a formula speaks of failures.
+
+    >>> from pellucid.check.parse import parse
+    >>> mentions_failed(parse("G (out -> !failed)")), mentions_failed(parse("G out"))
+    (True, False)
+    """
+    return any(_has_flag(atom.body) for atom in f.atoms())
+
+
+def _has_flag(term: Any) -> bool:
+    if isinstance(term, Compare):
+        return _has_flag(term.left) or _has_flag(term.right)
+    if isinstance(term, Calc):
+        return any(map(_has_flag, term.args))
+    return isinstance(term, Flag) and term.name == "failed"
+
+
+def decide_failing(graph: Graph, f: Formula, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options) -> Answer:
+    """A formula that speaks of failures, leaving 64 bits among them."""
+    strict = build_system(graph, domain, queue, lossy, strict=True)
+    resolved = resolve(f, strict)
+    far = pushes_at_least(strict) if options.engine == "auto" and is_invariant(resolved) is not None else None
+    if far is None:
+        return decide(strict, resolved, options)
+    # No run that anybody can make leaves 64 bits: what is found quickly counts, else exact integers decide about the rest.
+    quick = dataclasses.replace(options, timeout=min(options.timeout or 5.0, 5.0), max_states=min(options.max_states, 50_000))
+    answer = decide(strict, resolved, quick)
+    if answer.status != "unknown":
+        return answer
+    exact = build_system(graph, domain, queue, lossy)
+    answer = decide(exact, resolve(f, exact), options)
+    if answer.status != "proved":
+        return answer
+    note = f"proved for runs of fewer than {far:,} pushes, in which no integer can leave 64 bits; that none ever does is not proved"
+    return dataclasses.replace(answer, status="unknown", notes=(*answer.notes, note))
+
+
+def pushes_at_least(system: System) -> int | None:
+    """How many pushes it takes at least until an integer leaves 64 bits, if the integers grow by steps; None if that is not known.
+
+    >>> from pellucid import pipeline
+    >>> from pellucid.check.domains import domain_of
+    >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
+    >>> pushes_at_least(build_system(total.graph, domain_of(range(10)), strict=True))
+    512409557603043099
+    >>> pushes_at_least(build_system(total.graph, domain_of(None), strict=True)) is None    # one push may bring the largest
+    True
+    """
+    if system.wide.op == "const" or importlib.util.find_spec("z3") is None:
+        return None
+    from pellucid.check.smt_encode import Clock, Encoding, ask
+
+    small, (wide,) = cone(system, [system.wide], all_inputs=True)
+    grows = [i for i, v in enumerate(small.state) if v.type == INT and v.size is None]
+    given = [abs(v) for v in system.domain.values or ()]
+    constants = [abs(e.value) for e in walk(wide, *small.next) if e.op == "const" and e.type == INT]
+    largest = max([1, *given, *(c for c in constants if c < 2**40), *(abs(small.state[i].start) for i in grows)])
+    if not grows or largest >= _HALF:
+        return None
+    try:
+        code = Encoding(small)
+        term, following = code.term(wide), code.next
+    except UsageError:  # floats or bits that z3 is not asked about
+        return None
+    z3, clock = code.z3, Clock(1.0)
+    reach = z3.Int("reach")
+    solver = z3.Solver()
+    solver.add(reach >= largest, reach <= _HALF, *code.typing(code.state), *code.allowed())
+    solver.add(*[z3.And(code.state[i] >= -reach, code.state[i] <= reach) for i in grows])
+    solver.add(*[z3.And(c >= 0, c < v.size) for c, v in zip(code.state, small.state, strict=True) if v.size is not None])
+    for step in sorted({1, max([1, *given]), largest, 4 * largest, 64 * largest}):
+        outside = [z3.Or(following[i] > reach + step, following[i] < -reach - step) for i in grows]
+        if ask(solver, clock, z3.Or(term, *outside)) is False:
+            return int((_HALF - largest) // step)
+    return None
+
+
+def wide_notes(graph: Graph, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options) -> tuple[str, ...]:
+    """A word for a property that is proved over exact integers, where a short run leaves 64 bits."""
+    if domain.modulus is not None or importlib.util.find_spec("z3") is None:
+        return ()
+    strict = build_system(graph, domain, queue, lossy, strict=True)
+    small, (wide,) = cone(strict, [strict.wide], all_inputs=True)
+    if wide.op == "const" or (domain.values is not None and _slow(small, domain.values)):
+        return ()
+    from pellucid.check.smt import Found, search
+
+    try:
+        found = search(small, wide, max_depth=_FEW, timeout=min(1.5, options.timeout or 1.5))
+    except UsageError:
+        return ()
+    if not isinstance(found, Found) or not found.replays:
+        return ()
+    run = "; ".join(", ".join(f"{name} = {value}" for name, value in push.items()) or "silence" for push in found.trace)
+    return (f"of exact integers; in 64 bits a run may fail with an overflow first, as on {run}: ask \"G !failed\"",)
+
+
+def _slow(system: System, values: Sequence[int]) -> bool:
+    """Whether no few pushes of such values can leave 64 bits: small numbers that are only added."""
+    parts = list(walk(system.wide, *system.next))
+    small = all(abs(e.value) < 2**31 for e in parts if e.op == "const" and e.type == INT)
+    return small and max(map(abs, values)) < 2**31 and not any(e.op in ("mul", "shl") for e in parts)
