@@ -90,6 +90,12 @@ def test_what_differs_by_its_key_alone_is_not_the_same_graph() -> None:
             check.equivalent(keyed, p)
 
 
+def test_the_type_of_an_opaque_key_is_part_of_the_graph() -> None:
+    kinds = {1: 1}
+    as_int, as_bool = (pipeline(lambda x, t=t: x.key_by(lambda v: kinds[v], to=t).trim(1), x=int) for t in (int, bool))
+    assert as_int.graph.digest != as_bool.graph.digest
+
+
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s != "two outputs"])
 def test_no_check_and_no_export_takes_a_keyed_step_for_another(shape: str) -> None:
     """Also where the key_by is inside a window."""

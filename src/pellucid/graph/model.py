@@ -216,7 +216,9 @@ def node_shape(node: Node, inputs: list[str]) -> str:
 
 
 def _mark(node: Node, inputs: list[str], fn: str | None, start: str, sub: str | None) -> str:
-    what = (node.kind, inputs, str(node.type), fn, node.k, start, str(node.state), sub)
+    # The type of a key: of a traced function its digest has it, and of every other step its inputs.
+    key = [str(node.key)] if node.kind == "key_by" and node.fn is not None and node.fn.traced is None else []
+    what = (node.kind, inputs, str(node.type), fn, node.k, start, str(node.state), sub, *key)
     return hashlib.sha256(repr(what).encode()).hexdigest()
 
 
