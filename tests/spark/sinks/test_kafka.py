@@ -102,6 +102,36 @@ def test_a_forgotten_number_is_not_guessed(broker: brokers.Broker) -> None:
     assert [sink.write(rows(batch), "q", batch).skipped for batch in (7, 7, 8)] == [False, True, False]
 
 
+def test_a_topic_that_was_made_anew_is_noticed(broker: brokers.Broker) -> None:
+    """Whether the broker forgot the number with the topic, or kept it: the next batch is not written as if nothing had happened."""
+    import time
+
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    topic = broker.topic()
+    sink = sinks.kafka(broker.address, topic)
+    for batch in range(2):
+        sink.write(rows(batch, batch + 10), "q", batch)
+    assert sink._session("q").records == 4
+    assert sinks.kafka(broker.address, topic)._session("q").records == 4  # as the broker keeps it
+    sink.close()
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.delete_topics([topic])[topic].result(60)
+    for _ in range(100):
+        try:
+            admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(60)
+            break
+        except KafkaException:  # it is still being deleted
+            time.sleep(0.2)
+    for _ in range(100):
+        if topic in admin.list_topics(timeout=10).topics:
+            break
+        time.sleep(0.2)
+    with pytest.raises(StateError, match=r"was the topic deleted and made anew|keeps no number for query 'q', yet this is batch 2"):
+        sinks.kafka(broker.address, topic).write(rows(2), "q", 2)
+
+
 def test_messages(broker: brokers.Broker) -> None:
     with pytest.raises(DataError, match="has no topic 'nope': create it first"):
         sinks.kafka(broker.address, "nope").write(rows(1), "q", 0)
