@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sys
+import threading
 import traceback
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -115,9 +117,31 @@ def _add_verbs() -> None:
 _add_verbs()
 
 
-def main() -> None:
+def main() -> NoReturn:
     """The entry point of the command."""
-    cli(prog_name="pellucid")
+    try:
+        cli(prog_name="pellucid")
+    except SystemExit as end:
+        _leave(end.code if isinstance(end.code, int) else 0 if end.code is None else 1)
+    except OSError as error:  # of --help and --version, into a disk that is full: the verbs tell theirs
+        with contextlib.suppress(OSError):
+            click.echo(f"pellucid: standard output: {error.strerror or error}", err=True)
+        _leave(2)
+    _leave(0)
+
+
+def _leave(code: int) -> NoReturn:
+    """End with this code, whatever threads of libraries are doing.
+
+    Everything that is to be done at the end is done.  What is left out is the destruction of the libraries themselves: where a message
+    ends a run while a thread of Arrow is just being made, that ends the process with a signal, and the exit code would not tell the truth.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]  # as Python does: wait for threads, then atexit, then flush
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
