@@ -345,6 +345,7 @@ PLACES = [
     (["--in", "a.csv", "--out", "no/o.csv"], "no/o.csv: cannot be written: there is no folder 'no'"),
     (["--in", "a.csv", "--out", "a.csv/o.csv"], "a.csv/o.csv: cannot be written: there is no folder 'a.csv'"),
     (["--in", "a.csv", "--out", "."], ".: is a folder: expected the name of a file to write"),
+    (["--in", "a.csv", "--out", "sqlite:o.db#t"], "sqlite:o.db#t: is a table or a topic, not a file: a run without epochs writes files. Give --epochs N --state FOLDER (for sqlite: and postgresql:), or --engine spark"),
     (["--in", "a.csv", "--out", "o.xyz"], "o.xyz: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give --out-format"),
     (["--in", "a.csv", "--out", "o.parquet.gz"], "o.parquet.gz: only CSV and JSON Lines can be in .gz: parquet has its own compression"),
     (["--in", "a.csv", "--json"], "--json puts a report on stdout: send the events to a file with --out"),

@@ -235,6 +235,14 @@ def test_an_effect_behind_another_reason_is_not_run(world: Any) -> None:
         Function.make(f, (INT,))
 
 
+def test_an_opaque_task_says_in_its_annotation_what_it_puts_out(world: Any) -> None:
+    def seen(state: dict, v: int) -> tuple[dict, list[float]]:
+        state[v] = len(state)
+        return state, [state[v] / 2]
+
+    assert Function.make(seen, (None, INT), task=True).event == FLOAT
+
+
 VALUE = "uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)"
 PURE: list[tuple[str, Callable[..., Any], tuple[Type, ...], str]] = [
     ("numpy", lambda v: np.log(v), (FLOAT,), "calls NumPy or another library that works on arrays"),

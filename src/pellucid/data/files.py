@@ -89,6 +89,11 @@ def format_of(path: str, given: str | None = None, *, option: str = "--in-format
     """
     packed = path.lower().endswith(".gz")
     found = given or _by_ending(path) or ("jsonl" if _nameless(path) else None)
+    if found is None and path.split(":")[0] in ("sqlite", "postgresql", "postgres", "delta", "kafka"):
+        raise DataError(
+            f"{path}: is a table or a topic, not a file: a run without epochs writes files. Give --epochs N --state FOLDER (for sqlite: and "
+            "postgresql:), or --engine spark"
+        )
     if found is None:
         raise DataError(
             f"{path}: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give {option}"

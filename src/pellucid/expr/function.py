@@ -250,12 +250,15 @@ def _declared(
         annotation = None
     if annotation is not None and not task:
         return type_of(annotation), None
+    events = _events_of(annotation) if task else None
+    if events is not None:
+        return state, type_of(events)
     if not task and error.reason.startswith("returns ") and ("on one path and" in error.reason or "returns None" in error.reason):
         raise TypeMismatch(f"{name} {error.reason}; every path must return the same type")
     found = tried.type_of_result(task)
     if found is None:
         what = "the type of its events" if task else "the type of its result"
-        how = "pass to=…" if task else "annotate it (-> float) or pass to=…"
+        how = "annotate it (-> tuple[State, list[Event]]) or pass to=…" if task else "annotate it (-> float) or pass to=…"
         if tried.failures:
             args, failure = tried.args[0], tried.failures[0]
             shown = ", ".join(map(repr, args))
@@ -271,6 +274,17 @@ def _declared(
             )
         raise PipelineError(f"{name} cannot be traced: it {error.reason}. It can still run, but then {what} must be given: {how}")
     return (state, found) if task else (found, None)
+
+
+def _events_of(annotation: Any) -> Any:
+    """The events of a task that is said to return a state and a list of them; None if it is not said so.
+
+    >>> _events_of(tuple[int, list[float]]), _events_of(tuple[int, tuple[str, ...]]), _events_of(int)
+    (<class 'float'>, <class 'str'>, None)
+    """
+    pair = typing.get_args(annotation) if typing.get_origin(annotation) is tuple else ()
+    items = typing.get_args(pair[1]) if len(pair) == 2 and typing.get_origin(pair[1]) in (list, tuple, Sequence) else ()
+    return items[0] if len(items) == 1 or (len(items) == 2 and items[1] is Ellipsis) else None
 
 
 class _Tried:
