@@ -47,7 +47,7 @@ class Around:
 
 def sink_in(folder: Path, form: str) -> Sink:
     store = Store(folder)
-    return Sink(Around(store), "out", "out", INT, FileTarget(store, "out", str(folder / f"out.{form}"), None, SCHEMA, run="r"), SCHEMA, None)  # type: ignore[arg-type]
+    return Sink(Around(store), "out", "out", INT, FileTarget(store, "out", str(folder / f"out.{form}"), None, SCHEMA, run="r"), SCHEMA, {})  # type: ignore[arg-type]
 
 
 def stage(sink: Sink, epochs: range) -> list[Snapshot]:
