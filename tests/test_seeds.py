@@ -73,7 +73,7 @@ def run(folder: Path, fine: bool, *args: str, hash_seed: str = "0", **more: str)
     (folder / "conftest.py").write_text("from tests.conftest import *")
     (folder / "test_example.py").write_text(EXAMPLE.replace("{fine}", str(fine)))
     path = os.pathsep.join([str(HERE.parent / "src"), str(HERE.parent)])
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PELLUCID_HUNT")} | {"PYTHONPATH": path, "PYTHONHASHSEED": hash_seed} | more
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PELLUCID_HUNT", "PYTEST_"))} | {"PYTHONPATH": path, "PYTHONHASHSEED": hash_seed} | more
     command = [sys.executable, "-m", "pytest", "-q", "-c", str(HERE.parent / "pyproject.toml"), "-p", "no:cacheprovider", "--rootdir", str(folder), *args]
     return subprocess.run([*command, str(folder)], env=environment, capture_output=True, text=True, timeout=600)
 

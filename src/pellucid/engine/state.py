@@ -11,10 +11,9 @@ import copy
 import json
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pellucid.engine.layout import Layout, dense, is_float
-from pellucid.engine.objects import ObjectWord, load_objects, object_words, save_objects
 from pellucid.engine.own_types import OwnTypes
 from pellucid.engine.saved import (
     FORMAT,
@@ -31,6 +30,9 @@ from pellucid.engine.saved import (
 from pellucid.engine.words import BROKEN, check_words
 from pellucid.errors import StateError
 from pellucid.expr.types import STR
+
+if TYPE_CHECKING:
+    from pellucid.engine.objects import ObjectWord
 
 __all__ = ["FORMAT", "State", "Texts"]
 
@@ -296,6 +298,8 @@ class State:
 
     def save(self) -> bytes:
         """The state as bytes."""
+        from pellucid.engine.objects import save_objects  # with NumPy: who saves nothing does without
+
         objects = self.has_objects()
         if not objects and len(self.strings) > len(self.layout.strings) + _FEW_TEXTS:
             was_compiled = self.compiled
@@ -314,6 +318,8 @@ class State:
     @cached_property
     def objects(self) -> list[ObjectWord]:
         """Where the states are that are any Python object."""
+        from pellucid.engine.objects import object_words
+
         return object_words(describe(self.layout))
 
     @cached_property
@@ -353,6 +359,8 @@ class State:
     @staticmethod
     def _loaded(layout: Layout, saved: Saved) -> State:
         import numpy as np
+
+        from pellucid.engine.objects import load_objects
 
         state = State(layout)
         state.pushed, state.dense = saved.header["pushed"], list(saved.header["dense"])

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pellucid.engine.saved import Damaged
 from pellucid.expr.types import BOOL, STR, EnumType, Type
 
@@ -81,6 +79,8 @@ def _coded(state: State, t: Type, column: Any, where: str) -> None:
 
 
 def _within(column: Any, low: int, stop: int, where: str) -> None:
+    import numpy as np  # not before a state is loaded
+
     array = np.asarray(column, dtype=np.int64)
     if len(array) and not (array.min() >= low and array.max() < stop):
         raise Damaged(f"{where} is out of its bounds")

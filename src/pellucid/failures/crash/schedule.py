@@ -27,7 +27,7 @@ MOMENT = "moment"
 # What a user asks for, and the points that belong to it.
 GROUPS: dict[str, tuple[str, ...]] = {
     "snapshot": tuple(p for p in POINTS if p.startswith("snapshot:")),
-    "commit": ("sink:write", "sink:staged", "sink:before-commit", "sink:after-commit", "coordinator:complete", "coordinator:committed", "coordinator:recorded"),
+    "commit": ("sink:write", "sink:staged", "sink:before-commit", "sink:after-commit", "sink:merge", "sink:merged", "coordinator:complete", "coordinator:committed", "coordinator:recorded"),
     "recovery": ("recover:load", "recover:loaded", "source:replay", "coordinator:start", "coordinator:fork", "coordinator:forked", "coordinator:recover"),
     "work": ("source:read", "source:border", "worker:event", "worker:border"),
     "finish": ("sink:finish", "sink:finished", "coordinator:finish", "coordinator:finished"),
