@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-__all__ = ["Progress", "count_text", "rate_text", "tell_left_out"]
+__all__ = ["Progress", "TellPlain", "count_text", "rate_text", "tell_left_out"]
 
 
 def count_text(count: int, word: str) -> str:
@@ -34,10 +34,19 @@ def rate_text(rate: float) -> str:
     return f"{rate:.0f} events/s"
 
 
-def tell_plain(why: str | None) -> None:
-    """Say of each step that keeps a pipeline from being compiled that it does, and why."""
-    for line in (why or "").splitlines():
-        click.echo(f"slower, as it runs in plain Python: {line}", err=True)
+class TellPlain:
+    """Says of each step that keeps a pipeline from being compiled that it does, and why: once, when some events have gone through.
+
+    Not before: where a run fails at its start, its error stands alone.
+    """
+
+    def __init__(self, why: str | None) -> None:
+        self._lines = (why or "").splitlines()
+
+    def __call__(self) -> None:
+        lines, self._lines = self._lines, []
+        for line in lines:
+            click.echo(f"slower, as it runs in plain Python: {line}", err=True)
 
 
 def tell_left_out(outputs: Collection[str], wanted: Collection[str]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.address import from_environment, redact
-from pellucid.cli.progress import Progress, count_text, rate_text, tell_left_out, tell_plain
+from pellucid.cli.progress import Progress, TellPlain, count_text, rate_text, tell_left_out
 from pellucid.cli.repeated import columns
 from pellucid.cli.signals import checkpoint
 from pellucid.data.bind import nearest
@@ -128,7 +128,6 @@ def run(
         return
     if engine == "spark":
         _refuse_local_options()
-        tell_plain("\n".join(f"{node.describe()}: {fn.name} {fn.reason}" for node, fn in graph.opaque()))
     sinks = _targets(graph, outputs, extra=["late"] if settings.late == "keep" else [])
     if engine != "spark" and settings.given():
         raise UsageError(f"--{settings.given()[0]} goes with --engine spark")
@@ -215,7 +214,7 @@ def _run(
                 readers[source] = stack.enter_context(contextlib.closing(open_reader(path, in_format, idle=checkpoint)))
             feed = Feed(graph, readers, value=value, key=key, rows=chunk, limit=limit, short=short)
             engine = Engine(graph, key=feed.key_type)
-            tell_plain(engine.why_plain)
+            tell_plain = TellPlain(engine.why_plain)
             write = _Writing(graph, sinks, out_format, feed.key, stdout, stack)
             for fed in feed:
                 checkpoint()
@@ -223,6 +222,7 @@ def _run(
                     results = engine.push_batch(fed.batch, positions=write.needs_positions)
                 write(results)
                 report.pushes += fed.batch.count
+                tell_plain()
                 progress.update(report.pushes, _share(report.pushes, limit, fed.share))
             write.prepare()
             checkpoint()

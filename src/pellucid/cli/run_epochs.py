@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.address import redact
-from pellucid.cli.progress import Progress, count_text, rate_text, tell_plain
+from pellucid.cli.progress import Progress, TellPlain, count_text, rate_text
 from pellucid.cli.signals import Stopped, checkpoint
 from pellucid.errors import UsageError
 
@@ -93,7 +93,7 @@ def run_with_epochs(
     from pellucid.engine.kernel import Engine
 
     progress = _Progress()
-    tell_plain(Engine(graph).why_plain)
+    progress.tell_plain = TellPlain(Engine(graph).why_plain)
 
     def say(text: str) -> None:
         progress.clear()
@@ -111,6 +111,7 @@ def run_with_epochs(
         raise
     finally:
         progress.clear()
+    progress.tell_plain()
     click.echo(_line(report), err=True)
     if as_json:
         click.echo(json.dumps({"pellucid": 1, "verb": "run", **_document(graph.name, inputs, outputs, options.state, report)}))
@@ -119,8 +120,12 @@ def run_with_epochs(
 class _Progress(Progress):
     """The usual line, with the epoch."""
 
+    tell_plain = TellPlain(None)
+
     def show(self, events: int, share: float | None, epoch: int) -> None:
         """Draw it again, if it is time to."""
+        if events:
+            self.tell_plain()
         self.label = f"epoch {epoch:,}"
         self.update(events, share)
 

@@ -15,12 +15,13 @@ import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pellucid.address import redact
-from pellucid.cli.progress import tell_left_out
+from pellucid.cli.progress import TellPlain, tell_left_out
 from pellucid.cli.repeated import columns, once
 from pellucid.cli.spark_places import refuse_unwritable, target
 from pellucid.errors import DataError, UsageError
@@ -139,6 +140,7 @@ def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any
                 from pellucid.cli.spark_batch import batch
 
                 batch(work)
+            work.tell_plain()
         finally:
             work.leave()
     return report
@@ -168,6 +170,11 @@ class Work:
     def outputs(self) -> list[str]:
         """The names of all outputs, also of those that nobody wants."""
         return [*[name for name, _ in self.p.graph.outputs], *(["late"] if self.options.late == "keep" else [])]
+
+    @cached_property
+    def tell_plain(self) -> TellPlain:
+        """Says which steps run in plain Python on the executors."""
+        return TellPlain("\n".join(f"{node.describe()}: {fn.name} {fn.reason}" for node, fn in self.p.graph.opaque()))
 
     def tell_what_is_left_out(self) -> None:
         """A line about outputs that nobody wants: it may have been forgotten."""

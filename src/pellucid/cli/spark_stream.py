@@ -97,6 +97,7 @@ def _counting(work: Work, sink: Any) -> Any:
                 look_at(absolute(str(work.options.checkpoint)), batch, places, delimiter)
         sink(df, batch)
         work.report.rows_out += sink.last_written.rows
+        work.tell_plain()
 
     return write
 

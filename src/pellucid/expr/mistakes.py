@@ -8,7 +8,6 @@ something else than a pair is returned is a path of the function.
 
 from __future__ import annotations
 
-import difflib
 import enum
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -31,6 +30,8 @@ def nearest(name: str, options: Sequence[str]) -> str:
     >>> nearest("q", ["price", "size"])
     ''
     """
+    import difflib  # not before somebody has made a mistake
+
     lower = {o.lower(): o for o in options}
     found = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
     return f"; did you mean {lower[found[0]]!r}?" if found else ""
