@@ -167,7 +167,7 @@ class World:
     def log(self) -> str:
         return (self.folder / "job.log").read_text(errors="replace").rpartition("--- start")[2][-6000:]
 
-    def finish(self, job: subprocess.Popen[bytes] | None = None, seconds: float = 400) -> None:
+    def finish(self, job: subprocess.Popen[bytes] | None = None, seconds: float = 1200) -> None:
         """Let the job come to its end; it must not fail."""
         if job is None:
             self.release()
@@ -241,7 +241,7 @@ class World:
         return [kill for kill in segment if not any(kill is hit.kill for hit in self.hits[before:])]
 
     def _wait_ready(self, job: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + 600
         while not (self.work / "ready").exists():
             # A point may kill it before it has told that it is ready.
             if job.poll() == -signal.SIGKILL:
@@ -291,7 +291,7 @@ class World:
             "worker": lambda: self._any(processes.python_workers(job.pid) or processes.orphans(job.pid)),
             "executor": lambda: (self.executors or list)()[:1],
         }
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while not (found := find[victim]()) and job.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         return found
@@ -301,7 +301,7 @@ class World:
 
     def _wait_end(self, job: subprocess.Popen[bytes]) -> None:
         try:
-            job.wait(120)
+            job.wait(600)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name}: the driver goes on although its other half is dead:\n{self.log()}") from None
 

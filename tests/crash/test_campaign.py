@@ -24,7 +24,7 @@ def killed(java_home: object, postgres: Postgres, tmp_path_factory: pytest.TempP
     """In the middle of a task; and right after a snapshot, before its batch is in the sink.  Batches that are in it come again below."""
     pytest.importorskip("deltalake")
     folder = tmp_path_factory.mktemp("crash") / "world"
-    world = World("sums", folder, targets(folder, SINKS, postgres.database()), seed=3, files=4, spare=2)
+    world = World("sums", folder, targets(folder, SINKS, postgres.database()), seed=3, files=4, spare=16)
     kills = [Kill("worker", "snapshot", 0.0), Kill("driver", "snapshot", 0.01)]
     world.campaign(kills)
     return world

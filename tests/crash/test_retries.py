@@ -60,12 +60,12 @@ def on(cluster: Cluster, name: str, folder: Path, sinks: list[str], **more: obje
 
 
 def test_an_executor_is_killed_in_a_streaming_query(cluster: Cluster, tmp_path: Path) -> None:
-    world = on(cluster, "lingerer", tmp_path, ["parquet", "sqlite"], files=4, rows=80)
+    world = on(cluster, "lingerer", tmp_path, ["parquet", "sqlite"], files=4, rows=80, spare=9)
     world.campaign([Kill("executor", "offsets", 0.5)], each=3)
     assert len(world.hits) == 1
     for sink, verdict in world.verdicts():
         assert str(verdict) == "exact", sink
-    wait_until(lambda: not cluster.executors(), 60, "the executors to end with their job")
+    wait_until(lambda: not cluster.executors(), 300, "the executors to end with their job")
 
 
 def test_an_executor_is_killed_in_a_batch_job(cluster: Cluster, tmp_path: Path) -> None:
@@ -74,17 +74,17 @@ def test_an_executor_is_killed_in_a_batch_job(cluster: Cluster, tmp_path: Path) 
     job = world.start()
     try:
         # The first row is being worked on, and hundreds are to come.
-        wait_until(lambda: (tmp_path / "marks" / "lingering").exists() or job.poll() is not None, 180, "the first row")
+        wait_until(lambda: (tmp_path / "marks" / "lingering").exists() or job.poll() is not None, 600, "the first row")
         assert job.poll() is None, world.log()
         assert not (world.work / "batch" / "_SUCCESS").exists()
         killed = cluster.kill_executor(signal.SIGKILL)
-        wait_until(lambda: killed not in cluster.executors(), 30, "the executor to be gone")
+        wait_until(lambda: killed not in cluster.executors(), 300, "the executor to be gone")
         world.finish(job)
     finally:
         end(job)
     found = events(world.case.pipeline, "folder", {"path": str(world.work / "batch")})
     assert str(compared(world.case.answer(world.parts), found)) == "exact"
-    wait_until(lambda: not cluster.executors(), 60, "the executors to end with their job")
+    wait_until(lambda: not cluster.executors(), 300, "the executors to end with their job")
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def two_hosts(java_home: object) -> Iterator[Cluster]:
     with standalone(workers=1, cores=1, memory="700m") as running:
         launch(running, "worker1", "org.apache.spark.deploy.worker.Worker", "--host", host, "--webui-port", "0", "--cores", "1", "--memory", "700m",
                "--work-dir", str(running.folder / "work1"), running.master, SPARK_LOCAL_IP=host)  # fmt: skip
-        wait_until(lambda: len(REGISTERED.findall(running.log("master"))) >= 2, 90, "the second worker", running, "worker1")
+        wait_until(lambda: len(REGISTERED.findall(running.log("master"))) >= 2, 300, "the second worker", running, "worker1")
         running.conf["spark.sql.shuffle.partitions"] = "2"
         yield running
 
@@ -109,4 +109,4 @@ def test_speculative_tasks(two_hosts: Cluster, tmp_path: Path, sink: str) -> Non
     world.finish()
     assert attempts(tmp_path / "marks", "sleep") - {0}, "no task had a twin"
     assert str(world.verdict(sink)) == "exact"
-    wait_until(lambda: not two_hosts.executors(), 60, "the executors to end with their job")
+    wait_until(lambda: not two_hosts.executors(), 300, "the executors to end with their job")

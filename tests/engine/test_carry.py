@@ -28,6 +28,7 @@ from pellucid.graph.model import Graph, Node
 from tests.engine.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, same
 from tests.seeds import seeds
 from tests.strategies import Seeded, inputs, make_input, make_pipeline, pipelines
+from tests.volumes import some_seeds
 
 MODES = ["python", "numba"]
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
@@ -475,7 +476,7 @@ def test_larger_random_pipelines(seed: int) -> None:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(8))
+@pytest.mark.parametrize("seed", some_seeds(3, 20))
 def test_random_pipelines_compiled(seed: int) -> None:
     c = Seeded(3000 + seed)
     while True:

@@ -15,7 +15,7 @@ from pellucid.engine.kernel import Engine
 from pellucid.expr.types import INT, Type
 from tests.seeds import seeds
 from tests.strategies import Seeded, inputs, make_input, make_pipeline, pipelines
-from tests.volumes import volumes
+from tests.volumes import some_seeds, volumes
 
 Outcome = tuple[dict[str, list[Any]], dict[str, list[int]], dict[str, list[Any]], Any]
 
@@ -148,7 +148,7 @@ def test_plain_kernel_on_larger_pipelines(seed: int) -> None:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(40))
+@pytest.mark.parametrize("seed", some_seeds(16, 60))
 def test_compiled_kernel(seed: int) -> None:
     """Fewer, since each has to be compiled; chunks alternate between the compiled and the plain form."""
     c = Seeded(1000 + seed)

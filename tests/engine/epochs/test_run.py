@@ -17,8 +17,8 @@ from pellucid.cli.spark_places import sink_of
 from pellucid.data.writers import open_writer
 from pellucid.engine.epochs import run_epochs
 from pellucid.errors import DataError, PellucidError, UsageError
-from tests.seeds import seeds
 from tests.strategies import Seeded, make_input, make_pipeline
+from tests.volumes import some_seeds
 
 
 @pipeline
@@ -184,7 +184,7 @@ def test_a_line_that_is_being_written_waits_for_its_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", [*seeds(6), *[pytest.param(seed, marks=pytest.mark.long) for seed in seeds(54, 6)]])
+@pytest.mark.parametrize("seed", some_seeds(6, 60))
 def test_random_pipelines(tmp_path: Path, seed: int) -> None:
     """Every step is a cut where that is allowed; the result is that of the pipeline called on the same data."""
     choice = Seeded(seed)
