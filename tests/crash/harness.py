@@ -291,7 +291,7 @@ class World:
             "worker": lambda: self._any(processes.python_workers(job.pid) or processes.orphans(job.pid)),
             "executor": lambda: (self.executors or list)()[:1],
         }
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 20
         while not (found := find[victim]()) and job.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         return found

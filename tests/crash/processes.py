@@ -8,6 +8,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+DAEMONS = ("pyspark.daemon", "pellucid.spark.daemon", "tests.spark.warm_daemon")  # modules that fork Python workers
+
 
 def parent(pid: int) -> int:
     """0 if the process has gone, or only waits to be buried."""
@@ -48,7 +50,12 @@ def jvms(pid: int) -> list[int]:
 
 def daemons(pid: int) -> list[int]:
     """The processes that fork Python workers: one below each JVM that runs Python tasks."""
-    return [child for child in below(pid) if "pyspark.daemon" in words(child) and "pyspark.daemon" not in words(parent(child))]
+    return [child for child in below(pid) if _forks(child) and not _forks(parent(child))]
+
+
+def _forks(pid: int) -> bool:
+    """Whether this is a daemon of workers, or a worker, which has the words of its daemon."""
+    return any(word in DAEMONS for word in words(pid).split(" "))
 
 
 def python_workers(pid: int) -> list[int]:
@@ -58,7 +65,7 @@ def python_workers(pid: int) -> list[int]:
 def orphans(pid: int) -> list[int]:
     """Workers whose daemon was killed: Spark goes on with them as long as they are enough.  They stay in the job's session."""
     found = [int(name) for name in os.listdir("/proc") if name.isdigit() and _session(int(name)) == pid]
-    return [one for one in sorted(found) if "pyspark.daemon" in words(one) and alive(one)]
+    return [one for one in sorted(found) if _forks(one) and alive(one)]
 
 
 def _session(pid: int) -> int:

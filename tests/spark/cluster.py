@@ -116,7 +116,7 @@ def standalone(workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator
         try:
             launch(cluster, "master", "org.apache.spark.deploy.master.Master",
                     "--host", LOOPBACK, "--port", str(port), "--webui-port", "0")  # fmt: skip
-            wait_until(lambda: _listens(port), 60, "the master", cluster, "master")
+            wait_until(lambda: _listens(port), 300, "the master", cluster, "master")
             for number in range(workers):
                 launch(cluster, f"worker{number}", "org.apache.spark.deploy.worker.Worker",
                         "--host", LOOPBACK, "--webui-port", "0", "--cores", str(cores), "--memory", memory,

@@ -66,20 +66,20 @@ def test_a_job_runs_on_both_workers(cluster: Cluster, tmp_path: Path) -> None:
     found = answer(drive(cluster, tmp_path / "flag", 0.2))
     assert {k: found[k] for k in RIGHT} == RIGHT
     assert found["pids"] == 2
-    wait_until(lambda: not cluster.executors(), 60, "the executors to end with their job")
+    wait_until(lambda: not cluster.executors(), 300, "the executors to end with their job")
 
 
 @pytest.mark.long  # tests/crash/test_retries.py kills one under a pipeline, in every run
 def test_an_executor_is_killed_in_mid_job(cluster: Cluster, tmp_path: Path) -> None:
     driver = drive(cluster, tmp_path / "flag", 1.0)
-    wait_until(lambda: any(tmp_path.iterdir()), 120, "the first batch")
+    wait_until(lambda: any(tmp_path.iterdir()), 600, "the first batch")
     assert driver.poll() is None
     killed = cluster.kill_executor()
-    wait_until(lambda: killed not in cluster.executors(), 30, "the executor to be gone")
+    wait_until(lambda: killed not in cluster.executors(), 300, "the executor to be gone")
     found = answer(driver)
     assert {k: found[k] for k in RIGHT} == RIGHT
     # The cluster saw it as well: 137 is 128 + SIGKILL.  (Executors that end with their job are killed, by another signal.)
-    wait_until(lambda: any("exitStatus 137" in cluster.log(f"worker{n}") for n in (0, 1)), 30, "a worker to report the kill")
+    wait_until(lambda: any("exitStatus 137" in cluster.log(f"worker{n}") for n in (0, 1)), 300, "a worker to report the kill")
 
 
 def test_nothing_is_left(java_home: Any) -> None:
