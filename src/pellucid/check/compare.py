@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pellucid.check.system import TRUE, Slot, System
+from pellucid.check.slot import TRUE, Slot
+from pellucid.check.system import System
 from pellucid.errors import TypeMismatch, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from pellucid.check.system import Slot, System
+from pellucid.check.slot import Slot
+from pellucid.check.system import System
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import substitute

@@ -16,7 +16,8 @@ from pellucid.check.compare import beside
 from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, decide_invariant
 from pellucid.check.domains import Domain
-from pellucid.check.system import Slot, System, Variable, build_system
+from pellucid.check.slot import Slot
+from pellucid.check.system import System, Variable, build_system
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute

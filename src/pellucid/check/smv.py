@@ -24,11 +24,12 @@ from pellucid.check.domains import Domain, domain_of
 from pellucid.check.formula import Formula, as_formula, is_invariant, kind
 from pellucid.check.formula_resolve import resolve
 from pellucid.check.formula_terms import Calc, Compare, Length
+from pellucid.check.slot import Slot
 from pellucid.check.smv_expr import Kind, Names, Writer, plain
 from pellucid.check.smv_kinds import kinds_of, refuse_what_smv_cannot
 from pellucid.check.smv_modules import Library
 from pellucid.check.smv_wiring import Wiring, wire
-from pellucid.check.system import Slot, System
+from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pellucid.check.domains import Domain
+from pellucid.check.run import Run
+from pellucid.check.slot import TRUE
 from pellucid.check.smv_expr import Kind, Names, Writer, literal, plain
-from pellucid.check.system import TRUE, _Run
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, INT, Type
@@ -86,7 +87,7 @@ class Library:
 
     def function(self, fn: Function, who: str, ins: Sequence[Kind], outs: Sequence[Kind]) -> Built:
         """A function as a stateless module of m + n arguments."""
-        run = _Run(self.domain)
+        run = Run(self.domain)
         results = run.call(fn, [n.var(i, kind.type) for i, kind in enumerate(ins)], TRUE, who)
         given, made = [f"a_{i + 1}" for i in range(len(ins))], [f"r_{i + 1}" for i in range(len(outs))]
         write = Writer(given, ins, who)
