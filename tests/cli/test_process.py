@@ -105,6 +105,11 @@ def test_colour_only_where_it_is_wanted(folder: Path, more: dict[str, str], colo
     assert (b"\x1b[" in shown) is coloured
 
 
+def test_python_can_be_asked_for_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "pellucid", "run", "nowhere.py:p"], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 2 and done.stderr.startswith("pellucid: ") and "Traceback" not in done.stderr
+
+
 def test_lists_stay_plain_python_and_help_is_quick(folder: Path) -> None:
     code = (
         "import sys, pipes\n"

@@ -63,6 +63,7 @@ def test_a_flag_may_be_said_twice(pellucid: Command, folder: Path) -> None:
         (["run", "pipes.py:both", "--in", "a=a.csv", "--in", "a=b.csv"], "the source 'a' has two inputs: a.csv and b.csv"),
         (["run", "pipes.py:total", "--in", "a.csv", "--key", "x,x"], "--key: the column 'x' is named twice"),
         (["run", "pipes.py:total", "--in", "a.csv", "--key", "x", "--key", "x"], "--key: the column 'x' is named twice"),
+        (["run", "pipes.py:total", "--in", "a.csv", "--key", ""], "--key '': expected names of columns, as in --key shop,user"),
         (["run", "pipes.py:total", "--in", "a.csv", "--key", "x,"], "--key x,: expected names of columns, as in --key shop,user"),
     ],
 )

@@ -116,7 +116,7 @@ def test_a_state_folder_of_another_pipeline(folder: Path) -> None:
     before = (folder / "out.csv").read_bytes()
     (folder / "p.py").write_text(PIPELINES.replace("t + v", "t + 2 * v").replace('"sum")', '"sum").trim(1, id="cut")'))
     said = refused(run(*TOTAL))
-    assert "is of another pipeline ('total') than 'total'; steps that differ: new: cut; changed: sum. Go on as before, or start anew" in said
+    assert "is of 'total' as it was before a change; steps that differ: new: cut; changed: sum. Go on as before, or start anew" in said
     assert (folder / "out.csv").read_bytes() == before
 
 

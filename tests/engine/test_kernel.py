@@ -183,7 +183,7 @@ def test_a_state_of_another_pipeline_is_refused_with_the_steps() -> None:
     with pytest.raises(StateError) as error:
         two.engine().load(one.engine().save())
     assert str(error.value) == (
-        "the saved state is of another pipeline ('pipeline') than 'pipeline'; "
+        "the saved state is of 'pipeline' as it was before a change; "
         "steps that differ: gone: cut; new: win; changed: sum"
     )
 

@@ -63,5 +63,5 @@ def columns(given: str | Sequence[str] | None, option: str) -> tuple[str, ...]:
     texts = [given] if isinstance(given, str) else list(given or ())
     found = [part.strip() for text in texts for part in text.split(",")]
     if any(not name for name in found):
-        raise UsageError(f"{option} {','.join(texts)}: expected names of columns, as in {option} shop,user")
+        raise UsageError(f"{option} {','.join(texts) or repr('')}: expected names of columns, as in {option} shop,user")
     return key_columns(found or None, who=option)

@@ -229,9 +229,9 @@ def compare(header: dict[str, Any], layout: Layout) -> None:
     if not text:
         same_key = found["external"] == wanted["external"] and found["regions"][0]["keys"] == wanted["regions"][0]["keys"]
         text = "their order" if same_key else "the type of the key that comes with the data"
-    raise StateError(
-        f"the saved state is of another pipeline ({header['pipeline']!r}) than {name!r}; steps that differ: {text}"
-    )
+    was = header["pipeline"]
+    which = f"{was!r} as it was before a change" if was == name else f"{was!r}, not of {name!r}"
+    raise StateError(f"the saved state is of {which}; steps that differ: {text}")
 
 
 def _by_step(about: dict[str, Any]) -> dict[str, list[Any]]:

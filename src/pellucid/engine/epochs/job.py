@@ -257,7 +257,8 @@ def _compare(before: dict[str, Any], now: dict[str, Any], root: str) -> None:
         only = [s for s in was if was[s] != new.get(s)]
         if was.keys() == new.keys() and all(_why(before, now, s) for s in only):
             advice += f"; or, if it is meant and the rows so far may stay as they are, go on with {' '.join(f'--changed {s}' for s in only)}"
-        raise StateError(f"--state {root}: is of another pipeline ({before['pipeline']!r}) than {now['pipeline']!r}; steps that differ: {text}. {advice}")
+        which = f"is of {before['pipeline']!r} as it was before a change" if before["pipeline"] == now["pipeline"] else f"is of {before['pipeline']!r}, not of {now['pipeline']!r}"
+        raise StateError(f"--state {root}: {which}; steps that differ: {text}. {advice}")
     for name, word in _WORDS.items():
         if before.get(name) != now[name]:
             raise StateError(f"--state {root}: {word} was {_shown(before.get(name))} when the run began, and is {_shown(now[name])} now. {advice}")
