@@ -215,6 +215,8 @@ def test_a_change_in_the_middle_is_seen(tmp_path: Path, monkeypatch: pytest.Monk
         check_unchanged(str(path), offset, thorough=True)
     if ending != "csv.gz":  # the checksum at the end of what is packed would be another, but not before
         check_unchanged(str(path), early, thorough=True)
+    if ending == "csv.gz" and early["mark"]["count"] == offset["mark"]["count"]:
+        return  # Python 3.12 and later unpack so far ahead that all was read by then
     again = Lane(str(path), None, [Binding("x", INT, ("x",))], key=None, rows=100, wide=False, at=early)  # it goes on with the same checksum
     try:
         while again.row < offset["row"]:
@@ -223,6 +225,22 @@ def test_a_change_in_the_middle_is_seen(tmp_path: Path, monkeypatch: pytest.Monk
         assert again.offset()["mark"].get("count") == offset["mark"].get("count")
     finally:
         again.close()
+
+
+def test_what_is_stored_in_a_packed_file_has_its_own_checksum_behind_it(tmp_path: Path) -> None:
+    """The CRC-32 of the whole file is then the same whatever is in it."""
+    import zlib
+
+    from pellucid.engine.epochs.marks import ReadMark
+
+    found = set()
+    for value in (7, 8):
+        path = _written(tmp_path / "in.csv.gz", value)
+        mark = ReadMark(str(path), "bytes", ["x"], None)
+        mark.upto(path.stat().st_size // 2)
+        mark.upto(path.stat().st_size)
+        found.add((zlib.crc32(path.read_bytes()), mark.crc))
+    assert len(found) == 2 and len({crc for crc, _ in found}) == 1
 
 
 def test_a_column_that_is_not_read_may_change(tmp_path: Path) -> None:

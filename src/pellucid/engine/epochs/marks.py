@@ -7,6 +7,9 @@ A mark has the file's size and times, and a checksum of *what was read*, in what
 * Arrow files: of each record batch the columns that are read;
 * what is packed, and Arrow streams: the bytes up to where the reader was.
 
+The checksum of the last three is CRC-32 and Adler-32 together: a packed file has a CRC-32 of its content at its end, which, where the content
+is stored as it is, makes that of the whole file the same whatever the content.
+
 Where size and times are the same, and much was read, the content is not looked at.
 """
 
@@ -26,6 +29,7 @@ __all__ = ["ReadMark", "check_unchanged", "stamp"]
 
 _SURE = 64 << 20  # bytes: so much is compared also where size and times have not changed
 _PIECE = 1 << 20
+_START = 1 << 32  # of the checksum: Adler-32 begins with 1
 
 
 class ReadMark:
@@ -35,14 +39,14 @@ class ReadMark:
         self.path, self.unit, self.columns = path, unit, sorted(columns)
         went_on = mark is not None and mark.get("unit") == unit
         self.count: int = mark["count"] if mark is not None and went_on else 0
-        self.crc: int = mark["crc"] if mark is not None and went_on else 0
+        self.crc: int = mark["crc"] if mark is not None and went_on else _START
 
     def group(self, reader: ParquetReader, number: int) -> None:
         """A row group is about to be read."""
         if number >= self.count:
             with open(self.path, "rb", buffering=0) as file:
                 if not self.count:
-                    self.crc = _bytes(file, *_footer(self.path))
+                    self.crc = _bytes(file, *_footer(self.path), _START)
                 for at in range(self.count, number + 1):
                     self.crc = _group(file, reader, at, self.columns, self.crc)
             self.count = number + 1
@@ -120,11 +124,22 @@ def _again(path: str, mark: Mapping[str, Any], form: str | None) -> int | None:
 # ---------------------------------------------------------------- checksums
 
 
-def _bytes(file: Any, begin: int, size: int, crc: int = 0) -> int:
+def _sum(data: Any, before: int) -> int:
+    """CRC-32 and Adler-32 of what came before and this: both go on from where they were."""
+    return zlib.adler32(data, before >> 32) << 32 | zlib.crc32(data, before & 0xFFFFFFFF)
+
+
+def _bytes(file: Any, begin: int, size: int, before: int) -> int:
+    for data in _pieces(file, begin, size):
+        before = _sum(data, before)
+    return before
+
+
+def _pieces(file: Any, begin: int, size: int) -> Iterator[bytes]:
     file.seek(begin)
     while size > 0 and (data := file.read(min(size, _PIECE))):
-        crc, size = zlib.crc32(data, crc), size - len(data)
-    return crc
+        size -= len(data)
+        yield data
 
 
 def _footer(path: str) -> tuple[int, int]:
@@ -146,7 +161,7 @@ def _group(file: Any, reader: ParquetReader, number: int, columns: Iterable[str]
 def _batch(batch: Any, crc: int) -> int:
     for column in batch.columns:
         for buffer in _buffers(column):
-            crc = zlib.crc32(buffer, crc) if buffer is not None else crc
+            crc = _sum(buffer, crc) if buffer is not None else crc
     return crc
 
 
@@ -159,7 +174,10 @@ def _buffers(column: Any) -> Iterator[Any]:
 def _prefix(path: str, size: int) -> int:
     with open(path, "rb", buffering=0) as file:
         begin = len(BOM) if file.read(len(BOM)) == BOM else 0
-        return _bytes(file, begin, size - begin)
+        crc = 0
+        for data in _pieces(file, begin, size - begin):
+            crc = zlib.crc32(data, crc)
+        return crc
 
 
 def _ends_line(path: str, size: int) -> bool:

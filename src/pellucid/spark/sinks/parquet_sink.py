@@ -131,7 +131,7 @@ class ParquetSink(common.Sink):
         parts = ds.partitioning(pa.schema([names.schema.field(number) for number in names.numbers]), flavor="hive")
         ds.write_dataset(
             pa.RecordBatchReader.from_batches(names.schema, names.numbered(rows)), staging, format="parquet",
-            partitioning=parts if self.partition_by else None, max_partitions=2**31 - 1,
+            partitioning=parts if self.partition_by else None, max_partitions=2**31 - 1, max_open_files=_files_at_once(),
             basename_template=f"part-{uuid.uuid4().hex}-{{i}}.parquet",
             file_options=ds.ParquetFileFormat().make_write_options(compression=self.compression),
         )
@@ -192,6 +192,18 @@ class ParquetSink(common.Sink):
         different = differences(schema_there(self.path), schema)
         if different:
             raise DataError(f"{self.path}: the batch does not fit what is there: {different}; write to another folder")
+
+
+def _files_at_once() -> int:
+    """How many files may be written side by side: half of what this process may still open."""
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        there = len(os.listdir("/dev/fd"))
+    except OSError:
+        there = 256
+    return 900 if limit == resource.RLIM_INFINITY else max(4, min(900, (limit - there) // 2))
 
 
 def _is_attempt(name: str, query: str, upto: int) -> bool:
