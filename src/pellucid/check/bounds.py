@@ -9,7 +9,6 @@ adds as much: no bound exists.  The loop is then run on the real engine, several
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -115,16 +114,15 @@ class _Loop:
 
 def _growing_loop(graph: Graph, system: System, space: Space) -> _Loop | None:
     """A loop on a shortest way to an overflow in which queues only get longer."""
-    names = [v.name for v in system.state]
-    lengths = {i: m[1] for i, name in enumerate(names) if (m := re.fullmatch(r".*?:(.*)\.length", name))}
-    if any(re.search(r":.*\.\d+\.\d+$", name) and not name.split(":")[1].startswith("event") for name in names):
+    lengths = {i: v.of for i, v in enumerate(system.state) if v.role == "length"}
+    if any(v.role == "item" for v in system.state):
         return None  # what a queue holds matters here: no loop is sure to repeat
     s, c = (int(v[0]) for v in space.holds(0).nonzero())
     choices = [*space.path(s), c]
     states = [0]
     for choice in choices[:-1]:
         states.append(int(space.successor[states[-1], choice]))
-    views = [list(space.values(state).values()) for state in states]
+    views = [space.values(state) for state in states]
     for start in range(len(views)):
         for end in range(start + 1, len(views)):
             before, after = views[start], views[end]

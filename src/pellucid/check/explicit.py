@@ -77,16 +77,16 @@ class Space:
 
         return (self.seen >> np.uint64(observation)) & np.uint64(1) == 1
 
-    def values(self, state: int) -> dict[str, Any]:
-        """The values of a state's variables."""
+    def values(self, state: int) -> list[Any]:
+        """The values of a state's variables, in their order."""
         import numpy as np
 
-        out = {}
+        out = []
         word, shift, bits, _ = _layout(self.program.bits)
         for i, v in enumerate(self.system.state):
             raw = int(self.packed[state, word[i]]) >> int(shift[i])
             raw = raw & ((1 << int(bits[i])) - 1) if bits[i] < 64 else int(np.int64(np.uint64(raw)))
-            out[v.name] = decode(v.type, raw, self.program.strings)
+            out.append(decode(v.type, raw, self.program.strings))
         return out
 
 

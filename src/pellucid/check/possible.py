@@ -14,7 +14,7 @@ from pellucid.check.decide import Answer, Options, by_smt, decide_invariant, exp
 from pellucid.check.domains import Domain
 from pellucid.check.explicit import Limits, Space, explore
 from pellucid.check.formula import CTL, Formula
-from pellucid.check.system import System
+from pellucid.check.system import System, Variable
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.node import Expr
@@ -66,9 +66,9 @@ def _trap(
             break
         marks = grown
     for s in np.flatnonzero(~marks[: few.expanded])[:8]:
-        values = few.values(int(s))
+        values = dict(zip(map(_identity, system.state), few.values(int(s)), strict=True))
         moved = dataclasses.replace(
-            whole, state=tuple(dataclasses.replace(v, start=values[v.name]) for v in whole.state)
+            whole, state=tuple(dataclasses.replace(v, start=values[_identity(v)]) for v in whole.state)
         )
         answer = by_smt(moved, n.not_(aim), dataclasses.replace(options, timeout=min(options.timeout or 10.0, 10.0)))
         if answer.status == "proved":
@@ -90,7 +90,7 @@ def _always_soon(system: System, formula: Formula, events: list[int], options: O
     states = sample_states(whole, [aim])
     own = list(whole.domain.values or ())
     for value in list(dict.fromkeys([*own[:1], *events, *own[:8]])):
-        push = [v.name.endswith(".present") if v.type == BOOL else _event(whole, v.type, value) for v in whole.inputs]
+        push = [v.role == "present" if v.type == BOOL else _event(whole, v.type, value) for v in whole.inputs]
         often = _often_enough(whole, aim, push, states)
         if often is None:
             continue
@@ -106,6 +106,11 @@ def _always_soon(system: System, formula: Formula, events: list[int], options: O
             note = f"from every state {goal} holds within {often} push(es) of {which}"
             return dataclasses.replace(answer, notes=(note,))
     return None
+
+
+def _identity(v: Variable) -> tuple[str, str, str]:
+    """The same in every cone of a system."""
+    return v.role, v.of, v.name
 
 
 def _event(system: System, t: Any, value: int) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 from pellucid.check.system import System
 from pellucid.errors import UsageError
@@ -62,48 +62,52 @@ def decode(t: Type, value: int, strings: Sequence[str]) -> Any:
     return bool(value) if t == BOOL else int(value)
 
 
+_Choice: TypeAlias = dict[tuple[str, str, int], Any]  # of values, by what the variables are
+
+
 def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
     """Every possible push, the smallest first: as events, and as values of the system's input variables.
 
     Each source is silent or brings one of its events.  Of a source whose value does not matter (it was cut away with
     the cone of influence) one event stands for all.
     """
-    names = {v.name for v in system.inputs}
-    pushes: list[tuple[dict[str, Any], dict[str, Any]]] = [({}, {})]
+    kept = {(v.of, v.at) for v in system.inputs if v.role == "leaf"}
+    pushes: list[tuple[dict[str, Any], _Choice]] = [({}, {})]
     for source, t in system.sources:
-        here = [f"{source}.{path or 'value'}" for path, _ in t.leaves()]
-        options: list[tuple[dict[str, Any], dict[str, Any]]] = []
         pools = []
-        for name, (_, kind) in zip(here, t.leaves(), strict=True):
-            pool = system.domain.leaf(kind) if name in names else [_any(kind, system)]
+        for j, (_, kind) in enumerate(t.leaves()):
+            pool = system.domain.leaf(kind) if (source, j) in kept else [_any(kind, system)]
             if pool is None:
                 raise UsageError(
                     f"the events of the source {source!r} ({t}) cannot be listed, so explicit search cannot try them "
                     "all: give a finite domain, such as ints=range(0, 4) or ints=Mod(4), or use engine='smt'"
                 )
             pools.append(pool)
+        here = [("leaf", source, j) for j in range(len(pools))]
+        options: list[tuple[dict[str, Any], _Choice]] = []
+        silent = dict(zip(here, (_any(kind, system) for _, kind in t.leaves()), strict=True))
+        options.append(({}, {**silent, ("present", source, 0): False}))
         for leaves in product(*pools):
-            values = dict(zip(here, leaves, strict=True)) | {f"{source}.present": True}
-            options.append(({source: t.unflatten(list(leaves))}, values))
-        silent = {name: _any(kind, system) for name, (_, kind) in zip(here, t.leaves(), strict=True)}
-        options.insert(0, ({}, silent | {f"{source}.present": False}))
+            values = dict(zip(here, leaves, strict=True))
+            options.append(({source: t.unflatten(list(leaves))}, {**values, ("present", source, 0): True}))
         pushes = [(a | c, b | d) for a, b in pushes for c, d in options]
-    for v in system.inputs:  # choices that no source makes, such as an event that gets lost
-        if "." not in v.name or v.name.split(".")[0] not in dict(system.sources):
+    for i, v in enumerate(system.inputs):  # choices that no source makes, such as an event that gets lost
+        if v.role not in ("present", "leaf"):
             pool = system.domain.leaf(v.type) if v.size is None else list(range(v.size))
             assert pool is not None
-            lost = v.name.startswith("lost.")
+            lost = v.role == "lost"
+            key = (v.role, v.of or str(i), v.at)
             pushes = [
-                (a | {v.name: True} if lost and value else a, b | {v.name: value}) for a, b in pushes for value in pool
+                (a | {f"lost.{v.of}": True} if lost and value else a, b | {key: value}) for a, b in pushes for value in pool
             ]
-    rows, seen, kept = [], set(), []
-    for events, values in pushes:
-        row = [values[v.name] for v in system.inputs]
+    rows, seen, events_of = [], set(), []
+    for events, choice in pushes:
+        row = [choice[v.role, v.of or str(i), v.at] for i, v in enumerate(system.inputs)]
         if repr(row) not in seen:
             seen.add(repr(row))
             rows.append(row)
-            kept.append(events)
-    return kept, rows
+            events_of.append(events)
+    return events_of, rows
 
 
 def _any(t: Type, system: System) -> Any:

@@ -29,10 +29,10 @@ class Queue:
         else:
             assert run.queue is not None
             self.bound = run.queue(id)
-            self.length = run.cell(step, f"{id}.length", INT, 0, self.bound + 1)
+            self.length = run.cell(step, f"{id}.length", INT, 0, self.bound + 1, "length", id)
             self.items = [
                 tuple(
-                    run.cell(step, f"{id}.{i}.{j}", t, simplest(t), run.domain.modulus if t == INT else None)
+                    run.cell(step, f"{id}.{i}.{j}", t, simplest(t), run.domain.modulus if t == INT else None, "item", id)
                     for j, t in enumerate(self.kinds)
                 )
                 for i in range(self.bound)

@@ -36,16 +36,19 @@ class Run:
     failed: Expr = FALSE
     strict: bool = False
     wide: Expr = FALSE
-    fresh: Callable[[str, str, Type, Any, int | None], Expr] | None = None
+    fresh: Callable[[str, str, Type, Any, int | None, str, str], Expr] | None = None
     queue: Callable[[str], int] | None = None
     held: dict[str, list[tuple[Expr, ...]]] = field(default_factory=dict)  # queues of a window's inner run
     lost: dict[str, Expr] = field(default_factory=dict)  # whether a lossy stream loses its events in this push
 
-    def cell(self, step: str, label: str, t: Type, start: Any, size: int | None = None) -> Expr:
-        """The present value of a piece of state; created at its start value."""
+    def cell(
+        self, step: str, label: str, t: Type, start: Any, size: int | None = None, role: str = "state", of: str | None = None
+    ) -> Expr:
+        """The present value of a piece of state, of a step or of one of its queues; created at its start value."""
         key = (step, label)
         if key not in self.cells:
-            self.cells[key] = self.fresh(step, label, t, start, size) if self.fresh is not None else n.const(start)
+            of = step if of is None else of
+            self.cells[key] = self.fresh(step, label, t, start, size, role, of) if self.fresh is not None else n.const(start)
         return self.cells[key]
 
     def reduce(self, e: Expr) -> Expr:
@@ -142,7 +145,7 @@ class Run:
         assert node.k is not None
         out = []
         for s in ins[0]:
-            count = self.cell(node.id, "count", INT, 0, node.k)
+            count = self.cell(node.id, "count", INT, 0, node.k, "count")
             after = n.ite(n.eq(count, n.const(node.k - 1)), n.const(0), n.add(count, n.const(1)))
             self.cells[node.id, "count"] = n.ite(s.present, after, count)
             out.append(Slot(n.and_(s.present, n.eq(count, n.const(0))), s.leaves))
@@ -152,7 +155,7 @@ class Run:
         assert node.k is not None
         out = []
         for s in ins[0]:
-            count = self.cell(node.id, "count", INT, 0, node.k + 1)
+            count = self.cell(node.id, "count", INT, 0, node.k + 1, "count")
             done = n.eq(count, n.const(node.k))
             self.cells[node.id, "count"] = n.ite(n.and_(s.present, n.not_(done)), n.add(count, n.const(1)), count)
             out.append(Slot(n.and_(s.present, done), s.leaves))
@@ -222,9 +225,9 @@ class Run:
         kinds = [t for _, t in sub.nodes[sub.sources[0]].type.leaves()]
         out = []
         for s in ins[0]:
-            count = self.cell(node.id, "seen", INT, 0, k)
+            count = self.cell(node.id, "seen", INT, 0, k, "count")
             ring = [
-                tuple(self.cell(node.id, f"event{i}.{j}", t, simplest(t), self.domain.modulus if t == INT else None) for j, t in enumerate(kinds))
+                tuple(self.cell(node.id, f"event{i}.{j}", t, simplest(t), self.domain.modulus if t == INT else None, "event") for j, t in enumerate(kinds))
                 for i in range(k - 1)
             ]
             full = n.eq(count, n.const(k - 1))

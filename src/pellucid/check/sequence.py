@@ -110,8 +110,8 @@ def output_by_output(left: System, out_a: str, right: System, out_b: str) -> tup
     state: list[Variable] = []
     inputs: list[Variable] = []
     for s, mark in ((left, "1:"), (right, "2:")):
-        state += [dataclasses.replace(v, name=mark + v.name) for v in s.state]
-        inputs += [dataclasses.replace(v, name=mark + v.name) for v in s.inputs]
+        state += [dataclasses.replace(v, name=mark + v.name, of=mark + v.of) for v in s.state]
+        inputs += [dataclasses.replace(v, name=mark + v.name, of=mark + v.of) for v in s.inputs]
     at, into = 0, len(state)
     sides: list[tuple[list[Expr], list[Expr], Expr, list[Expr]]] = []
     for s, out in ((left, out_a), (right, out_b)):

@@ -304,5 +304,5 @@ def _where(system: System, e: Expr) -> str:
             return f"{name}: "
     for v, root in zip(system.state, system.next, strict=True):
         if e in walk(root):
-            return f"{v.name.partition(':')[0]}: "
+            return f"{v.of}: "
     return ""

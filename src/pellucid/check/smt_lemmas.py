@@ -178,16 +178,16 @@ class _Relations:
     is even or odd (``(variable, value, modulus)``; the modulus 0 stands for equality)."""
 
     def __init__(self, system: System, states: Sequence[State], products: bool) -> None:
-        ints = [i for i, v in enumerate(system.state) if v.type == INT and v.name != ":stopped"]
+        ints = [i for i, v in enumerate(system.state) if v.type == INT and v.role != "stopped"]
         self.system = system
         self.columns: list[tuple[int, ...]] = [(i,) for i in ints]
         if products:
             self.columns += combinations_with_replacement(_free(system, states), 2)
         self.hulls: dict[tuple[int, Any, int] | None, Hull] = {None: Hull(len(self.columns))}
         for i, v in enumerate(system.state):
-            counter = v.size is not None and v.size <= 9 and v.name.endswith(("count", "seen", "length"))
+            counter = v.size is not None and v.size <= 9 and v.role in ("count", "length")
             few = counter or v.type == BOOL or isinstance(v.type, EnumType)
-            for value in dict.fromkeys(s[i] for s in states) if few and v.name != ":stopped" else ():
+            for value in dict.fromkeys(s[i] for s in states) if few and v.role != "stopped" else ():
                 if len(self.hulls) <= _MOST_CONTEXTS:
                     self.hulls[i, value, 0] = Hull(len(self.columns))
             if products and v.type == INT and v.size is None:

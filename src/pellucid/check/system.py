@@ -37,6 +37,13 @@ __all__ = ["System", "Variable", "build_system"]
 class Variable:
     """A variable of the state or of the input.
 
+    ``name`` is for people; what a variable is, is said by its ``role`` and by what it belongs to (``of``):
+
+    * of the input: ``present`` (of a source), ``leaf`` (the ``at``-th part of a source's event), ``lost`` (whether a step loses its
+      events), ``choice`` (anything else);
+    * of the state: ``stopped``, ``state`` and ``event`` (of a step), ``count`` (of a step: how many events it has seen), ``length`` and
+      ``item`` (of a queue).
+
     ``size`` is the number of its values 0 … size-1 where it is a bounded counter.
     """
 
@@ -44,6 +51,9 @@ class Variable:
     type: Type
     start: Any = None
     size: int | None = None
+    role: str = "choice"
+    of: str = ""
+    at: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,27 +122,27 @@ def build_system(
     sources: dict[int, list[tuple[int, Type]]] = {}
     for at in graph.sources:
         node = graph.nodes[at]
-        inputs.append(Variable(f"{node.id}.present", BOOL))
+        inputs.append(Variable(f"{node.id}.present", BOOL, role="present", of=node.id))
         sources[at] = [(len(inputs) - 1, BOOL)]
-        for path, t in node.type.leaves():
-            inputs.append(Variable(f"{node.id}.{path or 'value'}", t))
+        for j, (path, t) in enumerate(node.type.leaves()):
+            inputs.append(Variable(f"{node.id}.{path or 'value'}", t, role="leaf", of=node.id, at=j))
             sources[at].append((len(inputs) - 1, t))
     losses = {}
     for id in lossy:
         losses[id] = len(inputs)
-        inputs.append(Variable(f"lost.{id}", BOOL))
+        inputs.append(Variable(f"lost.{id}", BOOL, role="lost", of=id))
     # State variables are found while the graph is run; inputs are numbered from a mark, and moved behind them.
     mark = 1_000_000
     state: list[Variable] = []
 
-    def fresh(step: str, label: str, t: Type, start: Any, size: int | None) -> Expr:
-        state.append(Variable(f"{step}:{label}", t, start, size))
+    def fresh(step: str, label: str, t: Type, start: Any, size: int | None, role: str, of: str) -> Expr:
+        state.append(Variable(f"{step}:{label}", t, start, size, role, of))
         order.append((step, label))
         return n.var(len(state) - 1, t)
 
     order: list[tuple[str, str]] = []
     run = Run(domain, strict=strict, fresh=fresh, queue=bound, lost={id: n.var(mark + i, BOOL) for id, i in losses.items()})
-    stopped = fresh("", "stopped", INT, 0, 3)  # 0 running, 1 overflow, 2 failed
+    stopped = fresh("", "stopped", INT, 0, 3, "stopped", "")  # 0 running, 1 overflow, 2 failed
     running = n.eq(stopped, n.const(0))
     slots = {
         at: [
