@@ -7,7 +7,7 @@ Explicit search where the events that matter can be listed, after everything tha
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,12 @@ from pellucid.check.advice import advice
 from pellucid.check.cone import cone
 from pellucid.check.explicit import Limits, Space, explore
 from pellucid.check.formula import Formula, Not, is_invariant, kind
-from pellucid.check.program import choices_of
+from pellucid.check.program import choices_of, computes_floats
 from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
-from pellucid.expr.types import FLOAT, INT
+from pellucid.expr.types import INT
 
 __all__ = ["Answer", "Options", "by_smt", "decide", "decide_invariant", "expression", "has_z3", "listable"]
 
@@ -58,13 +58,13 @@ class Answer:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-def listable(system: System) -> bool:
-    """Whether explicit search can try every push."""
+def listable(system: System, observed: Sequence[Expr] = ()) -> bool:
+    """Whether explicit search can try every push, and compute what is observed there."""
     try:
         choices_of(system)
     except UsageError:
         return False
-    return not any(v.type == FLOAT for v in (*system.state, *system.inputs))
+    return not computes_floats(system, observed)
 
 
 def decide_invariant(system: System, good: Expr, options: Options) -> Answer:
@@ -72,7 +72,7 @@ def decide_invariant(system: System, good: Expr, options: Options) -> Answer:
     small, (bad,) = cone(system, [n.not_(good)])
     if bad.op == "const" and not bad.value:
         return Answer("proved", "simplification", details={"states": 0})
-    use_explicit = options.engine == "explicit" or (options.engine == "auto" and listable(small))
+    use_explicit = options.engine == "explicit" or (options.engine == "auto" and listable(small, [bad]))
     if use_explicit:
         space = explore(small, [bad], stop_on=[0], limits=_limits(small, options))
         details = {"states": space.count, "variables": len(small.state)}
@@ -125,7 +125,7 @@ def decide(system: System, formula: Formula, options: Options) -> Answer:
     number = {a: i for i, a in enumerate(atoms)}
     from pellucid.check.possible import possible
 
-    if options.engine == "smt" or not listable(small):
+    if options.engine == "smt" or not listable(small, observed):
         decided = possible(system, roots, formula, number, options) if options.engine == "auto" else None
         note = f"{formula} is no invariant and depends on events that cannot be listed ({small.domain}): {advice(system, roots)}"
         return decided if decided is not None else Answer("unknown", "none", notes=(note,))

@@ -98,7 +98,7 @@ def _execute(code, start, stop, r, strict=False):  # type: ignore[no-untyped-def
         elif op == 12:
             r[t] = 0 if y < 0 or x == 0 else x << y
         elif op == 13:
-            r[t] = x >> min(max(y, 0), 63)
+            r[t] = 0 if y < 0 else x >> min(y, 63)
         elif op == 0:
             r[t] = x
         else:  # from 21 on: whether add, sub, mul, neg, abs, shl, floordiv leave 64 bits

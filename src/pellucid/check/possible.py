@@ -31,7 +31,7 @@ def possible(system: System, roots: list[Expr], formula: Formula, number: dict[A
     events = [v for v in suggested(system, roots) if system.domain.values is None or v in system.domain.values]
     finite = system if system.domain.values is not None else dataclasses.replace(system, domain=Domain(tuple(sorted(events, key=abs))))
     few, observed = cone(finite, roots)
-    if listable(few):
+    if listable(few, observed):
         trapped = _trap(*cone(system, roots, all_inputs=True), few, observed, formula, number, options)
         if trapped is not None:
             return trapped

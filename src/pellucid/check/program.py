@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr.node import Expr, walk
+from pellucid.expr.rewrite import among_ints
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, simplest
 
-__all__ = ["OPS", "Program", "compile_program", "decode", "encode"]
+__all__ = ["OPS", "Program", "choices_of", "compile_program", "computes_floats", "decode", "encode"]
 
 OPS = [
     "copy", "add", "sub", "mul", "floordiv", "mod", "neg", "abs", "invert", "band", "bor", "bxor", "shl", "shr",
@@ -110,6 +111,12 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
     return events_of, rows
 
 
+def computes_floats(system: System, observed: Sequence[Expr] = ()) -> bool:
+    """Whether a float is computed anywhere, which the register machine cannot do; a constant that ints are compared with is none."""
+    kinds = {v.type for v in (*system.state, *system.inputs)}
+    return FLOAT in kinds or any(e.type == FLOAT for e in walk(*among_ints([*system.next, *observed])))
+
+
 def _any(t: Type, system: System) -> Any:
     """A value that stands for all of them."""
     pool = system.domain.leaf(t)
@@ -122,7 +129,7 @@ def compile_program(system: System, observed: Sequence[Expr]) -> Program:
 
     strings: dict[str, int] = {}
     states, inputs = len(system.state), len(system.inputs)
-    roots = [*system.next, *observed]
+    roots = among_ints([*system.next, *observed])
     for v in (*system.state, *system.inputs):
         if v.type == FLOAT:
             raise UsageError(f"explicit search takes no floats, but {v.name} is one")
@@ -135,11 +142,11 @@ def compile_program(system: System, observed: Sequence[Expr]) -> Program:
     for e in parts:
         if e.op == "var":
             place[id(e)], needs[id(e)] = e.value, e.value >= states
+        elif FLOAT in (e.type, *(a.type for a in e.args)):
+            raise UsageError(f"explicit search takes no floats, but a function computes {e}")
         elif e.op in ("const", "raise"):
             place[id(e)], needs[id(e)] = states + inputs + len(constants), False
             constants.append(encode(e.type, e.value, strings) if e.op == "const" else 0)
-        elif e.op in ("float_of_int", "truediv", "trunc", "floor", "ceil", "sqrt") or e.type == FLOAT:
-            raise UsageError(f"explicit search takes no floats, but a function computes {e}")
         else:
             needs[id(e)] = any(needs[id(a)] for a in e.args)
             (late if needs[id(e)] else early).append((0, e))
@@ -172,8 +179,8 @@ def compile_program(system: System, observed: Sequence[Expr]) -> Program:
         first,
         np.array(constants, dtype=np.int64),
         at,
-        np.array([place[id(e)] for e in system.next], dtype=np.int64),
-        np.array([place[id(e)] for e in observed], dtype=np.int64),
+        np.array([place[id(e)] for e in roots[:states]], dtype=np.int64),
+        np.array([place[id(e)] for e in roots[states:]], dtype=np.int64),
         np.array(rows, dtype=np.int64).reshape(len(rows), inputs),
         pushes,
         np.array([encode(v.type, v.start, strings) for v in system.state], dtype=np.int64),

@@ -219,7 +219,7 @@ class Encoding:
             if fixed:
                 return up if fixed > 0 else down
             return z3.If(b > 0, up, z3.If(b < 0, down, z3.IntVal(0)))
-        if op in ("shl", "shr") and fixed is not None and 0 <= fixed < 64:
+        if op in ("shl", "shr") and fixed is not None and 0 <= fixed <= 1024:  # beyond that nothing is left, but the number is long
             return a * 2**fixed if op == "shl" else a / 2**fixed
         if op == "band":
             for x, mask in ((args[0], e.args[1]), (args[1], e.args[0])):
@@ -268,7 +268,9 @@ class Encoding:
         if op == "float_of_int":
             return z3.fpRealToFP(near, z3.ToReal(a), self._double)
         if op == "truediv" and kinds[0] == INT:
-            return z3.fpRealToFP(near, z3.If(b == 0, z3.RealVal(0), z3.ToReal(a) / z3.ToReal(b)), self._double)
+            quotient = z3.fpRealToFP(near, z3.ToReal(a) / z3.ToReal(z3.If(b == 0, z3.IntVal(1), b)), self._double)
+            nothing = z3.If(b < 0, self.value(FLOAT, -0.0), self.value(FLOAT, 0.0))  # 0 / -5 is -0.0, which no real is
+            return z3.If(z3.Or(a == 0, b == 0), nothing, quotient)
         if op in ("add", "sub", "mul", "truediv"):
             return {"add": z3.fpAdd, "sub": z3.fpSub, "mul": z3.fpMul, "truediv": z3.fpDiv}[op](near, a, b)
         if op in ("neg", "abs"):
@@ -277,7 +279,8 @@ class Encoding:
             return z3.fpSqrt(near, a)
         if op in ("trunc", "floor", "ceil"):
             mode = {"trunc": z3.RTZ, "floor": z3.RTN, "ceil": z3.RTP}[op]()
-            return z3.ToInt(z3.fpToReal(z3.fpRoundToIntegral(mode, a)))
+            whole = z3.ToInt(z3.fpToReal(z3.fpRoundToIntegral(mode, a)))
+            return z3.If(z3.Or(z3.fpIsNaN(a), z3.fpIsInf(a)), z3.IntVal(0), whole)
         return None
 
 

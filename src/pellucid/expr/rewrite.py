@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr, walk
-from pellucid.expr.types import INT
+from pellucid.expr.types import FLOAT, INT
 
-__all__ = ["failure", "overflow", "rebuild", "substitute"]
+__all__ = ["among_ints", "failure", "overflow", "rebuild", "substitute"]
 
 _ARITHMETIC = ("add", "sub", "mul", "floordiv", "mod", "truediv", "band", "bor", "bxor", "shl", "shr")
 
@@ -109,3 +110,43 @@ def _fails_otherwise(e: Expr) -> Expr:
     if e.op == "sqrt":
         return n.lt(e.args[0], n.const(0.0))
     return n.const(False)
+
+
+def among_ints(roots: Sequence[Expr]) -> list[Expr]:
+    """The expressions with every comparison of an int with a constant float as one with a constant int: exact, as in Python.
+
+    >>> from pellucid.expr.types import INT
+    >>> x = n.var(0, INT)
+    >>> among_ints([n.lt(x, n.const(0.5)), n.le(n.const(-1.5), x), n.eq(x, n.const(2.0)), n.lt(x, n.const(1e30))])
+    [v0 < 1, -1 <= v0, v0 == 2, True]
+    """
+    if not any(e.op == "const" and e.type == FLOAT for e in walk(*roots)):
+        return list(roots)
+    made: dict[int, Expr] = {}
+    for e in walk(*roots):
+        new = rebuild(e, [made[id(a)] for a in e.args]) if e.args else e
+        made[id(e)] = _among_ints(new)
+    return [made[id(r)] for r in roots]
+
+
+def _among_ints(e: Expr) -> Expr:
+    if e.op not in ("eq", "lt", "le") or {a.type for a in e.args} != {INT, FLOAT}:
+        return e
+    at = 0 if e.args[0].type == FLOAT else 1
+    if e.args[at].op != "const":
+        return e
+    c, x = e.args[at].value, e.args[1 - at]
+
+    def known(value: bool) -> Expr:  # x is evaluated all the same: it may fail
+        return n.after((x,), n.const(value))
+
+    if c != c:
+        return known(False)
+    if not -(2.0**63) <= c < 2.0**63:  # beyond every int
+        return known(e.op != "eq" and (c > 0) == (at == 1))
+    whole = math.floor(c)  # and so is the next int, where there is a fraction
+    if whole == c:
+        return {"eq": n.eq, "lt": n.lt, "le": n.le}[e.op](*((n.const(whole), x) if at == 0 else (x, n.const(whole))))
+    if e.op == "eq":
+        return known(False)
+    return n.le(n.const(whole + 1), x) if at == 0 else n.lt(x, n.const(whole + 1))
