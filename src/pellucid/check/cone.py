@@ -36,7 +36,7 @@ def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> 
     system, roots = _frozen(system, roots)
     states = len(system.state)
     needed: set[int] = set()
-    waiting = _variables(roots)
+    waiting = _variables([*roots, system.assume])
     while waiting:
         i = waiting.pop()
         if i not in needed:
@@ -63,6 +63,7 @@ def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> 
     }
     halted = [substitute([e], leaves)[0] if _variables([e]) <= needed else n.const(False)
               for e in (system.overflow, system.failed, system.wide)]
+    assume = substitute([system.assume], leaves)[0]
     small = dataclasses.replace(
         system,
         state=tuple(system.state[i] for i in kept_states),
@@ -73,6 +74,7 @@ def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> 
         overflow=halted[0],
         failed=halted[1],
         wide=halted[2],
+        assume=assume,
     )
     return small, flat[len(kept_states) :]
 
@@ -81,24 +83,16 @@ def _frozen(system: System, roots: Sequence[Expr]) -> tuple[System, Sequence[Exp
     """Put constants in place of variables that never change, until there are none."""
     while True:
         stuck = {i for i, e in enumerate(system.next) if e.op == "var" and e.value == i}
-        used = _variables([*system.next, *roots]) & stuck
-        changing = _variables([e for i, e in enumerate(system.next) if i not in stuck]) | _variables(roots)
+        used = _variables([*system.next, *roots, system.assume]) & stuck
+        changing = _variables([e for i, e in enumerate(system.next) if i not in stuck]) | _variables([*roots, system.assume])
         if not used & changing:
             return system, roots
         variables = [*system.state, *system.inputs]
         leaves = [n.const(v.start) if i in stuck else n.var(i, v.type) for i, v in enumerate(variables)]
         roots = substitute(roots, leaves)
-        following = substitute(system.next, leaves)
-        following = [n.var(i, v.type) if i in stuck else e for i, (v, e) in enumerate(zip(system.state, following, strict=True))]
-        streams = {}
-        for name, (t, slots) in system.streams.items():
-            moved = iter(substitute([e for s in slots for e in (s.present, *s.leaves)], leaves))
-            streams[name] = t, tuple(Slot(next(moved), tuple(next(moved) for _ in s.leaves)) for s in slots)
-        overflow, failed, wide, *lengths = substitute([system.overflow, system.failed, system.wide, *system.lengths.values()], leaves)
-        system = dataclasses.replace(
-            system, next=tuple(following), streams=streams, overflow=overflow, failed=failed, wide=wide,
-            lengths=dict(zip(system.lengths, lengths, strict=True)),
-        )  # fmt: skip
+        frozen = system.mapped(lambda exprs, leaves=leaves: substitute(exprs, leaves))  # type: ignore[misc]
+        following = [n.var(i, v.type) if i in stuck else e for i, (v, e) in enumerate(zip(system.state, frozen.next, strict=True))]
+        system = dataclasses.replace(frozen, next=tuple(following))
 
 
 def _variables(roots: Sequence[Expr]) -> set[int]:

@@ -123,20 +123,22 @@ def decide(system: System, formula: Formula, options: Options) -> Answer:
     roots = [_expr(a) for a in atoms]
     small, observed = cone(system, roots)
     number = {a: i for i, a in enumerate(atoms)}
-    from pellucid.check.possible import possible
+    from pellucid.check.unlisted import unlisted
 
     if options.engine == "smt" or not listable(small, observed):
-        decided = possible(system, roots, formula, number, options) if options.engine == "auto" else None
-        note = f"{formula} is no invariant and depends on events that cannot be listed ({small.domain}): {advice(system, roots)}"
-        return decided if decided is not None else Answer("unknown", "none", notes=(note,))
+        decided = unlisted(system, roots, formula, number, options) if options.engine != "explicit" else Answer("unknown", "none")
+        if decided.status == "unknown":
+            note = f"{formula} is no invariant and depends on events that cannot be listed ({small.domain}): {advice(system, roots)}"
+            return dataclasses.replace(decided, notes=(note, *decided.notes))
+        return decided
     space = explore(small, observed, limits=_limits(small, options))
     details = {"states": space.count, "variables": len(small.state)}
     if not space.complete:
-        if branching == "ctl" and options.engine == "auto":
-            decided = possible(system, roots, formula, number, options)
-            if decided is not None:
-                return dataclasses.replace(decided, details={**decided.details, **details})
-        elif branching == "ltl":  # a lasso in the part that was seen refutes all the same
+        if options.engine == "auto" and has_z3():
+            decided = unlisted(system, roots, formula, number, options)
+            if decided.status != "unknown":
+                return dataclasses.replace(decided, details={**details, **decided.details})
+        if branching == "ltl":  # a lasso in the part that was seen refutes all the same
             part = explore(small, observed, limits=Limits(2000))
             found = _lasso(part, formula, number)
             if found is not None:

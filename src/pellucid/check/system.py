@@ -16,13 +16,14 @@ the pipeline.  A question that mentions ``failed`` is asked of the strict system
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pellucid.check.domains import Domain
 from pellucid.check.run import Run
-from pellucid.check.slot import FALSE, Slot
+from pellucid.check.slot import FALSE, TRUE, Slot
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
@@ -73,6 +74,23 @@ class System:
     sources: tuple[tuple[str, Type], ...] = ()
     strict: bool = False  # leaving 64 bits is a failure
     wide: Expr = FALSE  # in this push an integer leaves 64 bits; of a strict system only
+    assume: Expr = TRUE  # what is taken for granted of every push: others are in no run
+
+    def mapped(self, change: Callable[[list[Expr]], list[Expr]]) -> System:
+        """The system with all its expressions changed, the variables apart."""
+        slots = [s for _, many in self.streams.values() for s in many]
+        flat = [*self.next, *self.lengths.values(), self.overflow, self.failed, self.wide, self.assume]
+        done = iter(change([*flat, *(e for s in slots for e in (s.present, *s.leaves))]))
+        following = tuple(next(done) for _ in self.next)
+        lengths = {id: next(done) for id in self.lengths}
+        overflow, failed, wide, assume = (next(done) for _ in range(4))
+        streams = {
+            name: (t, tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in many))
+            for name, (t, many) in self.streams.items()
+        }
+        return dataclasses.replace(
+            self, next=following, streams=streams, lengths=lengths, overflow=overflow, failed=failed, wide=wide, assume=assume
+        )
 
     @property
     def full(self) -> Expr:

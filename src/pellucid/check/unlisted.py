@@ -1,0 +1,30 @@
+"""Formulas over events that cannot be listed: exact integers, strings, records of them.
+
+Tried in turn: as an invariant with a little history (`pellucid.check.history`); a way from every state, or a state without one
+(`pellucid.check.possible`); a run that repeats (`pellucid.check.lasso`), or an answer within a few pushes on every run.  What none
+of them decides is *unknown*.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pellucid.check.decide import Answer, Options, decide_invariant, has_z3
+from pellucid.check.formula import Formula
+from pellucid.check.history import as_invariant
+from pellucid.check.possible import possible
+from pellucid.check.system import System
+from pellucid.expr.node import Expr
+
+__all__ = ["unlisted"]
+
+
+def unlisted(system: System, roots: list[Expr], formula: Formula, number: dict[Any, int], options: Options) -> Answer:
+    """Whether a resolved formula holds, without listing what comes in."""
+    if not has_z3():
+        return Answer("unknown", "none", notes=("the solver z3 is not installed: pip install 'pellucid[check]'",))
+    made = as_invariant(system, formula)
+    if made is not None:
+        return decide_invariant(*made, options)
+    found = possible(system, roots, formula, number, options)
+    return found if found is not None else Answer("unknown", "none")
