@@ -164,3 +164,15 @@ def test_any_text_is_read_or_refused_with_a_caret(text):
     except UsageError as error:
         said = str(error)
     assert not said or said.rstrip().endswith("^")
+
+
+@pytest.mark.parametrize("text", ["x.value.ts >= Y x.value.ts", "x.value - Y x.value > 3 & Y x", "x.value = -Y x.value", "x.value < Y stream(\"a b\").value"])
+def test_the_event_before(text: str) -> None:
+    f = parse(text)
+    assert str(f) == text and parse(str(f)) == f
+
+
+@pytest.mark.parametrize("text", ["x.value > Y x", "x.value > Y 3", "x.value > Y"])
+def test_the_event_before_of_what(text: str) -> None:
+    with pytest.raises(UsageError, match=r"expected the value of a stream after Y, as in x.value >= Y x.value"):
+        parse(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pellucid.check.formula_nodes import CTL, LTL, Formula, Not, kind
-from pellucid.check.formula_terms import Calc, Compare, Flag, Length, Literal, Ref, Term
+from pellucid.check.formula_terms import Before, Calc, Compare, Flag, Length, Literal, Ref, Term
 from pellucid.expr.node import Expr
 
 __all__ = ["explain"]
@@ -172,6 +172,8 @@ def _value(term: Term) -> str:
             field = ".".join(term.path[at + 1 :])
             return f"the {field or 'value'} of {'.'.join((term.name, *term.path[:at]))}"
         return ".".join((term.name, *term.path))
+    if isinstance(term, Before):
+        return f"{_value(term.ref)} in the event before"
     if isinstance(term, Length):
         return f"the length of queue {term.queue}"
     if isinstance(term, Calc) and len(term.args) == 2:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from pellucid.check.formula_nodes import FALSE, TRUE, Atom, Formula
-from pellucid.check.formula_terms import Calc, Compare, Flag, Length, Literal, Ref, Term
+from pellucid.check.formula_terms import Before, Calc, Compare, Flag, Length, Literal, Ref, Term
 from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
@@ -161,12 +161,21 @@ class _Names:
             if term.queue not in system.lengths:
                 self.unknown("queue", term.queue, system.lengths)
             return _Typed(text, INT, (system.lengths[term.queue],))
-        if isinstance(term, Ref):
-            found = self.find(term)
+        if isinstance(term, (Ref, Before)):
+            ref = term if isinstance(term, Ref) else term.ref
+            found = self.find(ref)
             if found is None:
-                self.unknown("stream", ".".join((term.name, *term.path)), system.streams)
-            return self.typed(term, *found)
+                self.unknown("stream", ".".join((ref.name, *ref.path)), system.streams)
+            return self.before(term, *found) if isinstance(term, Before) else self.typed(ref, *found)
         return self.calc(term)
+
+    def before(self, term: Before, name: str, rest: tuple[str, ...]) -> _Typed:
+        """Of the event before: a system that remembers it has it as a stream (`pellucid.check.assume`)."""
+        if rest in ((), ("present",)):
+            raise UsageError(f"in {term}: Y takes the value of a stream, as in {name}.value >= Y {name}.value; whether one came is O {name}")
+        if f"Y {name}" not in self.system.streams:
+            raise UsageError(f"{term}: the event before can be spoken of in assume= and in formulas G (…) without other temporal operators")
+        return self.typed(term, f"Y {name}", rest)
 
     def calc(self, term: Calc) -> _Typed:
         args = [self.term(arg) for arg in term.args]
@@ -207,7 +216,7 @@ class _Names:
                 return name, parts[k:]
         return None
 
-    def typed(self, ref: Ref, name: str, rest: tuple[str, ...]) -> _Typed:
+    def typed(self, ref: Ref | Before, name: str, rest: tuple[str, ...]) -> _Typed:
         text, present = str(ref), self.system.present(name)
         if rest in ((), ("present",)):
             return _Typed(text, BOOL, (present,), presence=True)

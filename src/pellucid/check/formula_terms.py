@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from pellucid.errors import UsageError
 
-__all__ = ["NAME", "RESERVED", "Calc", "Compare", "Flag", "Length", "Literal", "Ref", "Term", "literal", "negative"]
+__all__ = ["NAME", "RESERVED", "Before", "Calc", "Compare", "Flag", "Length", "Literal", "Ref", "Term", "literal", "negative"]
 
 NAME = re.compile(r"[^\W\d]\w*(?:[-/]\w+)*")  # a step's id: letters, digits, _, and - or / inside
 _RAW = re.compile(r"[\w./-]+")  # what may stand in queue(…) and stream(…) without quotes
@@ -59,6 +59,20 @@ class Ref:
         plain = NAME.fullmatch(self.name) is not None and self.name not in RESERVED
         first = self.name if plain else f"stream({_quoted(self.name)})"
         return ".".join((first, *self.path))
+
+
+@dataclass(frozen=True)
+class Before:
+    """A part of the event before: of the last one that the stream carried in an earlier push.
+
+    >>> print(Compare(">=", Ref("x", ("value",)), Before(Ref("x", ("value",)))))
+    x.value >= Y x.value
+    """
+
+    ref: Ref
+
+    def __str__(self) -> str:
+        return f"Y {self.ref}"
 
 
 @dataclass(frozen=True)
@@ -107,7 +121,7 @@ class Compare:
         return f"{self.left} {self.op} {self.right}"
 
 
-Term: TypeAlias = Literal | Ref | Length | Flag | Calc
+Term: TypeAlias = Literal | Ref | Before | Length | Flag | Calc
 
 
 def _show(term: Term, level: int) -> str:

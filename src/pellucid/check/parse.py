@@ -6,6 +6,7 @@ From loosest to tightest: ``<->``, ``->`` (to the right), ``|``, ``&``, ``U W R 
 
 A bare stream is "an event is there".  ``-`` and ``/`` inside a word belong to a name (``apply-3f`` is a step), so put
 spaces round a minus.  A stream whose name is an operator or has odd characters is written ``stream("G")``.
+In a comparison ``Y x.value`` is the event before; it stands on the right, or behind a sign: ``x.value >= Y x.value``, ``x.value - Y x.value > 3``.
 ``&&``, ``||`` and ``==`` are read as ``&``, ``|`` and ``=``.
 """
 
@@ -16,7 +17,19 @@ import re
 from typing import NamedTuple, NoReturn
 
 from pellucid.check.formula_nodes import FALSE, TRUE, Atom, Formula
-from pellucid.check.formula_terms import NAME, RESERVED, Calc, Compare, Flag, Length, Literal, Ref, Term, negative
+from pellucid.check.formula_terms import (
+    NAME,
+    RESERVED,
+    Before,
+    Calc,
+    Compare,
+    Flag,
+    Length,
+    Literal,
+    Ref,
+    Term,
+    negative,
+)
 from pellucid.errors import UsageError
 
 __all__ = ["parse"]
@@ -259,8 +272,11 @@ class _Parser:
             self.bracket = outer
             self.expect(")")
             return inner
-        wanted = "a value" if self.at and self.tokens[self.at - 1].text in _COMPARE | set("+-*%") else "a condition"
+        value = self.at > 0 and self.tokens[self.at - 1].text in _COMPARE | set("+-*%")
+        wanted = "a value" if value else "a condition"
         self.at += 1
+        if value and token.kind == "word" and token.text == "Y":
+            return self.before()
         if token.kind == "number":
             return Literal(int(token.text) if token.text.isdigit() else float(token.text))
         if token.kind == "string":
@@ -282,6 +298,13 @@ class _Parser:
         if token.kind == "word":
             wanted += f" ({token.text} is an operator; a stream of that name is stream({token.text}))"
         self.fail(wanted)
+
+    def before(self) -> Term:
+        token = self.now
+        of = self.primary() if token.kind in ("name", "stream") else None
+        if not isinstance(of, Ref) or not of.path:
+            self.complain("the value of a stream after Y, as in x.value >= Y x.value", repr(token.text), token.at)
+        return Before(of)
 
 
 def _word(name: str) -> bool:
