@@ -118,7 +118,7 @@ def among_ints(roots: Sequence[Expr]) -> list[Expr]:
     >>> from pellucid.expr.types import INT
     >>> x = n.var(0, INT)
     >>> among_ints([n.lt(x, n.const(0.5)), n.le(n.const(-1.5), x), n.eq(x, n.const(2.0)), n.lt(x, n.const(1e30))])
-    [v0 < 1, -1 <= v0, v0 == 2, True]
+    [v0 < 1, v0 >= -1, v0 == 2, True]
     """
     if not any(e.op == "const" and e.type == FLOAT for e in walk(*roots)):
         return list(roots)
