@@ -1,0 +1,311 @@
+"""A judge of verdicts: random pipelines × all questions × finite and exact domains, against a meaning of its own.
+
+    python -m tests.judge.verdicts --minutes 60 --seed 1
+
+What a pipeline, a formula and a question mean is told in ``verdict_meaning``, ``verdict_formulas`` and ``verdict_truth`` from ``docs/explanation/meaning.md``;
+Pellucid is used by its public names only.  Every answer is counted; *proved* and *refuted* are held against what is true, and each disagreement is printed as
+the smallest script that shows it.  An exception that is none of Pellucid's is a disagreement, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .verdict_cases import Answer, Case, Found, ask, judge
+from .verdict_meaning import Spec
+from .verdict_pipelines import Draw, Style, pruned
+from .verdict_questions import Ask, observed, relative
+from .verdict_truth import random_runs, random_value, values
+
+SECONDS = 4.0
+
+
+def draw(seed: int) -> list[Case]:
+    """The questions of one seed: one pipeline or two, and a few questions about them."""
+    r = random.Random(seed)
+    domain: Any = r.choices(["range", "set", "mod", "exact"], [4, 1, 2, 3])[0]
+    style = Style(finite=domain != "exact", opaque=r.random() < 0.3, keys=r.random() < 0.2, hostile=r.random() < 0.15, several=r.random() < 0.7, failures=r.random() < 0.6)
+    ints: tuple[Any, ...] | None = None
+    if domain == "range":
+        low = r.choice([0, 0, 0, -1, -2])
+        ints = ("range", low, low + r.randint(1, 4))
+    elif domain == "set":
+        ints = ("set", frozenset(r.sample([-3, -1, 0, 1, 2, 5, 2**31, 2**62, 2**63 - 1, -(2**63)], r.randint(1, 3))))
+        style.big = True
+    elif domain == "mod":
+        n = r.randint(2, 4)
+        ints, style.mod, style.opaque = ("mod", n), n, False
+    else:
+        style.big = r.random() < 0.2
+    style.impure = r.random() < 0.03
+    d = Draw(r, style)
+    spec = d.spec(steps=r.choice([1, 2, 3, 4]))
+    how: tuple[tuple[str, Any], ...] = (("timeout", SECONDS),)
+    engine = r.choices([None, "explicit", "smt"], [8, 1, 1])[0]
+    if engine:
+        how += (("engine", engine),)
+    cases = []
+    questions = ["holds", "holds", "holds", "live", "step", "sequence", "paper", "implies", "monitor", "buffers", "dead_paths", "holds_on"]
+    for question in r.sample(questions, 4):
+        ask = Ask(spec, d)
+        case = Case(question, (spec,), ints, how=how)
+        listed = {name: [random_value(t, r, case.values, ()) for _ in range(3)] if t in ("float", "str") or case.values is None else values(t, case.values) for name, t in spec.sources}
+        if question == "holds":
+            case = replace(case, formula=ask.branching() if r.random() < 0.45 else ask.linear())
+        elif question == "holds_on":
+            run = next(random_runs(spec, r, [-2, -1, 0, 1, 2, 3], 1, ()))
+            case = replace(case, formula=ask.linear(), extra=run, ints=None, how=())
+        elif question == "live":
+            if len(spec.outputs) > 1:
+                continue
+        elif question in ("implies", "monitor"):
+            boolean = spec if question == "monitor" and spec.type_of(spec.outputs[0][1]) == "bool" else d.spec(spec.sources, 3, result="bool")
+            if len(boolean.outputs) > 1:
+                continue
+            case = replace(case, specs=(boolean, relative(boolean, d)) if question == "implies" else (boolean,))
+            if question == "monitor":
+                case = replace(case, extra=observed(spec, d, listed), ints=None, how=())
+        elif question in ("step", "sequence", "paper"):
+            if len(spec.outputs) > 1:
+                continue
+            case = replace(case, specs=(spec, relative(spec, d)))
+        cases.append(case)
+    return cases
+
+
+# ---------------------------------------------------------------- smaller
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    """The same question about less."""
+    if case.ints and case.ints[0] == "range" and case.ints[2] - case.ints[1] > 1:
+        yield replace(case, ints=("range", case.ints[1], case.ints[2] - 1))
+        yield replace(case, ints=("range", case.ints[1] + 1, case.ints[2]))
+    if case.ints and case.ints[0] == "set" and len(case.ints[1]) > 1:
+        for v in case.ints[1]:
+            yield replace(case, ints=("set", case.ints[1] - {v}))
+    for f in parts(case.formula) if case.formula else ():
+        yield replace(case, formula=f)
+    if case.question == "holds_on":
+        for i in range(len(case.extra)):
+            yield replace(case, extra=[*case.extra[:i], *case.extra[i + 1 :]])
+    for at, spec in enumerate(case.specs):
+        for less in smaller_spec(spec):
+            if case.formula is not None and len(less.steps) != len(spec.steps):
+                continue
+            yield replace(case, specs=(*case.specs[:at], less, *case.specs[at + 1 :]))
+    if case.formula is not None:
+        n = len(case.specs[0].sources)
+        used = set(numbers(case.formula))
+        for i, step in enumerate(case.specs[0].steps):  # streams are numbered: move what comes after
+            if n + i not in used and n + i not in dict(case.specs[0].outputs).values():
+                for j in step.inputs:
+                    if case.specs[0].type_of(j) == step.type and case.specs[0].key_of(j) == step.key:
+                        yield replace(case, specs=(without(case.specs[0], i, j),), formula=renumbered(case.formula, n + i))
+
+
+def numbers(f: Any) -> list[int]:
+    """The streams that a formula speaks of."""
+    if isinstance(f, tuple):
+        if len(f) == 2 and isinstance(f[0], int) and isinstance(f[1], str):
+            return [f[0]]
+        return [x for part in f for x in numbers(part)]
+    return []
+
+
+def renumbered(f: Any, gone: int) -> Any:
+    """A formula where one stream is gone."""
+    if isinstance(f, tuple):
+        if len(f) == 2 and isinstance(f[0], int) and isinstance(f[1], str):
+            return (f[0] - (f[0] > gone), f[1])
+        return tuple(renumbered(part, gone) for part in f)
+    return f
+
+
+def parts(f: Any) -> Iterator[Any]:
+    """Formulas that are less."""
+    if f[0] == "atom":
+        return
+    for g in f[1:]:
+        yield g
+    for i, g in enumerate(f[1:], 1):
+        for less in parts(g):
+            yield (*f[:i], less, *f[i + 1 :])
+
+
+def without(spec: Spec, i: int, instead: int) -> Spec:
+    """A pipeline without one of its steps: who read it reads another stream."""
+    gone = len(spec.sources) + i
+
+    def place(j: int) -> int:
+        j = instead if j == gone else j
+        return j - (j > gone)
+
+    steps = tuple(replace(s, inputs=tuple(map(place, s.inputs))) for k, s in enumerate(spec.steps) if k != i)
+    return Spec(spec.sources, steps, tuple((name, place(at)) for name, at in spec.outputs))
+
+
+def smaller_spec(spec: Spec) -> Iterator[Spec]:
+    """Pipelines that are less."""
+    for i, step in enumerate(spec.steps):
+        for j in step.inputs:
+            if spec.type_of(j) == step.type and spec.key_of(j) == step.key and len(spec.steps) > 1:
+                yield pruned(without(spec, i, j))
+    for i, step in enumerate(spec.steps):
+        changed: list[Any] = []
+        if step.fn:
+            changed += [replace(step, fn=replace(step.fn, body=body)) for body in smaller_expr(step.fn.body, step.fn.args, step.fn.result)]
+            changed += [replace(step, fn=replace(step.fn, guards=()))] if step.fn.guards else []
+            changed += [replace(step, fn=replace(step.fn, style=""))] if step.fn.style == "text" else []
+        if step.task:
+            for branch in ("yes", "no"):
+                state, said = getattr(step.task, branch)
+                changed += [replace(step, task=replace(step.task, **{branch: (state, said[:k] + said[k + 1 :])})) for k in range(len(said))]
+                changed += [replace(step, task=replace(step.task, **{branch: (s, said)})) for s in (("arg", 0), ("const", 0)) if state != s and state != ("const", 0)]
+            if step.task.condition != ("const", True):
+                changed.append(replace(step, task=replace(step.task, condition=("const", True))))
+        if step.sub:
+            changed += [replace(step, sub=sub) for sub in smaller_spec(step.sub)]
+        if step.k > 1 + (step.kind == "decimate"):
+            changed.append(replace(step, k=step.k - 1))
+        for new in changed:
+            yield replace(spec, steps=(*spec.steps[:i], new, *spec.steps[i + 1 :]))
+
+
+def smaller_expr(e: Any, args: tuple[str, ...], kind: str) -> Iterator[Any]:
+    """Expressions that are less."""
+    for i, t in enumerate(args):
+        if t == kind and e[0] != "arg":
+            yield ("arg", i)
+    if e[0] in ("+", "-", "*", "//", "%", "&", "|", "^", "/", "min", "max", "and", "or"):
+        yield from e[1:]
+        for i in (1, 2):
+            for less in smaller_expr(e[i], args, kind):
+                if less != e[i]:
+                    yield (*e[:i], less, *e[i + 1 :])
+    elif e[0] in ("neg", "abs", "not"):
+        yield e[1]
+        for less in smaller_expr(e[1], args, kind):
+            yield (e[0], less)
+    elif e[0] == "if":
+        yield from (e[2], e[3])
+    elif e[0] == "need":
+        yield e[2]
+    elif e[0] == "compare" and e[1] != "==":
+        yield ("const", True)
+        yield ("const", False)
+    if e[0] not in ("arg", "const") and kind in ("int", "bool"):
+        yield ("const", 0 if kind == "int" else True)
+
+
+def shrunk(case: Case, found: Found, seconds: float = 20.0) -> tuple[Case, Found]:
+    """The smallest case with the same disagreement that is found in time."""
+    until = time.monotonic() + seconds
+    again = True
+    while again and time.monotonic() < until:
+        again = False
+        for less in smaller(case):
+            if time.monotonic() > until:
+                break
+            try:
+                now = judge(less, ask(less))
+            except Exception:
+                continue
+            if now and now.kind == found.kind:
+                case, found, again = less, now, True
+                break
+    return case, found
+
+
+# ---------------------------------------------------------------- the run
+
+
+class Run:
+    """Cases of seeds, counted."""
+
+    def __init__(self, folder: Path | None = None, quiet: bool = False) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.slow: list[tuple[float, str]] = []
+        self.refusals: Counter[str] = Counter()
+        self.found: list[tuple[int, Found, str]] = []
+        self.kinds: Counter[str] = Counter()
+        self.folder, self.quiet = folder, quiet
+        self.pipelines = 0
+
+    def seed(self, seed: int) -> None:
+        """All questions of one seed."""
+        self.pipelines += 1
+        for case in draw(seed):
+            start = time.monotonic()
+            answer = ask(case)
+            answer.seconds = time.monotonic() - start
+            self.counts[case.question, answer.status] += 1
+            if answer.status == "refused":
+                self.refusals[f"{case.question}: {answer.message[:110]}"] += 1
+            if answer.seconds > 2.5 * SECONDS:
+                self.slow.append((answer.seconds, case.program(f"seed {seed}: {answer.seconds:.1f} s")))
+            found = judge(case, answer)
+            if found:
+                self.report(seed, case, answer, found)
+
+    def report(self, seed: int, case: Case, answer: Answer, found: Found) -> None:
+        """A disagreement, made small if it is one of the first of its kind."""
+        self.kinds[found.kind] += 1
+        if self.kinds[found.kind] <= 3:
+            case, found = shrunk(case, found)
+        program = case.program(f"seed {seed}: {found.kind}\n{found.told}")
+        self.found.append((seed, found, program))
+        if not self.quiet:
+            print("-" * 100, program, sep="\n", flush=True)
+        if self.folder:
+            (self.folder / f"{found.kind.replace(' ', '_').replace('/', '')}_{seed}.py").write_text(program)
+
+    def table(self) -> str:
+        """The counts."""
+        words = ["proved", "refuted", "unknown", "refused", "fault"]
+        rows = [f"{'question':<12}" + "".join(f"{w:>10}" for w in words)]
+        for question in sorted({q for q, _ in self.counts}):
+            rows.append(f"{question:<12}" + "".join(f"{self.counts[question, w]:>10}" for w in words))
+        rows.append(f"{'all':<12}" + "".join(f"{sum(n for (_, s), n in self.counts.items() if s == w):>10}" for w in words))
+        rows.append(f"{self.pipelines} pipelines, {sum(self.counts.values())} answers, {sum(self.kinds.values())} disagreements {dict(self.kinds)}, {len(self.slow)} slow")
+        return "\n".join(rows)
+
+
+def main() -> int:
+    """From the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.judge.verdicts", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int, help="one seed alone, as a disagreement names it")
+    parser.add_argument("--folder", type=Path, help="where each disagreement is written as a script")
+    args = parser.parse_args()
+    if args.folder:
+        args.folder.mkdir(parents=True, exist_ok=True)
+    run = Run(args.folder)
+    if args.only is not None:
+        run.seed(args.only)
+    else:
+        until, seed = time.monotonic() + 60 * args.minutes, args.seed * 10_000_000
+        while time.monotonic() < until:
+            run.seed(seed)
+            seed += 1
+            if run.pipelines % 500 == 0:
+                print(run.table(), flush=True)
+    print(run.table())
+    for message, n in run.refusals.most_common(25):
+        print(f"{n:>6} {message}")
+    for _, program in sorted(run.slow, reverse=True)[:3]:
+        print(program)
+    return 1 if run.found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
