@@ -134,8 +134,8 @@ def test_is_invariant(text, invariant):
         ("a U b", "On every run, sooner or later there is a step in which b carries an event, and in every step before it a carries an event."),
         ("E [!full U out]", "It is possible that sooner or later there is a step in which out carries an event, and in every step before it no queue is full."),
         ("AG queue(a.0).length <= 1", "In every state that can be reached, queue a.0 holds at most 1 event."),
-        ("out.value != 3", "In the first step, out carries an event that is not 3."),
-        ("out.value.price + 1 > x.value", "In the first step, the price of out plus 1 is more than the value of x."),
+        ("out.value != 3", "In the first step, out carries an event, and each is not 3."),
+        ("out.value.price + 1 > x.value", "In the first step, out and x carry events, and for each with each the price of out plus 1 is more than the value of x."),
         ("G (a & b | c)", "On every run, in every step, either (a carries an event and b carries an event) or c carries an event."),
     ],
 )  # fmt: skip

@@ -93,7 +93,7 @@ def test_prints_with_few_brackets(text, printed):
         ("a => b", "expected a value, found '>': 'implies' is written ->\n  a => b\n     ^"),
         ("A [a & b]", "expected 'U' (as in A [p U q]), found ']'\n  A [a & b]\n          ^"),
         ("a U", "expected a condition, found the end\n  a U\n     ^"),
-        ("a & U", "expected a condition (U is an operator; a stream of that name is stream(U)), found 'U'\n  a & U\n      ^"),
+        ("a & U", "expected a condition (U is an operator; a stream of that name is stream(\"U\")), found 'U'\n  a & U\n      ^"),
         ("queue(a.0) = 1", "expected .length after queue(…), found queue(a.0)\n  queue(a.0) = 1\n  ^"),
         ("G\n(a", "expected ')', found the end\n  G (a\n      ^"),
         ('x.value = "abc', "expected a name, a number, a text in quotes or an operator, found '\"'\n  x.value = \"abc\n            ^"),

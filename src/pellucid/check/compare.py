@@ -71,11 +71,11 @@ def differs(system: System, a: str = "a", b: str = "b") -> Expr:
 
 @n.values_only()
 def no_longer_implied(system: System, a: str = "a", b: str = "b") -> Expr:
-    """In this step only one of the two carries an event, or ``a`` says true and ``b`` does not."""
+    """In this step the two do not carry as many events, or ``a`` says true in a place where ``b`` does not."""
     if system.streams[a][0] != BOOL or system.streams[b][0] != BOOL:
         raise UsageError("implies compares pipelines that put out Booleans")
-    p, q = system.present(a), system.present(b)
-    (x,), (y,) = system.value(a), system.value(b)
-    return n.or_(n.not_(n.eq(p, q)), n.and_(n.and_(p, q), n.and_(x, n.not_(y))))
-
-
+    (many, left), (other, right) = _in_order(system.streams[a][1]), _in_order(system.streams[b][1])
+    bad = n.not_(n.eq(many, other))
+    for i, ((x,), (y,)) in enumerate(zip(left, right, strict=False)):
+        bad = n.or_(bad, n.and_(n.and_(n.lt(n.const(i), many), n.lt(n.const(i), other)), n.and_(x, n.not_(y))))
+    return bad

@@ -58,20 +58,26 @@ from pellucid.check.formula_nodes import (
     W,
     X,
     Y,
+    any_,
     as_formula,
     failed,
+    flag,
     full,
     is_invariant,
     kind,
+    output,
     overflow,
     queue,
+    source,
+    step,
     stream,
+    terms,
 )
 from pellucid.check.formula_resolve import resolve
 
 __all__ = [
     "AF", "AG", "AU", "AX", "CTL", "EF", "EG", "EU", "EX", "FALSE", "LTL", "PAST", "TRUE", "And", "Atom", "F",
-    "Formula", "G", "H", "Iff", "Implies", "Not", "O", "Or", "R", "S", "U", "W", "X", "Y", "as_formula",
+    "Formula", "G", "H", "Iff", "Implies", "Not", "O", "Or", "R", "S", "U", "W", "X", "Y", "any_", "as_formula",
     "evaluate_ctl", "evaluate_finite", "evaluate_lasso", "explain",
-    "failed", "full", "is_invariant", "kind", "overflow", "queue", "resolve", "stream",
+    "failed", "flag", "full", "is_invariant", "kind", "output", "overflow", "queue", "resolve", "source", "step", "stream", "terms",
 ]  # fmt: skip

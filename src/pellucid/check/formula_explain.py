@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from pellucid.check.formula_nodes import CTL, LTL, Formula, Not, kind
-from pellucid.check.formula_terms import Before, Calc, Compare, Flag, Length, Literal, Ref, Term
+from collections.abc import Iterable
+
+from pellucid.check.formula_nodes import CTL, LTL, Formula, Not, Some, kind, terms
+from pellucid.check.formula_terms import Before, Calc, Compare, Flag, Length, Literal, Ref, Term, parts
 from pellucid.expr.node import Expr
 
 __all__ = ["explain"]
@@ -29,7 +31,7 @@ def explain(formula: Formula) -> str:
     >>> print(explain(parse("!EF full")))
     In every state that can be reached, no queue is full.
     >>> print(explain(parse("G (in -> X out.value > 3)")))
-    On every run, in every step, if in carries an event, then in the next step out carries an event that is more than 3.
+    On every run, in every step, if in carries an event, then in the next step out carries an event, and each is more than 3.
     """
     what = kind(formula)
     words = _say(formula, True)
@@ -132,29 +134,84 @@ def _part(f: Formula, first: bool) -> str:
 
 def _atom(f: Formula, yes: bool) -> str:
     body = f.body
+    if isinstance(body, Some):
+        names = _streams(terms(body.of))
+        words = f"for some event{'' if len(names) == 1 else 's'} of {_list(names)} {_chosen(body.of)}" if names else _chosen(body.of)
+        return words if yes else f"it is not so that {words}"
     if isinstance(body, Compare):
         words = _compare(body)
         return words if yes else f"it is not so that {words}"
     if isinstance(body, Flag):
         return _FLAGS[body.name][not yes]
-    if isinstance(body, Ref) and "value" not in body.path:
-        name = ".".join((body.name, *body.path))
-        return f"{name} carries {'an' if yes else 'no'} event"
+    if isinstance(body, Ref) and _what(body)[1] == "":
+        return f"{_what(body)[0]} carries {'an' if yes else 'no'} event"
     if isinstance(body, Expr) or body is None:
         return f"{f.text or body} {'holds' if yes else 'does not hold'}"
-    return f"{_value(body)} is {'true' if yes else 'false, or absent'}"
+    names = _streams(parts(body))
+    each = _each(names) if names else ""
+    return f"{each}{_value(body)} is {'true' if yes else 'false, or absent'}" if yes or not each else f"it is not so that {each}{_value(body)} is true"
+
+
+def _chosen(f: Formula) -> str:
+    """A condition on events that have been chosen."""
+    if f.op == "atom" and isinstance(f.body, Compare):
+        return f"{_value(f.body.left)} {_COMPARE[f.body.op]} {_value(f.body.right)}"
+    if f.op == "atom" and isinstance(f.body, Ref) and _what(f.body)[1]:
+        return f"{_value(f.body)} is true"
+    if f.op in ("atom", "true", "false"):
+        return _say(f)
+    words = [_chosen(a) if a.op in ("atom", "true", "false") else f"({_chosen(a)})" for a in f.args]
+    if f.op == "!":
+        return f"it is not so that {words[0]}"
+    if f.op == "->":
+        return f"if {words[0]}, then {words[1]}"
+    return f"{words[0]} { {'&': 'and', '|': 'or', '<->': 'exactly when'}[f.op]} {words[1]}"
+
+
+def _what(ref: Ref) -> tuple[str, str, tuple[str, ...]]:
+    """The stream, which of its events (``value`` each, ``first``, ``last``, ``count`` their number, nothing: that one is there), and the field."""
+    own = _named(ref)
+    for word in ("value", "first", "last", "count"):
+        if word in ref.path:
+            at = ref.path.index(word)
+            return ".".join((own, *ref.path[:at])), word, ref.path[at + 1 :]
+    return ".".join((own, *ref.path)), "", ()
+
+
+def _named(ref: Ref) -> str:
+    return f"the {ref.kind} {ref.name}" if ref.kind else ref.name
+
+
+def _streams(of: Iterable[Term]) -> list[str]:
+    """The streams of which every event is meant."""
+    return list(dict.fromkeys(_what(t)[0] for t in of if isinstance(t, Ref) and _what(t)[1] == "value"))
+
+
+def _list(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _each(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"{names[0]} carries an event, and for each "
+    return f"{_list(names)} carry events, and for each with each "
 
 
 def _compare(c: Compare) -> str:
     left, right, relation = c.left, c.right, _COMPARE[c.op]
     if isinstance(right, Literal) or _plain(right):
-        if isinstance(left, Ref) and left.path[-1:] == ("value",):
-            return f"{'.'.join((left.name, *left.path[:-1]))} carries an event that {relation} {right}"
+        if isinstance(left, Ref):
+            name, which, fields = _what(left)
+            if which == "value" and not fields:
+                return f"{name} carries an event, and each {relation} {right}"
+            if which == "count" and not fields:
+                return f"{name} carries {_COUNT[c.op]} {right} event{'' if str(right) == '1' else 's'}"
         if isinstance(left, Length):
             return f"queue {left.queue} holds {_COUNT[c.op]} {right} event{'' if str(right) == '1' else 's'}"
     if c.op == "=" and _plain(left) and _plain(right):
         relation = "equals"
-    return f"{_value(left)} {relation} {_value(right)}"
+    names = _streams(parts(c))
+    return f"{_each(names) if names else ''}{_value(left)} {relation} {_value(right)}"
 
 
 _COUNT = {"=": "exactly", "!=": "other than", "<": "fewer than", "<=": "at most", ">": "more than", ">=": "at least"}
@@ -162,16 +219,18 @@ _COUNT = {"=": "exactly", "!=": "other than", "<": "fewer than", "<=": "at most"
 
 def _plain(term: Term) -> bool:
     """Perhaps a member of an enum: a name that is not the value of a stream."""
-    return isinstance(term, Ref) and "value" not in term.path
+    return isinstance(term, Ref) and _what(term)[1] == ""
 
 
 def _value(term: Term) -> str:
     if isinstance(term, Ref):
-        if "value" in term.path:
-            at = term.path.index("value")
-            field = ".".join(term.path[at + 1 :])
-            return f"the {field or 'value'} of {'.'.join((term.name, *term.path[:at]))}"
-        return ".".join((term.name, *term.path))
+        name, which, fields = _what(term)
+        if not which:
+            return name
+        if which == "count" and not fields:
+            return f"the number of events of {name}"
+        of = f"the {which} event of {name}" if which in ("first", "last") else name
+        return f"the {'.'.join(fields)} of {of}" if fields else of if which != "value" else f"the value of {name}"
     if isinstance(term, Before):
         return f"{_value(term.ref)} in the event before"
     if isinstance(term, Length):

@@ -6,18 +6,32 @@ user wrote (a term or a comparison) or, once it is resolved against a system, an
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from pellucid.check.formula_terms import Calc, Compare, Flag, Length, Literal, Ref, Term, literal, negative
+from pellucid.check.formula_terms import (
+    FLAGS,
+    Calc,
+    Compare,
+    Flag,
+    Length,
+    Literal,
+    Ref,
+    Term,
+    literal,
+    negative,
+    parts,
+)
 from pellucid.errors import UsageError
 from pellucid.expr.node import Expr
 
 __all__ = [
     "AF", "AG", "AU", "AX", "CTL", "EF", "EG", "EU", "EX", "FALSE", "LTL", "PAST", "TRUE", "And", "Atom", "F",
-    "Formula", "G", "H", "Iff", "Implies", "Not", "O", "Operator", "Or", "QueueName", "R", "S", "StreamName", "U",
-    "Value", "W", "X", "Y", "as_formula", "failed", "full", "is_invariant", "kind", "overflow", "queue", "stream",
+    "Formula", "G", "H", "Iff", "Implies", "Not", "O", "Operator", "Or", "QueueName", "R", "S", "Some", "StreamName", "U",
+    "Value", "W", "X", "Y", "any_", "as_formula", "failed", "flag", "full", "is_invariant", "kind", "output", "overflow", "queue", "source",
+    "step", "stream", "terms",
 ]  # fmt: skip
 
 CTL = frozenset(("EX", "EF", "EG", "EU", "AX", "AF", "AG", "AU"))
@@ -26,7 +40,6 @@ LTL = frozenset(("X", "F", "G", "U", "W", "R")) | PAST
 _LEVEL = {"<->": 1, "->": 2, "|": 3, "&": 4, "U": 5, "W": 5, "R": 5, "S": 5}  # others: 6, prefix operators
 _RIGHT = frozenset(("->", "U", "W", "R", "S"))
 
-Body: TypeAlias = Term | Compare | Expr
 
 
 class _Logic:
@@ -74,7 +87,7 @@ class Formula(_Logic):
 
     op: str
     args: tuple[Formula, ...] = ()
-    body: Body | None = None  # of an atom
+    body: Term | Compare | Expr | Some | None = None  # of an atom
     text: str = ""  # what the user wrote, for an atom that has been resolved
     _hash: int = field(init=False)
 
@@ -118,7 +131,37 @@ class Formula(_Logic):
         return list(dict.fromkeys(part for part in self.walk() if part.op == "atom"))
 
 
+@dataclass(frozen=True)
+class Some:
+    """``any(…)``: it is so for some choice of an event for each stream whose value is mentioned.
+
+    >>> from pellucid.check.parse import parse
+    >>> print(parse("G any(out.value > 3 & out.value < 9)"))
+    G any(out.value > 3 & out.value < 9)
+    """
+
+    of: Formula
+
+    def __str__(self) -> str:
+        return f"any({self.of})"
+
+
+Body: TypeAlias = Term | Compare | Expr | Some
 TRUE, FALSE = Formula("true"), Formula("false")
+
+
+def terms(formula: Formula) -> Iterator[Term]:
+    """Every term that the atoms of a formula are made of, also inside ``any(…)``; of resolved atoms none.
+
+    >>> from pellucid.check.parse import parse
+    >>> [str(t) for t in terms(parse("G (out -> any(x.value + 1 = 3))"))]
+    ['out', 'x.value + 1', 'x.value', '1', '3']
+    """
+    for atom in formula.atoms():
+        if isinstance(atom.body, Some):
+            yield from terms(atom.body.of)
+        elif atom.body is not None and not isinstance(atom.body, Expr):
+            yield from parts(atom.body)
 
 
 def _show(f: Formula, level: int) -> str:
@@ -133,7 +176,7 @@ def _show(f: Formula, level: int) -> str:
         (arg,) = f.args
         inner = _show(arg, 6)
         if f.op == "!":  # `!x = 3` parses, but reads as something else
-            return f"!({inner})" if isinstance(arg.body, Compare) or " " in arg.text else f"!{inner}"
+            return f"!({inner})" if isinstance(arg.body, Compare) or (" " in arg.text and not arg.text.startswith("any(")) else f"!{inner}"
         return f"{f.op} {inner}"
     right = f.op in _RIGHT
     out = f"{_show(f.args[0], own + right)} {f.op} {_show(f.args[1], own + (not right))}"
@@ -144,20 +187,45 @@ def _show(f: Formula, level: int) -> str:
 
 
 class StreamName(_Logic):
-    """A stream by its name: ``.present`` is a formula, ``.value`` its event; alone it means ``.present``."""
+    """A stream by its name: ``.present`` is a formula, ``.value`` each of its events; alone it means ``.present``.
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    >>> out = stream("out")
+    >>> print((out.first > 3) & (out.last.price > 3) & (out.count == 2))
+    out.first > 3 & out.last.price > 3 & out.count = 2
+    """
+
+    def __init__(self, name: str, kind: str = "") -> None:
+        if not isinstance(name, str):
+            raise UsageError(f"a stream goes by its name, a text; found {name!r}")
+        self._ref = Ref(name, (), kind)
+
+    def _part(self, word: str) -> Value:
+        return Value(dataclasses.replace(self._ref, path=(word,)))
 
     @property
     def present(self) -> Formula:
         """An event is there."""
-        return Formula("atom", body=Ref(self._name))
+        return Formula("atom", body=self._ref)
 
     @property
     def value(self) -> Value:
-        """The event (the last one, where the stream carries several in a step)."""
-        return Value(Ref(self._name, ("value",)))
+        """The event; where the stream carries several in a push, each of them."""
+        return self._part("value")
+
+    @property
+    def first(self) -> Value:
+        """The first event of the push."""
+        return self._part("first")
+
+    @property
+    def last(self) -> Value:
+        """The last event of the push."""
+        return self._part("last")
+
+    @property
+    def count(self) -> Value:
+        """How many events the stream carries in the push; 0 in silence."""
+        return self._part("count")
 
 
 class QueueName:
@@ -189,7 +257,7 @@ class Value(_Logic):
     def __getattr__(self, field: str) -> Value:
         if field.startswith("__") or not isinstance(self._term, Ref):
             raise AttributeError(field)
-        return Value(Ref(self._term.name, (*self._term.path, field)))
+        return Value(dataclasses.replace(self._term, path=(*self._term.path, field)))
 
     def __repr__(self) -> str:
         return str(self._term)
@@ -242,7 +310,7 @@ class Value(_Logic):
 
 def _term(value: Any) -> Term:
     if isinstance(value, StreamName):
-        return Ref(value._name)
+        return value._ref
     return value._term if isinstance(value, Value) else literal(value)
 
 
@@ -263,6 +331,58 @@ def stream(name: str) -> StreamName:
     return StreamName(name)
 
 
+def source(name: str) -> StreamName:
+    """The source of that name, where a step or an output is called so, too.
+
+    >>> print(source("out").value > 3)
+    source("out").value > 3
+    """
+    return StreamName(name, "source")
+
+
+def output(name: str) -> StreamName:
+    """The output of that name, where a source or a step is called so, too.
+
+    >>> print(output("x").present)
+    output("x")
+    """
+    return StreamName(name, "output")
+
+
+def step(name: str) -> StreamName:
+    """What the step of that id puts out, where something else is called so, too.
+
+    >>> print(step("in").count == 2)
+    step("in").count = 2
+    """
+    return StreamName(name, "step")
+
+
+def flag(name: str) -> Formula:
+    """``full``, ``overflow`` or ``failed``, where a stream is called so, too.
+
+    >>> print(flag("full"))
+    flag("full")
+    """
+    if name not in FLAGS:
+        raise UsageError(f"flag(…) takes {', '.join(map(repr, FLAGS))}, found {name!r}")
+    return Atom(Flag(name, exact=True))
+
+
+def any_(formula: Any) -> Formula:
+    """It is so for at least one event of each stream that is mentioned: ``any(…)`` in formulas as text.
+
+    >>> print(G(any_(stream("out").value > 3)))
+    G any(out.value > 3)
+    """
+    of = as_formula(formula)
+    for part in of.walk():
+        if part.op in CTL | LTL or isinstance(part.body, Some):
+            what = "any(…)" if isinstance(part.body, Some) else part.op
+            raise UsageError(f"any({of}): any(…) is about the events of one push, so there is no {what} in it")
+    return Atom(Some(of))
+
+
 def queue(id: str) -> QueueName:
     """A queue by its id, for formulas in Python.
 
@@ -281,9 +401,7 @@ def Atom(body: Body, text: str = "") -> Formula:  # noqa: N802 - it stands among
     return Formula("atom", body=body, text=text)
 
 
-full = Atom(Flag("full"))
-overflow = Atom(Flag("overflow"))
-failed = Atom(Flag("failed"))
+full, overflow, failed = (Atom(Flag(name)) for name in FLAGS)
 
 
 def as_formula(value: Any) -> Formula:

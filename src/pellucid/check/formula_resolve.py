@@ -1,35 +1,41 @@
-"""From names to variables: a formula about a system, with an expression in place of each atom.
+"""From atoms to expressions: a formula about a system, with an expression in place of each atom.
 
-Names: a source by its parameter's name, the single source also as ``in``, an output by its name (``out``), any step by
-its id.  ``x.value.price`` and ``x.price`` are the same; ``value`` alone is ``out.value``, and ``a.value`` is
-``a.out.value`` where two pipelines ``a`` and ``b`` are compared.
+Which stream a name means is found by `pellucid.check.formula_names`.
 
 Choices:
 
-* An atom that speaks of **values** holds only in a step in which every stream whose value it mentions carries an event.
-  So ``out.value != 3`` means "out carries an event, and it is not 3", while ``!(out.value = 3)`` holds in silence, too.
-* Where a stream carries several events in a step, its value is the last one.
+* What speaks of **values** speaks of every event of the push: ``out.value > 3`` holds where the stream carries an event and each of its events is
+  above 3; of several streams each event with each of the others; ``any(…)`` holds where it is so for one choice of an event for each stream.
+  So ``out.value != 3`` means "out carries events, and none is 3", while ``!(out.value = 3)`` holds in silence, too.
+* ``out.first``, ``out.last`` are single events; ``out.count`` is their number, 0 in silence.
 * Modulo N (``ints=Mod(N)``), sums, differences and products of integer values are reduced as in the pipeline; numbers
-  that the formula itself mentions and the lengths of queues are not.
-* An atom whose calculation fails (``% 0``) does not hold.
+  that the formula itself mentions, counts and the lengths of queues are not.
+* An atom whose calculation fails (``% 0``) does not hold.  It calculates with exact integers.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import NoReturn
 
-from pellucid.check.formula_nodes import FALSE, TRUE, Atom, Formula
-from pellucid.check.formula_terms import Before, Calc, Compare, Flag, Length, Literal, Ref, Term
+from pellucid.check.formula_names import Names
+from pellucid.check.formula_nodes import FALSE, TRUE, Atom, Formula, Some
+from pellucid.check.formula_terms import Before, Calc, Compare, Flag, Length, Literal, Ref, Term, parts
+from pellucid.check.slot import Slot
 from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, TupleType, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, TupleType, Type, simplest
 
 __all__ = ["resolve"]
+
+_MOST = 4096  # choices of events that an atom is written out for
 
 
 def resolve(formula: Formula, system: System) -> Formula:
@@ -50,10 +56,10 @@ def resolve(formula: Formula, system: System) -> Formula:
     ...
     pellucid.errors.UsageError: odd has no stream 'outt': did you mean 'out'? It has x, filter-..., out, and 'in' for x
     """
-    return _resolve(formula, _Names(system))
+    return _resolve(formula, _Atoms(system, Names(system)))
 
 
-def _resolve(f: Formula, names: _Names) -> Formula:
+def _resolve(f: Formula, names: _Atoms) -> Formula:
     if f.op != "atom":
         return Formula(f.op, tuple(_resolve(arg, names) for arg in f.args)) if f.args else f
     if isinstance(f.body, Expr):
@@ -78,13 +84,81 @@ class _Typed:
 
 
 @dataclass(frozen=True)
-class _Names:
+class _Atoms:
     system: System
+    names: Names
+    chosen: Mapping[str, Slot] = field(default_factory=dict)  # of each stream whose values are mentioned one event
 
     # -- atoms
 
-    def condition(self, body: Term | Compare | Expr) -> Expr:
+    def condition(self, body: Term | Compare | Expr | Some) -> Expr:
+        """What must be so in a push for the atom to hold of it."""
+        if isinstance(body, Some):
+            of = body.of
+            bodies = [atom.body for atom in of.atoms()]
+            streams = self.mentioned(part for b in bodies if b is not None and not isinstance(b, (Expr, Some)) for part in parts(b))
+            found = n.FALSE
+            for there, choice in self.choices(streams, str(body)):
+                found = n.or_(found, n.and_(there, choice.all_of(of)))
+            return found
         assert not isinstance(body, Expr)
+        streams = self.mentioned(parts(body))
+        some, every = n.TRUE, n.TRUE
+        for name in streams:
+            some = n.and_(some, self.system.present(name))
+        for there, choice in self.choices(streams, str(body)):
+            # Where there is one choice only, that it is there is said already.
+            holds = choice.holds(body)
+            every = n.and_(every, holds if there is some else n.or_(n.not_(there), holds))
+        return n.and_(some, every)
+
+    def mentioned(self, terms: Iterable[Term]) -> list[str]:
+        """The streams whose values the terms speak of, each once, whatever it is called."""
+        out: dict[str, str] = {}
+        for term in terms:
+            if isinstance(term, Ref):
+                found = self.names.find(term, missing=True)  # perhaps the member of an enum
+                if found is not None and found[1] and found[1][0] not in ("present", "count", "first", "last"):
+                    out.setdefault(self.names.identity(found[0]), found[0])
+            elif isinstance(term, Before):
+                found = self.names.find(term.ref)
+                if found is not None and f"Y {found[0]}" in self.system.streams:
+                    out.setdefault(f"Y {found[0]}", f"Y {found[0]}")
+        return list(out.values())
+
+    def choices(self, streams: list[str], text: str) -> list[tuple[Expr, _Atoms]]:
+        """Every choice of an event for each of these streams: whether the events are there, and the atoms about them."""
+        pools = [self.system.streams[name][1] for name in streams]
+        if math.prod(map(len, pools)) > _MOST:
+            many = " × ".join(f"{len(pool)} of {name}" for name, pool in zip(streams, pools, strict=True))
+            raise UsageError(f"in {text}: so many events may come in one push ({many}) that not every choice can be tried: compare .first, .last or .count")
+        if not all(pools):  # a stream that never carries anything: what is said of its events must make sense all the same
+            empty = [Slot(n.FALSE, tuple(n.const(simplest(t)) for _, t in self.system.streams[name][0].leaves())) for name in streams]
+            pools = [pool or (slot,) for pool, slot in zip(pools, empty, strict=True)]
+        out = []
+        for choice in product(*pools):
+            there = n.TRUE
+            for slot in choice:
+                there = n.and_(there, slot.present)
+            chosen = {self.names.identity(name): slot for name, slot in zip(streams, choice, strict=True)}
+            out.append((there, dataclasses.replace(self, chosen=chosen)))
+        return out
+
+    def all_of(self, f: Formula) -> Expr:
+        """A formula without temporal operators, of the chosen events."""
+        if f.op in ("true", "false"):
+            return n.const(f.op == "true")
+        if f.op == "atom":
+            assert f.body is not None and not isinstance(f.body, (Expr, Some))
+            return self.holds(f.body)
+        args = [self.all_of(a) for a in f.args]
+        made: dict[str, Callable[..., Expr]] = {
+            "!": n.not_, "&": n.and_, "|": n.or_, "->": lambda p, q: n.or_(n.not_(p), q), "<->": n.eq,
+        }  # fmt: skip
+        return made[f.op](*args)
+
+    def holds(self, body: Term | Compare) -> Expr:
+        """Whether it is so of the chosen events."""
         if isinstance(body, Compare):
             return self.compare(body)
         typed = self.term(body)
@@ -95,8 +169,8 @@ class _Names:
     def guarded(self, e: Expr, *parts: _Typed) -> Expr:
         out = n.TRUE
         for part in parts:
-            for present in part.needs.values():
-                out = n.and_(out, present)
+            for needed in part.needs.values():
+                out = n.and_(out, needed)
         return n.and_(out, e)
 
     def compare(self, c: Compare) -> Expr:
@@ -130,14 +204,18 @@ class _Names:
     def side(self, term: Term, other: Term) -> _Typed:
         """A side of a comparison: the member of an enum by its name, if the other side is of that enum."""
         if isinstance(term, Ref) and isinstance(other, Ref):
-            found = self.find(other)
+            found = self.names.find(other, missing=True)
             kind = self.typed(other, *found).type if found is not None else None
             if isinstance(kind, EnumType):
-                cls, parts = kind.cls, (term.name, *term.path)
-                name = parts[-1]
-                if parts in ((name,), (cls.__name__, name)) and name in cls.__members__:
+                cls, words = kind.cls, (term.name, *term.path)
+                name = words[-1]
+                member = words in ((name,), (cls.__name__, name)) and name in cls.__members__ and not term.kind and not term.exact
+                also = self.names.find(term, missing=True)
+                if member and also is not None and self.typed(term, *also).type == kind:
+                    raise UsageError(f"{term} could be the member {name} of {cls.__name__} or the stream: write stream(…) for the stream, or rename it")
+                if member:
                     return _Typed(str(term), kind, (n.const(cls.__members__[name]),))
-                if self.find(term) is None:
+                if also is None:
                     near = difflib.get_close_matches(name, list(cls.__members__), 1)
                     raise UsageError(
                         f"in {other} compared with {term}: {cls.__name__} has no member {name!r}"
@@ -156,16 +234,16 @@ class _Names:
                 raise UsageError(f"the number {term} does not fit in 64 bits") from None
             return _Typed(text, e.type, (e,))
         if isinstance(term, Flag):
+            self.names.refuse_ambiguous(term)
             return _Typed(text, BOOL, (getattr(system, term.name),))
         if isinstance(term, Length):
             if term.queue not in system.lengths:
-                self.unknown("queue", term.queue, system.lengths)
+                self.names.unknown("queue", term.queue, system.lengths)
             return _Typed(text, INT, (system.lengths[term.queue],))
         if isinstance(term, (Ref, Before)):
             ref = term if isinstance(term, Ref) else term.ref
-            found = self.find(ref)
-            if found is None:
-                self.unknown("stream", ".".join((ref.name, *ref.path)), system.streams)
+            found = self.names.find(ref)
+            assert found is not None
             return self.before(term, *found) if isinstance(term, Before) else self.typed(ref, *found)
         return self.calc(term)
 
@@ -173,6 +251,8 @@ class _Names:
         """Of the event before: a system that remembers it has it as a stream (`pellucid.check.assume`)."""
         if rest in ((), ("present",)):
             raise UsageError(f"in {term}: Y takes the value of a stream, as in {name}.value >= Y {name}.value; whether one came is O {name}")
+        if rest[0] in ("first", "last", "count"):
+            raise UsageError(f"in {term}: Y takes the value of the last event before: write Y {name}.value")
         if f"Y {name}" not in self.system.streams:
             raise UsageError(f"{term}: the event before can be spoken of in assume= and in formulas G (…) without other temporal operators")
         return self.typed(term, f"Y {name}", rest)
@@ -189,39 +269,36 @@ class _Names:
         if len(leaves) == 1:
             e = n.neg(leaves[0])
         else:
-            if term.op == "%" and leaves[1].op == "const" and leaves[1].value == 0:
-                raise UsageError(f"in {term}: nothing has a remainder by 0")
-            if term.op == "%" and leaves[1].op != "const":
-                zero = n.const(0) if kind == INT else n.const(0.0)
+            if term.op == "%":
+                if not any(isinstance(part, (Ref, Before, Length)) for part in parts(term.args[1])) and leaves[1].op == "const" and leaves[1].value == 0:
+                    raise UsageError(f"in {term}: nothing has a remainder by 0")
+                zero, one = (n.const(0), n.const(1)) if kind == INT else (n.const(0.0), n.const(1.0))
                 needs[f"{args[1].text} != 0"] = n.not_(n.eq(leaves[1], zero))
+                if leaves[1].op == "const" and leaves[1].value == 0:  # an event that is always 0
+                    leaves[1] = one
             e = n.binary({"+": "add", "-": "sub", "*": "mul", "%": "mod"}[term.op], *leaves)
         event = any(arg.event for arg in args)
         if event and kind == INT and self.system.domain.modulus is not None:
             e = n.binary("mod", e, n.const(self.system.domain.modulus))
         return _Typed(str(term), kind, (e,), needs, event)
 
-    def find(self, ref: Ref) -> tuple[str, tuple[str, ...]] | None:
-        """The stream that a dotted name begins with (the longest such), and the rest of the name."""
-        streams, parts = self.system.streams, (ref.name, *ref.path)
-        for k in range(len(parts), 0, -1):
-            name = ".".join(parts[:k])
-            if name in streams:
-                return name, parts[k:]
-            if name == "in" and len(self.system.sources) == 1:
-                return self.system.sources[0][0], parts[k:]
-        if "value" in parts:
-            k = parts.index("value")
-            name = ".".join((*parts[:k], "out"))
-            if name in streams:
-                return name, parts[k:]
-        return None
-
     def typed(self, ref: Ref | Before, name: str, rest: tuple[str, ...]) -> _Typed:
-        text, present = str(ref), self.system.present(name)
+        text, system = str(ref), self.system
         if rest in ((), ("present",)):
-            return _Typed(text, BOOL, (present,), presence=True)
-        kind, leaves = self.system.streams[name][0], self.system.value(name)
-        fields = rest[1:] if rest[0] == "value" else rest
+            return _Typed(text, BOOL, (system.present(name),), presence=True)
+        if rest == ("count",):
+            return _Typed(text, INT, (system.count(name),))
+        kind, needs = system.streams[name][0], {}
+        if rest[0] in ("first", "last"):
+            leaves = system.first(name) if rest[0] == "first" else system.last(name)
+            needs = {name: system.present(name)}
+        elif self.names.identity(name) in self.chosen:
+            leaves = self.chosen[self.names.identity(name)].leaves
+        else:  # asked for its type only
+            leaves = tuple(n.const(simplest(t)) for _, t in kind.leaves())
+        fields = rest[1:] if rest[0] in ("value", "first", "last", "present", "count") else rest
+        if rest[0] in ("present", "count"):
+            raise UsageError(f"in {ref}: {name}.{rest[0]} has no fields; a field of that name is {name}.value.{'.'.join(rest)}")
         for i, part in enumerate(fields):
             options: dict[str, Type] = {}
             if isinstance(kind, RecordType):
@@ -229,34 +306,16 @@ class _Names:
             elif isinstance(kind, TupleType):
                 options = {str(j): t for j, t in enumerate(kind.items)}
             if part not in options:
-                whole = ".".join((name, "value", *fields[:i]))
-                what = f"no fields: write {name} or {name}.value"
+                shown = self.names.shown(name)
+                whole = ".".join((shown, rest[0] if rest[0] in ("first", "last") else "value", *fields[:i]))
+                what = f"no fields: write {shown} or {shown}.value"
                 if options:
                     what = f"no field {part!r}: {_nearest(part, options)}"
                 raise UsageError(f"in {ref}: {whole} is {_a(kind)} and has {what}")
             start = sum(t.width for t in list(options.values())[: list(options).index(part)])
             kind = options[part]
             leaves = leaves[start : start + kind.width]
-        return _Typed(text, kind, leaves, {name: present}, event=True)
-
-    def unknown(self, what: str, name: str, known: Iterable[str]) -> NoReturn:
-        names = list(known)
-        sources = self.system.sources
-        if what == "stream":
-            pool = [*names, "in"] if len(sources) == 1 else names
-            also = f", and 'in' for {sources[0][0]}" if len(sources) == 1 else ""
-            if name.split(".")[0] == "in":
-                raise UsageError(
-                    f"{self.system.name} has {len(sources)} sources, so 'in' is none of them: "
-                    f"write {' or '.join(s for s, _ in sources)}"
-                )
-            # `outt.value` is like `out`: what comes before the first dot counts as well
-            near = difflib.get_close_matches(name, pool, 1) or difflib.get_close_matches(name.split(".")[0], pool, 1)
-        else:
-            pool, also = names, ""
-            near = difflib.get_close_matches(name, pool, 1)
-        hint = f": did you mean {near[0]!r}? It has" if near else ": it has"
-        raise UsageError(f"{self.system.name} has no {what} {name!r}{hint} {', '.join(names) or 'none'}{also}")
+        return _Typed(text, kind, leaves, needs, event=True)
 
 
 def _comparable(a: Type, b: Type) -> bool:

@@ -14,19 +14,24 @@ import enum
 import json
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from pellucid.errors import UsageError
 
-__all__ = ["NAME", "RESERVED", "Before", "Calc", "Compare", "Flag", "Length", "Literal", "Ref", "Term", "literal", "negative"]
+__all__ = [
+    "FLAGS", "KINDS", "NAME", "RESERVED", "Before", "Calc", "Compare", "Flag", "Length", "Literal", "Ref", "Term", "literal", "negative", "parts",
+]  # fmt: skip
 
 NAME = re.compile(r"[^\W\d]\w*(?:[-/]\w+)*")  # a step's id: letters, digits, _, and - or / inside
 _RAW = re.compile(r"[\w./-]+")  # what may stand in queue(…) and stream(…) without quotes
+FLAGS = ("full", "overflow", "failed")
+KINDS = ("stream", "source", "output", "step")  # how a formula says which stream of a name it means: source("out")
 RESERVED = frozenset(  # words that are no name, unless in stream(…)
-    ("X", "F", "G", "U", "W", "R", "Y", "O", "H", "S", "EX", "EF", "EG", "AX", "AF", "AG", "A", "E")
-    + ("true", "false", "full", "overflow", "failed", "queue", "stream")
+    ("X", "F", "G", "U", "W", "R", "Y", "O", "H", "S", "EX", "EF", "EG", "AX", "AF", "AG", "A", "E", "true", "false", *FLAGS)
 )
+_SHORT = frozenset(("in", "out", "value"))  # names that also stand for a stream of another name
 _LEVEL = {"+": 1, "-": 1, "*": 2, "%": 2}
 
 
@@ -50,14 +55,23 @@ class Literal:
 
 @dataclass(frozen=True)
 class Ref:
-    """A stream, or a part of its event: no path means "an event is there"."""
+    """A stream, or a part of what it carries: no path means "an event is there".
+
+    The path begins with ``value`` (each event), ``first``, ``last`` or ``count``, or with a field of each event.  ``kind`` says that the
+    name is that of a source, an output or a step; ``exact``, that it is a stream's own name, and no short form such as ``in``.
+
+    >>> print(Ref("x", ("value", "price")), Ref("full", exact=True), Ref("out", ("count",), "source"))
+    x.value.price stream("full") source("out").count
+    """
 
     name: str
     path: tuple[str, ...] = ()
+    kind: str = ""
+    exact: bool = field(default=False, compare=False)  # where it makes a difference, the bare name is refused
 
     def __str__(self) -> str:
-        plain = NAME.fullmatch(self.name) is not None and self.name not in RESERVED
-        first = self.name if plain else f"stream({_quoted(self.name)})"
+        plain = NAME.fullmatch(self.name) is not None and self.name not in RESERVED and not (self.exact and self.name in _SHORT)
+        first = self.name if plain and not self.kind else f"{self.kind or 'stream'}({json.dumps(self.name, ensure_ascii=False)})"
         return ".".join((first, *self.path))
 
 
@@ -87,12 +101,13 @@ class Length:
 
 @dataclass(frozen=True)
 class Flag:
-    """``full``, ``overflow`` or ``failed``."""
+    """``full``, ``overflow`` or ``failed``; ``exact`` if it was said that no stream of that name is meant."""
 
     name: str
+    exact: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
-        return self.name
+        return f'flag("{self.name}")' if self.exact else self.name
 
 
 @dataclass(frozen=True)
@@ -122,6 +137,21 @@ class Compare:
 
 
 Term: TypeAlias = Literal | Ref | Before | Length | Flag | Calc
+
+
+def parts(term: Term | Compare) -> Iterator[Term]:
+    """The terms that a term or a comparison is made of, itself first if it is a term.
+
+    >>> [str(t) for t in parts(Compare("=", Calc("+", (Ref("x", ("value",)), Literal(1))), Literal(3)))]
+    ['x.value + 1', 'x.value', '1', '3']
+    """
+    if isinstance(term, Compare):
+        yield from parts(term.left)
+        yield from parts(term.right)
+        return
+    yield term
+    for arg in term.args if isinstance(term, Calc) else (term.ref,) if isinstance(term, Before) else ():
+        yield from parts(arg)
 
 
 def _show(term: Term, level: int) -> str:

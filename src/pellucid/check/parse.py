@@ -5,7 +5,9 @@ From loosest to tightest: ``<->``, ``->`` (to the right), ``|``, ``&``, ``U W R 
 ``G (in -> X out.value > 3)`` puts the comparison under ``X``, and ``p & q U r`` is ``p & (q U r)``.
 
 A bare stream is "an event is there".  ``-`` and ``/`` inside a word belong to a name (``apply-3f`` is a step), so put
-spaces round a minus.  A stream whose name is an operator or has odd characters is written ``stream("G")``.
+spaces round a minus.  A stream whose name is an operator or has odd characters is written ``stream("G")``; ``source("out")``,
+``output("out")``, ``step("in")`` and ``flag("full")`` say which of several things of one name is meant.  ``any(out.value > 3)`` is about at
+least one event of the push.
 In a comparison ``Y x.value`` is the event before; it stands on the right, or behind a sign: ``x.value >= Y x.value``, ``x.value - Y x.value > 3``.
 ``&&``, ``||`` and ``==`` are read as ``&``, ``|`` and ``=``.
 """
@@ -16,8 +18,10 @@ import json
 import re
 from typing import NamedTuple, NoReturn
 
-from pellucid.check.formula_nodes import FALSE, TRUE, Atom, Formula
+from pellucid.check.formula_nodes import FALSE, TRUE, Atom, Formula, any_
 from pellucid.check.formula_terms import (
+    FLAGS,
+    KINDS,
     NAME,
     RESERVED,
     Before,
@@ -42,7 +46,7 @@ _TOKEN = re.compile(
     rf"""(?P<space>\s+)
     |(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?!\w))
     |(?P<string>"(?:[^"\\]|\\.)*"|'[^'\\]*')
-    |(?P<call>(?:queue|stream)\s*\(\s*
+    |(?P<call>(?:queue|stream|source|output|step|flag)\s*\(\s*
         (?:(?P<raw>[\w./-]+)|(?P<quoted>"(?:[^"\\]|\\.)*"|'[^'\\]*'))\s*\)(?P<after>(?:\.\w+)*))
     |(?P<name>{NAME.pattern}(?:\.\w+)*)
     |(?P<sign><->|->|&&|\|\||==|!=|<=|>=|[!&|()\[\]=<>+*%-])""",
@@ -287,25 +291,39 @@ class _Parser:
             return Length(token.name)
         if token.text in ("true", "false"):
             return Literal(token.text == "true")
-        if token.text in ("full", "overflow", "failed"):
+        if token.kind == "flag":
+            if token.name not in FLAGS or token.path:
+                self.complain(f"flag(…) of {', '.join(FLAGS)}", token.text, token.at)
+            return Flag(token.name, exact=True)
+        if token.text in FLAGS:
             return Flag(token.text)
-        if token.kind in ("name", "stream"):
-            path = token.path
-            if path and path[-1] == "present" and "value" not in path:
-                path = path[:-1]
-            return Ref(token.name, path)
+        if token.text == "any" and self.now.text == "(":
+            return self.some()
+        if token.kind in ("name", *KINDS):
+            path = () if token.path == ("present",) else token.path
+            return Ref(token.name, path, token.kind if token.kind not in ("name", "stream") else "", exact=token.kind == "stream")
         self.at -= 1
         if token.kind == "word":
-            wanted += f" ({token.text} is an operator; a stream of that name is stream({token.text}))"
+            wanted += f" ({token.text} is an operator; a stream of that name is stream(\"{token.text}\"))"
         self.fail(wanted)
+
+    def some(self) -> Formula:
+        self.expect("(")
+        at = self.now.at
+        of = self.within(False)
+        self.expect(")")
+        try:
+            return any_(of)
+        except UsageError as error:
+            self.complain("a condition on the events of one push", str(error), at)
 
     def before(self) -> Term:
         token = self.now
-        of = self.primary() if token.kind in ("name", "stream") else None
+        of = self.primary() if token.kind in ("name", *KINDS) else None
         if not isinstance(of, Ref) or not of.path:
             self.complain("the value of a stream after Y, as in x.value >= Y x.value", repr(token.text), token.at)
         return Before(of)
 
 
 def _word(name: str) -> bool:
-    return name in RESERVED and name not in ("queue", "stream")
+    return name in RESERVED

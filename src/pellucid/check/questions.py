@@ -12,6 +12,7 @@ from pellucid.check.compare import beside, differs, no_longer_implied
 from pellucid.check.decide import Answer, Options, decide, decide_invariant, expression
 from pellucid.check.domains import Domain, domain_of
 from pellucid.check.formula import Formula, evaluate_finite, is_invariant, resolve
+from pellucid.check.observe import atoms_on
 from pellucid.check.parse import parse
 from pellucid.check.replay import replay
 from pellucid.check.sequence import decide_sequence, within_bounds
@@ -20,8 +21,6 @@ from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.check.wide import decide_failing, mentions_failed, wide_notes
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
-from pellucid.expr.evaluate import evaluate
-from pellucid.expr.types import simplest
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import silent
 
@@ -125,18 +124,7 @@ def holds_on(p: Any, formula: str | Formula, *streams: Any, **named: Any) -> Ver
         {name: row[i] for name, row in zip(names, rows, strict=True) if i < len(row) and row[i] is not silent}
         for i in range(max(map(len, rows)))
     ]
-    system = build_system(p.graph, Domain(), max(1, 4 * len(pushes)), strict=True)
-    resolved = resolve(f, system)
-    trace, state = [], [v.start for v in system.state]
-    for push in pushes:
-        leaves = list(state)
-        for name, t in system.sources:
-            event = t.flatten(push[name]) if name in push else [simplest(kind) for _, kind in t.leaves()]
-            leaves += [name in push, *event]
-        memo: dict[int, Any] = {}
-        trace.append({a: bool(evaluate(expression(a), leaves, memo)) for a in resolved.atoms()})
-        state = [evaluate(e, leaves, memo) for e in system.next]
-    status = "proved" if evaluate_finite(resolved, trace) else "refuted"
+    status = "proved" if evaluate_finite(f, atoms_on(p.graph, f, pushes)) else "refuted"
     answer = Answer(status, "finite trace", pushes if status == "refuted" else None)
     return _verdict(f"{f} on {len(pushes)} pushes", answer, [p.graph], started)
 

@@ -9,12 +9,13 @@ from pellucid.check.verdict import StepView
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel import Engine
 from pellucid.errors import StepError
+from pellucid.expr.types import conform
 from pellucid.graph.model import Graph
 
-__all__ = ["replay"]
+__all__ = ["Watched", "replay"]
 
 
-class _Watched(Interpreter):
+class Watched(Interpreter):
     """An interpreter that remembers what every stream carried in the last push."""
 
     carried: dict[str, list[Any]]
@@ -22,7 +23,11 @@ class _Watched(Interpreter):
 
     def push(self, events: Any = None, **more: Any) -> dict[str, list[Any]]:
         self.carried = {}
-        return super().push(events, **more)
+        given = {**(events or {}), **more}
+        out = super().push(given)
+        sources = [self.graph.nodes[i] for i in self.graph.sources]
+        self.carried |= {node.id: [conform(node.type, given[node.id])] if node.id in given else [] for node in sources}
+        return out
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
@@ -59,7 +64,7 @@ def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[S
     >>> [view.streams["rest"] for view in replay([p.graph], [{"x": 1}, {}, {"x": 2}])]
     [[], [], [2]]
     """
-    runs = [_Watched(g) for g in graphs]
+    runs = [Watched(g) for g in graphs]
     engines = [Engine(g, mode="python") for g in graphs]
     lossy = any(key.startswith("lost.") for push in pushes for key in push)  # an engine loses nothing
     views = []

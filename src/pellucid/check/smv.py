@@ -21,15 +21,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pellucid.check.domains import Domain, domain_of
-from pellucid.check.formula import Formula, as_formula, is_invariant, kind
+from pellucid.check.formula import Formula, as_formula, is_invariant, kind, terms
 from pellucid.check.formula_resolve import resolve
-from pellucid.check.formula_terms import Calc, Compare, Length
+from pellucid.check.formula_terms import Length
 from pellucid.check.slot import Slot
 from pellucid.check.smv_expr import Kind, Names, Writer, plain
 from pellucid.check.smv_kinds import kinds_of, refuse_what_smv_cannot
 from pellucid.check.smv_modules import Library
 from pellucid.check.smv_wiring import Wiring, wire
-from pellucid.check.system import System
+from pellucid.check.system import HIDDEN, System
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
@@ -112,7 +112,9 @@ class _Main:
         names = Names(_MAIN)
         for word in ("failed", "overflow", "full"):
             names(word)
-        self.position = graph.position | dict(graph.outputs)
+        outputs = {name: graph.nodes[i].id for name, i in graph.outputs}
+        hidden = {f"{HIDDEN}{id}": i for id, i in graph.position.items() if outputs.get(id, id) != id}
+        self.position = graph.position | hidden | dict(graph.outputs)
         self.named = {name: names(f"{name}_b") for name in self.position}
         self.values = {
             name: [names(f"{name}_c" + (f"_{path}" if path else "")) for path, _ in graph.nodes[i].type.leaves()]
@@ -141,7 +143,8 @@ class _Main:
         sources = tuple((self.graph.nodes[i].id, self.graph.nodes[i].type) for i in self.graph.sources)
         overflow, failed = var("overflow", Kind(BOOL)), var("failed", Kind(BOOL))
         system = System(
-            self.graph.name, self.domain, (), (), (), streams, lengths, self.bounds, overflow, failed, sources
+            self.graph.name, self.domain, (), (), (), streams, lengths, self.bounds, overflow, failed, sources,
+            outputs={name: self.graph.nodes[i].id for name, i in self.graph.outputs},
         )  # fmt: skip
         return Writer(texts, kinds, "a property", "q"), system
 
@@ -162,7 +165,7 @@ class _Main:
             return f.op.upper()
         if f.op == "atom":
             assert isinstance(f.body, Expr)
-            return "full" if f.text == "full" else self.write(f.body)
+            return "full" if f.text in ("full", 'flag("full")') else self.write(f.body)
         args = [_closed(self.formula(a)) for a in f.args]
         if f.op in ("AU", "EU"):
             return f"{f.op[0]} [{args[0]} U {args[1]}]"
@@ -177,7 +180,7 @@ class _Main:
         w = self.wiring
         # Once it has stopped, the system shows queues as they were before the push that stopped it.  All queues are
         # reset then, so where a property could tell the difference their lengths are kept.
-        asked = any(_mentions_length(a.body) for f in formulas for a in f.atoms())
+        asked = any(isinstance(term, Length) for f in formulas for term in terms(f))
         kept = list(w.lengths) if asked or w.failed else []
         var = [*w.variables(), "stopped : {running, overflowed, broken};"]
         var += [f"{self.kept[id]} : 0..{max(self.bounds[id], 1)};" for id in kept]
@@ -221,11 +224,3 @@ def _closed(text: str) -> str:
 
 def _any(parts: list[str]) -> str:
     return " | ".join(parts)
-
-
-def _mentions_length(body: Any) -> bool:
-    if isinstance(body, Length):
-        return True
-    if isinstance(body, Compare):
-        return _mentions_length(body.left) or _mentions_length(body.right)
-    return isinstance(body, Calc) and any(map(_mentions_length, body.args))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.check.domains import Domain
@@ -28,10 +28,12 @@ from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
-from pellucid.expr.types import BOOL, INT, Type
+from pellucid.expr.types import BOOL, INT, Type, simplest
 from pellucid.graph.model import Graph
 
-__all__ = ["System", "Variable", "build_system"]
+__all__ = ["HIDDEN", "System", "Variable", "build_system"]
+
+HIDDEN = "\0"  # in front of a step's name, among the streams, where an output of that name is another stream
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class System:
     strict: bool = False  # leaving 64 bits is a failure
     wide: Expr = FALSE  # in this push an integer leaves 64 bits; of a strict system only
     assume: Expr = TRUE  # what is taken for granted of every push: others are in no run
+    outputs: Mapping[str, str] = field(default_factory=dict)  # the step (or source) that each output is
 
     def mapped(self, change: Callable[[list[Expr]], list[Expr]]) -> System:
         """The system with all its expressions changed, the variables apart."""
@@ -108,12 +111,35 @@ class System:
         return out
 
     def value(self, stream: str) -> tuple[Expr, ...]:
-        """The leaves of its event (of the last one, where it carries several)."""
-        slots = self.streams[stream][1]
-        leaves = slots[0].leaves
-        for slot in slots[1:]:
-            leaves = tuple(n.ite(slot.present, a, b) for a, b in zip(slot.leaves, leaves, strict=True))
-        return leaves
+        """The leaves of its event, of a stream that carries at most one in a push; of others ask for each, the first or the last."""
+        return self.last(stream)
+
+    def first(self, stream: str) -> tuple[Expr, ...]:
+        """The leaves of its first event in this step."""
+        return _chosen(self.streams[stream][1][::-1], self.streams[stream][0])
+
+    def last(self, stream: str) -> tuple[Expr, ...]:
+        """The leaves of its last event in this step."""
+        return _chosen(self.streams[stream][1], self.streams[stream][0])
+
+    def count(self, stream: str) -> Expr:
+        """How many events it carries in this step."""
+        out: Expr = n.const(0)
+        for slot in self.streams[stream][1]:
+            out = n.add(out, n.int_of_bool(slot.present))
+        return out
+
+    def node(self, id: str) -> str:
+        """Under which name the stream of a source or step stands in ``streams``: an output of its name goes before it."""
+        return f"{HIDDEN}{id}" if self.outputs.get(id, id) != id else id
+
+
+def _chosen(slots: Sequence[Slot], t: Type) -> tuple[Expr, ...]:
+    """The leaves of the last of these that is there."""
+    leaves = slots[0].leaves if slots else tuple(n.const(simplest(kind)) for _, kind in t.leaves())
+    for slot in slots[1:]:
+        leaves = tuple(n.ite(slot.present, a, b) for a, b in zip(slot.leaves, leaves, strict=True))
+    return leaves
 
 
 @n.values_only()
@@ -180,9 +206,11 @@ def build_system(
         following.append(n.ite(halted, n.var(i, state[i].type), run.cells[step, label]))
     leaves = [n.var(i, v.type) for i, v in enumerate(state)]
     moved = {mark + i: n.var(len(state) + i, v.type) for i, v in enumerate(inputs)}
-    named: dict[str, list[Slot]] = {node.id: streams[i] for i, node in enumerate(graph.nodes)}
-    named |= {name: streams[i] for name, i in graph.outputs}
-    types = {node.id: node.type for node in graph.nodes} | {name: graph.nodes[i].type for name, i in graph.outputs}
+    outputs = {name: graph.nodes[i].id for name, i in graph.outputs}
+    place = {node.id: i for i, node in enumerate(graph.nodes)}
+    place |= {f"{HIDDEN}{id}": i for id, i in place.items() if outputs.get(id, id) != id} | dict(graph.outputs)
+    named: dict[str, list[Slot]] = {name: streams[i] for name, i in place.items()}
+    types = {name: graph.nodes[i].type for name, i in place.items()}
     live = n.not_(halted)
     flat: list[Expr] = [*following, *run.lengths.values(), n.eq(stop, n.const(1)), n.eq(stop, n.const(2)), run.wide]
     for s in (s for slots_ in named.values() for s in slots_):
@@ -208,6 +236,7 @@ def build_system(
         tuple((graph.nodes[at].id, graph.nodes[at].type) for at in graph.sources),
         strict,
         wide,
+        outputs=outputs,
     )
 
 

@@ -78,10 +78,12 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
     if len(p.graph.outputs) != 1 or p.graph.nodes[p.graph.outputs[0][1]].type != BOOL:
         raise UsageError(f"a monitor puts out Booleans, but {p.name} does not")
     states = system.states()
-    inner = build_system(p.graph, Domain(), queue)
+    inner = build_system(p.graph, Domain(), queue, strict=True)  # a failure is seen, also one because an integer leaves 64 bits
     whole, pushes = _observed(system, states, inner)
     out = p.graph.outputs[0][0]
-    bad = n.and_(whole.present(out), n.not_(whole.value(out)[0]))
+    bad = n.FALSE
+    for slot in whole.streams[out][1]:
+        bad = n.or_(bad, n.and_(slot.present, n.not_(slot.leaves[0])))
     small, (wrong, over, failed) = cone(whole, [bad, whole.overflow, whole.failed])
     space = explore(small, [wrong, over, failed], stop_on=[0, 2], limits=options.limits())
     question = f"{p.name} says true in every run of the system"
@@ -92,7 +94,8 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
         seen = _follow(system, states, small, [space.program.choices[c] for c in way], pushes)
         example = Counterexample((p.graph,), replay([p.graph], [pushes[s] for s in seen]), None)
         trail = " → ".join(repr(states[s]) for s in seen)
-        return Verdict("refuted", question, "explicit", seconds, example, (f"the system goes {trail}",), details)
+        notes = (f"the system goes {trail}", *(["the pipeline fails there"] if out not in example.steps[-1].streams else []))
+        return Verdict("refuted", question, "explicit", seconds, example, notes, details)
     if space.why or space.holds(1).any():
         why = space.why or f"a queue of the monitor needs more than {queue} events: use a larger queue="
         return Verdict("unknown", question, "explicit", seconds, None, (why,), details)

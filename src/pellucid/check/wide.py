@@ -14,13 +14,12 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, decide
 from pellucid.check.domains import Domain
-from pellucid.check.formula import Formula, is_invariant, resolve
-from pellucid.check.formula_terms import Calc, Compare, Flag
+from pellucid.check.formula import Formula, is_invariant, resolve, terms
+from pellucid.check.formula_terms import Flag
 from pellucid.check.system import System, build_system
 from pellucid.errors import UsageError
 from pellucid.expr.node import walk
@@ -40,15 +39,7 @@ def mentions_failed(f: Formula) -> bool:
     >>> mentions_failed(parse("G (out -> !failed)")), mentions_failed(parse("G out"))
     (True, False)
     """
-    return any(_has_flag(atom.body) for atom in f.atoms())
-
-
-def _has_flag(term: Any) -> bool:
-    if isinstance(term, Compare):
-        return _has_flag(term.left) or _has_flag(term.right)
-    if isinstance(term, Calc):
-        return any(map(_has_flag, term.args))
-    return isinstance(term, Flag) and term.name == "failed"
+    return any(isinstance(term, Flag) and term.name == "failed" for term in terms(f))
 
 
 def decide_failing(graph: Graph, f: Formula, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options) -> Answer:

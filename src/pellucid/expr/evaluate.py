@@ -70,8 +70,8 @@ _OPS: dict[str, Callable[..., Any]] = {
 }
 
 
-def evaluate(e: Expr, leaves: Sequence[Any], memo: dict[int, Any] | None = None) -> Any:
-    """The value of ``e`` where the i-th variable is ``leaves[i]``."""
+def evaluate(e: Expr, leaves: Sequence[Any], memo: dict[int, Any] | None = None, *, exact: bool = False) -> Any:
+    """The value of ``e`` where the i-th variable is ``leaves[i]``; ``exact`` integers may leave 64 bits."""
     memo = {} if memo is None else memo
     stack = [e]  # no recursion: a loop of the user's may have made a long chain
     while stack:
@@ -106,7 +106,7 @@ def evaluate(e: Expr, leaves: Sequence[Any], memo: dict[int, Any] | None = None)
                 memo[id(top)] = memo[id(args[-1])]
             else:
                 value = _OPS[op](*[memo[id(a)] for a in args])
-                if top.type == INT and not fits_int(value):
+                if top.type == INT and not exact and not fits_int(value):
                     raise Overflow64(f"{value} does not fit in 64 bits")
                 memo[id(top)] = value
     return memo[id(e)]
