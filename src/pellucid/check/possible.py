@@ -67,13 +67,14 @@ def _trap(
         marks = grown
     for s in np.flatnonzero(~marks[: few.expanded])[:8]:
         values = dict(zip(map(_identity, system.state), few.values(int(s)), strict=True))
+        way = few.pushes(few.path(int(s)))
         moved = dataclasses.replace(
-            whole, state=tuple(dataclasses.replace(v, start=values[_identity(v)]) for v in whole.state)
+            whole, state=tuple(dataclasses.replace(v, start=values[_identity(v)]) for v in whole.state), lead=tuple(way)
         )
         answer = by_smt(moved, n.not_(aim), dataclasses.replace(options, timeout=min(options.timeout or 10.0, 10.0)))
         if answer.status == "proved":
             note = f"after these pushes {goal} never holds again (proved: {answer.details.get('certificate', '')})"
-            return Answer("refuted", "explicit, smt", few.pushes(few.path(int(s))), notes=(note,))
+            return Answer("refuted", "explicit, smt", way, notes=(note,))
     return None
 
 

@@ -12,12 +12,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from pellucid.check.certify import distrust
 from pellucid.check.compare import beside
 from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, decide_invariant
 from pellucid.check.domains import Domain
 from pellucid.check.slot import Slot
 from pellucid.check.system import System, Variable, build_system
+from pellucid.check.trial import budget, try_out
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
@@ -72,6 +74,10 @@ def _proof_by_outputs(a: Any, b: Any, domain: Domain, options: Options) -> Answe
         return None
     if any(len(s.streams[_out(p)][1]) != 1 for s, p in ((left, a), (right, b))):
         return None
+    for side in (left, right):  # each does what its own interpreter does; for the two together there is none
+        problem = try_out(side, seconds=budget(0.0), most=200).problem
+        if problem:
+            return Answer("unknown", "smt", notes=(distrust(problem),))
     system, good = output_by_output(left, _out(a), right, _out(b))
     answer = decide_invariant(system, good, quick)
     if answer.status != "proved":
@@ -134,7 +140,7 @@ def output_by_output(left: System, out_a: str, right: System, out_b: str) -> tup
     sources = tuple((mark + name, t) for s, mark in ((left, "1:"), (right, "2:")) for name, t in s.sources)
     system = dataclasses.replace(
         left, name=f"{left.name} beside {right.name}", state=tuple(state), inputs=tuple(inputs), next=tuple(following),
-        streams={}, lengths={}, bounds={}, overflow=n.const(False), failed=n.const(False), sources=sources,
+        streams={}, lengths={}, bounds={}, overflow=n.const(False), failed=n.const(False), sources=sources, graph=None,
     )  # fmt: skip
     return system, n.or_(n.not_(n.and_(now_a, now_b)), equal)
 

@@ -4,8 +4,8 @@
 * `prove` looks for a proof: k-induction, helped by lemmas that it finds itself; then z3's Spacer.
 * `invariant` does both by turns, depth by depth, within one time budget.
 
-A proof is a certificate that `check_certificate` accepts, with a fresh solver and from scratch; without it the answer
-is *unknown*.  z3 is loaded when it is first used.
+A proof is a certificate that `check_certificate` accepts, with a fresh solver and from scratch, and that `certify` does not find
+wrong on runs of the interpreter or by a second solver; without it the answer is *unknown*.  z3 is loaded when it is first used.
 
 >>> from pellucid import pipeline
 >>> from pellucid.check.domains import domain_of
@@ -22,10 +22,12 @@ Found(trace=[{'x': 3}, {'x': 7}], smallest=True, replays=True, notes=())
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from pellucid.check.certify import certify
 from pellucid.check.smt_encode import Clock, Encoding
 from pellucid.check.smt_lemmas import bound_candidates, linear_lemmas, pair_candidates, sample_states, surviving
 from pellucid.check.smt_proof import Induction, Proof, check_certificate, shrink
@@ -116,13 +118,17 @@ def _both(
                 )
         proof = proofs.attempt(depth, looking.depth)
         if proof is not None:
-            return "proved", None, proof, ()
+            return "proved", None, proof, proof.notes
+        if proofs.distrusted:
+            return "unknown", None, None, proofs.distrusted
         if clock.over or (looking.stuck and proofs.spent):
             break
     while not proofs.spent and not clock.over:
         proof = proofs.attempt(max_depth, looking.depth)
         if proof is not None:
-            return "proved", None, proof, ()
+            return "proved", None, proof, proof.notes
+        if proofs.distrusted:
+            return "unknown", None, None, proofs.distrusted
     notes = [f"nothing bad within {looking.depth} pushes, and no proof was found"]
     if looking.stuck or clock.over:
         notes.append(_why(clock))
@@ -137,7 +143,9 @@ class _Proofs:
         self.lemmas: list[Expr] = []
         self.induction = Induction(code, bad, (), clock)
         self.notes: list[str] = []
+        self.distrusted: tuple[str, ...] = ()  # a proof that z3 accepts and that is wrong: no other is worth looking for
         self.spent = False
+        self.started = time.perf_counter()
         self._plan = self._stages()
 
     def attempt(self, depth: int, base: int) -> Proof | None:
@@ -182,7 +190,11 @@ class _Proofs:
         proof = shrink(self.code, self.bad, proof, self.clock)
         left = self.clock.left()
         if check_certificate(self.code.system, self.bad, proof, None if left is None else max(2.0, left)):
-            return proof
+            certified = certify(self.code.system, self.bad, proof, spent=time.perf_counter() - self.started, left=self.clock.left())
+            if certified.passed:
+                return replace(proof, checked=certified.words, notes=certified.notes)
+            self.distrusted = certified.notes
+            return None
         self.notes.append(f"a proof by {proof.found_by} did not pass its check, and does not count")
         return None
 

@@ -36,6 +36,8 @@ class Proof:
     simple: bool = False
     found_by: str = "induction"
     names: tuple[str, ...] = ()
+    checked: str = ""  # what it has passed, in words
+    notes: tuple[str, ...] = ()  # what a verdict should say of it
 
     @property
     def kind(self) -> str:

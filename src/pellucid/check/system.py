@@ -78,6 +78,8 @@ class System:
     wide: Expr = FALSE  # in this push an integer leaves 64 bits; of a strict system only
     assume: Expr = TRUE  # what is taken for granted of every push: others are in no run
     outputs: Mapping[str, str] = field(default_factory=dict)  # the step (or source) that each output is
+    graph: Graph | None = None  # whose system it is, so that a proof can be tried on the interpreter
+    lead: tuple[Mapping[str, Any], ...] = ()  # pushes that lead the pipeline to this system's start, if that is not its own
 
     def mapped(self, change: Callable[[list[Expr]], list[Expr]]) -> System:
         """The system with all its expressions changed, the variables apart."""
@@ -237,6 +239,7 @@ def build_system(
         strict,
         wide,
         outputs=outputs,
+        graph=graph,
     )
 
 

@@ -149,7 +149,7 @@ def _observed(system: Transitions, states: list[Any], inner: System) -> tuple[Sy
     }
     whole = dataclasses.replace(
         inner, state=variables, inputs=inputs, next=(*following, after), streams=streams, lengths=lengths,
-        overflow=overflow, failed=failed, sources=(),
+        overflow=overflow, failed=failed, sources=(), graph=None,
     )  # fmt: skip
     return whole, pushes
 

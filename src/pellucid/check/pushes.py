@@ -1,0 +1,121 @@
+"""Random pushes for a system, always the same ones: what a certificate is tried on.
+
+Events are drawn near the pipeline's own constants and the edges of their types, because that is where a wrong operation shows; silence,
+lost events and events that repeat are drawn as well.  Runs are short and long in turn: a wrong step shows soon, a full window late.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pellucid.check.system import System
+from pellucid.expr.node import Expr, walk
+from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, fits_int, simplest
+
+__all__ = ["Pushes"]
+
+_EDGES = (0, 1, -1, 2**31, -(2**31), 2**32, 2**62, -(2**62), INT_MAX, INT_MIN)
+_REALS = (0.0, -0.0, 1.0, -1.0, 0.5, 1e-3, 1e300, -1e300, 5e-324, math.inf, -math.inf, 100.0)
+
+
+class Pushes:
+    """Draws pushes for a system: events by source, and the values of the system's input variables.
+
+    >>> from pellucid import pipeline
+    >>> from pellucid.check.domains import domain_of
+    >>> from pellucid.check.system import build_system
+    >>> s = build_system(pipeline(lambda x: x > 80, x=int).graph, domain_of({79, 80, 81}))
+    >>> pushes = Pushes(s)
+    >>> length = pushes.begin()
+    >>> push, leaves = pushes.draw()
+    >>> leaves == [True, push["x"]] if push else leaves[0] is False
+    True
+    """
+
+    def __init__(self, system: System, exprs: Sequence[Expr] = (), seed: int = 0) -> None:
+        self.system, self.rng = system, random.Random(seed)
+        constants: dict[Type, list[Any]] = {INT: [], FLOAT: [], STR: []}
+        for e in walk(*system.next, *exprs, *(s.present for _, many in system.streams.values() for s in many)):
+            if e.op == "const" and e.type in constants and e.value not in constants[e.type]:
+                constants[e.type].append(e.value)
+        near = sorted({c + d for c in constants[INT] for d in (-1, 0, 1) if fits_int(c + d)}, key=lambda v: (abs(v), v))
+        given = system.domain.values
+        self._near = [v for v in near if given is None or v in set(given)] or list(given or (0,))
+        self._reals = [*_REALS, *(v for c in (*map(float, near), *constants[FLOAT]) for v in (c, math.nextafter(c, math.inf), math.nextafter(c, -math.inf)))]
+        self._reals = [v for v in self._reals if v == v]
+        texts = constants[STR]
+        self._texts = list(dict.fromkeys(["", "a", *texts, *(t[:-1] for t in texts), *(t + "x" for t in texts), *(t.upper() for t in texts)]))
+        self._sizes = [v.size for v in system.state if v.size is not None]
+        self._places = {(v.role, v.of or (str(i) if v.role == "choice" else ""), v.at): i for i, v in enumerate(system.inputs)}
+        self._silent = {t: [_silent(system, kind) for _, kind in t.leaves()] for _, t in system.sources}
+        self._often, self._mode, self._pool = 1.0, 0, dict[Type, list[Any]]()
+
+    def begin(self) -> int:
+        """A new run, in a mood of its own; how many pushes it has."""
+        rng = self.rng
+        self._often, self._mode = rng.choice((1.0, 1.0, 0.9, 0.6)), rng.randrange(4)
+        self._pool = {}
+        long = 2 * max(self._sizes, default=0) + 4
+        return rng.choice((3, 6, 6, 12, min(long, 60)))
+
+    def draw(self) -> tuple[dict[str, Any], list[Any]]:
+        """One push: events by source (``lost.STEP`` where a step loses its events), and the input variables' values."""
+        rng, push = self.rng, dict[str, Any]()
+        leaves: list[Any] = [None] * len(self.system.inputs)
+        for name, t in self.system.sources:
+            there = rng.random() < self._often
+            values = [self._leaf(kind) for _, kind in t.leaves()] if there else self._silent[t]
+            self._put(leaves, ("present", name, 0), there)
+            for j, v in enumerate(values):
+                self._put(leaves, ("leaf", name, j), v)
+            if there:
+                push[name] = t.unflatten(values)
+        for i, v in enumerate(self.system.inputs):
+            if v.role == "lost":
+                leaves[i] = rng.random() < 0.2
+                if leaves[i]:
+                    push[f"lost.{v.of}"] = True
+            elif leaves[i] is None:
+                leaves[i] = rng.randrange(v.size) if v.size is not None else self._leaf(v.type)
+        return push, leaves
+
+    def runs(self, most: int) -> Iterator[int]:
+        """So many runs, each by its length."""
+        for _ in range(most):
+            yield self.begin()
+
+    def _put(self, leaves: list[Any], what: tuple[str, str, int], value: Any) -> None:
+        at = self._places.get(what)
+        if at is not None:
+            leaves[at] = value
+
+    def _leaf(self, t: Type) -> Any:
+        rng, mode = self.rng, self._mode
+        if mode == 0:  # few different values: so that equal ones meet
+            pool = self._pool.setdefault(t, [self._any(t) for _ in range(2)])
+            return rng.choice(pool)
+        return self._any(t)
+
+    def _any(self, t: Type) -> Any:
+        rng, mode, given = self.rng, self._mode, self.system.domain.values
+        if t == BOOL or isinstance(t, EnumType):
+            return rng.choice(t.members if isinstance(t, EnumType) else (False, True))
+        if t == FLOAT:
+            return rng.choice((rng.choice(self._reals), rng.choice(self._reals), float(rng.randint(-20, 20)), rng.uniform(-100, 100)))
+        if t != INT:
+            return rng.choice(self._texts) if t == STR else simplest(t)
+        if given is not None:
+            return rng.choice((rng.choice(self._near), rng.choice(given), rng.choice(given), given[-1]))
+        if mode == 1 and rng.random() < 0.2:
+            return rng.choice(_EDGES)
+        return rng.choice((rng.choice(self._near), rng.randint(-3, 4), rng.randint(-30, 30), rng.randint(-2000, 2000)))
+
+
+def _silent(system: System, t: Type) -> Any:
+    """What the leaf of a silent source is taken for."""
+    if t == INT and system.domain.values:
+        return system.domain.values[0]
+    return t.members[0] if isinstance(t, EnumType) else simplest(t)
