@@ -68,6 +68,11 @@ def test_lost_events_are_lost_for_the_interpreter_too() -> None:
     assert try_out(system, seconds=0.05).problem == ""
 
 
+def test_an_output_may_have_the_name_of_another_step() -> None:
+    p = pipeline(lambda x: {"a": x.map(lambda v: v + 1, id="b"), "b": x.map(lambda v: v + 2, id="a")}, x=int)
+    assert try_out(build_system(p.graph, domain_of(None)), seconds=0.02).problem == ""
+
+
 # ------------------------------------------------------------ a wrong encoding
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pellucid.check.system import System, Variable
+from pellucid.check.system import HIDDEN, System, Variable
 from pellucid.engine.interpreter import Interpreter
 from pellucid.expr.types import FLOAT, Type
 from pellucid.graph.model import Graph, Node
@@ -30,9 +30,11 @@ class Literal(Interpreter):
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self._kinds = {node.id: getattr(self, node.kind) for node in graph.nodes if node.kind != "source"}
+        steps, outputs = {node.id: i for i, node in enumerate(graph.nodes)}, dict(graph.outputs)
+        self._names = steps | {f"{HIDDEN}{id}": i for id, i in steps.items() if outputs.get(id, i) != i} | outputs
 
     def observe(self, push: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """One push; the events of every stream, by the ids of steps and the names of outputs."""
+        """One push; the events of every stream, by the ids of steps and the names of outputs, as `System.streams` has them."""
         lost = {key[5:] for key in push if key.startswith("lost.")}
         streams: list[list[tuple[Any, Any]]] = []
         for node in self.graph.nodes:
@@ -42,8 +44,7 @@ class Literal(Interpreter):
                 made = self._kinds[node.id](node, *[streams[i] for i in node.inputs])
             streams.append([] if node.id in lost else made)
         self.pushed += 1
-        out = {node.id: [value for _, value in streams[i]] for i, node in enumerate(self.graph.nodes)}
-        return out | {name: [value for _, value in streams[i]] for name, i in self.graph.outputs}
+        return {name: [value for _, value in streams[i]] for name, i in self._names.items()}
 
 
 def same(t: Type, a: Any, b: Any) -> bool:
