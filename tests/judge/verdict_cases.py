@@ -6,8 +6,9 @@ A `Case` is data: pipelines, the question, the domain.  `ask` writes it as Pytho
 from __future__ import annotations
 
 import random
+import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pellucid import Mod, Stream, apply, check, errors, merge, pipeline, silent
@@ -25,6 +26,7 @@ from .verdict_truth import (
     follow,
     holds_on_run,
     met,
+    of_bound,
     of_formula,
     of_monitor,
     of_sequence,
@@ -81,7 +83,14 @@ class Case:
                 return f"check.holds(p, {text(self.formula)!r}{more})"
             case "live":
                 within = f", within={self.extra}" if self.extra else ""
-                return f"check.live(p{within}{more})"
+                output = f", output={self.specs[0].outputs[0][0]!r}" if len(self.specs[0].outputs) > 1 else ""
+                return f"check.live(p{within}{output}{more})"
+            case "queues":
+                asked, bound = self.extra
+                formula = f"G (queue(\"{asked[1]}\").length <= {asked[2]})" if asked[0] == "length" else f"!EF {asked[0]}"
+                return f"check.holds(p, {formula!r}, queue={bound}{more})"
+            case "names":
+                return f"check.holds(p, 'G {self.extra}'{more})"
             case "step":
                 return f"check.equivalent(p, q{more})"
             case "sequence" | "paper":
@@ -151,9 +160,8 @@ def ask(case: Case) -> Answer:
     except errors.PellucidError as error:
         return Answer("refused", message=f"{type(error).__name__}: {error}")
     except Exception as error:
-        import traceback
-
-        return Answer("fault", message=f"{type(error).__name__}: {error}\n{traceback.format_exc(limit=-4)}")
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return Answer("fault", message=f"{type(error).__name__} in {place.name}: {error}\n{traceback.format_exc(limit=-4)}")
     status = "proved" if verdict.proved else "refuted" if verdict.refuted else "unknown"
     return Answer(status, verdict)
 
@@ -186,13 +194,31 @@ def truth(case: Case, fit: Fit) -> Truth:
     match case.question:
         case "holds":
             return of_formula(spec, case.formula, inputs, fit, LIMIT)
-        case "live" if case.extra is None:
-            return of_formula(spec, ("AG", ("EF", ("atom", ("present", (spec.outputs[0][1], "out"))))), inputs, fit, LIMIT)
+        case "live":
+            return of_formula(spec, lively(case), inputs, fit, LIMIT)
+        case "queues":
+            return of_bound(spec, case.extra[0], case.extra[1], inputs, fit, LIMIT)
         case "step" | "implies":
             return of_two(case.question, case.specs, inputs, fit, LIMIT)
         case "sequence" | "paper":
             return of_sequence(case.specs, inputs, fit, LIMIT, case.question == "paper")
     return Truth(None)
+
+
+def lively(case: Case) -> Any:
+    """What `live` asks; within k: where all sources speak in k pushes, one of those has an output."""
+    spec = case.specs[0]
+    out: Any = ("atom", ("present", (spec.outputs[0][1], "out")))
+    if case.extra is None:
+        return ("AG", ("EF", out))
+    spoken: Any = ("atom", ("true",))
+    for i, (name, _) in enumerate(spec.sources):
+        spoken = ("&", spoken, ("atom", ("present", (i, name))))
+    heard: Any = ("!", ("atom", ("true",)))
+    every: Any = ("atom", ("true",))
+    for _ in range(case.extra):
+        heard, every = ("|", out, ("X", heard)), ("&", spoken, ("X", every))
+    return ("G", ("->", every, heard))
 
 
 def judge(case: Case, answer: Answer) -> Found | None:
@@ -201,6 +227,8 @@ def judge(case: Case, answer: Answer) -> Found | None:
         return Found("exception " + answer.message.split(":")[0], answer.message)
     if answer.status in ("refused", "unknown"):
         return None
+    if case.question == "names":
+        return Found("ambiguous name accepted", f"{case.extra} could mean two things, but the answer is {answer.status}")
     notes = " ".join(answer.verdict.notes)
     if not all(spec.pure for spec in case.specs):
         if answer.status == "proved" and not any(word in notes for word in ("pure", "opaque", "called", "random", "remember", "clock", "again")):
@@ -262,6 +290,8 @@ def judge_counterexample(case: Case, answer: Answer, so: bool | None) -> Found |
     pushes, loop = [dict(e) for e in c.inputs], c.loop
     if case.question not in ("monitor", "holds_on") and (strange := in_domain(case, pushes)):
         return Found("counterexample outside its domain", f"{strange}: {shown(answer)}")
+    if case.fit is checked and len(case.specs) == 1 and (strange := misshown(case.specs[0], c)):
+        return Found("counterexample misshown", strange)
     bad = Found(f"{case.question} counterexample shows nothing", f"refuted, but its counterexample {shown(answer)} does not violate it (what is true: {so})")
     fit = case.fit
     match case.question:
@@ -277,6 +307,33 @@ def judge_counterexample(case: Case, answer: Answer, so: bool | None) -> Found |
             return None if violated(case, pushes, loop) is not False else bad
         case "live" if case.extra is None:
             return None if silent_after(case, pushes) else bad
+        case "live":
+            return None if violated(replace(case, formula=lively(case)), pushes, loop) is not False else bad
+        case "queues":
+            state, most = meaning.begin(case.specs[0]), 0
+            for events in pushes:
+                state, _ = push(case.specs[0], state, events, fit)
+                most = max(most, queues(case.specs[0], state).get(case.extra[0][1], 0) if case.extra[0][0] == "length" else meaning.longest(case.specs[0], state))
+            return None if most > (case.extra[0][2] if case.extra[0][0] == "length" else case.extra[1] - (case.extra[0][0] == "full")) else bad
+    return None
+
+
+def misshown(spec: Spec, c: Any) -> str | None:
+    """Whether a counterexample shows other events than those that come."""
+    named = {name: i for i, (name, _) in enumerate(spec.sources)}
+    ids = {step.id: len(spec.sources) + i for i, step in enumerate(spec.steps) if step.id and step.id not in named}
+    outs = {name: i for name, i in spec.outputs if name not in named and name not in ids}
+    state = meaning.begin(spec)
+    for at, step in enumerate(c.steps):
+        state, seen = push(spec, state, step.inputs)
+        if seen.failed:
+            return None
+        for name, i in {**named, **ids, **outs}.items():
+            if name in step.streams and repr(list(step.streams[name])) != repr(list(seen.of(i))):
+                return f"in push {at} {name} is shown with {step.streams[name]}, but has {list(seen.of(i))}: {told(c.inputs)}"
+        for name, length in queues(spec, state).items():
+            if name in step.queues and isinstance(step.queues[name], list) and len(step.queues[name]) != length and not any(spec.key_of(i) for i in range(len(spec.sources) + len(spec.steps))):
+                return f"after push {at} the queue {name} is shown with {step.queues[name]}, but {length} events wait: {told(c.inputs)}"
     return None
 
 
@@ -356,12 +413,16 @@ def attack(case: Case, wide: bool) -> Found | None:
         if left and wide:
             continue
         match case.question:
+            case "queues" if case.extra[0][0] != "length":
+                broken = crowded(spec, run, case)
             case "step" | "implies":
                 broken = any(not agree(case.question, case.specs, pair) for pair in zip(*runs, strict=True))
             case "sequence" | "paper":
                 broken = differs(case, run, None)
             case "live" if case.extra is None:
                 broken = runs[0][-1].failed
+            case "live":
+                broken = holds_on_run(spec, lively(case), [*run, {}], len(run), case.fit) is False
             case "holds" if operators(f) & BRANCHING:
                 inner = f[1] if f[0] == "AG" else ("!", f[1][1]) if f[0] == "!" and f[1][0] == "EF" else None
                 if inner is not None and not operators(inner) & BRANCHING:
@@ -377,6 +438,17 @@ def attack(case: Case, wide: bool) -> Found | None:
         if broken:
             return Found(f"{case.question} wrongly proved", f"proved, but it is violated on {told(run)}", run)
     return None
+
+
+def crowded(spec: Spec, run: Sequence[Push], case: Case) -> bool:
+    """Whether a queue comes to its bound."""
+    state = meaning.begin(spec)
+    for events in run:
+        state, _ = push(spec, state, events, case.fit)
+        most = meaning.longest(spec, state)
+        if most >= case.extra[1]:
+            return bool(most > case.extra[1]) if case.extra[0][0] == "overflow" else most == case.extra[1]
+    return False
 
 
 def judge_buffers(case: Case, answer: Answer) -> Found | None:
@@ -416,8 +488,6 @@ def waiting_in(state: Any) -> list[int]:
 
 def judge_dead(case: Case, answer: Answer) -> Found | None:
     """A filter that is dead lets all through in every run; one that is not called dead makes a difference."""
-    from dataclasses import replace
-
     spec = case.specs[0]
     dead = dict(answer.verdict.details.get("dead", {}))
     n = len(spec.sources)

@@ -359,6 +359,19 @@ def queues(spec: Spec, state: Any) -> dict[str, int]:
     return found
 
 
+def longest(spec: Spec, state: Any) -> int:
+    """The length of the longest queue of all, those of pipelines that are called included."""
+    if state == FAILED:
+        return 0
+    found = 0
+    for step, held in zip(spec.steps, state, strict=True):
+        if step.kind in ("apply", "filter_by"):
+            found = max([found, *(len(queue) for _, waiting in held for queue in waiting)])
+        elif step.kind == "call" and step.sub:
+            found = max(found, longest(step.sub, held))
+    return found
+
+
 def run(spec: Spec, pushes: Sequence[Mapping[str, Any]], fit: Fit = checked) -> list[Seen]:
     """All that is seen of a run that ends."""
     state, seen = begin(spec), []

@@ -33,6 +33,23 @@ def references(spec: Spec, draw: Draw) -> list[tuple[int, str]]:
     return found
 
 
+def two_meanings(spec: Spec) -> list[str]:
+    """Names that could mean two streams, or a stream and a word of formulas."""
+    named: dict[str, set[Any]] = {}
+    for i, (name, _) in enumerate(spec.sources):
+        named.setdefault(name, set()).add(i)
+    for i, step in enumerate(spec.steps):
+        if step.id is not None:
+            named.setdefault(step.id, set()).add(len(spec.sources) + i)
+    for name, i in spec.outputs:
+        named.setdefault(name, set()).add(i)
+    if len(spec.sources) == 1:
+        named.setdefault("in", set()).add(0)
+    for word in ("full", "overflow", "failed"):
+        named.setdefault(word, set()).add(word)
+    return sorted(name for name, means in named.items() if len(means) > 1 and name.isidentifier() and (name not in WORDS or name in ("out", "in", "full", "overflow", "failed")))
+
+
 class Ask:
     """Draws formulas about a pipeline."""
 

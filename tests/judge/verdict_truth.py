@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .verdict_formulas import BRANCHING, Graph, atom_holds, atoms, components, ctl, ltl_violated, on_lasso, operators
-from .verdict_meaning import CLASSES, FAILED, FIELDS, Color, Fit, Seen, Spec, begin, checked, push, queues
+from .verdict_meaning import CLASSES, FAILED, FIELDS, Color, Fit, Seen, Spec, begin, checked, longest, push, queues
 
 Push = dict[str, Any]
 DEAD = ("end",)  # a failure, as the last thing in a sequence
@@ -291,6 +291,32 @@ def queue_lengths(spec: Spec, inputs: Sequence[Push], fit: Fit, limit: int) -> t
                 for name, length in queues(spec, new).items():
                     most[name] = max(most[name], length)
     return most, True
+
+
+def of_bound(spec: Spec, asked: tuple[Any, ...], bound: int, inputs: Sequence[Push], fit: Fit, limit: int) -> Truth:
+    """What is said of queues with a bound: ``("full",)``, ``("overflow",)`` or ``("length", queue, most)``, never so.  Beyond the bound only an overflow is certain."""
+    start = begin(spec)
+    came: dict[Any, Any] = {start: None}
+    todo, over = deque([start]), False
+    while todo:
+        if len(came) * len(inputs) > limit:
+            return Truth(None)
+        state = todo.popleft()
+        for events in inputs:
+            new, _ = push(spec, state, events, fit)
+            if new in came:
+                continue
+            came[new] = state, events
+            most = longest(spec, new)
+            if most > bound:
+                if asked[0] == "overflow":
+                    return Truth(False, _way(came, new))
+                over = True
+                continue
+            if (asked[0] == "full" and most == bound) or (asked[0] == "length" and queues(spec, new).get(asked[1], 0) > asked[2]):
+                return Truth(False, _way(came, new))
+            todo.append(new)
+    return Truth(None if over else True)
 
 
 # ---------------------------------------------------------------- single runs

@@ -22,7 +22,7 @@ from typing import Any
 from .verdict_cases import Answer, Case, Found, ask, judge
 from .verdict_meaning import Spec
 from .verdict_pipelines import Draw, Style, pruned
-from .verdict_questions import Ask, observed, relative
+from .verdict_questions import Ask, observed, relative, two_meanings
 from .verdict_truth import random_runs, random_value, values
 
 SECONDS = 4.0
@@ -53,8 +53,8 @@ def draw(seed: int) -> list[Case]:
     if engine:
         how += (("engine", engine),)
     cases = []
-    questions = ["holds", "holds", "holds", "live", "step", "sequence", "paper", "implies", "monitor", "buffers", "dead_paths", "holds_on"]
-    for question in r.sample(questions, 4):
+    questions = ["holds", "holds", "holds", "live", "step", "sequence", "paper", "implies", "monitor", "buffers", "dead_paths", "holds_on", "queues", "names"]
+    for question in r.sample(questions, 5):
         ask = Ask(spec, d)
         case = Case(question, (spec,), ints, how=how)
         listed = {name: [random_value(t, r, case.values, ()) for _ in range(3)] if t in ("float", "str") or case.values is None else values(t, case.values) for name, t in spec.sources}
@@ -64,8 +64,18 @@ def draw(seed: int) -> list[Case]:
             run = next(random_runs(spec, r, [-2, -1, 0, 1, 2, 3], 1, ()))
             case = replace(case, formula=ask.linear(), extra=run, ints=None, how=())
         elif question == "live":
-            if len(spec.outputs) > 1:
+            case = replace(case, extra=r.choice([None, None, 1, 2, 3]))
+        elif question == "queues":
+            waiting = [f"{step.id}.{i}" for step in spec.steps if step.id and step.kind in ("apply", "filter_by") for i in (0, 1)]
+            inside = [s.kind for step in spec.walk() if step.kind == "window" and step.sub for s in step.sub.walk()]
+            if not waiting or {"apply", "filter_by"} & set(inside):
                 continue
+            case = replace(case, extra=(r.choice([("full",), ("overflow",), ("length", r.choice(waiting), r.randint(0, 2))]), r.randint(1, 4)))
+        elif question == "names":
+            unclear = two_meanings(spec)
+            if not unclear:
+                continue
+            case = replace(case, extra=r.choice(unclear))
         elif question in ("implies", "monitor"):
             boolean = spec if question == "monitor" and spec.type_of(spec.outputs[0][1]) == "bool" else d.spec(spec.sources, 3, result="bool")
             if len(boolean.outputs) > 1:
