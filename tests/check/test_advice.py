@@ -133,3 +133,11 @@ def test_the_advice_of_an_unknown_has_the_thresholds() -> None:
     verdict = check.holds(p, "G (out -> F (x & X x.value > 100))")
     assert verdict.unknown
     assert "give a finite domain, such as ints={0, 59, 60, 61, 99, 100, 101}, which has the pipeline's own thresholds" in verdict.notes[0]
+
+
+def test_events_at_the_edge_of_64_bits_are_named_in_a_note():
+    p = pipeline(lambda x: x.map(lambda v: v), x=int)
+    verdict = check.holds(p, "G (x -> x.value <= 3)", ints={2**63 - 1})
+    assert verdict.refuted
+    assert all("range" not in note for note in verdict.notes)
+    assert check.holds(p, "G (x -> x.value > -2)", ints={-(2**63)}).refuted

@@ -28,11 +28,13 @@ from .verdict_truth import random_runs, random_value, values
 SECONDS = 4.0
 
 
-def draw(seed: int) -> list[Case]:
+def draw(seed: int, *, calm: bool = False) -> list[Case]:
     """The questions of one seed: one pipeline or two, and a few questions about them."""
     r = random.Random(seed)
     domain: Any = r.choices(["range", "set", "mod", "exact"], [4, 1, 2, 3])[0]
     style = Style(finite=domain != "exact", opaque=r.random() < 0.3, keys=r.random() < 0.2, hostile=r.random() < 0.15, several=r.random() < 0.7, failures=r.random() < 0.6)
+    if calm:
+        style = Style(finite=domain != "exact", several=False, failures=False)
     ints: tuple[Any, ...] | None = None
     if domain == "range":
         low = r.choice([0, 0, 0, -1, -2])
@@ -45,7 +47,7 @@ def draw(seed: int) -> list[Case]:
         ints, style.mod, style.opaque = ("mod", n), n, False
     else:
         style.big = r.random() < 0.2
-    style.impure = r.random() < 0.03
+    style.impure = r.random() < 0.03 and not calm
     d = Draw(r, style)
     spec = d.spec(steps=r.choice([1, 2, 3, 4]))
     how: tuple[tuple[str, Any], ...] = (("timeout", SECONDS),)
@@ -241,19 +243,19 @@ def shrunk(case: Case, found: Found, seconds: float = 20.0) -> tuple[Case, Found
 class Run:
     """Cases of seeds, counted."""
 
-    def __init__(self, folder: Path | None = None, quiet: bool = False) -> None:
+    def __init__(self, folder: Path | None = None, *, quiet: bool = False, calm: bool = False, shrink: float = 12.0) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
         self.slow: list[tuple[float, str]] = []
         self.refusals: Counter[str] = Counter()
         self.found: list[tuple[int, Found, str]] = []
         self.kinds: Counter[str] = Counter()
-        self.folder, self.quiet = folder, quiet
+        self.folder, self.quiet, self.calm, self.shrink = folder, quiet, calm, shrink
         self.pipelines = 0
 
     def seed(self, seed: int) -> None:
         """All questions of one seed."""
         self.pipelines += 1
-        for case in draw(seed):
+        for case in draw(seed, calm=self.calm):
             start = time.monotonic()
             answer = ask(case)
             answer.seconds = time.monotonic() - start
@@ -269,8 +271,8 @@ class Run:
     def report(self, seed: int, case: Case, answer: Answer, found: Found) -> None:
         """A disagreement, made small if it is one of the first of its kind."""
         self.kinds[found.kind] += 1
-        if self.kinds[found.kind] <= 3:
-            case, found = shrunk(case, found)
+        if self.kinds[found.kind] <= 3 and self.shrink:
+            case, found = shrunk(case, found, self.shrink)
         program = case.program(f"seed {seed}: {found.kind}\n{found.told}")
         self.found.append((seed, found, program))
         if not self.quiet:
@@ -296,10 +298,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="one seed alone, as a disagreement names it")
     parser.add_argument("--folder", type=Path, help="where each disagreement is written as a script")
+    parser.add_argument("--calm", action="store_true", help="one event per push, no failures, plain names")
     args = parser.parse_args()
     if args.folder:
         args.folder.mkdir(parents=True, exist_ok=True)
-    run = Run(args.folder)
+    run = Run(args.folder, calm=args.calm)
     if args.only is not None:
         run.seed(args.only)
     else:

@@ -130,9 +130,10 @@ def advice(system: System, roots: Sequence[Expr] = ()) -> str:
 
 
 def _said(values: Sequence[int]) -> str:
-    if len(values) > 2 and list(values) == list(range(values[0], values[-1] + 1)):
-        return f"range({values[0]}, {values[-1] + 1})"
-    return "{" + ", ".join(map(str, sorted(values))) + "}"
+    listed = sorted(set(values))
+    if len(listed) > 2 and listed[-1] - listed[0] == len(listed) - 1:
+        return f"range({listed[0]}, {listed[-1] + 1})"
+    return "{" + ", ".join(map(str, listed)) + "}"
 
 
 def domain_notes(system: System, roots: Sequence[Expr]) -> tuple[str, ...]:
