@@ -31,7 +31,7 @@ __all__ = ["buffers"]
 _SIZES = (1, 2, 4, 8, 16, 32)
 
 
-def buffers(p: Any, *, ints: Any = None, **how: Any) -> Verdict:
+def buffers(p: Any, *, ints: Any = None, assume: Any = None, **how: Any) -> Verdict:
     """The least bound for each queue: proved, with ``details["bounds"]``; refuted where one has none.
 
     A bound counts the events that wait after a push, so 0 means that the queue is never needed.
@@ -45,7 +45,7 @@ def buffers(p: Any, *, ints: Any = None, **how: Any) -> Verdict:
     (True, 5, 2)
     """
     started = time.perf_counter()
-    options, domain = Options(**how), domain_of(ints)
+    options, domain = Options(**how), domain_of(ints, assume)
     graph: Graph = p.graph
     question = f"every queue of {p.name} has a bound"
     ids = [id for id, _, _ in graph.queues()]

@@ -70,6 +70,30 @@ def listable(system: System, observed: Sequence[Expr] = ()) -> bool:
 
 def decide_invariant(system: System, good: Expr, options: Options) -> Answer:
     """Whether ``good`` holds in every step of every run."""
+    return _assumed(system, [good], lambda loose: _invariant(loose, good, options), beginnings=True)
+
+
+def _assumed(system: System, roots: Sequence[Expr], answer: Callable[[System], Answer], *, beginnings: bool) -> Answer:
+    """An answer about the runs that satisfy the assumption; ``beginnings`` are what the engine looked at, and must go on."""
+    if system.assume is n.TRUE:
+        return answer(system)
+    from pellucid.check.assumed_runs import NO_RUN, ending, endless, filled, loosened
+
+    how = ending(system)
+    if how == "none":
+        return Answer("unknown", "none", notes=(NO_RUN,))
+    loose = loosened(system, roots)
+    found = answer(loose)
+    if found.pushes is None:
+        return found
+    pushes = found.pushes if loose is system else filled(system, roots, found.pushes)
+    if pushes is None or (how and beginnings and not endless(system, pushes)):
+        note = "a run that refutes it was found, but not one that satisfies what is assumed for ever"
+        return Answer("unknown", found.engine, notes=(*found.notes, note), details=found.details)
+    return dataclasses.replace(found, pushes=pushes)
+
+
+def _invariant(system: System, good: Expr, options: Options) -> Answer:
     small, (bad,) = cone(system, [n.not_(good)])
     if bad.op == "const" and not bad.value:
         return _simplified(system)
@@ -139,6 +163,11 @@ def decide(system: System, formula: Formula, options: Options) -> Answer:
     body = is_invariant(formula)
     if body is not None:
         return decide_invariant(system, expression(body), options)
+    roots = [_expr(a) for a in formula.atoms()]
+    return _assumed(system, roots, lambda loose: _temporal(loose, formula, options), beginnings=False)
+
+
+def _temporal(system: System, formula: Formula, options: Options) -> Answer:
     branching = kind(formula)
     if branching == "state":
         raise UsageError(f"{formula} speaks of one step only: write AG ({formula}) or G ({formula}) for every step")

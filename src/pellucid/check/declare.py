@@ -29,7 +29,7 @@ from pellucid.errors import UsageError
 __all__ = ["Property", "declared", "properties", "property"]
 
 _KEPT = "__pellucid_properties__"
-_OPTIONS = ("ints", "queue", "engine", "timeout", "max_states", "max_depth", "progress")
+_OPTIONS = ("ints", "queue", "assume", "engine", "timeout", "max_states", "max_depth", "progress")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 

@@ -3,10 +3,13 @@
 * exact integers, the default: unbounded, no overflow;
 * ``Mod(N)``: integers modulo N, as in seed 001 (section 3.1): every operation is followed by ``% N``;
 * ``range(lo, hi)`` or an explicit set of values: what may **come in**; arithmetic stays exact.
+
+With them goes what is assumed of the events (`pellucid.check.assume`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -40,6 +43,7 @@ class Domain:
     values: tuple[int, ...] | None = None
     modulus: int | None = None
     given: Any = None
+    assume: tuple[Any, ...] = ()  # of `pellucid.check.assume.Assumption`
 
     def leaf(self, t: Type) -> list[Any] | None:
         """All values of a leaf, or None if they cannot be listed."""
@@ -66,14 +70,18 @@ class Domain:
         return f"exact integers, {len(self.values)} of them as events"
 
 
-def domain_of(ints: Any) -> Domain:
-    """The domain that a check's ``ints=`` names.
+def domain_of(ints: Any, assume: Any = None) -> Domain:
+    """The domain that a check's ``ints=`` and ``assume=`` name.
 
     >>> domain_of(range(0, 3)).values
     (0, 1, 2)
     >>> domain_of(Mod(3)).modulus
     3
     """
+    if assume is not None:
+        from pellucid.check.assume import assumptions
+
+        return dataclasses.replace(domain_of(ints), assume=assumptions(assume))
     if ints is None:
         return Domain()
     if isinstance(ints, Domain):

@@ -6,6 +6,7 @@ the events can be listed.  Opaque functions are called once for each of their ar
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,12 @@ from typing import Any
 
 from pellucid.check.program import Program, compile_program, decode
 from pellucid.check.system import System
+from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 
 __all__ = ["Limits", "Space", "explore"]
+
+_NO_RUN = "no run satisfies what is assumed"
 
 
 @dataclass
@@ -53,6 +57,7 @@ class Space:
     expanded: int
     found: tuple[int, int] | None = None
     why: str = ""
+    stands: Any = None  # where something is assumed: for which choice a choice stands, in each state
 
     @property
     def complete(self) -> bool:
@@ -68,8 +73,17 @@ class Space:
         return out[::-1]
 
     def pushes(self, choices: Sequence[int]) -> list[dict[str, Any]]:
-        """Choices as events."""
-        return [self.program.pushes[c] for c in choices]
+        """Choices from the initial state on, as events."""
+        if self.stands is None:
+            return [self.program.pushes[c] for c in choices]
+        out, state = [], 0
+        for c in choices:
+            if state < self.expanded:
+                out.append(self.program.pushes[int(self.stands[state, c])])
+                state = int(self.successor[state, c])
+            else:  # the last push, which ended the search
+                out.append(self.program.pushes[c])
+        return out
 
     def holds(self, observation: int) -> Any:
         """Where an observation holds: a Boolean array over states and choices."""
@@ -144,6 +158,7 @@ def explore(
         outcome = machine.search(
             program.code, program.first, registers, len(system.inputs), program.choices, program.next, program.observed,
             word, shift, bits, states, table, parent, chosen, successor, seen, progress, marks, 1 << 16, system.strict,
+            program.assumed,
         )  # fmt: skip
         count = int(progress[1])
         if limits.progress is not None:
@@ -168,9 +183,33 @@ def explore(
                 continue
         break
     done = int(progress[0])
-    return Space(
+    space = Space(
         system, program, count, parent[:count], chosen[:count], successor[:done], seen[:done], states[:count], done, found, why
     )
+    return space if system.assume is n.TRUE else _of_runs(space)
+
+
+def _of_runs(space: Space) -> Space:
+    """The space with runs that go on for ever only, where all of it is known; a push that is in no run stands for one that is.
+
+    So every state has a successor for each choice, as the fixpoints want it, and `Space.pushes` shows the one that is meant.
+    """
+    import numpy as np
+
+    to, seen = space.successor, space.seen
+    alive = np.ones(space.count, bool)
+    while space.complete:
+        goes_on = ((to >= 0) & alive[to]).any(axis=1)
+        if (goes_on == alive).all():
+            break
+        alive = goes_on
+    fits = (to >= 0) & alive[to]
+    first, some, rows = fits.argmax(axis=1)[:, None], fits.any(axis=1)[:, None], np.arange(len(to))[:, None]
+    stands = np.where(fits, np.arange(to.shape[1]), first).astype(np.int32)
+    to = np.where(some, to[rows, stands], rows).astype(np.int32)  # where no run goes on: nothing leads there, so it may stay where it is
+    seen = np.where(some, seen[rows, stands], np.uint64(0))
+    why = space.why or ("" if alive[0] else _NO_RUN)
+    return dataclasses.replace(space, successor=to, seen=seen, stands=stands, why=why)
 
 
 def _more(array: Any, room: int) -> Any:

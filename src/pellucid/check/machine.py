@@ -162,12 +162,12 @@ def rehash(table, states, count):  # type: ignore[no-untyped-def]
 @njit(cache=True, error_model="numpy")
 def search(  # type: ignore[no-untyped-def]
     code, first, r, inputs, choices, following, observed, word, shift, bits,
-    states, table, parent, chosen, successor, seen, progress, stop_on, limit, strict,
+    states, table, parent, chosen, successor, seen, progress, stop_on, limit, strict, assumed,
 ):  # fmt: skip
     """Breadth first from where ``progress`` left off; (what ended it).
 
     progress: 0 the state being expanded, 1 states found, 2 the choice that stopped it, 3 expanded in this call.
-    ``stop_on`` is a set of observations (bits) any of which ends the search at once.
+    ``stop_on`` is a set of observations (bits) any of which ends the search at once.  A push that is not ``assumed`` leads nowhere: -1.
     """
     at, count = progress[0], progress[1]
     packed = np.zeros(states.shape[1], np.uint64)
@@ -188,8 +188,14 @@ def search(  # type: ignore[no-untyped-def]
             for j in range(inputs):
                 r[n + j] = choices[c, j]
             if _execute(code, first, code.shape[0], r, strict) or _pack(r, following, word, shift, bits, packed):
+                if r[assumed] == 0:
+                    successor[at, c] = -1
+                    continue
                 progress[0], progress[1], progress[2] = at, count, c
                 return OVERFLOW
+            if r[assumed] == 0:
+                successor[at, c] = -1
+                continue
             marks = np.uint64(0)
             for k in range(observed.size):
                 if r[observed[k]] != 0:

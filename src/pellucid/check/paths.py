@@ -21,7 +21,7 @@ from pellucid.graph.model import Graph
 __all__ = ["dead_paths"]
 
 
-def dead_paths(p: Any, *, ints: Any = None, queue: int = 3, **how: Any) -> Verdict:
+def dead_paths(p: Any, *, ints: Any = None, queue: int = 3, assume: Any = None, **how: Any) -> Verdict:
     """Whether every step matters: refuted with the list of those that do not, in ``details["dead"]``.
 
     >>> from pellucid import check, pipeline
@@ -30,7 +30,7 @@ def dead_paths(p: Any, *, ints: Any = None, queue: int = 3, **how: Any) -> Verdi
     {'always': 'it lets every event through: without it the outputs are the same'}
     """
     started = time.perf_counter()
-    options, domain, graph = Options(**how), domain_of(ints), p.graph
+    options, domain, graph = Options(**how), domain_of(ints, assume), p.graph
     dead: dict[str, str] = {}
     unsure: list[str] = []
     system = build_system(graph, domain, queue)

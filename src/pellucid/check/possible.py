@@ -6,9 +6,11 @@ Proved by a way from every state, refuted by a state that can be reached and fro
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from pellucid.check.advice import suggested
+from pellucid.check.assumed_runs import ending, in_domain
 from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, by_smt, decide_invariant, expression, has_z3, listable
 from pellucid.check.domains import Domain
@@ -27,6 +29,8 @@ __all__ = ["possible"]
 def possible(system: System, roots: list[Expr], formula: Formula, number: dict[Any, int], options: Options) -> Answer | None:
     """``AG EF p`` in an endless space: a way from every state, or a state that can be reached from which there is none."""
     if formula.op != "AG" or formula.args[0].op != "EF" or not has_z3() or any(part.op in CTL for part in formula.args[0].args[0].walk()):
+        return None
+    if ending(system):  # what looks possible may lie on no run
         return None
     events = [v for v in suggested(system, roots) if system.domain.values is None or v in system.domain.values]
     finite = system if system.domain.values is not None else dataclasses.replace(system, domain=Domain(tuple(sorted(events, key=abs))))
@@ -91,22 +95,45 @@ def _always_soon(system: System, formula: Formula, events: list[int], options: O
     states = sample_states(whole, [aim])
     own = list(whole.domain.values or ())
     for value in list(dict.fromkeys([*own[:1], *events, *own[:8]])):
-        push = [v.role == "present" if v.type == BOOL else _event(whole, v.type, value) for v in whole.inputs]
-        often = _often_enough(whole, aim, push, states)
-        if often is None:
-            continue
-        fixed = [n.const(leaf) for leaf in push]
-        now: list[Expr] = [n.var(i, v.type) for i, v in enumerate(whole.state)]
-        soon: Expr = n.const(False)
-        for _ in range(often):
-            here, *now = substitute([aim, *whole.next], [*now, *fixed])
-            soon = n.or_(soon, here)
-        answer = decide_invariant(whole, soon, dataclasses.replace(options, timeout=min(options.timeout or 20.0, 20.0)))
-        if answer.status == "proved":
-            which = f"the event {value}" if any(v.type == INT for v in whole.inputs) else "an event"
-            note = f"from every state {goal} holds within {often} push(es) of {which}"
-            return dataclasses.replace(answer, notes=(note,))
+        for words, push in _pushes(whole, value):
+            often = _often_enough(whole, aim, push, states)
+            if often is None:
+                continue
+            now: list[Expr] = [n.var(i, v.type) for i, v in enumerate(whole.state)]
+            soon, assumed, fits = n.FALSE, n.TRUE, in_domain(whole, push)
+            for _ in range(often):
+                here, may, *now = substitute([aim, n.and_(whole.assume, fits), *whole.next], [*now, *substitute(push, now)])
+                assumed = n.and_(assumed, may)
+                soon = n.or_(soon, n.and_(assumed, here))
+            answer = decide_invariant(whole, soon, dataclasses.replace(options, timeout=min(options.timeout or 20.0, 20.0)))
+            if answer.status == "proved":
+                which = words if any(v.type == INT for v in whole.inputs) else "an event"
+                note = f"from every state {goal} holds within {often} push(es) of {which}"
+                return dataclasses.replace(answer, notes=(note,))
     return None
+
+
+def _pushes(system: System, value: int) -> list[tuple[str, list[Expr]]]:
+    """Pushes to go on with, over the state: an event; where an assumption remembers the one before, also one that keeps to an order."""
+    fixed = [n.const(v.role == "present" if v.type == BOOL else _event(system, v.type, value)) for v in system.inputs]
+    out = [(f"the event {value}", fixed)]
+    known = {(v.of, v.at): n.var(i, v.type) for i, v in enumerate(system.state) if v.role == "before" and v.type == INT}
+    came = {v.of: n.var(i, v.type) for i, v in enumerate(system.state) if v.role == "came"}
+    if not known:
+        return out
+
+    def each(change: Callable[[Expr, Expr], Expr]) -> list[Expr]:
+        made = []
+        for v, e in zip(system.inputs, fixed, strict=True):
+            old = known.get((v.of, v.at)) if v.role == "leaf" else None
+            made.append(e if old is None else n.ite(came.get(v.of, n.TRUE), change(old, e), e))
+        return made
+
+    out.append((f"the event {value}, or the one before where that is larger", each(lambda old, e: n.ite(n.lt(old, e), e, old))))
+    out.append((f"the event {value}, or the one before where that is smaller", each(lambda old, e: n.ite(n.lt(e, old), e, old))))
+    out.append((f"the event {value}, or one above the one before", each(lambda old, e: n.ite(n.lt(old, e), e, n.add(old, n.const(1))))))
+    out.append((f"the event {value}, or one below the one before", each(lambda old, e: n.ite(n.lt(e, old), e, n.sub(old, n.const(1))))))
+    return out
 
 
 def _identity(v: Variable) -> tuple[str, str, str]:
@@ -119,7 +146,7 @@ def _event(system: System, t: Any, value: int) -> Any:
     return value if t == INT else pool[0] if pool else simplest(t)
 
 
-def _often_enough(system: System, aim: Expr, push: list[Any], states: list[Any]) -> int | None:
+def _often_enough(system: System, aim: Expr, push: list[Expr], states: list[Any]) -> int | None:
     """After how many of these pushes the aim has been seen from each of the states; None if not soon from one."""
     most = 1
     for state in states:
@@ -127,10 +154,13 @@ def _often_enough(system: System, aim: Expr, push: list[Any], states: list[Any])
         for m in range(1, 9):
             memo: dict[int, Any] = {}
             try:
-                if evaluate(aim, [*now, *push], memo):
+                leaves = [*now, *(evaluate(e, now) for e in push)]
+                if not evaluate(system.assume, leaves, memo) or not evaluate(in_domain(system, push), now):
+                    return None
+                if evaluate(aim, leaves, memo):
                     most = max(most, m)
                     break
-                now = [evaluate(e, [*now, *push], memo) for e in system.next]
+                now = [evaluate(e, leaves, memo) for e in system.next]
             except (ArithmeticError, ValueError, UserRaise):
                 return None
         else:

@@ -38,6 +38,7 @@ class Program:
     registers: int
     next: Any  # int64: where the new state stands
     observed: Any  # int64: where the observations stand
+    assumed: int  # where it stands whether the push is one of those that are assumed
     choices: Any  # int64 [choices, inputs]: every possible input
     pushes: list[dict[str, Any]]  # the same as events
     start: Any  # int64: the initial state
@@ -114,7 +115,7 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
 def computes_floats(system: System, observed: Sequence[Expr] = ()) -> bool:
     """Whether a float is computed anywhere, which the register machine cannot do; a constant that ints are compared with is none."""
     kinds = {v.type for v in (*system.state, *system.inputs)}
-    return FLOAT in kinds or any(e.type == FLOAT for e in walk(*among_ints([*system.next, *observed])))
+    return FLOAT in kinds or any(e.type == FLOAT for e in walk(*among_ints([*system.next, *observed, system.assume])))
 
 
 def _any(t: Type, system: System) -> Any:
@@ -129,7 +130,7 @@ def compile_program(system: System, observed: Sequence[Expr]) -> Program:
 
     strings: dict[str, int] = {}
     states, inputs = len(system.state), len(system.inputs)
-    roots = among_ints([*system.next, *observed])
+    roots = among_ints([*system.next, *observed, system.assume])
     for v in (*system.state, *system.inputs):
         if v.type == FLOAT:
             raise UsageError(f"explicit search takes no floats, but {v.name} is one")
@@ -180,7 +181,8 @@ def compile_program(system: System, observed: Sequence[Expr]) -> Program:
         np.array(constants, dtype=np.int64),
         at,
         np.array([place[id(e)] for e in roots[:states]], dtype=np.int64),
-        np.array([place[id(e)] for e in roots[states:]], dtype=np.int64),
+        np.array([place[id(e)] for e in roots[states:-1]], dtype=np.int64),
+        place[id(roots[-1])],
         np.array(rows, dtype=np.int64).reshape(len(rows), inputs),
         pushes,
         np.array([encode(v.type, v.start, strings) for v in system.state], dtype=np.int64),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pellucid.check.advice import domain_notes
+from pellucid.check.assume import assumed_text, remembering
 from pellucid.check.compare import beside, differs, no_longer_implied
 from pellucid.check.decide import Answer, Options, decide, decide_invariant, expression
 from pellucid.check.domains import Domain, domain_of
@@ -34,13 +35,15 @@ def holds(
     ints: Any = None,
     queue: int | Mapping[str, int] = 3,
     lossy: Sequence[str] = (),
+    assume: Any = None,
     warn: bool = True,
     **how: Any,
 ) -> Verdict:
     """Whether a formula of CTL or LTL holds in every run of a pipeline.
 
     ``ints`` is the domain (exact integers, ``Mod(N)``, ``range(lo, hi)`` or a set); ``queue`` the bound of every queue, or of
-    each by its id; the streams in ``lossy`` may lose events.  ``failed`` holds where a function fails, also because an integer leaves
+    each by its id; the streams in ``lossy`` may lose events.  ``assume`` is what is taken for granted of the events: a formula about sources
+    (``"x.value >= Y x.value"``), or a predicate of one event, or of two that follow each other.  ``failed`` holds where a function fails, also because an integer leaves
     64 bits.  Where arithmetic modulo N turns the verdict round, or where what is proved of exact integers may fail in 64 bits first,
     a note says so (``warn``).  ``how``: ``engine``, ``timeout`` in seconds, ``max_states``, ``max_depth``, ``progress``.
 
@@ -50,22 +53,29 @@ def holds(
     True
     >>> check.holds(first, "AG EF out").refuted                # … but it really falls silent
     True
+    >>> rises = pipeline(lambda x: x.trim(1) - x, x=int)
+    >>> check.holds(rises, "G (out -> out.value >= 0)", assume="x.value >= Y x.value").proved
+    True
     """
     f = parse(formula) if isinstance(formula, str) else formula
     started = time.perf_counter()
-    domain, options = domain_of(ints), Options(**how)
+    domain, options = domain_of(ints, assume), Options(**how)
     failing = mentions_failed(f)
-    system = build_system(p.graph, domain, queue, lossy, strict=failing)
+    system = remembering(build_system(p.graph, domain, queue, lossy, strict=failing), f)
     resolved = resolve(f, system)
     answer = decide_failing(p.graph, f, domain, queue, lossy, options) if failing else decide(system, resolved, options)
     notes = _only(system, resolved, answer)
     if answer.status == "proved" and not failing and warn:
         notes += wide_notes(p.graph, domain, queue, lossy, options)
     if warn and domain.modulus is not None and answer.status != "unknown":
-        notes += _in_truth(p.graph, f, queue, options, answer, lossy)
+        notes += _in_truth(p.graph, f, domain, queue, options, answer, lossy)
     if answer.status == "refuted" and "overflow" not in str(f) and "full" not in str(f):
         notes += _overflow_note(p.graph, domain, queue, answer)
-    return _verdict(str(f), answer, [p.graph], started, notes)
+    return _verdict(_assuming(str(f), domain), answer, [p.graph], started, notes)
+
+
+def _assuming(question: str, domain: Domain) -> str:
+    return f"{question}, assuming {assumed_text(domain)}" if domain.assume else question
 
 
 def _overflow_note(graph: Graph, domain: Domain, queue: Any, answer: Answer) -> tuple[str, ...]:
@@ -88,14 +98,15 @@ def _only(system: System, f: Formula, answer: Answer) -> tuple[str, ...]:
 
 
 def _in_truth(
-    graph: Graph, f: Formula, queue: Any, options: Options, answer: Answer, lossy: Sequence[str]
+    graph: Graph, f: Formula, domain: Domain, queue: Any, options: Options, answer: Answer, lossy: Sequence[str]
 ) -> tuple[str, ...]:
     """A word of warning where arithmetic modulo N turns the verdict round."""
     quick = dataclasses.replace(options, timeout=min(options.timeout or 5.0, 5.0), max_states=100_000)
+    unbounded = Domain(assume=domain.assume)
     if mentions_failed(f):
-        exact = decide_failing(graph, f, domain_of(None), queue, lossy, quick)
+        exact = decide_failing(graph, f, unbounded, queue, lossy, quick)
     else:
-        system = build_system(graph, domain_of(None), queue, lossy)
+        system = remembering(build_system(graph, unbounded, queue, lossy), f)
         exact = decide(system, resolve(f, system), quick)
     if exact.status not in ("unknown", answer.status):
         return (f"over exact integers it is {exact.status}: arithmetic modulo N turned the verdict round",)
@@ -152,12 +163,12 @@ def live(p: Any, *, within: int | None = None, output: str = "out", **how: Any) 
 
 
 def equivalent(
-    a: Any, b: Any, *, how: str = "step", ints: Any = None, queue: int | Mapping[str, int] | None = None, **more: Any
+    a: Any, b: Any, *, how: str = "step", ints: Any = None, queue: int | Mapping[str, int] | None = None, assume: Any = None, **more: Any
 ) -> Verdict:
     """Whether two pipelines put out the same: in every step, or (``how="sequence"``) whatever the delay.
 
     With ``queue`` the question is asked within that bound for every queue; without, for queues of any size, and the
-    answer is *unknown* where no bound is enough.
+    answer is *unknown* where no bound is enough.  ``assume`` is what is taken for granted of the events, as for `holds`.
 
     >>> from pellucid import check, pipeline
     >>> one = pipeline(lambda x: x.map(lambda v: v + v), x=int)
@@ -169,8 +180,8 @@ def equivalent(
         raise UsageError(f"how= takes 'step' or 'sequence', found {how!r}")
     started = time.perf_counter()
     options = Options(**more)
-    domain = domain_of(ints)
-    question = f"{a.name} and {b.name} are {how} equivalent"
+    domain = domain_of(ints, assume)
+    question = _assuming(f"{a.name} and {b.name} are {how} equivalent", domain)
     if options.engine == "auto" and a.graph.digest == b.graph.digest and not a.graph.unseen:
         answer = Answer("proved", "simplification", notes=("they are the same graph",))
     elif how == "step":
@@ -206,7 +217,9 @@ def _beside(a: Any, b: Any, wrong: Callable[..., Any], domain: Domain, queue: An
     return dataclasses.replace(answer, status="unknown", notes=(note,))
 
 
-def implies(a: Any, b: Any, *, ints: Any = None, queue: int | Mapping[str, int] | None = None, **how: Any) -> Verdict:
+def implies(
+    a: Any, b: Any, *, ints: Any = None, queue: int | Mapping[str, int] | None = None, assume: Any = None, **how: Any
+) -> Verdict:
     """Whether ``b`` says true wherever ``a`` does, step by step: ``b`` is a conservative approximation of ``a``.
 
     >>> from pellucid import check, pipeline
@@ -216,9 +229,10 @@ def implies(a: Any, b: Any, *, ints: Any = None, queue: int | Mapping[str, int] 
     (True, [{'x': 4}])
     """
     started = time.perf_counter()
-    answer = _beside(a, b, no_longer_implied, domain_of(ints), queue, Options(**how))
-    notes = _of_both(a, b, domain_of(ints), Options(**how), answer)
-    return _verdict(f"{a.name} implies {b.name}", answer, [a.graph, b.graph], started, notes)
+    domain = domain_of(ints, assume)
+    answer = _beside(a, b, no_longer_implied, domain, queue, Options(**how))
+    notes = _of_both(a, b, domain, Options(**how), answer)
+    return _verdict(_assuming(f"{a.name} implies {b.name}", domain), answer, [a.graph, b.graph], started, notes)
 
 
 def _verdict(question: str, answer: Answer, graphs: Sequence[Graph], started: float, notes: tuple[str, ...] = ()) -> Verdict:

@@ -25,13 +25,14 @@ def points(system: System, atoms: list[Formula], limit: int = 50_000) -> tuple[l
     start = tuple(v.start for v in system.state)
     number: dict[tuple[Any, ...], int] = {start: 0}
     waiting = [start]
-    after: list[list[int]] = []  # for each state, the state after each choice
+    at: list[tuple[int, int]] = []  # of each point: its state, and the state after it
     labels: list[set[Formula]] = []
     while waiting:
         state = waiting.pop(0)
-        targets = []
         for row in rows:
             leaves, memo = [*state, *row], {}  # type: ignore[var-annotated]
+            if not evaluate(system.assume, leaves, memo):
+                continue
             labels.append({a for a in atoms if evaluate(_body(a), leaves, memo)})
             target = tuple(evaluate(e, leaves, memo) for e in system.next)
             if target not in number:
@@ -39,11 +40,20 @@ def points(system: System, atoms: list[Formula], limit: int = 50_000) -> tuple[l
                 waiting.append(target)
                 if len(number) > limit:
                     raise UsageError(f"the reference engine stops at {limit:,} states")
-            targets.append(number[target])
-        after.append(targets)
-    many = len(rows)
-    successors = [[t * many + c for c in range(many)] for targets in after for t in targets]
-    return successors, labels, list(range(many))
+            at.append((number[state], number[target]))
+    kept = list(range(len(at)))
+    while True:  # a point from which no run goes on is in none
+        open_states = {at[i][0] for i in kept}
+        going = [i for i in kept if at[i][1] in open_states]
+        if len(going) == len(kept):
+            break
+        kept = going
+    place = {i: new for new, i in enumerate(kept)}
+    leaving: dict[int, list[int]] = {}
+    for i in kept:
+        leaving.setdefault(at[i][0], []).append(place[i])
+    successors = [leaving[at[i][1]] for i in kept]
+    return successors, [labels[i] for i in kept], leaving.get(0, [])
 
 
 def _body(atom: Formula) -> Expr:

@@ -91,6 +91,7 @@ class Encoding:
         self.state = [self.constant(f"s{i}", v.type) for i, v in enumerate(system.state)]
         self.inputs = [self.constant(f"i{i}", v.type) for i, v in enumerate(system.inputs)]
         self.next = self.terms(system.next)
+        self.assume = self.term(system.assume)
         self.start = [self.value(v.type, v.start) for v in system.state]
 
     # ------------------------------------------------------------ values and variables

@@ -39,7 +39,7 @@ class Frames:
         t = len(self.inputs)
         made = [self.code.constant(f"i{i}@{t}", v.type) for i, v in enumerate(self.code.system.inputs)]
         self.inputs.append(made)
-        self.solver.add(*self.code.allowed(made))
+        self.solver.add(*self.code.allowed(made), *self.at(t, [self.code.assume]))
 
     def extend(self) -> None:
         """One more push."""
@@ -99,14 +99,18 @@ def replay(system: System, bad: Expr, trace: Sequence[Mapping[str, Any]]) -> boo
     """Whether ``bad`` holds in the last push of a trace, by plain evaluation of the system.
 
     None: an integer leaves 64 bits on the way (the check talks about exact integers).  Where ``bad`` itself fails, it does
-    not hold.
+    not hold; nor does it where a push is not one of those that are assumed.
     """
     state: list[Any] = [v.start for v in system.state]
     try:
-        for push in trace[:-1]:
+        for i, push in enumerate(trace, 1):
             leaves, memo = state + input_leaves(system, push), dict[int, Any]()
+            if not evaluate(system.assume, leaves, memo):
+                return False
+            if i == len(trace):
+                return bool(evaluate(bad, leaves, memo))
             state = [evaluate(e, leaves, memo) for e in system.next]
-        return bool(evaluate(bad, state + input_leaves(system, trace[-1])))
+        return False
     except Overflow64:
         return None
     except (ArithmeticError, ValueError, UserRaise):

@@ -63,6 +63,8 @@ def sample_states(
             }
             leaves, memo = [*state, *input_leaves(system, push)], dict[int, Any]()
             try:
+                if not evaluate(system.assume, leaves, memo):
+                    continue
                 state = tuple(evaluate(e, leaves, memo) for e in system.next)
             except (ArithmeticError, ValueError, UserRaise):
                 break

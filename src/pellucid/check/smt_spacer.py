@@ -38,7 +38,7 @@ def spacer(code: Encoding, bad: Expr, lemmas: Sequence[Expr], clock: Clock) -> P
     failed = z3.Function("bad", z3.BoolSort())
     engine.register_relation(reached, failed)
     engine.declare_var(*code.state, *code.inputs)
-    facts = [*code.typing(code.state), *code.allowed(), *code.terms(lemmas)]
+    facts = [*code.typing(code.state), *code.allowed(), code.assume, *code.terms(lemmas)]
     try:
         engine.rule(reached(*code.start))
         engine.rule(reached(*code.next), [reached(*code.state), *facts])

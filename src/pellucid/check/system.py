@@ -45,7 +45,7 @@ class Variable:
     * of the input: ``present`` (of a source), ``leaf`` (the ``at``-th part of a source's event), ``lost`` (whether a step loses its
       events), ``choice`` (anything else);
     * of the state: ``stopped``, ``state`` and ``event`` (of a step), ``count`` (of a step: how many events it has seen), ``length`` and
-      ``item`` (of a queue).
+      ``item`` (of a queue); ``came`` and ``before`` (whether there was an event of a stream, a part of the last one) and ``memory`` (other bits of the past).
 
     ``size`` is the number of its values 0 … size-1 where it is a bounded counter.
     """
@@ -224,7 +224,7 @@ def build_system(
     final: dict[str, tuple[Type, tuple[Slot, ...]]] = {}
     for name, slots_ in named.items():
         final[name] = types[name], tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in slots_)
-    return System(
+    system = System(
         graph.name,
         domain,
         tuple(state),
@@ -241,6 +241,11 @@ def build_system(
         outputs=outputs,
         graph=graph,
     )
+    if not domain.assume:
+        return system
+    from pellucid.check.assume import attach  # it is made of formulas, and they speak of systems
+
+    return attach(system)
 
 
 class _Leaves(list[Expr]):

@@ -15,6 +15,7 @@ import dataclasses
 import importlib.util
 from collections.abc import Mapping, Sequence
 
+from pellucid.check.assume import remembering
 from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, decide
 from pellucid.check.domains import Domain
@@ -44,7 +45,7 @@ def mentions_failed(f: Formula) -> bool:
 
 def decide_failing(graph: Graph, f: Formula, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options) -> Answer:
     """A formula that speaks of failures, leaving 64 bits among them."""
-    strict = build_system(graph, domain, queue, lossy, strict=True)
+    strict = remembering(build_system(graph, domain, queue, lossy, strict=True), f)
     resolved = resolve(f, strict)
     far = pushes_at_least(strict) if options.engine == "auto" and is_invariant(resolved) is not None else None
     if far is None:
@@ -54,7 +55,7 @@ def decide_failing(graph: Graph, f: Formula, domain: Domain, queue: int | Mappin
     answer = decide(strict, resolved, quick)
     if answer.status != "unknown":
         return answer
-    exact = build_system(graph, domain, queue, lossy)
+    exact = remembering(build_system(graph, domain, queue, lossy), f)
     answer = decide(exact, resolve(f, exact), options)
     if answer.status != "proved":
         return answer
@@ -92,7 +93,7 @@ def pushes_at_least(system: System) -> int | None:
     z3, clock = code.z3, Clock(1.0)
     reach = z3.Int("reach")
     solver = z3.Solver()
-    solver.add(reach >= largest, reach <= _HALF, *code.typing(code.state), *code.allowed())
+    solver.add(reach >= largest, reach <= _HALF, *code.typing(code.state), *code.allowed(), code.assume)
     solver.add(*[z3.And(code.state[i] >= -reach, code.state[i] <= reach) for i in grows])
     solver.add(*[z3.And(c >= 0, c < v.size) for c, v in zip(code.state, small.state, strict=True) if v.size is not None])
     for step in sorted({1, max([1, *given]), largest, 4 * largest, 64 * largest}):

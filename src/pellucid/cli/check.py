@@ -52,6 +52,9 @@ _COLOURS = {"proved": "green", "refuted": "red", "unknown": "yellow", "error": "
 @click.option(
     "--queue", "queues", multiple=True, metavar="N|ID=N", help="The bound of every queue, or of one.  [default: 3]"
 )
+@click.option(
+    "--assume", "assumed", multiple=True, metavar="FORMULA", help='What is taken for granted of the sources, as in "x.value >= Y x.value".'
+)
 @click.option("--engine", metavar="NAME", help="auto, explicit or smt  [default: auto]")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each property.")
 @click.option("--max-states", type=click.IntRange(min=1), metavar="N", help="For each property; more give unknown.")
@@ -72,6 +75,7 @@ def check(
     protocol: str | None,
     ints: str | None,
     queues: tuple[str, ...],
+    assumed: tuple[str, ...],
     engine: str | None,
     timeout: float | None,
     max_states: int | None,
@@ -100,13 +104,13 @@ def check(
     from pellucid.report.verdict_outcomes import outcomes_document
 
     files = _Files()
-    options = _options(ints, engine, timeout, max_states)
+    options = _options(ints, assumed, engine, timeout, max_states)
     shape = {
         "epochs": epochs, "events": events, "crashes": crashes, "sink": sink, "source": source, "protocol": protocol,
     }  # fmt: skip
     given = {name: value for name, value in shape.items() if value is not None}
     if failures:
-        unfit = {"--property": formulas, "--equivalent": equivalent, "--ints": ints, "--queue": queues, "--engine": engine}
+        unfit = {"--property": formulas, "--equivalent": equivalent, "--ints": ints, "--queue": queues, "--assume": assumed, "--engine": engine}
         asked = [_about_failures(files, targets, given, [name for name, value in unfit.items() if value])]
     else:
         if given:
@@ -262,7 +266,7 @@ def _comparison(files: _Files, targets: tuple[str, ...], how: str) -> Property:
 # ---------------------------------------------------------------- options
 
 
-def _options(ints: str | None, engine: str | None, timeout: float | None, max_states: int | None) -> dict[str, Any]:
+def _options(ints: str | None, assumed: tuple[str, ...], engine: str | None, timeout: float | None, max_states: int | None) -> dict[str, Any]:
     """What was given on the command line, and nothing else: it goes before what a file says."""
     given = {"engine": engine, "timeout": timeout, "max_states": max_states}
     out: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -270,6 +274,10 @@ def _options(ints: str | None, engine: str | None, timeout: float | None, max_st
         from pellucid.check.decide import Options
 
         Options(engine=engine)  # a wrong name is told at once
+    if assumed:
+        from pellucid.check.assume import assumptions
+
+        out["assume"] = assumptions(list(assumed))
     return out if ints is None else {**out, "ints": _ints(ints)}
 
 
