@@ -28,7 +28,7 @@ from pellucid.check.smt_encode import Clock, Encoding, ask
 from pellucid.check.smt_proof import Proof
 from pellucid.check.straight import straight
 from pellucid.check.system import System
-from pellucid.check.trial import Trial, budget, try_out
+from pellucid.check.trial import ENDS, Trial, budget, try_out
 from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, INT
@@ -91,7 +91,7 @@ def _premises(code: Encoding, proof: Proof) -> str:
     """What the step of the proof takes for granted can be met: z3's model of it, looked at in Python."""
     solver, system = code.z3.Solver(), code.system
     lemma = code.term(proof.lemma)
-    solver.add(*code.typing(code.state), *code.allowed(), lemma)
+    solver.add(*code.typing(code.state), *code.allowed(), code.assume, lemma)
     answer = ask(solver, Clock(1.0))
     if answer is None:
         return ""  # that the premises are met at values of real runs is looked at all the same
@@ -114,7 +114,7 @@ def _as_told(code: Encoding, bad: Expr, proof: Proof, trial: Trial, seconds: flo
     """At values of real runs, what z3 was told is so: the premises hold, and the state after is the one that Python computes."""
     z3, system = code.z3, code.system
     end = time.perf_counter() + seconds
-    facts = [*code.typing(code.state), *code.allowed(), code.term(proof.lemma), z3.Not(code.term(bad))]
+    facts = [*code.typing(code.state), *code.allowed(), code.assume, code.term(proof.lemma), z3.Not(code.term(bad))]
     variables = [*zip((*system.state, *system.inputs), (*code.state, *code.inputs), strict=True)]
     points = trial.points[:]
     random.Random(0).shuffle(points)
@@ -169,7 +169,7 @@ def certify_space(space: Space, observed: list[Expr], *, spent: float = 0.0, nev
 def _closed(space: Space, observed: list[Expr], seconds: float) -> tuple[int, int, str]:
     """Steps of the search, computed again: how many, of how many, and what is wrong."""
     system, end = space.system, time.perf_counter() + seconds
-    compute = straight([*system.next, *observed])
+    compute = straight([*system.next, *observed, system.assume])
     _, rows = choices_of(system)
     many, states = len(rows), len(system.state)
     total = space.expanded * many
@@ -190,7 +190,14 @@ def _closed(space: Space, observed: list[Expr], seconds: float) -> tuple[int, in
                 found = compute([*before, *row])
             except Overflow64:
                 return done, total, f"an integer leaves 64 bits after {before}"
-            marks = sum(1 << k for k, yes in enumerate(found[states:]) if yes)
+            if space.stands is not None:
+                taken = int(space.stands[s, c]) == c
+                if taken and not found[-1]:
+                    return done, total, f"the search went on with a push that is not assumed, from {before}"
+                if not taken:  # no run has this push
+                    done += 1
+                    continue
+            marks = sum(1 << k for k, yes in enumerate(found[states:-1]) if yes)
             if list(found[:states]) != space.values(int(space.successor[s, c])) or marks != int(space.seen[s, c]):
                 return done, total, f"the search recorded another step from {dict(zip((v.name for v in system.state), before, strict=True))}"
             done += 1
@@ -216,6 +223,8 @@ class _Follow:
         c = self.choice.get(row)
         if c is None:
             return "a push was not among those of the search"
+        if space.stands is not None and int(space.stands[here, c]) != c:
+            return ENDS  # what is assumed lets it through, but no run goes on from there
         there = int(space.successor[here, c])
         if space.values(there) != list(after):
             return "a run goes on to another state than the search"

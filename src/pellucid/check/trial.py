@@ -20,7 +20,7 @@ from pellucid.errors import DataError, IntOverflow, StepError
 from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.node import Expr
 
-__all__ = ["Trial", "budget", "try_out"]
+__all__ = ["ENDS", "Trial", "budget", "try_out"]
 
 _FEWEST, _MOST = 40, 4000  # runs: however little time there is, and however much
 _HUGE = 2**512
@@ -94,7 +94,8 @@ class _Runs:
     ) -> None:
         self.system, self.follow = system, follow
         self.beside = system.graph is not None and system.domain.modulus is None
-        self.streams = list(system.streams.items()) if self.beside else []
+        own = {*system.graph.position, *(name for name, _ in system.graph.outputs)} if system.graph is not None else set()
+        self.streams = [(name, of) for name, of in system.streams.items() if name in own] if self.beside else []
         parts: list[list[Expr]] = [
             list(system.next), list(invariant), [bad] if bad is not None else [], list(questions), list(observed),
             [system.assume, system.overflow, system.failed],
@@ -147,7 +148,7 @@ class _Runs:
             if not wrong and literal is not None:
                 wrong = self._compare(literal, push, after, bool(overflow), bool(failed), carried)
             if wrong:
-                return "" if wrong == _ENDS else wrong
+                return "" if wrong == ENDS else wrong
             if overflow or failed:  # it stays as it is
                 literal = None
             state = list(after)
@@ -170,18 +171,18 @@ class _Runs:
         return None
 
     def _compare(self, literal: Literal, push: dict[str, Any], after: tuple[Any, ...], overflow: bool, failed: bool, carried: tuple[Any, ...]) -> str:
-        """The interpreter does the same: what is different, or `_ENDS` where it has no way on."""
+        """The interpreter does the same: what is different, or `ENDS` where it has no way on."""
         knows_failures = self.system.failed.op != "const"
         try:
             streams = literal.observe(push)
         except IntOverflow:
             if self.system.strict and knows_failures and not failed:
                 return "the interpreter fails with an overflow and the system does not"
-            return "" if failed else _ENDS
+            return "" if failed else ENDS
         except DataError:
-            return _ENDS
+            return ENDS
         except StepError:
-            return "the interpreter fails and the system does not" if knows_failures and not failed else _ENDS
+            return "the interpreter fails and the system does not" if knows_failures and not failed else ENDS
         if failed:
             return "the system fails and the interpreter does not"
         if overflow:
@@ -206,4 +207,4 @@ class _Runs:
         return ""
 
 
-_ENDS = "the run ends here"
+ENDS = "the run ends here"
