@@ -92,17 +92,18 @@ def satisfied(assumed, pushes):
     before, events = None, []
     for i, push in enumerate(pushes):
         here, came, v = "x" in push, i > 0 and "x" in pushes[i - 1], push.get("x")
+        first = before is None
         sure = {
-            "x.value >= Y x.value": lambda: not here or before is None or v >= before,
-            "x": lambda: here,
-            "x & x.value > Y x.value": lambda: here and (before is None or v > before),
-            "x -> !Y x": lambda: not here or not came,
-            "x.value != 1": lambda: not here or v != 1,
-            "x & x.value > 9": lambda: here and v > 9,
-            "x.value < Y x.value | x.value = 2": lambda: not here or before is None or v < before or v == 2,
-            "x.value = 0 | Y x": lambda: not here or v == 0 or came,
-            "O x.value = 2 -> x": lambda: here or not any(e == 2 for e in events),
-        }[assumed]()
+            "x.value >= Y x.value": not here or first or v >= before,
+            "x": here,
+            "x & x.value > Y x.value": here and (first or v > before),
+            "x -> !Y x": not here or not came,
+            "x.value != 1": not here or v != 1,
+            "x & x.value > 9": here and v > 9,
+            "x.value < Y x.value | x.value = 2": not here or first or v < before or v == 2,
+            "x.value = 0 | Y x": not here or v == 0 or came,
+            "O x.value = 2 -> x": here or 2 not in events,
+        }[assumed]
         if not sure:
             return False
         if here:
