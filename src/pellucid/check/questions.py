@@ -18,6 +18,7 @@ from pellucid.check.parse import parse
 from pellucid.check.replay import replay
 from pellucid.check.sequence import decide_sequence, within_bounds
 from pellucid.check.system import System, build_system
+from pellucid.check.vacuity import idle_notes, vacuity_notes
 from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.check.wide import decide_failing, mentions_failed, wide_notes
 from pellucid.errors import UsageError
@@ -65,6 +66,8 @@ def holds(
     resolved = resolve(f, system)
     answer = decide_failing(p.graph, f, domain, queue, lossy, options) if failing else decide(system, resolved, options)
     notes = _only(system, resolved, answer)
+    if answer.status == "proved" and warn:
+        notes += vacuity_notes(system, f, options)
     if answer.status == "proved" and not failing and warn:
         notes += wide_notes(p.graph, domain, queue, lossy, options)
     if warn and domain.modulus is not None and answer.status != "unknown":
@@ -188,7 +191,23 @@ def equivalent(
         answer = _beside(a, b, differs, domain, queue, options)
     else:
         answer = decide_sequence(a, b, domain, queue, options)
-    return _verdict(question, answer, [a.graph, b.graph], started, _of_both(a, b, domain, options, answer))
+    notes = (*_idle(a, b, domain, options, answer), *_of_both(a, b, domain, options, answer))
+    return _verdict(question, answer, [a.graph, b.graph], started, notes)
+
+
+def _idle(a: Any, b: Any, domain: Domain, options: Options, answer: Answer, *, implies: bool = False) -> tuple[str, ...]:
+    """A word for a proof about pipelines that never speak; of one and the same pipeline it is true all the same, and plain to see."""
+    if answer.status != "proved" or a.graph.digest == b.graph.digest:
+        return ()
+    system = build_system(beside(a, b), domain, 3)
+    both = n.or_(system.present("a"), system.present("b"))
+    cases = [(both, f"neither {a.name} nor {b.name} ever puts anything out" if a.name != b.name else "neither ever puts anything out")]
+    if implies:
+        true = n.FALSE
+        for slot in system.streams["a"][1]:
+            true = n.or_(true, n.and_(slot.present, slot.leaves[0]))
+        cases.append((true, f"{a.name} never says true"))
+    return idle_notes(system, cases, options)
 
 
 def _of_both(a: Any, b: Any, domain: Domain, options: Options, answer: Answer) -> tuple[str, ...]:
@@ -231,7 +250,7 @@ def implies(
     started = time.perf_counter()
     domain = domain_of(ints, assume)
     answer = _beside(a, b, no_longer_implied, domain, queue, Options(**how))
-    notes = _of_both(a, b, domain, Options(**how), answer)
+    notes = (*_idle(a, b, domain, Options(**how), answer, implies=True), *_of_both(a, b, domain, Options(**how), answer))
     return _verdict(_assuming(f"{a.name} implies {b.name}", domain), answer, [a.graph, b.graph], started, notes)
 
 

@@ -8,27 +8,31 @@ pipeline that would monitor it, and holds for **all** runs of the system.
 from __future__ import annotations
 
 import dataclasses
+import random
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pellucid.check.certify import certify_space, distrust
 from pellucid.check.cone import cone
 from pellucid.check.decide import Options
 from pellucid.check.domains import Domain
 from pellucid.check.explicit import explore
+from pellucid.check.literal import Literal
 from pellucid.check.replay import replay
 from pellucid.check.system import System, Variable, build_system
 from pellucid.check.verdict import Counterexample, Verdict
-from pellucid.errors import UsageError
+from pellucid.errors import StepError, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, INT, conform, simplest
+from pellucid.graph.model import Graph
 
 __all__ = ["Transitions", "monitor"]
 
-_LIMIT = 100_000
+_LIMIT, _RUNS = 100_000, 60
 
 
 @dataclass(frozen=True)
@@ -84,11 +88,11 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
     bad = n.FALSE
     for slot in whole.streams[out][1]:
         bad = n.or_(bad, n.and_(slot.present, n.not_(slot.leaves[0])))
-    small, (wrong, over, failed) = cone(whole, [bad, whole.overflow, whole.failed])
-    space = explore(small, [wrong, over, failed], stop_on=[0, 2], limits=options.limits())
+    small, observed = cone(whole, [bad, whole.overflow, whole.failed, whole.present(out)])
+    space = explore(small, observed, stop_on=[0, 2], limits=options.limits())
     question = f"{p.name} says true in every run of the system"
     seconds = time.perf_counter() - started
-    details = {"states": space.count, "system states": len(states)}
+    details: dict[str, Any] = {"states": space.count, "system states": len(states)}
     if space.found is not None:
         way = [*space.path(space.found[0]), space.found[1]]
         seen = _follow(system, states, small, [space.program.choices[c] for c in way], pushes)
@@ -99,7 +103,30 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
     if space.why or space.holds(1).any():
         why = space.why or f"a queue of the monitor needs more than {queue} events: use a larger queue="
         return Verdict("unknown", question, "explicit", seconds, None, (why,), details)
-    return Verdict("proved", question, "explicit", seconds, None, (), details)
+    certified = certify_space(space, observed, spent=seconds, never=(0, 1, 2))
+    problem = _tried(system, p.graph) if certified.passed else ""
+    if problem or not certified.passed:
+        return Verdict("unknown", question, "explicit", seconds, None, (distrust(problem),) if problem else certified.notes, details)
+    details["checked"] = f"{certified.words}; tried on {_RUNS} runs of the system with the interpreter as the monitor"
+    notes = () if space.holds(3).any() else (f"it says nothing: {p.name} never puts anything out in a run of the system",)
+    return Verdict("proved", question, "explicit", time.perf_counter() - started, None, notes, details)
+
+
+def _tried(system: Transitions, graph: Graph) -> str:
+    """Random runs of the system, with the interpreter as the monitor: what it says that is not true."""
+    rng, out = random.Random(0), graph.outputs[0][0]
+    for _ in range(_RUNS):
+        literal, state, trail = Literal(graph), rng.choice(list(system.initial)), []
+        for _ in range(12):
+            trail.append(state)
+            try:
+                said = literal.observe(dict(system.see(state)))[out]
+            except StepError as error:
+                return str(error)
+            if not all(said):
+                return f"the interpreter says {said} in the run {' → '.join(map(repr, trail))}"
+            state = rng.choice(list(system.next(state)) or [state])
+    return ""
 
 
 @n.values_only()
