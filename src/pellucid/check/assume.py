@@ -137,7 +137,7 @@ class _Said:
         self.system, self.history = system, History(system)
         states = len(system.state)
         self.brings: dict[str, tuple[Type, Slot]] = {}  # what each source brings
-        for name, t in system.sources:
+        for name, t in system.own_sources:
             own = {(v.role, v.at): n.var(states + i, v.type) for i, v in enumerate(system.inputs) if v.of == name}
             self.brings[name] = t, Slot(own["present", 0], tuple(own["leaf", j] for j in range(t.width)))
         self.memory = _Memory(self.history, self.brings)
@@ -261,7 +261,7 @@ def remembering(system: System, f: Formula) -> System:
             if isinstance(term, Before):
                 parts = (term.ref.name, *term.ref.path)
                 names += [".".join(parts[:k]) for k in range(len(parts), 0, -1) if ".".join(parts[:k]) in system.streams][:1]
-                names += [system.sources[0][0]] if term.ref.name == "in" and "in" not in system.streams and len(system.sources) == 1 else []
+                names += [system.own_sources[0][0]] if term.ref.name == "in" and "in" not in system.streams and len(system.own_sources) == 1 else []
     if not names:
         return system
     history = History(system)

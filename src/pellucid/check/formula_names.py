@@ -38,7 +38,7 @@ class Names:
 
     def __init__(self, system: System) -> None:
         self.system = system
-        self.sources = [name for name, _ in system.sources]
+        self.sources = [name for name, _ in system.own_sources]
         self._found: dict[tuple[str, str, bool, tuple[str, ...]], Found | None] = {}
 
     def identity(self, key: str) -> str:

@@ -7,12 +7,16 @@ pipeline with a copy of itself from which the step was deleted.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from pellucid.check.compare import differs
-from pellucid.check.decide import Answer, Options, decide_invariant
+from pellucid.check.decide import Answer, Options
 from pellucid.check.domains import Domain, domain_of
-from pellucid.check.system import build_system
+from pellucid.check.formula import AG, Atom, Formula
+from pellucid.check.queues import Room
+from pellucid.check.system import System, build_system
+from pellucid.check.unbounded import decide_unbounded
 from pellucid.check.verdict import Verdict
 from pellucid.expr import node as n
 from pellucid.graph.build import assemble, instantiate, source
@@ -33,13 +37,16 @@ def dead_paths(p: Any, *, ints: Any = None, queue: int = 3, assume: Any = None, 
     options, domain, graph = Options(**how), domain_of(ints, assume), p.graph
     dead: dict[str, str] = {}
     unsure: list[str] = []
-    system = build_system(graph, domain, queue)
+
+    def build(room: Room) -> System:
+        return build_system(graph, domain, room)
+
     for i, node in enumerate(graph.nodes):
         if node.kind == "source":
             if not graph.readers(i) and all(at != i for _, at in graph.outputs):
                 dead[node.id] = "nothing reads this source"
             continue
-        never = decide_invariant(system, n.not_(system.present(node.id)), options)
+        never = decide_unbounded(build, partial(_silent, node.id), queue, options)
         if never.status == "proved":
             dead[node.id] = "it never carries an event"
             continue
@@ -84,8 +91,16 @@ def _compare(
     if set(whole) != set(less):
         return None
     pairs = {f"{side}{name}": s for side, made in (("a", whole), ("b", less)) for name, s in made.items()}
-    system = build_system(assemble(graph.name, sources, pairs), domain, queue)
-    same = n.const(True)
-    for name in whole:
-        same = n.and_(same, n.not_(differs(system, f"a{name}", f"b{name}")))
-    return decide_invariant(system, same, options)
+    both = assemble(graph.name, sources, pairs)
+
+    def same(system: System) -> Formula:
+        out = n.const(True)
+        for name in whole:
+            out = n.and_(out, n.not_(differs(system, f"a{name}", f"b{name}")))
+        return AG(Atom(out, "the outputs are the same"))
+
+    return decide_unbounded(lambda room: build_system(both, domain, room), same, queue, options)
+
+
+def _silent(id: str, system: System) -> Formula:
+    return AG(Atom(n.not_(system.present(id)), f"{id} is silent"))

@@ -10,14 +10,15 @@ from typing import Any
 from pellucid.check.advice import domain_notes
 from pellucid.check.assume import assumed_text, remembering
 from pellucid.check.compare import beside, differs, no_longer_implied
-from pellucid.check.decide import Answer, Options, decide, decide_invariant, expression
+from pellucid.check.decide import Answer, Options, expression
 from pellucid.check.domains import Domain, domain_of
-from pellucid.check.formula import Formula, evaluate_finite, is_invariant, resolve
+from pellucid.check.formula import AG, Atom, Formula, evaluate_finite, is_invariant, resolve
 from pellucid.check.observe import atoms_on
 from pellucid.check.parse import parse
 from pellucid.check.replay import replay
-from pellucid.check.sequence import decide_sequence, within_bounds
+from pellucid.check.sequence import decide_sequence
 from pellucid.check.system import System, build_system
+from pellucid.check.unbounded import decide_about, decide_unbounded
 from pellucid.check.vacuity import idle_notes, vacuity_notes
 from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.check.wide import decide_failing, mentions_failed, wide_notes
@@ -42,8 +43,9 @@ def holds(
 ) -> Verdict:
     """Whether a formula of CTL or LTL holds in every run of a pipeline.
 
-    ``ints`` is the domain (exact integers, ``Mod(N)``, ``range(lo, hi)`` or a set); ``queue`` the bound of every queue, or of
-    each by its id; the streams in ``lossy`` may lose events.  ``assume`` is what is taken for granted of the events: a formula about sources
+    ``ints`` is the domain (exact integers, ``Mod(N)``, ``range(lo, hi)`` or a set).  Queues have no bound, unless the formula speaks of
+    them (``full``, ``overflow``, ``queue(ID).length``): then ``queue`` is the bound of every queue, or of each by its id; else it is where
+    the search for a bound that suffices begins.  The streams in ``lossy`` may lose events.  ``assume`` is what is taken for granted of the events: a formula about sources
     (``"x.value >= Y x.value"``), or a predicate of one event, or of two that follow each other.  ``failed`` holds where a function fails, also because an integer leaves
     64 bits.  Where arithmetic modulo N turns the verdict round, or where what is proved of exact integers may fail in 64 bits first,
     a note says so (``warn``).  ``how``: ``engine``, ``timeout`` in seconds, ``max_states``, ``max_depth``, ``progress``.
@@ -64,7 +66,10 @@ def holds(
     failing = mentions_failed(f)
     system = remembering(build_system(p.graph, domain, queue, lossy, strict=failing), f)
     resolved = resolve(f, system)
-    answer = decide_failing(p.graph, f, domain, queue, lossy, options) if failing else decide(system, resolved, options)
+    if failing:
+        answer = decide_failing(p.graph, f, domain, queue, lossy, options)
+    else:
+        answer = decide_about(p.graph, f, domain, queue, lossy, options)
     notes = _only(system, resolved, answer)
     if answer.status == "proved" and warn:
         notes += vacuity_notes(system, f, options)
@@ -72,24 +77,11 @@ def holds(
         notes += wide_notes(p.graph, domain, queue, lossy, options)
     if warn and domain.modulus is not None and answer.status != "unknown":
         notes += _in_truth(p.graph, f, domain, queue, options, answer, lossy)
-    if answer.status == "refuted" and "overflow" not in str(f) and "full" not in str(f):
-        notes += _overflow_note(p.graph, domain, queue, answer)
     return _verdict(_assuming(str(f), domain), answer, [p.graph], started, notes)
 
 
 def _assuming(question: str, domain: Domain) -> str:
     return f"{question}, assuming {assumed_text(domain)}" if domain.assume else question
-
-
-def _overflow_note(graph: Graph, domain: Domain, queue: Any, answer: Answer) -> tuple[str, ...]:
-    """A word where a counterexample is one only because a queue is too small."""
-    views = replay([graph], answer.pushes or [])
-    bounds = {id: queue if isinstance(queue, int) else queue.get(id, 3) for id, _, _ in graph.queues()}
-    for view in views:
-        for id, waiting in view.queues.items():
-            if len(waiting) >= bounds[id]:
-                return (f"queue {id} is full there (bound {bounds[id]}): with a larger queue= the verdict may differ",)
-    return ()
 
 
 def _only(system: System, f: Formula, answer: Answer) -> tuple[str, ...]:
@@ -109,8 +101,7 @@ def _in_truth(
     if mentions_failed(f):
         exact = decide_failing(graph, f, unbounded, queue, lossy, quick)
     else:
-        system = remembering(build_system(graph, unbounded, queue, lossy), f)
-        exact = decide(system, resolve(f, system), quick)
+        exact = decide_about(graph, f, unbounded, queue, lossy, quick)
     if exact.status not in ("unknown", answer.status):
         return (f"over exact integers it is {exact.status}: arithmetic modulo N turned the verdict round",)
     return ()
@@ -170,8 +161,8 @@ def equivalent(
 ) -> Verdict:
     """Whether two pipelines put out the same: in every step, or (``how="sequence"``) whatever the delay.
 
-    With ``queue`` the question is asked within that bound for every queue; without, for queues of any size, and the
-    answer is *unknown* where no bound is enough.  ``assume`` is what is taken for granted of the events, as for `holds`.
+    Queues have no bound; ``queue`` is where the search for one that suffices begins.  ``assume`` is what is taken for granted of the events, as
+    for `holds`.
 
     >>> from pellucid import check, pipeline
     >>> one = pipeline(lambda x: x.map(lambda v: v + v), x=int)
@@ -222,18 +213,11 @@ def _of_both(a: Any, b: Any, domain: Domain, options: Options, answer: Answer) -
 def _beside(a: Any, b: Any, wrong: Callable[..., Any], domain: Domain, queue: Any, options: Options) -> Answer:
     """Whether nothing goes wrong between two pipelines, step by step."""
     graph = beside(a, b)
-    if queue is not None:
-        system = build_system(graph, domain, queue)
-        return within_bounds(system, decide_invariant(system, n.not_(wrong(system)), options), options)
-    for size in (1, 3, 8):
-        system = build_system(graph, domain, size)
-        answer = decide_invariant(system, n.not_(wrong(system)), options)
-        if answer.status != "proved" or not graph.queues():
-            return answer
-        if decide_invariant(system, n.not_(system.overflow), options).status == "proved":
-            return answer
-    note = f"equal as long as no queue holds more than {size} events; some inputs need more"
-    return dataclasses.replace(answer, status="unknown", notes=(note,))
+
+    def never(system: System) -> Formula:
+        return AG(Atom(n.not_(wrong(system)), "they agree"))
+
+    return decide_unbounded(lambda room: build_system(graph, domain, room), never, 3 if queue is None else queue, options)
 
 
 def implies(

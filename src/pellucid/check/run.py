@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.check.domains import Domain
-from pellucid.check.queues import Queue
+from pellucid.check.guess import Guess
+from pellucid.check.queues import Queue, Room
 from pellucid.check.slot import FALSE, TRUE, Slot
 from pellucid.check.tabulate import tabulate
 from pellucid.engine.layout import capacities
@@ -37,7 +38,8 @@ class Run:
     strict: bool = False
     wide: Expr = FALSE
     fresh: Callable[[str, str, Type, Any, int | None, str, str], Expr] | None = None
-    queue: Callable[[str], int] | None = None
+    room: Room | None = None  # of its queues; None in a window's inner run
+    guess: Guess | None = None
     held: dict[str, list[tuple[Expr, ...]]] = field(default_factory=dict)  # queues of a window's inner run
     lost: dict[str, Expr] = field(default_factory=dict)  # whether a lossy stream loses its events in this push
 
@@ -203,9 +205,10 @@ class Run:
             for at in range(len(ins) if node.queued else 0):
                 self.lengths[f"{node.id}.{at}"] = n.const(0)
             return [(first[0].present, [slots[0].leaves for slots in ins])]
-        queues = [Queue(self, f"{node.id}.{at}", node.id, slots) for at, slots in enumerate(ins)]
+        takes = max(len(slots) for slots in ins)
+        queues = [Queue(self, f"{node.id}.{at}", node.id, slots, takes) for at, slots in enumerate(ins)]
         out = []
-        for _ in range(max(len(slots) for slots in ins)):
+        for _ in range(takes):
             ready = TRUE
             for q in queues:
                 ready = n.and_(ready, q.some)

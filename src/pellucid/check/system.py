@@ -22,8 +22,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.check.domains import Domain
+from pellucid.check.guess import Guess, is_guess
+from pellucid.check.queues import Room
 from pellucid.check.run import Run
 from pellucid.check.slot import FALSE, TRUE, Slot
+from pellucid.check.variable import Variable
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
@@ -34,29 +37,6 @@ from pellucid.graph.model import Graph
 __all__ = ["HIDDEN", "System", "Variable", "build_system"]
 
 HIDDEN = "\0"  # in front of a step's name, among the streams, where an output of that name is another stream
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A variable of the state or of the input.
-
-    ``name`` is for people; what a variable is, is said by its ``role`` and by what it belongs to (``of``):
-
-    * of the input: ``present`` (of a source), ``leaf`` (the ``at``-th part of a source's event), ``lost`` (whether a step loses its
-      events), ``choice`` (anything else);
-    * of the state: ``stopped``, ``state`` and ``event`` (of a step), ``count`` (of a step: how many events it has seen), ``length`` and
-      ``item`` (of a queue); ``came`` and ``before`` (whether there was an event of a stream, a part of the last one) and ``memory`` (other bits of the past).
-
-    ``size`` is the number of its values 0 … size-1 where it is a bounded counter.
-    """
-
-    name: str
-    type: Type
-    start: Any = None
-    size: int | None = None
-    role: str = "choice"
-    of: str = ""
-    at: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,6 +76,11 @@ class System:
         return dataclasses.replace(
             self, next=following, streams=streams, lengths=lengths, overflow=overflow, failed=failed, wide=wide, assume=assume
         )
+
+    @property
+    def own_sources(self) -> list[tuple[str, Type]]:
+        """The pipeline's sources: without those that stand for what is guessed."""
+        return [(name, t) for name, t in self.sources if not is_guess(name)]
 
     @property
     def full(self) -> Expr:
@@ -146,9 +131,9 @@ def _chosen(slots: Sequence[Slot], t: Type) -> tuple[Expr, ...]:
 
 @n.values_only()
 def build_system(
-    graph: Graph, domain: Domain, queue: int | Mapping[str, int] = 3, lossy: Sequence[str] = (), *, strict: bool = False
+    graph: Graph, domain: Domain, queue: int | Mapping[str, int] | Room = 3, lossy: Sequence[str] = (), *, strict: bool = False
 ) -> System:
-    """The transition system of a pipeline, with this bound for every queue, or for each by its id.
+    """The transition system of a pipeline, with this bound for every queue, or for each by its id, or with another `Room`.
 
     The streams named in ``lossy`` may lose any of their events (seed 001, section 7); ``strict`` makes leaving 64 bits a failure.
     """
@@ -156,13 +141,11 @@ def build_system(
         if id not in graph.position:
             raise UsageError(f"{graph.name} has no stream {id!r} to lose events: it has {', '.join(graph.position)}")
     known = {id for id, _, _ in graph.queues()}
-    if isinstance(queue, Mapping):
-        for id in queue:
+    room = queue if isinstance(queue, Room) else Room(queue)
+    if isinstance(room.bounds, Mapping):
+        for id in room.bounds:
             if id not in known:
                 raise UsageError(f"{graph.name} has no queue {id!r}: it has {', '.join(sorted(known)) or 'none'}")
-
-    def bound(id: str) -> int:
-        return queue if isinstance(queue, int) else queue.get(id, 3)
 
     inputs: list[Variable] = []
     sources: dict[int, list[tuple[int, Type]]] = {}
@@ -187,7 +170,9 @@ def build_system(
         return n.var(len(state) - 1, t)
 
     order: list[tuple[str, str]] = []
-    run = Run(domain, strict=strict, fresh=fresh, queue=bound, lost={id: n.var(mark + i, BOOL) for id, i in losses.items()})
+    types = {graph.nodes[at].id: graph.nodes[at].type for at in graph.sources}
+    guess = Guess(domain, state, inputs, types, mark, 2 * mark)
+    run = Run(domain, strict=strict, fresh=fresh, room=room, guess=guess, lost={id: n.var(mark + i, BOOL) for id, i in losses.items()})
     stopped = fresh("", "stopped", INT, 0, 3, "stopped", "")  # 0 running, 1 overflow, 2 failed
     running = n.eq(stopped, n.const(0))
     slots = {
@@ -207,12 +192,16 @@ def build_system(
         # A push that stops the system leaves the rest as it was: one state for each reason is enough.
         following.append(n.ite(halted, n.var(i, state[i].type), run.cells[step, label]))
     leaves = [n.var(i, v.type) for i, v in enumerate(state)]
-    moved = {mark + i: n.var(len(state) + i, v.type) for i, v in enumerate(inputs)}
+    # What is guessed stands behind the sources, before what is lost.
+    own = len(inputs) - len(losses)
+    behind = [mark + i for i in range(own)] + [2 * mark + i for i in range(len(guess.inputs))] + [mark + i for i in range(own, len(inputs))]
+    inputs[own:own] = guess.inputs
+    moved = {old: n.var(len(state) + i, inputs[i].type) for i, old in enumerate(behind)}
     outputs = {name: graph.nodes[i].id for name, i in graph.outputs}
     place = {node.id: i for i, node in enumerate(graph.nodes)}
     place |= {f"{HIDDEN}{id}": i for id, i in place.items() if outputs.get(id, id) != id} | dict(graph.outputs)
     named: dict[str, list[Slot]] = {name: streams[i] for name, i in place.items()}
-    types = {name: graph.nodes[i].type for name, i in place.items()}
+    kinds = {name: graph.nodes[i].type for name, i in place.items()}
     live = n.not_(halted)
     flat: list[Expr] = [*following, *run.lengths.values(), n.eq(stop, n.const(1)), n.eq(stop, n.const(2)), run.wide]
     for s in (s for slots_ in named.values() for s in slots_):
@@ -223,7 +212,7 @@ def build_system(
     full, failed, wide = next(done), next(done), next(done)
     final: dict[str, tuple[Type, tuple[Slot, ...]]] = {}
     for name, slots_ in named.items():
-        final[name] = types[name], tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in slots_)
+        final[name] = kinds[name], tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in slots_)
     system = System(
         graph.name,
         domain,
@@ -232,14 +221,15 @@ def build_system(
         tuple(following),
         final,
         lengths,
-        {id: bound(id) for id in lengths},
+        {id: room.of(id) for id in lengths},
         full,
         failed,
-        tuple((graph.nodes[at].id, graph.nodes[at].type) for at in graph.sources),
+        (*types.items(), *guess.sources),
         strict,
         wide,
         outputs=outputs,
-        graph=graph,
+        # An interpreter beside it does the same, unless something is guessed, or a queue may overflow unseen.
+        graph=graph if room.beyond == "overflow" and (room.watch is None or known <= room.watch) else None,
     )
     if not domain.assume:
         return system

@@ -17,11 +17,12 @@ from collections.abc import Mapping, Sequence
 
 from pellucid.check.assume import remembering
 from pellucid.check.cone import cone
-from pellucid.check.decide import Answer, Options, decide
+from pellucid.check.decide import Answer, Options
 from pellucid.check.domains import Domain
 from pellucid.check.formula import Formula, is_invariant, resolve, terms
 from pellucid.check.formula_terms import Flag
 from pellucid.check.system import System, build_system
+from pellucid.check.unbounded import decide_about
 from pellucid.errors import UsageError
 from pellucid.expr.node import walk
 from pellucid.expr.types import INT
@@ -49,14 +50,13 @@ def decide_failing(graph: Graph, f: Formula, domain: Domain, queue: int | Mappin
     resolved = resolve(f, strict)
     far = pushes_at_least(strict) if options.engine == "auto" and is_invariant(resolved) is not None else None
     if far is None:
-        return decide(strict, resolved, options)
+        return decide_about(graph, f, domain, queue, lossy, options, strict=True)
     # No run that anybody can make leaves 64 bits: what is found quickly counts, else exact integers decide about the rest.
     quick = dataclasses.replace(options, timeout=min(options.timeout or 5.0, 5.0), max_states=min(options.max_states, 50_000))
-    answer = decide(strict, resolved, quick)
+    answer = decide_about(graph, f, domain, queue, lossy, quick, strict=True)
     if answer.status != "unknown":
         return answer
-    exact = remembering(build_system(graph, domain, queue, lossy), f)
-    answer = decide(exact, resolve(f, exact), options)
+    answer = decide_about(graph, f, domain, queue, lossy, options)
     if answer.status != "proved":
         return answer
     note = f"proved for runs of fewer than {far:,} pushes, in which no integer can leave 64 bits; that none ever does is not proved"

@@ -1,0 +1,33 @@
+"""Variables of a transition system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pellucid.expr.types import Type
+
+__all__ = ["Variable"]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the state or of the input.
+
+    ``name`` is for people; what a variable is, is said by its ``role`` and by what it belongs to (``of``):
+
+    * of the input: ``present`` (of a source), ``leaf`` (the ``at``-th part of a source's event), ``lost`` (whether a step loses its
+      events), ``choice`` (anything else);
+    * of the state: ``stopped``, ``state`` and ``event`` (of a step), ``count`` (of a step: how many events it has seen), ``length`` and
+      ``item`` (of a queue); ``came`` and ``before`` (whether there was an event of a stream, a part of the last one) and ``memory`` (other bits of the past).
+
+    ``size`` is the number of its values 0 … size-1 where it is a bounded counter.
+    """
+
+    name: str
+    type: Type
+    start: Any = None
+    size: int | None = None
+    role: str = "choice"
+    of: str = ""
+    at: int = 0
