@@ -152,7 +152,7 @@ def test_bounds_give_unknown_and_never_a_pass() -> None:
         (lambda p: check.holds(p, "AG F out"), "mixes AG of CTL with F of LTL"),
         (lambda p: check.holds(p, "out"), "speaks of one step only"),
         (lambda p: check.holds(p, "AG out", engine="magic"), "engine= takes 'auto', 'explicit', 'smt', found 'magic'"),
-        (lambda p: check.equivalent(p, p, how="roughly"), "how= takes 'step' or 'sequence', found 'roughly'"),
+        (lambda p: check.equivalent(p, p, how="roughly"), "how= takes 'step', 'sequence' or 'paper', found 'roughly'"),
         (lambda p: check.holds(p, "AG (out -> out.value > 3)", engine="explicit"), "cannot be listed, so explicit search"),
         (lambda p: check.live(p, within=0), "at least 1, found 0"),
         (lambda p: check.implies(p, p), "implies compares pipelines that put out Booleans"),

@@ -14,6 +14,7 @@ from pellucid.check.decide import Answer, Options, expression
 from pellucid.check.domains import Domain, domain_of
 from pellucid.check.formula import AG, Atom, Formula, evaluate_finite, is_invariant, resolve
 from pellucid.check.observe import atoms_on
+from pellucid.check.paper import decide_paper
 from pellucid.check.parse import parse
 from pellucid.check.replay import replay
 from pellucid.check.sequence import decide_sequence
@@ -159,7 +160,11 @@ def live(p: Any, *, within: int | None = None, output: str = "out", **how: Any) 
 def equivalent(
     a: Any, b: Any, *, how: str = "step", ints: Any = None, queue: int | Mapping[str, int] | None = None, assume: Any = None, **more: Any
 ) -> Verdict:
-    """Whether two pipelines put out the same: in every step, or (``how="sequence"``) whatever the delay.
+    """Whether two pipelines put out the same: in every step, or (``how="sequence"``) the same sequence in the end, whatever the delay.
+
+    A sequence is asked of runs in which each source brings events again and again: each output of one must come in the other, at the same
+    place, and so must a failure, which is the last thing in a sequence.  ``how="paper"`` is the weaker formula of seed 001: wherever
+    both have an i-th output, the two are equal; a pipeline that never speaks satisfies it beside any other.
 
     Queues have no bound; ``queue`` is where the search for one that suffices begins.  ``assume`` is what is taken for granted of the events, as
     for `holds`.
@@ -169,19 +174,25 @@ def equivalent(
     >>> two = pipeline(lambda x: x * 2, x=int)
     >>> check.equivalent(one, two).proved
     True
+    >>> late, never = pipeline(lambda x: x.trim(1), x=int), pipeline(lambda x: x.filter(lambda v: v != v), x=int)
+    >>> [check.equivalent(late, never, how=how).status for how in ("step", "sequence", "paper")]
+    ['refuted', 'refuted', 'proved']
     """
-    if how not in ("step", "sequence"):
-        raise UsageError(f"how= takes 'step' or 'sequence', found {how!r}")
+    if how not in ("step", "sequence", "paper"):
+        raise UsageError(f"how= takes 'step', 'sequence' or 'paper', found {how!r}")
     started = time.perf_counter()
     options = Options(**more)
     domain = domain_of(ints, assume)
-    question = _assuming(f"{a.name} and {b.name} are {how} equivalent", domain)
+    manner = "sequence equivalent as in seed 001" if how == "paper" else f"{how} equivalent"
+    question = _assuming(f"{a.name} and {b.name} are {manner}", domain)
     if options.engine == "auto" and a.graph.digest == b.graph.digest and not a.graph.unseen:
         answer = Answer("proved", "simplification", notes=("they are the same graph",))
     elif how == "step":
         answer = _beside(a, b, differs, domain, queue, options)
+    elif how == "paper":
+        answer = decide_paper(a, b, domain, queue, options)
     else:
-        answer = decide_sequence(a, b, domain, queue, options)
+        answer = decide_sequence(a, b, domain, queue, options, lambda quick: _beside(a, b, differs, domain, queue, quick))
     notes = (*_idle(a, b, domain, options, answer), *_of_both(a, b, domain, options, answer))
     return _verdict(question, answer, [a.graph, b.graph], started, notes)
 
@@ -242,7 +253,8 @@ def _verdict(question: str, answer: Answer, graphs: Sequence[Graph], started: fl
     shown = None
     if answer.status == "refuted" and answer.pushes is not None:
         pushes = [_renamed(push, graphs) for push in answer.pushes]
-        shown = Counterexample(tuple(graphs), replay(graphs, pushes), answer.loop)
+        steps = replay(graphs, pushes)
+        shown = Counterexample(tuple(graphs), steps, answer.loop if answer.loop is None or answer.loop < len(steps) else None)
     return Verdict(
         answer.status, question, answer.engine, time.perf_counter() - started, shown, (*answer.notes, *notes), answer.details
     )

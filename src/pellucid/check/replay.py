@@ -55,7 +55,7 @@ def _confirm(g: Graph, engine: Engine, names: list[str], push: dict[str, Any], o
 def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[StepView, ...]:
     """What really happens on these pushes: every stream and every queue, step by step.
 
-    A step that fails ends the replay; its view has the streams that were reached.  Of several graphs the names of
+    A pipeline that fails is silent from there on, and where all have the replay ends; the view of that push has the streams that were reached.  Of several graphs the names of
     steps and queues get the graph's place in front (``1:out``, ``2:out``).  ``lost.STEP`` in a push makes that stream
     lose its events.
 
@@ -68,25 +68,29 @@ def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[S
     engines = [Engine(g, mode="python") for g in graphs]
     lossy = any(key.startswith("lost.") for push in pushes for key in push)  # an engine loses nothing
     views = []
+    failed: set[int] = set()
     for push in pushes:
+        if len(failed) == len(graphs):
+            break
         streams: dict[str, list[Any]] = {}
         queues: dict[str, list[Any]] = {}
-        failed = False
         for i, (g, run) in enumerate(zip(graphs, runs, strict=True), 1):
             mark = f"{i}:" if len(graphs) > 1 else ""
             names = [g.nodes[at].id for at in g.sources]
+            streams |= {name: [push[name]] if name in push else [] for name in names}
+            if i in failed:  # each fails for itself, and is silent from there on
+                streams |= {f"{mark}{name}": [] for name, _ in g.outputs}
+                continue
             run.lost = frozenset(key[5:] for key in push if key.startswith("lost."))
             try:
                 out = run.push({name: push[name] for name in names if name in push and name not in run.lost})
             except StepError:
-                out, failed = {}, True
-            if not failed and not lossy:
+                out = {}
+                failed.add(i)
+            if i not in failed and not lossy:
                 _confirm(g, engines[i - 1], names, push, out)
-            streams |= {name: [push[name]] if name in push else [] for name in names}
             streams |= {f"{mark}{id}": list(values) for id, values in run.carried.items()}
             streams |= {f"{mark}{name}": list(values) for name, values in out.items()}
             queues |= {f"{mark}{id}": list(values) for id, values in run.queues.items()}
         views.append(StepView(dict(push), streams, queues))
-        if failed:
-            break
     return tuple(views)

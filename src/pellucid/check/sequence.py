@@ -1,161 +1,134 @@
-"""Sequence equivalence, whatever the delay between two pipelines.
+"""Sequence equivalence: both pipelines put out the same sequence of events, whatever the delay between them.
 
-Two ways.  **Shared input, bounded delay**: both get the same events, and an equality step compares their i-th outputs
-(seed 001, Figure 4b); this refutes, and proves where the queues before it never overflow.  **Output by output**: each
-pipeline is advanced, on events of its own, until it has its next output; the two are compared and both go on.  If they
-agree for all events, they agree for equal ones, whatever the delay: this proves where one runs ahead for ever.
+Asked of every run in which each source brings events again and again.  Two halves: what is at the same place of the two sequences is equal,
+and each output of one comes in the other in the end.  Tried in turn, from what is cheap to what decides more:
+
+1. **The same in every push**: then nothing ever waits.
+2. **Bounded delay** (`pellucid.check.race`): what one is ahead waits, at most so much, and is compared.  A difference refutes.  If nothing
+   more ever waits, the other half is decided by a loop, or by a number of rounds within which one catches up (`pellucid.check.waiting`).
+3. **One falls silent for ever** while the other speaks again and again: refuted by a loop.
+4. **Output by output** (`pellucid.check.outputs`), where one runs ahead for ever; both must be proved to speak again and again.
+
+What none of them decides is *unknown*.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pellucid.check.certify import distrust
-from pellucid.check.compare import beside
-from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, decide_invariant
 from pellucid.check.domains import Domain
-from pellucid.check.slot import Slot
-from pellucid.check.system import System, Variable, build_system
+from pellucid.check.outputs import proof_by_outputs
+from pellucid.check.race import Pair, Race, pair, race
+from pellucid.check.smt_encode import Clock
 from pellucid.check.trial import budget, try_out
+from pellucid.check.waiting import again_and_again, falls_silent, trapped, waits_for_ever, within_rounds
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
-from pellucid.expr.rewrite import substitute
 
-__all__ = ["decide_sequence", "output_by_output"]
+__all__ = ["decide_sequence"]
+
+_ROOM = (1, 2, 4, 8)
 
 
-def decide_sequence(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int] | None, options: Options) -> Answer:
-    """Whether the i-th outputs of two pipelines are always equal; with a bound for queues, within it, as in the paper."""
-    graph = beside(a, b, joined=True)
-    if queue is not None:
-        system = build_system(graph, domain, queue)
-        equal = n.or_(n.not_(system.present("same")), system.value("same")[0])
-        return within_bounds(system, decide_invariant(system, equal, options), options)
-    bounds = {id: 3 for id, _, _ in graph.queues()}
-    for delay in (1, 2, 4, 8):
-        bounds |= {"same.0": delay, "same.1": delay}
-        system = build_system(graph, domain, bounds)
-        equal = n.or_(n.not_(system.present("same")), system.value("same")[0])
-        if delay == 1:
-            proof = _proof_by_outputs(a, b, domain, options)
-            if proof is not None:
-                return proof
-        answer = decide_invariant(system, equal, options)
+def decide_sequence(
+    a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int] | None, options: Options, step: Callable[[Options], Answer]
+) -> Answer:
+    """Whether two pipelines put out the same sequence in the end; ``step`` says whether they do so in every push.
+
+    ``queue`` is how much room the queues of the two pipelines get in the search; the answer does not depend on it.
+    """
+    clock = Clock(options.timeout)
+    both = pair(a, b, domain, 3 if queue is None else queue)
+    for side in both.sides:  # each does what its own interpreter does; for the two together there is none
+        problem = try_out(side, seconds=budget(0.0), most=200).problem
+        if problem:
+            return Answer("unknown", "none", notes=(distrust(problem),))
+    hurried = both.hurried()
+    if both.fails:  # each fails for itself, and that is compared
+        every = race(both, 0)
+        answer = decide_invariant(every.system, n.not_(n.or_(every.differs, every.beyond)), _part(options, clock, 0.2))
+    else:
+        answer = step(_part(options, clock, 0.3))
+    if answer.status == "proved":
+        return dataclasses.replace(answer, notes=(*answer.notes, "the same in every push"))
+    why: list[str] = []
+    for room in _ROOM:
+        running = race(both, room)
+        runs = [race(hurried, room), running] if hurried is not None else [running]
+        answer = _always(runs, lambda r: n.not_(r.differs), options, clock)
         if answer.status == "refuted":
             return answer
-        fits = decide_invariant(system, n.not_(system.overflow), options)
-        if answer.status == "proved" and fits.status == "proved":
-            note = f"neither runs ahead of the other by more than {delay} output(s)"
-            return dataclasses.replace(answer, notes=(note,))
-    return Answer(
-        "unknown",
-        answer.engine,
-        notes=(f"equal as long as neither runs ahead by more than {delay} outputs; no proof beyond that was found",),
-        details=answer.details,
-    )
+        if answer.status == "proved" and _always(runs, lambda r: n.not_(r.beyond), options, clock).status == "proved":
+            return _in_the_end(runs, room, answer, _part(options, clock, 0.9))
+        found = _one_ahead_for_ever(a, b, both, running, domain, options, clock, first=room == _ROOM[0])
+        if found is not None:
+            return found
+        if clock.over:
+            why.append("the time was up")
+            break
+    why.insert(0, f"equal as long as neither runs ahead by more than {room} outputs; no proof beyond that was found")
+    if both.queues:
+        why.append("within the room that the search gives to queues: a larger queue= may decide it")
+    return Answer("unknown", answer.engine, notes=tuple(why), details=answer.details)
 
 
-def within_bounds(system: System, answer: Answer, options: Options) -> Answer:
-    """The answer with a note where some input needs longer queues: it then holds within the bounds only."""
-    if answer.status == "proved" and decide_invariant(system, n.not_(system.overflow), options).status != "proved":
-        sizes = sorted(set(system.bounds.values()))
-        note = f"within queues of {' and '.join(map(str, sizes))} event(s): some inputs need more, and stop there"
-        return dataclasses.replace(answer, notes=(*answer.notes, note))
+def _always(runs: list[Race], good: Callable[[Race], Expr], options: Options, clock: Clock) -> Answer:
+    """Whether something holds in every push: proved of any of the runs, or what is said of the last, which leaves nothing out."""
+    for at, running in enumerate(runs):
+        answer = decide_invariant(running.system, good(running), _part(options, clock, 0.3 if at else 0.2))
+        if answer.status == "proved":
+            break
     return answer
 
 
-def _proof_by_outputs(a: Any, b: Any, domain: Domain, options: Options) -> Answer | None:
-    quick = dataclasses.replace(options, timeout=options.timeout or 120.0)
-    left, right = _never_stops(a, domain, quick), _never_stops(b, domain, quick)
-    if left is None or right is None:
+def _part(options: Options, clock: Clock, share: float) -> Options:
+    left = clock.part(share, least=1.0).left()
+    return dataclasses.replace(options, timeout=left)
+
+
+def _one_ahead_for_ever(
+    a: Any, b: Any, both: Pair, running: Race, domain: Domain, options: Options, clock: Clock, *, first: bool
+) -> Answer | None:
+    """What is found where no room is enough: one falls silent, or both speak again and again and agree output by output."""
+    searches: tuple[Callable[[Options], Answer | None], ...] = (
+        lambda o: falls_silent(both, o),
+        lambda o: waits_for_ever(running, o)[1],
+        lambda o: trapped(running, o),
+    )
+    for search in searches if first else searches[1:2]:
+        found = search(_part(options, clock, 0.3))
+        if found is not None:
+            return _silenced(found)
+    if not first or not all(again_and_again(both, slots, _part(options, clock, 0.3)) for slots in (both.first, both.second)):
         return None
-    if any(len(s.streams[_out(p)][1]) != 1 for s, p in ((left, a), (right, b))):
-        return None
-    for side in (left, right):  # each does what its own interpreter does; for the two together there is none
-        problem = try_out(side, seconds=budget(0.0), most=200).problem
-        if problem:
-            return Answer("unknown", "smt", notes=(distrust(problem),))
-    system, good = output_by_output(left, _out(a), right, _out(b))
-    answer = decide_invariant(system, good, quick)
-    if answer.status != "proved":
-        return None
-    return dataclasses.replace(answer, notes=("compared output by output: one may run ahead of the other for ever",))
+    return proof_by_outputs(a, b, domain, _part(options, clock, 0.6))
 
 
-def _never_stops(p: Any, domain: Domain, options: Options) -> System | None:
-    """The pipeline's system with the least queues that suffice, where it is proved that none overflows and nothing fails.
-
-    So it never stops, and the variable that says so can be taken for a constant.
-    """
-    for size in (1, 2, 4):
-        system = build_system(p.graph, domain, size)
-        stopped = n.or_(system.overflow, system.failed)
-        if decide_invariant(system, n.not_(stopped), options).status == "proved":
-            first = n.var(0, system.state[0].type)
-            return dataclasses.replace(system, next=(first, *system.next[1:]))
-    return None
-
-
-def _out(p: Any) -> str:
-    name: str = p.graph.outputs[0][0]
-    return name
-
-
-@n.values_only()
-def output_by_output(left: System, out_a: str, right: System, out_b: str) -> tuple[System, Expr]:
-    """A system that advances two others, each on events of its own; and *what they put out together is equal*.
-
-    A push in which only one of them would put out something is taken by the other alone: so their i-th outputs always
-    come together.  Every pair of runs has such a schedule, so if the outputs agree here they agree always.  A push without
-    any event is left out where it changes nothing.
-    """
-    # Each has events of its own: what is assumed of both together is left out, so more is proved than was asked.
-    left, right = (_folded(dataclasses.replace(s, assume=n.TRUE), out) for s, out in ((left, out_a), (right, out_b)))
-    state: list[Variable] = []
-    inputs: list[Variable] = []
-    for s, mark in ((left, "1:"), (right, "2:")):
-        state += [dataclasses.replace(v, name=mark + v.name, of=mark + v.of) for v in s.state]
-        inputs += [dataclasses.replace(v, name=mark + v.name, of=mark + v.of) for v in s.inputs]
-    at, into = 0, len(state)
-    sides: list[tuple[list[Expr], list[Expr], Expr, list[Expr]]] = []
-    for s, out in ((left, out_a), (right, out_b)):
-        own: list[Expr] = [n.var(at + i, v.type) for i, v in enumerate(s.state)]
-        given: list[Expr] = [n.var(into + i, v.type) for i, v in enumerate(s.inputs)]
-        if len(s.sources) == 1 and _stutters(s, out):
-            given[0] = n.const(True)
-        slot = s.streams[out][1][0]
-        moved = substitute([*s.next, slot.present, *slot.leaves], [*own, *given])
-        many = len(s.state)
-        sides.append((own, moved[:many], moved[many], moved[many + 1 :]))
-        at, into = at + many, into + len(s.inputs)
-    (own_a, next_a, now_a, values_a), (own_b, next_b, now_b, values_b) = sides
-    wait_a, wait_b = n.and_(now_a, n.not_(now_b)), n.and_(now_b, n.not_(now_a))
-    following = [n.ite(wait_a, old, new) for old, new in zip(own_a, next_a, strict=True)]
-    following += [n.ite(wait_b, old, new) for old, new in zip(own_b, next_b, strict=True)]
-    equal: Expr = n.const(True)
-    for x, y in zip(values_a, values_b, strict=True):
-        equal = n.and_(equal, n.eq(x, y))
-    sources = tuple((mark + name, t) for s, mark in ((left, "1:"), (right, "2:")) for name, t in s.sources)
-    system = dataclasses.replace(
-        left, name=f"{left.name} beside {right.name}", state=tuple(state), inputs=tuple(inputs), next=tuple(following),
-        streams={}, lengths={}, bounds={}, overflow=n.const(False), failed=n.const(False), sources=sources, graph=None,
-    )  # fmt: skip
-    return system, n.or_(n.not_(n.and_(now_a, now_b)), equal)
+def _in_the_end(runs: list[Race], room: int, equal: Answer, options: Options) -> Answer:
+    """The second half, where at most so much ever waits and all that is compared is equal."""
+    running = runs[-1]
+    note = f"neither runs ahead of the other by more than {room} output(s)"
+    found, lasso = waits_for_ever(running, options)
+    if lasso is not None:
+        return _silenced(lasso)
+    if found == "none":
+        return dataclasses.replace(equal, notes=(note, "and what one has put out comes in the other in the end"))
+    rounds = next((k for r in runs if (k := within_rounds(r.system, r.stuck, r.comes, options)) is not None), None)
+    if rounds is not None:
+        catches_up = f"and what waits goes on within {rounds} event(s) of every source"
+        return dataclasses.replace(equal, notes=(note, catches_up))
+    end = trapped(running, options)
+    if end is not None:
+        return _silenced(end)
+    why = f"{note} and they are equal there; that each output of one comes in the other in the end was neither proved nor refuted"
+    return Answer("unknown", equal.engine, notes=(why,), details=equal.details)
 
 
-def _folded(system: System, out: str) -> System:
-    """What the output depends on, constants put in place."""
-    slot = system.streams[out][1][0]
-    small, (present, *leaves) = cone(system, [slot.present, *slot.leaves], all_inputs=True)
-    return dataclasses.replace(small, streams={out: (system.streams[out][0], (Slot(present, tuple(leaves)),))})
-
-
-def _stutters(system: System, out: str) -> bool:
-    """Whether a push in which the only source is silent changes nothing and puts out nothing."""
-    leaves: list[Expr] = [n.var(i, v.type) for i, v in enumerate((*system.state, *system.inputs))]
-    leaves[len(system.state)] = n.const(False)
-    present, *after = substitute([system.streams[out][1][0].present, *system.next], leaves)
-    return present is n.const(False) and all(e is leaf for e, leaf in zip(after, leaves, strict=False))
+def _silenced(found: Answer) -> Answer:
+    """A run that refutes: what one puts out never comes in the other."""
+    note = "in this run one puts out something that never comes in the other"
+    return dataclasses.replace(found, notes=(note, *found.notes))

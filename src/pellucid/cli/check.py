@@ -38,8 +38,8 @@ _COLOURS = {"proved": "green", "refuted": "red", "unknown": "yellow", "error": "
     "--equivalent",
     is_flag=False,
     flag_value="step",
-    type=click.Choice(["step", "sequence"]),
-    help="Compare two pipelines: in every step (the default), or whatever the delay.",
+    type=click.Choice(["step", "sequence", "paper"]),
+    help="Compare two pipelines: in every step (the default), the same sequence in the end, or seed 001's weaker formula for that.",
 )
 @click.option("--failures", is_flag=True, help="Ask whether crashes can be seen from outside, and all output comes.")
 @click.option("--epochs", type=click.IntRange(min=1), help="With --failures: epochs of the input.  [default: 2]")
