@@ -9,7 +9,7 @@ import pytest
 from pellucid import IntOverflow, Mod, Pipeline, UsageError, check, pipeline
 from pellucid.check.domains import Domain, domain_of
 from pellucid.check.system import System, build_system
-from pellucid.engine.emit_window import needs_interpreter
+from pellucid.check.tracking import Track
 from pellucid.expr.evaluate import evaluate
 from tests.engine.test_kernel_random import by_interpreter
 from tests.seeds import seeds
@@ -46,16 +46,12 @@ def by_system(p: Pipeline, s: System, pushes: list[dict[str, Any]]) -> tuple[dic
 @pytest.mark.parametrize("seed", seeds(120))
 def test_the_system_is_the_pipeline(seed: int) -> None:
     c = Seeded(seed)
-    p = make_pipeline(c, max_steps=7, keys=False)
+    p = make_pipeline(c, max_steps=7, keys=seed % 2 == 1)
     pushes = make_input(c, p, 8)
     values, places, _, failure = by_interpreter(p, pushes)
     if failure is not None and failure[0] is IntOverflow:
         return  # checks use exact integers
-    if needs_interpreter(p.graph):  # keys, in a window: checks refuse them
-        with pytest.raises(UsageError, match="checks of keyed steps are not possible yet"):
-            build_system(p.graph, Domain(), queue=60)
-        return
-    system = build_system(p.graph, Domain(), queue=60)
+    system = build_system(p.graph, Domain(), queue=60 if seed % 2 == 0 else 12, track=Track(lanes=10))
     got = by_system(p, system, pushes)
     if failure is not None:
         assert got[2] == failure[2]

@@ -36,7 +36,7 @@ def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> 
     system, roots = _frozen(system, roots)
     states = len(system.state)
     needed: set[int] = set()
-    waiting = _variables([*roots, system.assume])
+    waiting = _variables([*roots, system.assume, system.partial])
     while waiting:
         i = waiting.pop()
         if i not in needed:
@@ -63,7 +63,7 @@ def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> 
     }
     halted = [substitute([e], leaves)[0] if _variables([e]) <= needed else n.const(False)
               for e in (system.overflow, system.failed, system.wide)]
-    assume = substitute([system.assume], leaves)[0]
+    assume, partial = substitute([system.assume, system.partial], leaves)
     small = dataclasses.replace(
         system,
         state=tuple(system.state[i] for i in kept_states),
@@ -75,6 +75,7 @@ def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> 
         failed=halted[1],
         wide=halted[2],
         assume=assume,
+        partial=partial,
     )
     return small, flat[len(kept_states) :]
 
@@ -83,8 +84,9 @@ def _frozen(system: System, roots: Sequence[Expr]) -> tuple[System, Sequence[Exp
     """Put constants in place of variables that never change, until there are none."""
     while True:
         stuck = {i for i, e in enumerate(system.next) if e.op == "var" and e.value == i}
-        used = _variables([*system.next, *roots, system.assume]) & stuck
-        changing = _variables([e for i, e in enumerate(system.next) if i not in stuck]) | _variables([*roots, system.assume])
+        asked = [*roots, system.assume, system.partial]
+        used = _variables([*system.next, *asked]) & stuck
+        changing = _variables([e for i, e in enumerate(system.next) if i not in stuck]) | _variables(asked)
         if not used & changing:
             return system, roots
         variables = [*system.state, *system.inputs]

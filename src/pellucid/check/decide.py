@@ -9,13 +9,15 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pellucid.check.advice import advice
+from pellucid.check.answer import Answer, expression
 from pellucid.check.cone import cone
 from pellucid.check.explicit import Limits, Space, explore
 from pellucid.check.formula import Formula, Not, is_invariant, kind
+from pellucid.check.keyed import decide_few, weighed
 from pellucid.check.program import choices_of, computes_floats
 from pellucid.check.system import System
 from pellucid.errors import UsageError
@@ -45,18 +47,6 @@ class Options:
     def limits(self) -> Limits:
         """The same for explicit search."""
         return Limits(self.max_states, self.timeout, self.progress)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A status with its evidence: pushes that refute (from ``loop`` on repeating), or what was proved and how."""
-
-    status: str
-    engine: str
-    pushes: list[dict[str, Any]] | None = None
-    loop: int | None = None
-    notes: tuple[str, ...] = ()
-    details: dict[str, Any] = field(default_factory=dict)
 
 
 def listable(system: System, observed: Sequence[Expr] = ()) -> bool:
@@ -94,7 +84,8 @@ def _assumed(system: System, roots: Sequence[Expr], answer: Callable[[System], A
 
 
 def _invariant(system: System, good: Expr, options: Options) -> Answer:
-    small, (bad,) = cone(system, [n.not_(good)])
+    wrong = n.and_(n.not_(good), n.not_(system.partial))
+    small, (bad,) = cone(system, [wrong])
     if bad.op == "const" and not bad.value:
         return _simplified(system)
     use_explicit = options.engine == "explicit" or (options.engine == "auto" and listable(small, [bad]))
@@ -106,10 +97,11 @@ def _invariant(system: System, good: Expr, options: Options) -> Answer:
             choices = [*space.path(space.found[0]), space.found[1]]
             return Answer("refuted", "explicit", space.pushes(choices), details=details)
         if space.complete:
-            return _believed(Answer("proved", "explicit", details=details), space, [bad], time.perf_counter() - started, never=(0,))
+            found = Answer("proved", "explicit", details=details)
+            return weighed(system, _believed(found, space, [bad], time.perf_counter() - started, never=(0,)))
         if options.engine == "explicit" or not has_z3():
             return Answer("unknown", "explicit", notes=(space.why,), details=details)
-    small, (bad,) = cone(system, [n.not_(good)], all_inputs=True)
+    small, (bad,) = cone(system, [wrong], all_inputs=True)
     return by_smt(small, n.not_(bad), options)
 
 
@@ -155,7 +147,7 @@ def by_smt(system: System, good: Expr, options: Options) -> Answer:
 
     status, trace, proof, notes = invariant(system, good, max_depth=options.max_depth, timeout=options.timeout)
     details = {"certificate": str(proof), "checked": proof.checked} if proof is not None else {}
-    return Answer(status, "smt", trace, notes=notes, details=details)
+    return weighed(system, Answer(status, "smt", trace, notes=notes, details=details))
 
 
 def decide(system: System, formula: Formula, options: Options) -> Answer:
@@ -163,7 +155,7 @@ def decide(system: System, formula: Formula, options: Options) -> Answer:
     body = is_invariant(formula)
     if body is not None:
         return decide_invariant(system, expression(body), options)
-    roots = [_expr(a) for a in formula.atoms()]
+    roots = [expression(a) for a in formula.atoms()]
     return _assumed(system, roots, lambda loose: _temporal(loose, formula, options), beginnings=False)
 
 
@@ -171,8 +163,10 @@ def _temporal(system: System, formula: Formula, options: Options) -> Answer:
     branching = kind(formula)
     if branching == "state":
         raise UsageError(f"{formula} speaks of one step only: write AG ({formula}) or G ({formula}) for every step")
+    if system.keys is not None and not system.keys.exact:
+        return decide_few(system, formula, options, decide_invariant)
     atoms = formula.atoms()
-    roots = [_expr(a) for a in atoms]
+    roots = [expression(a) for a in atoms]
     small, observed = cone(system, roots)
     number = {a: i for i, a in enumerate(atoms)}
     from pellucid.check.unlisted import unlisted
@@ -222,27 +216,3 @@ def _endless(system: System) -> tuple[str, ...]:
     """A word on the integers that may grow for ever."""
     names = [v.name for v in system.state if v.type == INT and v.size is None]
     return (f"integers without a bound: {', '.join(names)}; ints=Mod(N) bounds them, at the price of arithmetic modulo N",) if names else ()
-
-
-def _expr(atom: Formula) -> Expr:
-    assert isinstance(atom.body, Expr)
-    return atom.body
-
-
-def expression(f: Formula, atoms: dict[Any, Expr] | None = None) -> Expr:
-    """A formula without temporal operators as one expression."""
-    if f.op in ("true", "false"):
-        return n.const(f.op == "true")
-    if f.op == "atom":
-        return atoms[f] if atoms is not None else _expr(f)
-    parts = [expression(a, atoms) for a in f.args]
-    if f.op == "!":
-        return n.not_(parts[0])
-    if f.op == "&":
-        return n.and_(parts[0], parts[1])
-    if f.op == "|":
-        return n.or_(parts[0], parts[1])
-    if f.op == "->":
-        return n.or_(n.not_(parts[0]), parts[1])
-    assert f.op == "<->"
-    return n.eq(parts[0], parts[1])

@@ -22,7 +22,7 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL
 
-__all__ = ["History", "as_invariant", "clauses", "linear", "normal"]
+__all__ = ["History", "as_invariant", "clauses", "linear", "normal", "pieces"]
 
 _MOST = 32  # clauses of a formula: beyond, it is not taken apart
 _DUAL = {"&": "|", "|": "&", "X": "X", "F": "G", "G": "F", "U": "R", "R": "U", "AX": "EX", "EX": "AX", "AF": "EG", "EG": "AF", "AG": "EF", "EF": "AG"}
@@ -126,16 +126,21 @@ def as_invariant(system: System, formula: Formula) -> tuple[System, Expr] | None
     >>> as_invariant(s, resolve(parse("G F out"), s)) is None
     True
     """
-    flat = linear(formula)
-    pieces = _pieces([_LATER], flat) if flat is not None else None
-    if pieces is None:
+    found = pieces(formula)
+    if found is None:
         return None
     history = History(system)
     good = n.TRUE
-    for piece in pieces:
+    for piece in found:
         good = n.and_(good, history.always(piece))
     extended, (good,) = history.cells.done([good])
     return extended, good
+
+
+def pieces(formula: Formula) -> list[Formula] | None:
+    """Formulas of ``X`` and the past, each of which must hold in every push; None if the formula is not of that kind."""
+    flat = linear(formula)
+    return _pieces([_LATER], flat) if flat is not None else None
 
 
 _LATER = Y(TRUE)  # not in the first push

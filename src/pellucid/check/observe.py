@@ -50,7 +50,7 @@ def atoms_on(graph: Graph, formula: Formula, pushes: Sequence[Mapping[str, Any]]
             try:
                 run.push(push)
                 carried = run.carried
-                lengths = {id: len(waiting) for id, waiting in run.queues.items()}
+                lengths = run.lengths()
             except StepError:
                 failed = True
         seen = _Seen()

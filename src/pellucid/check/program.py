@@ -94,6 +94,10 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
             options.append(({source: t.unflatten(list(leaves))}, {**values, ("present", source, 0): True}))
         pushes = [(a | c, b | d) for a, b in pushes for c, d in options]
     for i, v in enumerate(system.inputs):  # choices that no source makes, such as an event that gets lost
+        if v.role == "key":
+            raise UsageError(
+                "explicit search cannot try every key, and here other keys' events matter: give a domain with fewer keys, or use engine='smt'"
+            )
         if v.role not in ("present", "leaf"):
             pool = system.domain.leaf(v.type) if v.size is None else list(range(v.size))
             assert pool is not None

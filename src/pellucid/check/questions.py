@@ -13,6 +13,7 @@ from pellucid.check.compare import beside, differs, no_longer_implied
 from pellucid.check.decide import Answer, Options, expression
 from pellucid.check.domains import Domain, domain_of
 from pellucid.check.formula import AG, Atom, Formula, evaluate_finite, is_invariant, resolve
+from pellucid.check.keyed import track_of
 from pellucid.check.observe import atoms_on
 from pellucid.check.paper import decide_paper
 from pellucid.check.parse import parse
@@ -65,7 +66,7 @@ def holds(
     started = time.perf_counter()
     domain, options = domain_of(ints, assume), Options(**how)
     failing = mentions_failed(f)
-    system = remembering(build_system(p.graph, domain, queue, lossy, strict=failing), f)
+    system = remembering(build_system(p.graph, domain, queue, lossy, strict=failing, track=track_of(f, p.graph)), f)
     resolved = resolve(f, system)
     if failing:
         answer = decide_failing(p.graph, f, domain, queue, lossy, options)

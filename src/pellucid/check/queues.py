@@ -1,4 +1,4 @@
-"""A queue of a system during one push, and what becomes of what does not fit.
+"""A queue of a system during one push (of a keyed step: the queue of one key), and what becomes of what does not fit.
 
 A system has finitely many variables, a queue of a pipeline holds whatever comes.  Three ways to deal with that:
 
@@ -10,19 +10,22 @@ A system has finitely many variables, a queue of a pipeline holds whatever comes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pellucid.check.slot import FALSE, Slot
+from pellucid.check.guess import NoGuessError
+from pellucid.check.lanes import Lanes, untracked
+from pellucid.check.slot import FALSE, TRUE, Slot
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
-from pellucid.expr.types import INT, simplest
+from pellucid.expr.types import INT, Type, simplest
+from pellucid.graph.model import Node
 
 if TYPE_CHECKING:
     from pellucid.check.run import Run
 
-__all__ = ["Queue", "Room"]
+__all__ = ["Queue", "Room", "fronts_of"]
 
 
 @dataclass(frozen=True)
@@ -47,25 +50,24 @@ class Room:
 class Queue:
     """A queue during one push: what it held, then what came, then what is left."""
 
-    def __init__(self, run: Run, id: str, step: str, slots: list[Slot], takes: int) -> None:
-        self.run, self.id, self.step = run, id, step
-        self.kinds = [e.type for e in slots[0].leaves]
+    def __init__(self, run: Run, id: str, step: str, kinds: Sequence[Type], slots: Sequence[Slot] = (), takes: int = 0, mark: str = "") -> None:
+        self.run, self.id, self.step, self.kinds, self.mark = run, id, step, kinds, mark
         self.inner = run.room is None
         self.beyond = "overflow" if run.room is None else run.room.beyond
         self.many = FALSE  # more wait than are counted
         empty = tuple(n.const(simplest(t)) for t in self.kinds)
         behind = 0
         if run.room is None:  # a window's inner run: the queue is a list that starts empty with the run
-            self.length: Expr = run.cells.get((step, f"{id}.length"), n.const(0))
-            self.items = list(run.held.get(id, []))
+            self.length: Expr = run.cells.get((step, f"{id}.length{mark}"), n.const(0))
+            self.items = list(run.held.get(id + mark, []))
             self.bound = len(self.items) + len(slots)
         else:
             self.bound = run.room.of(id)
             size = {"overflow": self.bound + 1, "many": self.bound + 2}.get(self.beyond)
-            self.length = run.cell(step, f"{id}.length", INT, 0, size, "length", id)
+            self.length = run.cell(step, f"{id}.length{mark}", INT, 0, size, "length", id)
             self.items = [
                 tuple(
-                    run.cell(step, f"{id}.{i}.{j}", t, simplest(t), run.domain.modulus if t == INT else None, "item", id)
+                    run.cell(step, f"{id}.{i}.{j}{mark}", t, simplest(t), run.domain.modulus if t == INT else None, "item", id)
                     for j, t in enumerate(self.kinds)
                 )
                 for i in range(self.bound)
@@ -79,14 +81,23 @@ class Queue:
                     there = n.or_(self.many, n.lt(n.const(self.bound + j), self.length))
                     some = run.guess.event(f"{id} behind {self.bound + j}", slots, self.items[-1] if self.items else empty)
                     self.items.append(tuple(n.ite(there, a, b) for a, b in zip(some, empty, strict=True)))
-        for at, s in enumerate(slots):  # room for all that comes, beyond the bound; what stays must fit again
-            if at >= behind:
-                self.items.append(empty)
-            known = n.and_(s.present, n.not_(self.many))  # else it is one of those behind, of which any may be any event
-            for i in range(len(self.items)):
-                here = n.and_(known, n.eq(self.length, n.const(i)))
-                self.items[i] = tuple(n.ite(here, a, b) for a, b in zip(s.leaves, self.items[i], strict=True))
-            self.length = n.ite(s.present, n.add(self.length, n.const(1)), self.length)
+        for at, s in enumerate(slots):
+            self.add(s.present, s.leaves, room=at < behind)
+
+    def add(self, present: Expr, leaves: Sequence[Expr], *, room: bool = False) -> None:
+        """An event that may come.  There is room for all that comes, beyond the bound; what stays must fit again."""
+        if not room:
+            self.items.append(tuple(n.const(simplest(t)) for t in self.kinds))
+        known = n.and_(present, n.not_(self.many))  # else it is one of those behind, of which any may be any event
+        for i in range(len(self.items)):
+            here = n.and_(known, n.eq(self.length, n.const(i)))
+            self.items[i] = tuple(n.ite(here, a, b) for a, b in zip(leaves, self.items[i], strict=True))
+        self.length = n.ite(present, n.add(self.length, n.const(1)), self.length)
+
+    @property
+    def front(self) -> tuple[Expr, ...]:
+        """The event that came first of those that wait."""
+        return self.items[0] if self.items else tuple(n.const(simplest(t)) for t in self.kinds)
 
     @property
     def some(self) -> Expr:
@@ -111,14 +122,83 @@ class Queue:
         if self.beyond == "many":
             most = n.const(self.bound + 1)
             self.length = n.ite(n.lt(most, self.length), most, self.length)
-        run.lengths[self.id] = self.length
-        run.cells[self.step, f"{self.id}.length"] = self.length
+        run.cells[self.step, f"{self.id}.length{self.mark}"] = self.length
         if self.inner:
-            run.held[self.id] = self.items
+            run.held[self.id + self.mark] = self.items
             return
         assert run.room is not None
         if self.beyond == "overflow" and (run.room.watch is None or self.id in run.room.watch):
             run.overflow = n.or_(run.overflow, n.lt(n.const(self.bound), self.length))
         for i in range(self.bound):
             for j in range(len(self.kinds)):
-                run.cells[self.step, f"{self.id}.{i}.{j}"] = self.items[i][j]
+                run.cells[self.step, f"{self.id}.{i}.{j}{self.mark}"] = self.items[i][j]
+
+
+def fronts_of(run: Run, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[tuple[Slot, list[tuple[Expr, ...]]]]:
+    """What a step consumes: from each input one event, wherever all have one.  The slots have no leaves yet."""
+    first = ins[0][0]
+    together = all(
+        len(slots) == 1 and slots[0].present is first.present and slots[0].lanes == first.lanes and slots[0].unsure is first.unsure for slots in ins
+    )
+    ids = [f"{node.id}.{at}" for at in range(len(ins))]
+    # In a window's inner run presence may agree in one push and not in another: then something may wait.
+    if together and not any(held.startswith(f"{node.id}.") for held in run.held):
+        run.lengths |= {id: n.const(0) for id in ids if node.queued}
+        return [(first, [slots[0].leaves for slots in ins])]
+    kinds = [[e.type for e in slots[0].leaves] for slots in ins]
+    if lanes is None:
+        takes = max(len(slots) for slots in ins)
+        queues = [Queue(run, id, node.id, t, slots, takes) for id, t, slots in zip(ids, kinds, ins, strict=True)]
+        made = _all_first(queues, takes)
+        run.lengths |= {q.id: q.length for q in queues}
+        return made
+    if run.room is not None and run.room.beyond != "overflow":
+        raise NoGuessError(f"{node.describe()}: an event that waits is under a key, which cannot be guessed")
+    return _by_lane(run, node, ins, lanes.marks, [[Queue(run, id, node.id, t, mark=mark) for id, t in zip(ids, kinds, strict=True)] for mark in lanes.marks])
+
+
+def _all_first(queues: list[Queue], takes: int) -> list[tuple[Slot, list[tuple[Expr, ...]]]]:
+    """Without keys: in a push no step fires more often than its busiest input brings events, so all that came is queued first."""
+    out = []
+    for _ in range(takes):
+        ready: Expr = TRUE
+        for q in queues:
+            ready = n.and_(ready, q.some)
+        out.append((Slot(ready, ()), [q.front for q in queues]))
+        for q in queues:
+            q.take(ready)
+    for q in queues:
+        q.store()
+    return out
+
+
+def _by_lane(
+    run: Run, node: Node, ins: list[list[Slot]], marks: Sequence[str], queues: list[list[Queue]]
+) -> list[tuple[Slot, list[tuple[Expr, ...]]]]:
+    """With keys: input by input and event by event, as the step fires with the event that completes a front of its key."""
+    out = []
+    for at, slots in enumerate(ins):
+        for s in slots:
+            ready_somewhere: Expr = FALSE
+            fronts: list[tuple[Expr, ...]] | None = None
+            for here, lane in zip(s.lanes, queues, strict=False):
+                lane[at].add(n.and_(s.present, here), s.leaves)
+                ready = n.and_(s.present, here)
+                for q in lane:
+                    ready = n.and_(ready, q.some)
+                now = [q.front for q in lane]
+                fronts = now if fronts is None else [
+                    tuple(n.ite(ready, a, b) for a, b in zip(x, y, strict=True)) for x, y in zip(now, fronts, strict=True)
+                ]
+                ready_somewhere = n.or_(ready_somewhere, ready)
+                for q in lane:
+                    q.take(ready)
+            assert fronts is not None
+            out.append((Slot(ready_somewhere, (), s.lanes, untracked(s)), fronts))
+    for at in range(len(ins)):
+        longest: Expr = n.const(0)
+        for lane in queues:
+            lane[at].store()
+            longest = n.ite(n.lt(longest, lane[at].length), lane[at].length, longest)
+        run.lengths[f"{node.id}.{at}"] = longest
+    return out

@@ -6,15 +6,15 @@ A `Run` keeps what the steps remember as expressions; a window runs its sub-pipe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pellucid.check.domains import Domain
 from pellucid.check.guess import Guess
-from pellucid.check.queues import Queue, Room
+from pellucid.check.lanes import Came, Lanes, Memory, groups
+from pellucid.check.queues import Room, fronts_of
 from pellucid.check.slot import FALSE, TRUE, Slot
 from pellucid.check.tabulate import tabulate
-from pellucid.engine.layout import capacities
 from pellucid.errors import NotTraceable, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
@@ -42,6 +42,9 @@ class Run:
     guess: Guess | None = None
     held: dict[str, list[tuple[Expr, ...]]] = field(default_factory=dict)  # queues of a window's inner run
     lost: dict[str, Expr] = field(default_factory=dict)  # whether a lossy stream loses its events in this push
+    lanes: Callable[[Graph, int], Lanes] | None = None  # of the keys that a step is under
+    pushed: int = 0
+    beyond: Expr = FALSE  # in this push comes a key that has no lane, and none is left
 
     def cell(
         self, step: str, label: str, t: Type, start: Any, size: int | None = None, role: str = "state", of: str | None = None
@@ -52,6 +55,10 @@ class Run:
             of = step if of is None else of
             self.cells[key] = self.fresh(step, label, t, start, size, role, of) if self.fresh is not None else n.const(start)
         return self.cells[key]
+
+    def size(self, t: Type) -> int | None:
+        """How many values an integer has here, where they are few."""
+        return self.domain.modulus if t == INT else None
 
     def reduce(self, e: Expr) -> Expr:
         m = self.domain.modulus
@@ -86,163 +93,160 @@ class Run:
 
     def step(self, g: Graph, sources: Mapping[int, list[Slot]]) -> list[list[Slot]]:
         """One push: the slots of every stream."""
-        caps = capacities(g)
+        self.pushed += 1
         streams: list[list[Slot]] = []
         for i, node in enumerate(g.nodes):
             if node.kind == "source":
                 streams.append(self.leak(node, sources[i]))
                 continue
-            if node.key is not None or node.kind == "key_by":
-                raise UsageError(f"{node.describe()}: checks of keyed steps are not possible yet; check the pipeline for one key")
             ins = [streams[j] for j in node.inputs]
-            streams.append(self.leak(node, getattr(self, f"do_{node.kind}")(node, ins, caps[i])))
+            lanes = self.lanes_of(g, i) if node.key is not None else None
+            streams.append(self.leak(node, getattr(self, f"do_{node.kind}")(node, ins, lanes)))
         return streams
 
     def leak(self, node: Node, slots: list[Slot]) -> list[Slot]:
         """What is left of a stream that may lose its events."""
         if node.id not in self.lost:
             return slots
-        return [Slot(n.and_(s.present, n.not_(self.lost[node.id])), s.leaves) for s in slots]
+        return [replace(s, present=n.and_(s.present, n.not_(self.lost[node.id]))) for s in slots]
 
-    def do_map(self, node: Node, ins: list[list[Slot]], cap: int | None) -> list[Slot]:
+    def lanes_of(self, g: Graph, i: int) -> Lanes:
+        """The lanes of the keys that a step is under."""
+        if self.lanes is None:  # a window's inner run: a lane for every key that comes, kept from event to event
+            made: dict[int, Lanes] = {}
+            number = groups(g)
+
+            def own(_: Graph, at: int) -> Lanes:
+                return made.setdefault(number[at], Came(f"key {number[at]}", None))
+
+            self.lanes = own
+        return self.lanes(g, i)
+
+    def memory(self, node: Node, s: Slot, lanes: Lanes | None, cells: Sequence[tuple[str, Type, Any, int | None, str]]) -> Memory:
+        """What a step remembers at an event."""
+        return Memory(self, node.id, s, lanes.marks if lanes is not None else (), cells)
+
+    def do_key_by(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        assert node.fn is not None and lanes is not None
+        out = []
+        for s in ins[0]:
+            key = self.call(node.fn, s.leaves, s.known, node.describe())
+            out.append(Slot(s.present, s.leaves, lanes.find(self, tuple(key), s.present)))
+        return out
+
+    def do_map(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         assert node.fn is not None
-        return [Slot(s.present, tuple(self.call(node.fn, s.leaves, s.present, node.describe()))) for s in ins[0]]
+        return [replace(s, leaves=tuple(self.call(node.fn, s.leaves, s.known, node.describe()))) for s in ins[0]]
 
-    def do_filter(self, node: Node, ins: list[list[Slot]], cap: int | None) -> list[Slot]:
+    def do_filter(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         assert node.fn is not None
         out = []
         for s in ins[0]:
-            (keep,) = self.call(node.fn, s.leaves, s.present, node.describe())
-            out.append(Slot(n.and_(s.present, keep), s.leaves))
+            (keep,) = self.call(node.fn, s.leaves, s.known, node.describe())
+            out.append(replace(s, present=n.and_(s.present, keep)))
         return out
 
-    def do_merge(self, node: Node, ins: list[list[Slot]], cap: int | None) -> list[Slot]:
+    def do_merge(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         return [s for slots in ins for s in slots]
 
-    def state_of(self, node: Node) -> list[tuple[str, Expr]]:
+    def state_cells(self, node: Node) -> list[tuple[str, Type, Any, int | None, str]]:
+        """The state that a user's function keeps: label, type, start value, size and role of each of its leaves."""
         assert node.state is not None
-        leaves = node.state.flatten(node.start)
-        labels = [f"state.{path}" if path else "state" for path, _ in node.state.leaves()]
-        kinds = [t for _, t in node.state.leaves()]
         m = self.domain.modulus
         out = []
-        for label, t, leaf in zip(labels, kinds, leaves, strict=True):
+        for (path, t), leaf in zip(node.state.leaves(), node.state.flatten(node.start), strict=True):
             if m is not None and t == INT and not 0 <= leaf < m:
                 raise UsageError(f"{node.describe()}: its start value {leaf} is not among the integers modulo {m}")
-            out.append((label, self.cell(node.id, label, t, leaf, m if t == INT else None)))
+            out.append((f"state.{path}" if path else "state", t, leaf, self.size(t), "state"))
         return out
 
-    def do_cumulate(self, node: Node, ins: list[list[Slot]], cap: int | None) -> list[Slot]:
+    def do_cumulate(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         assert node.fn is not None
         out = []
         for s in ins[0]:
-            old = self.state_of(node)
-            new = self.call(node.fn, [e for _, e in old] + list(s.leaves), s.present, node.describe())
-            for (label, before), value in zip(old, new, strict=True):
-                self.cells[node.id, label] = n.ite(s.present, value, before)
-            out.append(Slot(s.present, tuple(new)))
+            memory = self.memory(node, s, lanes, self.state_cells(node))
+            new = self.call(node.fn, [*memory.now, *s.leaves], memory.known, node.describe())
+            memory.keep(new)
+            out.append(replace(s, leaves=tuple(new), unsure=memory.unsure))
         return out
 
-    def do_decimate(self, node: Node, ins: list[list[Slot]], cap: int | None) -> list[Slot]:
+    def do_decimate(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         assert node.k is not None
         out = []
         for s in ins[0]:
-            count = self.cell(node.id, "count", INT, 0, node.k, "count")
-            after = n.ite(n.eq(count, n.const(node.k - 1)), n.const(0), n.add(count, n.const(1)))
-            self.cells[node.id, "count"] = n.ite(s.present, after, count)
-            out.append(Slot(n.and_(s.present, n.eq(count, n.const(0))), s.leaves))
+            memory = self.memory(node, s, lanes, [("count", INT, 0, node.k, "count")])
+            (count,) = memory.now
+            memory.keep([n.ite(n.eq(count, n.const(node.k - 1)), n.const(0), n.add(count, n.const(1)))])
+            out.append(replace(s, present=n.and_(s.present, n.eq(count, n.const(0))), unsure=memory.unsure))
         return out
 
-    def do_trim(self, node: Node, ins: list[list[Slot]], cap: int | None) -> list[Slot]:
+    def do_trim(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         assert node.k is not None
         out = []
         for s in ins[0]:
-            count = self.cell(node.id, "count", INT, 0, node.k + 1, "count")
+            memory = self.memory(node, s, lanes, [("count", INT, 0, node.k + 1, "count")])
+            (count,) = memory.now
             done = n.eq(count, n.const(node.k))
-            self.cells[node.id, "count"] = n.ite(n.and_(s.present, n.not_(done)), n.add(count, n.const(1)), count)
-            out.append(Slot(n.and_(s.present, done), s.leaves))
+            memory.keep([n.ite(done, count, n.add(count, n.const(1)))])
+            out.append(replace(s, present=n.and_(s.present, done), unsure=memory.unsure))
         return out
 
-    def do_task(self, node: Node, ins: list[list[Slot]], cap: int | None) -> list[Slot]:
+    def do_task(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         assert node.fn is not None
         if node.fn.traced is None or node.state is None:
             raise NotTraceable(f"{node.describe()}: {node.fn.name} {node.fn.reason}; a task is checked as data only")
         out = []
         for s in ins[0]:
-            old = self.state_of(node)
-            results = self.call(node.fn, [e for _, e in old] + list(s.leaves), s.present, node.describe())
-            for (label, before), value in zip(old, results[: len(old)], strict=True):
-                self.cells[node.id, label] = n.ite(s.present, value, before)
-            count, rest, size = results[len(old)], results[len(old) + 1 :], node.type.width
+            memory = self.memory(node, s, lanes, self.state_cells(node))
+            old, size = len(memory.now), node.type.width
+            results = self.call(node.fn, [*memory.now, *s.leaves], memory.known, node.describe())
+            memory.keep(results[:old])
+            count, rest = results[old], results[old + 1 :]
             for i in range(len(node.fn.traced.slots)):
                 there = n.and_(s.present, n.lt(n.const(i), count))
-                out.append(Slot(there, tuple(rest[i * size : (i + 1) * size])))
+                out.append(Slot(there, tuple(rest[i * size : (i + 1) * size]), s.lanes, memory.unsure))
         return out
 
     # -- steps that wait
 
-    def do_apply(self, node: Node, ins: list[list[Slot]], cap: int | None) -> list[Slot]:
+    def do_apply(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         assert node.fn is not None
         out = []
-        for present, fronts in self.fronts(node, ins, cap):
+        for s, fronts in fronts_of(self, node, ins, lanes):
             leaves = [leaf for front in fronts for leaf in front]
-            out.append(Slot(present, tuple(self.call(node.fn, leaves, present, node.describe()))))
+            out.append(replace(s, leaves=tuple(self.call(node.fn, leaves, s.known, node.describe()))))
         return out
 
-    def do_filter_by(self, node: Node, ins: list[list[Slot]], cap: int | None) -> list[Slot]:
-        return [Slot(n.and_(p, fronts[1][0]), fronts[0]) for p, fronts in self.fronts(node, ins, cap)]
-
-    def fronts(self, node: Node, ins: list[list[Slot]], cap: int | None) -> list[tuple[Expr, list[tuple[Expr, ...]]]]:
-        """What a step consumes: from each input one event, wherever all have one.
-
-        In a push no step fires more often than its busiest input brings events (`capacities`), so all that
-        came is queued first and then consumed that many times.
-        """
-        first = ins[0]
-        together = all(len(slots) == 1 and slots[0].present is first[0].present for slots in ins)
-        # In a window's inner run presence may agree in one push and not in another: then something may wait.
-        if together and not any(f"{node.id}.{at}" in self.held for at in range(len(ins))):
-            for at in range(len(ins) if node.queued else 0):
-                self.lengths[f"{node.id}.{at}"] = n.const(0)
-            return [(first[0].present, [slots[0].leaves for slots in ins])]
-        takes = max(len(slots) for slots in ins)
-        queues = [Queue(self, f"{node.id}.{at}", node.id, slots, takes) for at, slots in enumerate(ins)]
-        out = []
-        for _ in range(takes):
-            ready = TRUE
-            for q in queues:
-                ready = n.and_(ready, q.some)
-            fronts = [q.items[0] for q in queues]
-            out.append((ready, fronts))
-            for q in queues:
-                q.take(ready)
-        for q in queues:
-            q.store()
-        return out
+    def do_filter_by(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        return [
+            replace(s, present=n.and_(s.present, fronts[1][0]), leaves=fronts[0])
+            for s, fronts in fronts_of(self, node, ins, lanes)
+        ]
 
     # -- windows
 
-    def do_window(self, node: Node, ins: list[list[Slot]], cap: int | None) -> list[Slot]:
+    def do_window(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         assert node.sub is not None and node.k is not None
         sub, k = node.sub, node.k
         kinds = [t for _, t in sub.nodes[sub.sources[0]].type.leaves()]
         out = []
         for s in ins[0]:
-            count = self.cell(node.id, "seen", INT, 0, k, "count")
-            ring = [
-                tuple(self.cell(node.id, f"event{i}.{j}", t, simplest(t), self.domain.modulus if t == INT else None, "event") for j, t in enumerate(kinds))
-                for i in range(k - 1)
-            ]
+            cells: list[tuple[str, Type, Any, int | None, str]] = [("seen", INT, 0, k, "count")]
+            cells += [(f"event{i}.{j}", t, simplest(t), self.size(t), "event") for i in range(k - 1) for j, t in enumerate(kinds)]
+            memory = self.memory(node, s, lanes, cells)
+            count, *flat = memory.now
+            ring = [tuple(flat[i * len(kinds) : (i + 1) * len(kinds)]) for i in range(k - 1)]
             full = n.eq(count, n.const(k - 1))
             closes = n.and_(s.present, full)
-            has, last = self.window_value(node, [*ring, s.leaves], closes)
-            out.append(Slot(n.and_(closes, has), last))
-            self.cells[node.id, "seen"] = n.ite(n.and_(s.present, n.not_(full)), n.add(count, n.const(1)), count)
+            has, last = self.window_value(node, [*ring, s.leaves], n.and_(memory.known, full))
+            out.append(Slot(n.and_(closes, has), last, s.lanes, memory.unsure))
+            after = [n.ite(full, count, n.add(count, n.const(1)))]
             for i in range(k - 1):
                 later = ring[i + 1] if i + 1 < k - 1 else s.leaves
                 for j in range(len(kinds)):
                     here = n.ite(n.eq(count, n.const(i)), s.leaves[j], ring[i][j])
-                    self.cells[node.id, f"event{i}.{j}"] = n.ite(s.present, n.ite(full, later[j], here), ring[i][j])
+                    after.append(n.ite(full, later[j], here))
+            memory.keep(after)
         return out
 
     def window_value(self, node: Node, events: list[tuple[Expr, ...]], closes: Expr) -> tuple[Expr, tuple[Expr, ...]]:

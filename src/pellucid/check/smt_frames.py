@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pellucid.check.smt_encode import Encoding, default
-from pellucid.check.system import System
+from pellucid.check.system import System, Variable
 from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate
 from pellucid.expr.node import Expr
 
@@ -82,6 +82,10 @@ class Frames:
                         [self.code.python(t, v) for t, v in zip(kinds, values[1:], strict=True)]
                     )
                 at += 1 + event.width
+            for v, c in zip(self.code.system.inputs[at:], inputs[at:], strict=True):  # choices that no source makes
+                chosen = self.code.python(v.type, model.eval(c, model_completion=True))
+                if v.role != "lost" or chosen:
+                    push[_choice(v)] = chosen
             out.append(push)
         return out
 
@@ -92,7 +96,12 @@ def input_leaves(system: System, push: Mapping[str, Any]) -> list[Any]:
     for name, event in system.sources:
         out.append(name in push)
         out += event.flatten(push[name]) if name in push else [default(system, t) for _, t in event.leaves()]
-    return out
+    return [*out, *(push.get(_choice(v), default(system, v.type)) for v in system.inputs[len(out) :])]
+
+
+def _choice(v: Variable) -> str:
+    """Under which name a push has a choice that no source makes; no source has a dot in its name."""
+    return f"lost.{v.of}" if v.role == "lost" else f"{v.role}.{v.of}.{v.at}"
 
 
 def replay(system: System, bad: Expr, trace: Sequence[Mapping[str, Any]]) -> bool | None:

@@ -23,9 +23,11 @@ from typing import Any
 
 from pellucid.check.domains import Domain
 from pellucid.check.guess import Guess, is_guess
+from pellucid.check.lanes import Lanes, any_of, groups
 from pellucid.check.queues import Room
 from pellucid.check.run import Run
 from pellucid.check.slot import FALSE, TRUE, Slot
+from pellucid.check.tracking import Asked, Keys, Recorder, Track, chosen_lanes, plan
 from pellucid.check.variable import Variable
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
@@ -36,6 +38,7 @@ from pellucid.graph.model import Graph
 
 __all__ = ["HIDDEN", "System", "Variable", "build_system"]
 
+_MARK = 1_000_000  # inputs are numbered from here until all state variables are known
 HIDDEN = "\0"  # in front of a step's name, among the streams, where an output of that name is another stream
 
 
@@ -56,6 +59,8 @@ class System:
     sources: tuple[tuple[str, Type], ...] = ()
     strict: bool = False  # leaving 64 bits is a failure
     wide: Expr = FALSE  # in this push an integer leaves 64 bits; of a strict system only
+    keys: Keys | None = None  # which keys are tracked
+    partial: Expr = FALSE  # in this push events of keys that are not tracked are seen, or it comes after the end of a run with too many keys: it is not judged
     assume: Expr = TRUE  # what is taken for granted of every push: others are in no run
     outputs: Mapping[str, str] = field(default_factory=dict)  # the step (or source) that each output is
     graph: Graph | None = None  # whose system it is, so that a proof can be tried on the interpreter
@@ -64,18 +69,19 @@ class System:
     def mapped(self, change: Callable[[list[Expr]], list[Expr]]) -> System:
         """The system with all its expressions changed, the variables apart."""
         slots = [s for _, many in self.streams.values() for s in many]
-        flat = [*self.next, *self.lengths.values(), self.overflow, self.failed, self.wide, self.assume]
+        flat = [*self.next, *self.lengths.values(), self.overflow, self.failed, self.wide, self.assume, self.partial]
         done = iter(change([*flat, *(e for s in slots for e in (s.present, *s.leaves))]))
         following = tuple(next(done) for _ in self.next)
         lengths = {id: next(done) for id in self.lengths}
-        overflow, failed, wide, assume = (next(done) for _ in range(4))
+        overflow, failed, wide, assume, partial = (next(done) for _ in range(5))
         streams = {
             name: (t, tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in many))
             for name, (t, many) in self.streams.items()
         }
         return dataclasses.replace(
-            self, next=following, streams=streams, lengths=lengths, overflow=overflow, failed=failed, wide=wide, assume=assume
-        )
+            self, next=following, streams=streams, lengths=lengths, overflow=overflow, failed=failed, wide=wide, assume=assume,
+            partial=partial,
+        )  # fmt: skip
 
     @property
     def own_sources(self) -> list[tuple[str, Type]]:
@@ -131,11 +137,13 @@ def _chosen(slots: Sequence[Slot], t: Type) -> tuple[Expr, ...]:
 
 @n.values_only()
 def build_system(
-    graph: Graph, domain: Domain, queue: int | Mapping[str, int] | Room = 3, lossy: Sequence[str] = (), *, strict: bool = False
+    graph: Graph, domain: Domain, queue: int | Mapping[str, int] | Room = 3, lossy: Sequence[str] = (), *, strict: bool = False,
+    track: Track | None = None,
 ) -> System:
     """The transition system of a pipeline, with this bound for every queue, or for each by its id, or with another `Room`.
 
-    The streams named in ``lossy`` may lose any of their events (seed 001, section 7); ``strict`` makes leaving 64 bits a failure.
+    The streams named in ``lossy`` may lose any of their events (seed 001, section 7); ``strict`` makes leaving 64 bits a failure;
+    ``track`` is what the question looks at, which decides about the keys that are tracked.
     """
     for id in lossy:
         if id not in graph.position:
@@ -160,41 +168,72 @@ def build_system(
     for id in lossy:
         losses[id] = len(inputs)
         inputs.append(Variable(f"lost.{id}", BOOL, role="lost", of=id))
-    # State variables are found while the graph is run; inputs are numbered from a mark, and moved behind them.
-    mark = 1_000_000
-    state: list[Variable] = []
+    def once(lanes: Callable[[Graph, int], Lanes]) -> tuple[Run, list[list[Slot]], list[Variable], list[tuple[str, str]], Expr, Guess]:
+        """One push on symbolic events.
 
-    def fresh(step: str, label: str, t: Type, start: Any, size: int | None, role: str, of: str) -> Expr:
-        state.append(Variable(f"{step}:{label}", t, start, size, role, of))
-        order.append((step, label))
-        return n.var(len(state) - 1, t)
+        State variables are found while the graph is run; inputs are numbered from a mark, and moved behind them.
+        """
+        state: list[Variable] = []
+        order: list[tuple[str, str]] = []
 
-    order: list[tuple[str, str]] = []
+        def fresh(step: str, label: str, t: Type, start: Any, size: int | None, role: str, of: str) -> Expr:
+            state.append(Variable(f"{step}:{label}", t, start, size, role, of))
+            order.append((step, label))
+            return n.var(len(state) - 1, t)
+
+        lost = {id: n.var(_MARK + i, BOOL) for id, i in losses.items()}
+        guess = Guess(domain, state, inputs, types, _MARK, 2 * _MARK)
+        run = Run(domain, strict=strict, fresh=fresh, room=room, guess=guess, lost=lost, lanes=lanes)
+        stopped = fresh("", "stopped", INT, 0, 4 if keyed else 3, "stopped", "")  # 0 running, 1 overflow, 2 failed, 3 too many keys
+        running = n.eq(stopped, n.const(0))
+        slots = {}
+        for at, parts in sources.items():
+            present = n.and_(running, n.var(_MARK + parts[0][0], BOOL))
+            slots[at] = [Slot(present, tuple(n.var(_MARK + i, t) for i, t in parts[1:]))]
+        return run, run.step(graph, slots), state, order, stopped, guess
+
     types = {graph.nodes[at].id: graph.nodes[at].type for at in graph.sources}
-    guess = Guess(domain, state, inputs, types, mark, 2 * mark)
-    run = Run(domain, strict=strict, fresh=fresh, room=room, guess=guess, lost={id: n.var(mark + i, BOOL) for id, i in losses.items()})
-    stopped = fresh("", "stopped", INT, 0, 3, "stopped", "")  # 0 running, 1 overflow, 2 failed
-    running = n.eq(stopped, n.const(0))
-    slots = {
-        at: [
-            Slot(
-                n.and_(running, n.var(mark + parts[0][0], BOOL)),
-                tuple(n.var(mark + i, t) for i, t in parts[1:]),
-            )
-        ]
-        for at, parts in sources.items()
-    }
-    streams = run.step(graph, slots)
+    keyed = any(node.key is not None for node in graph.nodes)
+    keys = None
+    lanes: Callable[[Graph, int], Lanes] = _no_lanes
+    if keyed:
+        asked: list[Asked] = []
+        number, recorders = groups(graph), dict[int, Lanes]()
+        _, _, state, order, *_ = once(lambda _, at: recorders.setdefault(number[at], Recorder(number[at], asked)))
+        source_of = {_MARK + i: v.of for i, v in enumerate(inputs) if v.role in ("present", "leaf")}
+        step_of = {i: step for i, (step, _) in enumerate(order) if i and state[i].role != "key"}
+
+        def pool(i: int) -> Sequence[Any] | None:
+            v = inputs[i - _MARK] if i >= _MARK else state[i]
+            return range(v.size) if v.size is not None else domain.leaf(v.type) if i >= _MARK or v.type != INT else None
+
+        wanted = track or Track()
+        if domain.assume:  # an event that was left out of a run might have been needed for what is assumed
+            wanted = dataclasses.replace(wanted, whole=True)
+        planned = plan(graph, wanted, asked, source_of, step_of, pool)
+        keys, made = planned.keys, {g: make() for g, make in planned.make.items()}
+        for g, chosen in planned.chosen.items():
+            first = [[len(inputs) + i * len(kinds) + j for j in range(len(kinds))] for i, kinds in enumerate(chosen)]
+            inputs += [Variable(f"key {i + 1}", t, None, None, "key", f"{g}.{i}", j) for i, kinds in enumerate(chosen) for j, t in enumerate(kinds)]
+            made[g] = chosen_lanes(g, [[n.var(_MARK + at, inputs[at].type) for at in row] for row in first])
+
+        lanes = lambda _, at: made[planned.number[at]]
+
+    run, streams, state, order, stopped, guess = once(lanes)
     stop = n.ite(n.or_(run.failed, run.wide), n.const(2), n.ite(run.overflow, n.const(1), stopped))
+    stop = n.ite(run.beyond, n.const(3), stop)
     halted = n.not_(n.eq(stop, n.const(0)))
+    partial = n.eq(stop, n.const(3)) if keyed and keys is not None and not keys.exact else FALSE
+    if keys is not None and keys.chosen:
+        partial = any_of([s.unsure for slots_ in streams for s in slots_])
     following = [stop]
     for i, (step, label) in enumerate(order[1:], 1):
         # A push that stops the system leaves the rest as it was: one state for each reason is enough.
         following.append(n.ite(halted, n.var(i, state[i].type), run.cells[step, label]))
     leaves = [n.var(i, v.type) for i, v in enumerate(state)]
     # What is guessed stands behind the sources, before what is lost.
-    own = len(inputs) - len(losses)
-    behind = [mark + i for i in range(own)] + [2 * mark + i for i in range(len(guess.inputs))] + [mark + i for i in range(own, len(inputs))]
+    own = sum(v.role in ("present", "leaf") for v in inputs)
+    behind = [_MARK + i for i in range(own)] + [2 * _MARK + i for i in range(len(guess.inputs))] + [_MARK + i for i in range(own, len(inputs))]
     inputs[own:own] = guess.inputs
     moved = {old: n.var(len(state) + i, inputs[i].type) for i, old in enumerate(behind)}
     outputs = {name: graph.nodes[i].id for name, i in graph.outputs}
@@ -203,13 +242,13 @@ def build_system(
     named: dict[str, list[Slot]] = {name: streams[i] for name, i in place.items()}
     kinds = {name: graph.nodes[i].type for name, i in place.items()}
     live = n.not_(halted)
-    flat: list[Expr] = [*following, *run.lengths.values(), n.eq(stop, n.const(1)), n.eq(stop, n.const(2)), run.wide]
+    flat: list[Expr] = [*following, *run.lengths.values(), n.eq(stop, n.const(1)), n.eq(stop, n.const(2)), run.wide, partial]
     for s in (s for slots_ in named.values() for s in slots_):
         flat += [n.and_(live, s.present), *s.leaves]
     done = iter(substitute(flat, _Leaves(leaves, moved)))
     following = [next(done) for _ in following]
     lengths = {id: next(done) for id in run.lengths}
-    full, failed, wide = next(done), next(done), next(done)
+    full, failed, wide, partial = next(done), next(done), next(done), next(done)
     final: dict[str, tuple[Type, tuple[Slot, ...]]] = {}
     for name, slots_ in named.items():
         final[name] = kinds[name], tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in slots_)
@@ -227,6 +266,8 @@ def build_system(
         (*types.items(), *guess.sources),
         strict,
         wide,
+        keys,
+        partial,
         outputs=outputs,
         # An interpreter beside it does the same, unless something is guessed, or a queue may overflow unseen.
         graph=graph if room.beyond == "overflow" and (room.watch is None or known <= room.watch) else None,
@@ -236,6 +277,10 @@ def build_system(
     from pellucid.check.assume import attach  # it is made of formulas, and they speak of systems
 
     return attach(system)
+
+
+def _no_lanes(graph: Graph, at: int) -> Lanes:
+    raise AssertionError(f"{graph.nodes[at].id} is under no key")
 
 
 class _Leaves(list[Expr]):

@@ -98,7 +98,7 @@ class _Runs:
         self.streams = [(name, of) for name, of in system.streams.items() if name in own] if self.beside else []
         parts: list[list[Expr]] = [
             list(system.next), list(invariant), [bad] if bad is not None else [], list(questions), list(observed),
-            [system.assume, system.overflow, system.failed],
+            [system.assume, system.overflow, system.failed, system.partial],
             [e for _, (_, slots) in self.streams for s in slots for e in (s.present, *s.leaves)],
         ]  # fmt: skip
         self.compute = straight([e for part in parts for e in part])
@@ -106,6 +106,7 @@ class _Runs:
         self.cuts = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
         self.readers = state_readers(system) if self.beside else []
         self.pushes = Pushes(system, [*invariant, *([bad] if bad is not None else []), *questions, *observed])
+        self.others_come = system.keys is not None and system.keys.chosen
         self.trial = Trial(beside=self.beside, seen=[False] * len(questions))
 
     def go(self, seconds: float, most: int) -> Trial:
@@ -133,7 +134,7 @@ class _Runs:
             drawn = self._allowed(state)
             if drawn is None:
                 return ""
-            push, leaves, (after, facts, bad, asked, observed, (_, overflow, failed), carried) = drawn
+            push, leaves, (after, facts, bad, asked, observed, (_, overflow, failed, partial), carried) = drawn
             trail.append(push)
             trial.pushes += 1
             if len(trial.points) < 64:
@@ -146,7 +147,7 @@ class _Runs:
                 trial.seen[i] = trial.seen[i] or bool(yes)
             wrong = self.follow(leaves, after, observed) if self.follow is not None else ""
             if not wrong and literal is not None:
-                wrong = self._compare(literal, push, after, bool(overflow), bool(failed), carried)
+                wrong = self._compare(literal, push, after, bool(overflow), bool(failed), carried, partial=bool(partial))
             if wrong:
                 return "" if wrong == ENDS else wrong
             if overflow or failed:  # it stays as it is
@@ -166,29 +167,29 @@ class _Runs:
             except Overflow64:
                 return None
             found = [values[cut] for cut in self.cuts]
-            if found[5][0]:
+            if found[5][0] and (not found[5][3] or self.others_come):  # a run with more keys than are tracked is none of this system's
                 return push, leaves, found
         return None
 
-    def _compare(self, literal: Literal, push: dict[str, Any], after: tuple[Any, ...], overflow: bool, failed: bool, carried: tuple[Any, ...]) -> str:
+    def _compare(self, literal: Literal, push: dict[str, Any], after: tuple[Any, ...], overflow: bool, failed: bool, carried: tuple[Any, ...], *, partial: bool = False) -> str:
         """The interpreter does the same: what is different, or `ENDS` where it has no way on."""
         knows_failures = self.system.failed.op != "const"
         try:
             streams = literal.observe(push)
         except IntOverflow:
-            if self.system.strict and knows_failures and not failed:
+            if self.system.strict and knows_failures and not failed and not partial:
                 return "the interpreter fails with an overflow and the system does not"
             return "" if failed else ENDS
         except DataError:
             return ENDS
         except StepError:
-            return "the interpreter fails and the system does not" if knows_failures and not failed else ENDS
+            return "the interpreter fails and the system does not" if knows_failures and not failed and not partial else ENDS
         if failed:
             return "the system fails and the interpreter does not"
         if overflow:
             return ""
         at = 0
-        for name, (t, slots) in self.streams:
+        for name, (t, slots) in () if partial else self.streams:
             made: list[tuple[Any, ...]] = []
             for s in slots:
                 if carried[at]:

@@ -32,6 +32,7 @@ from pellucid.check.formula import Formula, resolve
 from pellucid.check.formula_terms import Calc, Compare, Flag, Length
 from pellucid.check.guess import NoGuessError
 from pellucid.check.history import normal
+from pellucid.check.keyed import track_of
 from pellucid.check.polarity import counted
 from pellucid.check.queues import Room
 from pellucid.check.system import System, build_system
@@ -72,7 +73,7 @@ def decide_about(
     """Whether a formula holds of a pipeline; queues have a bound only where it speaks of them."""
 
     def make(room: Room) -> System:
-        return remembering(build_system(graph, domain, room, lossy, strict=strict), f)
+        return remembering(build_system(graph, domain, room, lossy, strict=strict, track=track_of(f, graph)), f)
 
     if speaks_of_queues(f):
         system = make(Room(queue))

@@ -21,6 +21,7 @@ from pellucid.check.decide import Answer, Options
 from pellucid.check.domains import Domain
 from pellucid.check.formula import Formula, is_invariant, resolve, terms
 from pellucid.check.formula_terms import Flag
+from pellucid.check.keyed import track_of
 from pellucid.check.system import System, build_system
 from pellucid.check.unbounded import decide_about
 from pellucid.errors import UsageError
@@ -46,7 +47,7 @@ def mentions_failed(f: Formula) -> bool:
 
 def decide_failing(graph: Graph, f: Formula, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options) -> Answer:
     """A formula that speaks of failures, leaving 64 bits among them."""
-    strict = remembering(build_system(graph, domain, queue, lossy, strict=True), f)
+    strict = remembering(build_system(graph, domain, queue, lossy, strict=True, track=track_of(f, graph)), f)
     resolved = resolve(f, strict)
     far = pushes_at_least(strict) if options.engine == "auto" and is_invariant(resolved) is not None else None
     if far is None:

@@ -55,6 +55,13 @@ class Interpreter:
             for id, i, at in self.graph.queues()
         }
 
+    def lengths(self) -> dict[str, int]:
+        """How many events wait in each queue; of a keyed step, which has a queue for each key, in the longest."""
+        return {
+            id: max((len(queues[at]) for queues in self._waiting[self.graph.nodes[i].id].values()), default=0)
+            for id, i, at in self.graph.queues()
+        }
+
     def push(self, events: Mapping[str, Any] | None = None, **more: Any) -> dict[str, list[Any]]:
         """One push: an event for each source named, silence for the others.  Returns the outputs' events."""
         return {name: [value for _, value in events] for name, events in self.push_keyed({**(events or {}), **more}).items()}
