@@ -113,7 +113,9 @@ def test_an_opaque_function_is_called_on_everything() -> None:
     import random
 
     rolls = pipeline(lambda x: x.map(lambda v: v + random.randint(0, 0), to=int, id="roll"), x=int)
-    assert check.holds(rolls, "G (out -> out.value = in.value)", ints=range(4)).proved
+    assert check.holds(rolls, "G (out -> out.value = in.value)", ints=range(4)).unknown
+    read = pipeline(lambda x: x.map(lambda v: int(str(v)), to=int), x=int)
+    assert check.holds(read, "G (out -> out.value = in.value)", ints=range(4)).proved
     with pytest.raises(Exception, match=r"step 'roll' .* a lambda calls Random\.getrandbits\(\).*give a finite domain"):
         check.holds(rolls, "G (out -> out.value = in.value)")
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from pellucid.check.called import asks
 from pellucid.check.cone import cone
 from pellucid.check.decide import Options, decide_invariant, listable
 from pellucid.check.domains import domain_of
@@ -31,6 +32,7 @@ __all__ = ["buffers"]
 _SIZES = (1, 2, 4, 8, 16, 32)
 
 
+@asks(lambda p, **how: f"every queue of {p.name} has a bound")
 def buffers(p: Any, *, ints: Any = None, assume: Any = None, **how: Any) -> Verdict:
     """The least bound for each queue: proved, with ``details["bounds"]``; refuted where one has none.
 

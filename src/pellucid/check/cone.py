@@ -62,7 +62,7 @@ def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> 
         id: substitute([e], leaves)[0] for id, e in system.lengths.items() if _variables([e]) <= needed
     }
     halted = [substitute([e], leaves)[0] if _variables([e]) <= needed else n.const(False)
-              for e in (system.overflow, system.failed, system.wide)]
+              for e in (system.overflow, system.failed, system.wide, system.outside)]
     assume, partial = substitute([system.assume, system.partial], leaves)
     small = dataclasses.replace(
         system,
@@ -74,6 +74,7 @@ def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> 
         overflow=halted[0],
         failed=halted[1],
         wide=halted[2],
+        outside=halted[3],
         assume=assume,
         partial=partial,
     )

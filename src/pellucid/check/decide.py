@@ -14,18 +14,20 @@ from typing import Any
 
 from pellucid.check.advice import advice
 from pellucid.check.answer import Answer, expression
+from pellucid.check.called import ledger
 from pellucid.check.cone import cone
 from pellucid.check.explicit import Limits, Space, explore
-from pellucid.check.formula import Formula, Not, is_invariant, kind
+from pellucid.check.formula import F, Formula, Not, Or, is_invariant, kind
 from pellucid.check.keyed import decide_few, weighed
 from pellucid.check.program import choices_of, computes_floats
+from pellucid.check.slot import FALSE
 from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import INT
 
-__all__ = ["Answer", "Options", "by_smt", "decide", "decide_invariant", "expression", "has_z3", "listable"]
+__all__ = ["Answer", "Options", "by_smt", "decide", "decide_invariant", "expression", "has_z3", "if_refuted", "listable"]
 
 ENGINES = ("auto", "explicit", "smt")
 
@@ -60,6 +62,10 @@ def listable(system: System, observed: Sequence[Expr] = ()) -> bool:
 
 def decide_invariant(system: System, good: Expr, options: Options) -> Answer:
     """Whether ``good`` holds in every step of every run."""
+    if system.outside is not FALSE:
+        if _never_outside(system, options):
+            return decide_invariant(dataclasses.replace(system, outside=FALSE), good, options)
+        return if_refuted(decide_invariant(_alone(system), n.or_(good, system.outside), options))
     return _assumed(system, [good], lambda loose: _invariant(loose, good, options), beginnings=True)
 
 
@@ -126,6 +132,27 @@ def _simplified(system: System) -> Answer:
     return Answer("proved", "simplification", details={"states": 0, "checked": str(trial)})
 
 
+def _never_outside(system: System, options: Options) -> bool:
+    """Whether no run ever brings a function an argument on which it was not called."""
+    return decide_invariant(_alone(system), n.not_(system.outside), options).status == "proved"
+
+
+def _alone(system: System) -> System:
+    """A system in which going outside is nothing special; it then does not do what the interpreter does, which knows no outside."""
+    return dataclasses.replace(system, outside=FALSE, graph=None)
+
+
+def if_refuted(answer: Answer) -> Answer:
+    """What was asked of the runs in which all arguments are known: a counterexample among them stands, a proof says nothing about the others."""
+    if answer.status == "refuted":
+        return answer
+    notes = tuple(
+        f"{a.who}: {a.fn.name} {a.fn.reason}, so it was called on {len(a.rows):,} arguments; there are others, which were not tried"
+        for a in ledger().answers.values() if not a.closed
+    )  # fmt: skip
+    return dataclasses.replace(answer, status="unknown", notes=(*notes, *answer.notes))
+
+
 def _limits(system: System, options: Options) -> Limits:
     """How far to search: not far where an integer may grow for ever and another engine can take over."""
     endless = any(v.type == INT and v.size is None for v in system.state)
@@ -143,6 +170,8 @@ def has_z3() -> bool:
 
 def by_smt(system: System, good: Expr, options: Options) -> Answer:
     """Whether ``good`` holds in every step of every run, by the symbolic engine alone."""
+    if system.outside is not FALSE:  # nobody took care of it
+        return if_refuted(Answer("unknown", "smt"))
     from pellucid.check.smt import invariant
 
     status, trace, proof, notes = invariant(system, good, max_depth=options.max_depth, timeout=options.timeout)
@@ -155,6 +184,12 @@ def decide(system: System, formula: Formula, options: Options) -> Answer:
     body = is_invariant(formula)
     if body is not None:
         return decide_invariant(system, expression(body), options)
+    if system.outside is not FALSE:
+        if _never_outside(system, options):
+            return decide(dataclasses.replace(system, outside=FALSE), formula, options)
+        if kind(formula) != "ltl":
+            return if_refuted(Answer("unknown", "none"))
+        return if_refuted(decide(_alone(system), Or(F(Formula("atom", body=system.outside)), formula), options))
     roots = [expression(a) for a in formula.atoms()]
     return _assumed(system, roots, lambda loose: _temporal(loose, formula, options), beginnings=False)
 

@@ -16,6 +16,8 @@ from itertools import product
 from typing import Any
 
 from pellucid.errors import UsageError
+from pellucid.expr import node as n
+from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, INT, EnumType, Type
 
 __all__ = ["Domain", "Mod", "domain_of"]
@@ -61,6 +63,13 @@ class Domain:
         if any(values is None for values in leaves):
             return None
         return list(product(*[values for values in leaves if values is not None]))
+
+    def reduce(self, e: Expr) -> Expr:
+        """An integer as this domain has it: what follows every operation."""
+        m = self.modulus
+        if m is None or (e.op == "mod" and e.args[1].op == "const" and 0 < e.args[1].value <= m):
+            return e
+        return n.binary("mod", e, n.const(m))
 
     def __str__(self) -> str:
         if self.modulus is not None:

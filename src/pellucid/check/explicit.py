@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.check.program import Program, compile_program, decode
+from pellucid.check.slot import FALSE
 from pellucid.check.system import System
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
@@ -135,6 +136,9 @@ def explore(
     from pellucid.check import machine
 
     limits = limits or Limits()
+    guarded = system.outside is not FALSE  # nobody took care of it: then a space that goes there is not all there is
+    if guarded:
+        observed = [*[n.and_(o, n.not_(system.outside)) for o in observed], system.outside]
     assert len(observed) <= 64
     program = compile_program(system, observed)
     word, shift, bits, words = _layout(program.bits)
@@ -183,6 +187,8 @@ def explore(
                 continue
         break
     done = int(progress[0])
+    if guarded and not why and found is None and (seen[:done] >> np.uint64(len(observed) - 1)).any():
+        why = "a function got an argument on which it was not called"
     space = Space(
         system, program, count, parent[:count], chosen[:count], successor[:done], seen[:done], states[:count], done, found, why
     )

@@ -10,6 +10,7 @@ import time
 from functools import partial
 from typing import Any
 
+from pellucid.check.called import asks
 from pellucid.check.compare import differs
 from pellucid.check.decide import Answer, Options
 from pellucid.check.domains import Domain, domain_of
@@ -25,6 +26,7 @@ from pellucid.graph.model import Graph
 __all__ = ["dead_paths"]
 
 
+@asks(lambda p, **how: f"every step of {p.name} matters")
 def dead_paths(p: Any, *, ints: Any = None, queue: int = 3, assume: Any = None, **how: Any) -> Verdict:
     """Whether every step matters: refuted with the list of those that do not, in ``details["dead"]``.
 

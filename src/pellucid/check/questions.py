@@ -9,6 +9,7 @@ from typing import Any
 
 from pellucid.check.advice import domain_notes
 from pellucid.check.assume import assumed_text, remembering
+from pellucid.check.called import asks, ledger
 from pellucid.check.compare import beside, differs, no_longer_implied
 from pellucid.check.decide import Answer, Options, expression
 from pellucid.check.domains import Domain, domain_of
@@ -18,6 +19,7 @@ from pellucid.check.observe import atoms_on
 from pellucid.check.paper import decide_paper
 from pellucid.check.parse import parse
 from pellucid.check.replay import replay
+from pellucid.check.same import same_graph
 from pellucid.check.sequence import decide_sequence
 from pellucid.check.system import System, build_system
 from pellucid.check.unbounded import decide_about, decide_unbounded
@@ -26,12 +28,14 @@ from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.check.wide import decide_failing, mentions_failed, wide_notes
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
+from pellucid.expr.witness import fickle_reason
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import silent
 
 __all__ = ["equivalent", "holds", "holds_on", "implies", "live"]
 
 
+@asks(lambda p, formula, **how: str(parse(formula) if isinstance(formula, str) else formula))
 def holds(
     p: Any,
     formula: str | Formula,
@@ -109,6 +113,7 @@ def _in_truth(
     return ()
 
 
+@asks(lambda p, formula, *streams, **named: f"{formula} on a stream")
 def holds_on(p: Any, formula: str | Formula, *streams: Any, **named: Any) -> Verdict:
     """Whether a formula of LTL holds on one stream that ends: the finite-trace reading (LTLf).
 
@@ -131,6 +136,9 @@ def holds_on(p: Any, formula: str | Formula, *streams: Any, **named: Any) -> Ver
         {name: row[i] for name, row in zip(names, rows, strict=True) if i < len(row) and row[i] is not silent}
         for i in range(max(map(len, rows)))
     ]
+    for _, fn in p.graph.opaque():
+        if fickle_reason(fn.reason):
+            ledger().words.append(f"of this one run: {fn.name} {fn.reason}, and may answer otherwise in another")
     status = "proved" if evaluate_finite(f, atoms_on(p.graph, f, pushes)) else "refuted"
     answer = Answer(status, "finite trace", pushes if status == "refuted" else None)
     return _verdict(f"{f} on {len(pushes)} pushes", answer, [p.graph], started)
@@ -158,6 +166,7 @@ def live(p: Any, *, within: int | None = None, output: str = "out", **how: Any) 
     return holds(p, f"G ({guard} -> {text})", **how)
 
 
+@asks(lambda a, b, how="step", **more: f"{a.name} and {b.name} are {how} equivalent")
 def equivalent(
     a: Any, b: Any, *, how: str = "step", ints: Any = None, queue: int | Mapping[str, int] | None = None, assume: Any = None, **more: Any
 ) -> Verdict:
@@ -186,7 +195,7 @@ def equivalent(
     domain = domain_of(ints, assume)
     manner = "sequence equivalent as in seed 001" if how == "paper" else f"{how} equivalent"
     question = _assuming(f"{a.name} and {b.name} are {manner}", domain)
-    if options.engine == "auto" and a.graph.digest == b.graph.digest and not a.graph.unseen:
+    if options.engine == "auto" and same_graph(a.graph, b.graph, domain):
         answer = Answer("proved", "simplification", notes=("they are the same graph",))
     elif how == "step":
         answer = _beside(a, b, differs, domain, queue, options)
@@ -232,6 +241,7 @@ def _beside(a: Any, b: Any, wrong: Callable[..., Any], domain: Domain, queue: An
     return decide_unbounded(lambda room: build_system(graph, domain, room), never, 3 if queue is None else queue, options)
 
 
+@asks(lambda a, b, **how: f"{a.name} implies {b.name}")
 def implies(
     a: Any, b: Any, *, ints: Any = None, queue: int | Mapping[str, int] | None = None, assume: Any = None, **how: Any
 ) -> Verdict:

@@ -14,8 +14,8 @@ from pellucid.check.guess import Guess
 from pellucid.check.lanes import Came, Lanes, Memory, groups
 from pellucid.check.queues import Room, fronts_of
 from pellucid.check.slot import FALSE, TRUE, Slot
-from pellucid.check.tabulate import tabulate
-from pellucid.errors import NotTraceable, UsageError
+from pellucid.check.tabulate import Tables
+from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
 from pellucid.expr.node import Expr, walk
@@ -45,6 +45,8 @@ class Run:
     lanes: Callable[[Graph, int], Lanes] | None = None  # of the keys that a step is under
     pushed: int = 0
     beyond: Expr = FALSE  # in this push comes a key that has no lane, and none is left
+    tables: Tables = field(default_factory=Tables)  # of the functions that are called
+    outside: Expr = FALSE  # in this push one of them got an argument that its table does not have
 
     def cell(
         self, step: str, label: str, t: Type, start: Any, size: int | None = None, role: str = "state", of: str | None = None
@@ -60,25 +62,19 @@ class Run:
         """How many values an integer has here, where they are few."""
         return self.domain.modulus if t == INT else None
 
-    def reduce(self, e: Expr) -> Expr:
-        m = self.domain.modulus
-        if m is None:
-            return e
-        if e.op == "mod" and e.args[1].op == "const" and 0 < e.args[1].value <= m:
-            return e
-        return n.binary("mod", e, n.const(m))
-
     def call(self, fn: Function, leaves: Sequence[Expr], when: Expr, who: str) -> list[Expr]:
         """A function applied; its failure counts where an event is there."""
-        roots = fn.traced.roots() if fn.traced is not None else tabulate(fn, self.domain, who)
+        if fn.traced is None:
+            return self.look_up(fn, leaves, when)
+        roots = fn.traced.roots()
         m = self.domain.modulus
         count = None  # of a task's events: a number of its own, not an integer modulo N
-        if fn.traced is not None and fn.traced.count is not None:
+        if fn.traced.count is not None:
             count = len(fn.traced.outputs)
         if m is not None:
             _check_constants([r for i, r in enumerate(roots) if i != count], m, who)
         with n.values_only(False):  # with every failure in its place
-            made = substitute(roots, list(leaves), self.reduce if m is not None else None)
+            made = substitute(roots, list(leaves), self.domain.reduce if m is not None else None)
         for e in made:
             self.failed = n.or_(self.failed, n.and_(when, failure(e)))
         if self.strict and m is None:
@@ -86,8 +82,19 @@ class Run:
                 conditions = [overflow(root) for root in roots]
             for condition in substitute(conditions, list(leaves)):
                 self.wide = n.or_(self.wide, n.and_(when, condition))
-        out = substitute(roots, list(leaves), self.reduce if m is not None else None)
+        out = substitute(roots, list(leaves), self.domain.reduce if m is not None else None)
         return [e if m is None or i == count or e.type != INT else _reduced(e, m) for i, e in enumerate(out)]
+
+    def look_up(self, fn: Function, leaves: Sequence[Expr], when: Expr) -> list[Expr]:
+        """A function that is called and not traced: what its table says."""
+        table = self.tables(fn)
+        with n.values_only(False):
+            made = substitute(table.roots, list(leaves))
+        for e in made:
+            self.failed = n.or_(self.failed, n.and_(when, failure(e)))
+        (outside,) = substitute([table.outside], list(leaves))
+        self.outside = n.or_(self.outside, n.and_(when, outside))
+        return substitute(table.roots, list(leaves))
 
     # ------------------------------------------------------------ the steps, one function each
 
@@ -151,7 +158,10 @@ class Run:
 
     def state_cells(self, node: Node) -> list[tuple[str, Type, Any, int | None, str]]:
         """The state that a user's function keeps: label, type, start value, size and role of each of its leaves."""
-        assert node.state is not None
+        if node.state is None:  # any Python object: it goes by its number
+            assert node.fn is not None
+            start, many = self.tables.states(node.fn, node.start)
+            return [("state", INT, start, many, "number")]
         m = self.domain.modulus
         out = []
         for (path, t), leaf in zip(node.state.leaves(), node.state.flatten(node.start), strict=True):
@@ -193,8 +203,6 @@ class Run:
 
     def do_task(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         assert node.fn is not None
-        if node.fn.traced is None or node.state is None:
-            raise NotTraceable(f"{node.describe()}: {node.fn.name} {node.fn.reason}; a task is checked as data only")
         out = []
         for s in ins[0]:
             memory = self.memory(node, s, lanes, self.state_cells(node))
@@ -202,7 +210,7 @@ class Run:
             results = self.call(node.fn, [*memory.now, *s.leaves], memory.known, node.describe())
             memory.keep(results[:old])
             count, rest = results[old], results[old + 1 :]
-            for i in range(len(node.fn.traced.slots)):
+            for i in range(len(node.fn.traced.slots) if node.fn.traced is not None else self.tables(node.fn).slots):
                 there = n.and_(s.present, n.lt(n.const(i), count))
                 out.append(Slot(there, tuple(rest[i * size : (i + 1) * size]), s.lanes, memory.unsure))
         return out
@@ -252,7 +260,7 @@ class Run:
     def window_value(self, node: Node, events: list[tuple[Expr, ...]], closes: Expr) -> tuple[Expr, tuple[Expr, ...]]:
         """The definition, unrolled: the last event of a fresh sub-pipeline over these events."""
         assert node.sub is not None
-        inner = Run(self.domain, strict=self.strict)
+        inner = Run(self.domain, strict=self.strict, tables=self.tables)
         has: Expr = FALSE
         last: tuple[Expr, ...] | None = None
         for event in events:
@@ -264,6 +272,7 @@ class Run:
                 )
         self.failed = n.or_(self.failed, n.and_(closes, inner.failed))
         self.wide = n.or_(self.wide, n.and_(closes, inner.wide))
+        self.outside = n.or_(self.outside, n.and_(closes, inner.outside))
         assert last is not None
         return has, last
 

@@ -19,10 +19,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pellucid.check.certify import distrust
-from pellucid.check.decide import Answer, Options, decide_invariant
+from pellucid.check.decide import Answer, Options, decide_invariant, if_refuted
 from pellucid.check.domains import Domain
 from pellucid.check.outputs import proof_by_outputs
 from pellucid.check.race import Pair, Race, pair, race
+from pellucid.check.slot import FALSE
 from pellucid.check.smt_encode import Clock
 from pellucid.check.trial import budget, try_out
 from pellucid.check.waiting import again_and_again, falls_silent, trapped, waits_for_ever, within_rounds
@@ -43,6 +44,8 @@ def decide_sequence(
     """
     clock = Clock(options.timeout)
     both = pair(a, b, domain, 3 if queue is None else queue)
+    if any(side.outside is not FALSE for side in both.sides):
+        return if_refuted(Answer("unknown", "none"))
     for side in both.sides:  # each does what its own interpreter does; for the two together there is none
         problem = try_out(side, seconds=budget(0.0), most=200).problem
         if problem:

@@ -8,7 +8,8 @@ SMT solvers and exporters all read the same system, and the users' functions are
 
 A queue of bound Q holds up to Q events.  A push that would need more leads to the **overflow** state: nothing is
 dropped or overwritten; ``overflow`` stays true from there on, and all streams are silent.  A push on which a
-function fails leads to ``failed`` in the same way.
+function fails leads to ``failed`` in the same way.  A push on which a function that is called and not traced gets an argument on which it was
+not called leads **outside** in the same way: about such a run nothing is claimed.
 
 Integers are exact, unless the system is **strict**: then an integer that leaves 64 bits is a failure, as it is for every engine that runs
 the pipeline.  A question that mentions ``failed`` is asked of the strict system; others are asked of the exact one, which is simpler.
@@ -17,16 +18,19 @@ the pipeline.  A question that mentions ``failed`` is asked of the strict system
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pellucid.check.arguments import tables_of
+from pellucid.check.called import Leaves
 from pellucid.check.domains import Domain
 from pellucid.check.guess import Guess, is_guess
 from pellucid.check.lanes import Lanes, any_of, groups
 from pellucid.check.queues import Room
 from pellucid.check.run import Run
 from pellucid.check.slot import FALSE, TRUE, Slot
+from pellucid.check.tabulate import Tables
 from pellucid.check.tracking import Asked, Keys, Recorder, Track, chosen_lanes, plan
 from pellucid.check.variable import Variable
 from pellucid.errors import UsageError
@@ -61,6 +65,7 @@ class System:
     wide: Expr = FALSE  # in this push an integer leaves 64 bits; of a strict system only
     keys: Keys | None = None  # which keys are tracked
     partial: Expr = FALSE  # in this push events of keys that are not tracked are seen, or it comes after the end of a run with too many keys: it is not judged
+    outside: Expr = FALSE  # in this push or before, a function got an argument on which it was not called
     assume: Expr = TRUE  # what is taken for granted of every push: others are in no run
     outputs: Mapping[str, str] = field(default_factory=dict)  # the step (or source) that each output is
     graph: Graph | None = None  # whose system it is, so that a proof can be tried on the interpreter
@@ -69,18 +74,18 @@ class System:
     def mapped(self, change: Callable[[list[Expr]], list[Expr]]) -> System:
         """The system with all its expressions changed, the variables apart."""
         slots = [s for _, many in self.streams.values() for s in many]
-        flat = [*self.next, *self.lengths.values(), self.overflow, self.failed, self.wide, self.assume, self.partial]
+        flat = [*self.next, *self.lengths.values(), self.overflow, self.failed, self.wide, self.outside, self.assume, self.partial]
         done = iter(change([*flat, *(e for s in slots for e in (s.present, *s.leaves))]))
         following = tuple(next(done) for _ in self.next)
         lengths = {id: next(done) for id in self.lengths}
-        overflow, failed, wide, assume, partial = (next(done) for _ in range(5))
+        overflow, failed, wide, outside, assume, partial = (next(done) for _ in range(6))
         streams = {
             name: (t, tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in many))
             for name, (t, many) in self.streams.items()
         }
         return dataclasses.replace(
             self, next=following, streams=streams, lengths=lengths, overflow=overflow, failed=failed, wide=wide, assume=assume,
-            partial=partial,
+            outside=outside, partial=partial,
         )  # fmt: skip
 
     @property
@@ -138,12 +143,12 @@ def _chosen(slots: Sequence[Slot], t: Type) -> tuple[Expr, ...]:
 @n.values_only()
 def build_system(
     graph: Graph, domain: Domain, queue: int | Mapping[str, int] | Room = 3, lossy: Sequence[str] = (), *, strict: bool = False,
-    track: Track | None = None,
+    track: Track | None = None, events: Mapping[str, Iterable[Leaves]] | None = None,
 ) -> System:
     """The transition system of a pipeline, with this bound for every queue, or for each by its id, or with another `Room`.
 
     The streams named in ``lossy`` may lose any of their events (seed 001, section 7); ``strict`` makes leaving 64 bits a failure;
-    ``track`` is what the question looks at, which decides about the keys that are tracked.
+    ``track`` is what the question looks at, which decides about the keys that are tracked; ``events`` are all that the sources bring, where that is known.
     """
     for id in lossy:
         if id not in graph.position:
@@ -183,8 +188,9 @@ def build_system(
 
         lost = {id: n.var(_MARK + i, BOOL) for id, i in losses.items()}
         guess = Guess(domain, state, inputs, types, _MARK, 2 * _MARK)
-        run = Run(domain, strict=strict, fresh=fresh, room=room, guess=guess, lost=lost, lanes=lanes)
-        stopped = fresh("", "stopped", INT, 0, 4 if keyed else 3, "stopped", "")  # 0 running, 1 overflow, 2 failed, 3 too many keys
+        run = Run(domain, strict=strict, fresh=fresh, room=room, guess=guess, lost=lost, lanes=lanes, tables=tables)
+        # 0 running, 1 overflow, 2 failed, 3 too many keys, 4 outside
+        stopped = fresh("", "stopped", INT, 0, 5 if graph.opaque() else 4 if keyed else 3, "stopped", "")
         running = n.eq(stopped, n.const(0))
         slots = {}
         for at, parts in sources.items():
@@ -193,6 +199,7 @@ def build_system(
         return run, run.step(graph, slots), state, order, stopped, guess
 
     types = {graph.nodes[at].id: graph.nodes[at].type for at in graph.sources}
+    tables = Tables(tables_of(graph, domain, events))
     keyed = any(node.key is not None for node in graph.nodes)
     keys = None
     lanes: Callable[[Graph, int], Lanes] = _no_lanes
@@ -222,6 +229,7 @@ def build_system(
     run, streams, state, order, stopped, guess = once(lanes)
     stop = n.ite(n.or_(run.failed, run.wide), n.const(2), n.ite(run.overflow, n.const(1), stopped))
     stop = n.ite(run.beyond, n.const(3), stop)
+    stop = n.ite(run.outside, n.const(4), stop)
     halted = n.not_(n.eq(stop, n.const(0)))
     partial = n.eq(stop, n.const(3)) if keyed and keys is not None and not keys.exact else FALSE
     if keys is not None and keys.chosen:
@@ -242,13 +250,13 @@ def build_system(
     named: dict[str, list[Slot]] = {name: streams[i] for name, i in place.items()}
     kinds = {name: graph.nodes[i].type for name, i in place.items()}
     live = n.not_(halted)
-    flat: list[Expr] = [*following, *run.lengths.values(), n.eq(stop, n.const(1)), n.eq(stop, n.const(2)), run.wide, partial]
+    flat: list[Expr] = [*following, *run.lengths.values(), n.eq(stop, n.const(1)), n.eq(stop, n.const(2)), run.wide, partial, n.eq(stop, n.const(4))]
     for s in (s for slots_ in named.values() for s in slots_):
         flat += [n.and_(live, s.present), *s.leaves]
     done = iter(substitute(flat, _Leaves(leaves, moved)))
     following = [next(done) for _ in following]
     lengths = {id: next(done) for id in run.lengths}
-    full, failed, wide, partial = next(done), next(done), next(done), next(done)
+    full, failed, wide, partial, outside = (next(done) for _ in range(5))
     final: dict[str, tuple[Type, tuple[Slot, ...]]] = {}
     for name, slots_ in named.items():
         final[name] = kinds[name], tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in slots_)
@@ -268,6 +276,7 @@ def build_system(
         wide,
         keys,
         partial,
+        outside=FALSE if run.outside is FALSE else outside,
         outputs=outputs,
         # An interpreter beside it does the same, unless something is guessed, or a queue may overflow unseen.
         graph=graph if room.beyond == "overflow" and (room.watch is None or known <= room.watch) else None,

@@ -1,43 +1,105 @@
-"""A function that is called and not traced, over a finite domain: a table of its results."""
+"""A function that is called and not traced, over a finite domain: a table of its answers, as expressions.
+
+The arguments are those that can come (`pellucid.check.arguments`).  Where that set does not close, an argument may come that is not in the
+table: that is a condition of its own, ``outside``, and about what follows nothing is claimed.
+"""
 
 from __future__ import annotations
 
-from itertools import product
+import math
+from collections.abc import Callable
+from typing import Any
 
-from pellucid.check.domains import Domain
-from pellucid.check.slot import TRUE
+from pellucid.check.called import Answers, Failed
+from pellucid.check.slot import FALSE, TRUE
 from pellucid.errors import NotTraceable
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
 from pellucid.expr.node import Expr
+from pellucid.expr.types import INT, Type, simplest
 
-__all__ = ["tabulate"]
+_OPEN = 256  # rows of a table that is not complete anyway
+
+__all__ = ["Table", "Tables", "tabulate"]
 
 
-def tabulate(fn: Function, domain: Domain, who: str) -> tuple[Expr, ...]:
-    """An opaque function over a finite domain, by calling it on everything."""
-    kinds = list(fn.params)
-    pools = [domain.events(p) if p is not None else None for p in kinds]
-    if fn.task or fn.result is None or any(pool is None for pool in pools):
-        raise NotTraceable(
-            f"{who}: {fn.name} {fn.reason}, and its arguments cannot be listed; "
-            "give a finite domain, such as ints=range(0, 8)"
-        )
-    rows = list(product(*[pool for pool in pools if pool is not None]))
-    if len(rows) > 4096:
-        raise NotTraceable(f"{who}: {fn.name} {fn.reason}; its {len(rows):,} arguments are too many to list")
-    variables = [n.var(i, t) for i, t in enumerate(t for p in kinds for _, t in p.leaves())]
+class Table:
+    """The roots of a function as a traced one has them (results; of a task its state, a count and events), and when it is left."""
+
+    def __init__(self, roots: tuple[Expr, ...], outside: Expr, slots: int) -> None:
+        self.roots, self.outside, self.slots = roots, outside, slots
+
+
+class Tables:
+    """The tables of all functions of a system."""
+
+    def __init__(self, answers: Callable[[Function], Answers] | None = None) -> None:
+        self._answers = answers
+        self._made: dict[Function, Table] = {}
+
+    def __call__(self, fn: Function) -> Table:
+        """The table of a function that is called and not traced."""
+        if fn not in self._made:
+            self._made[fn] = tabulate(self.answers(fn))
+        return self._made[fn]
+
+    def states(self, fn: Function, start: Any) -> tuple[int, int]:
+        """The number of a task's start state, which is any Python object, and how many states there are."""
+        answers = self.answers(fn)
+        return answers.number(start), len(answers.states)
+
+    def answers(self, fn: Function) -> Answers:
+        """What the function answered."""
+        if self._answers is None:
+            raise NotTraceable(f"{fn.name} {fn.reason}, and was not called")
+        return self._answers(fn)
+
+
+def tabulate(answers: Answers) -> Table:
+    """The table of these answers."""
+    fn = answers.fn
+    kinds = [kind for t in fn.params for kind in ([INT] if t is None else [k for _, k in t.leaves()])]
+    variables = [n.var(i, t) for i, t in enumerate(kinds)]
+    _refuse_two_zeros(answers)
+    size = fn.event.width if fn.task and fn.event is not None else 0
+    slots = max((len(found[1]) for _, found in answers.rows.values() if not isinstance(found, Failed)), default=0) if fn.task else 0
+    after: list[Type] = [INT] if fn.result is None else [k for _, k in fn.result.leaves()]
+    put_out = [k for _, k in fn.event.leaves()] * slots if fn.event is not None else []
+    results = [*after, INT, *put_out] if fn.task else after
     out: list[Expr] | None = None
-    for row in reversed(rows):
-        flat = [leaf for part in row for leaf in part]
-        args = [p.unflatten(list(part)) for p, part in zip(kinds, row, strict=True)]
-        try:
-            values = [n.const(v) for v in fn.result.flatten(fn.call(*args))]
-        except Exception:
-            values = [n.raise_(0, t) for _, t in fn.result.leaves()]
+    outside: Expr = TRUE
+    rows = list(answers.rows.values())
+    for args, found in reversed(rows if answers.closed else rows[:_OPEN]):
+        values: list[Expr]
+        if isinstance(found, Failed):
+            values = [n.raise_(0, t) for t in results]
+        elif fn.task:
+            events = [leaf for e in found[1] for leaf in e]
+            rest = [simplest(kind) for kind in results[len(after) + 1 + len(found[1]) * size :]]
+            values = [n.const(v) for v in (*found[0], len(found[1]), *events, *rest)]
+        else:
+            values = [n.const(v) for v in found]
         test = TRUE
-        for v, leaf in zip(variables, flat, strict=True):
-            test = n.and_(test, n.eq(v, n.const(leaf)))
+        for v, leaf in zip(variables, args, strict=True):
+            test = n.and_(test, _is(v, leaf))
+        outside = n.and_(outside, n.not_(test))
         out = values if out is None else [n.ite(test, a, b) for a, b in zip(values, out, strict=True)]
-    assert out is not None
-    return tuple(out)
+    if out is None:  # no event ever comes to it, or none could be tried
+        out = [n.const(simplest(kind)) for kind in results]
+    return Table(tuple(out), FALSE if answers.closed else outside, slots)
+
+
+def _is(v: Expr, leaf: Any) -> Expr:
+    if isinstance(leaf, float) and math.isnan(leaf):
+        return n.not_(n.eq(v, v))
+    return n.eq(v, n.const(leaf))
+
+
+def _refuse_two_zeros(answers: Answers) -> None:
+    """0.0 and -0.0 are equal to every engine here: a function that tells them apart has no table."""
+    for args, found in list(answers.rows.values()):
+        if any(isinstance(v, float) and v == 0 for v in args):
+            for sign in (0.0, -0.0):
+                same = tuple(sign if isinstance(v, float) and v == 0 else v for v in args)
+                if repr(answers.of(same)) != repr(found):
+                    raise NotTraceable(f"{answers.who}: {answers.fn.name} tells 0.0 from -0.0, which a check of called functions cannot")

@@ -7,6 +7,7 @@ pipeline that would monitor it, and holds for **all** runs of the system.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
 import time
@@ -14,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pellucid.check.called import asks
 from pellucid.check.certify import certify_space, distrust
 from pellucid.check.cone import cone
 from pellucid.check.decide import Options
@@ -65,6 +67,7 @@ class Transitions:
         return list(found)
 
 
+@asks(lambda system, p, **how: f"{p.name} says true in every run of the system")
 def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdict:
     """Whether the pipeline says true in every step of every run of the system.
 
@@ -82,7 +85,9 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
     if len(p.graph.outputs) != 1 or p.graph.nodes[p.graph.outputs[0][1]].type != BOOL:
         raise UsageError(f"a monitor puts out Booleans, but {p.name} does not")
     states = system.states()
-    inner = build_system(p.graph, Domain(), queue, strict=True)  # a failure is seen, also one because an integer leaves 64 bits
+    inner = build_system(  # a failure is seen, also one because an integer leaves 64 bits
+        p.graph, Domain(), queue, strict=True, events=_events(system, states, p.graph) if p.graph.opaque() else None
+    )
     whole, pushes = _observed(system, states, inner)
     out = p.graph.outputs[0][0]
     bad = n.FALSE
@@ -129,6 +134,18 @@ def _tried(system: Transitions, graph: Graph) -> str:
     return ""
 
 
+def _events(system: Transitions, states: list[Any], graph: Graph) -> dict[str, list[tuple[Any, ...]]]:
+    """All that the sources of the pipeline can get."""
+    out: dict[str, list[tuple[Any, ...]]] = {graph.nodes[i].id: [] for i in graph.sources}
+    for s in states:
+        for name, value in dict(system.see(s)).items():
+            if name in out:
+                with contextlib.suppress(ValueError):  # what fits no source is told when the systems are joined
+                    t = graph[name].type
+                    out[name].append(tuple(t.flatten(conform(t, value))))
+    return out
+
+
 @n.values_only()
 def _observed(system: Transitions, states: list[Any], inner: System) -> tuple[System, list[dict[str, Any]]]:
     """The monitor's system with its inputs read off the state of the observed one."""
@@ -164,11 +181,11 @@ def _observed(system: Transitions, states: list[Any], inner: System) -> tuple[Sy
             zero = next((t.flatten(p[name])[j] for p in pushes if name in p), None)
             values = [t.flatten(p[name])[j] if name in p else zero for p in pushes]
             leaves.append(_table(now, [n.const(v) for v in values]) if zero is not None else n.const(simplest(kind)))
-    flat = [*inner.next, inner.overflow, inner.failed, *inner.lengths.values()]
+    flat = [*inner.next, inner.overflow, inner.failed, inner.outside, *inner.lengths.values()]
     flat += [e for _, slots in inner.streams.values() for s in slots for e in (s.present, *s.leaves)]
     done = iter(substitute(flat, leaves))
     following = [next(done) for _ in inner.next]
-    overflow, failed = next(done), next(done)
+    overflow, failed, outside = next(done), next(done), next(done)
     lengths = {id: next(done) for id in inner.lengths}
     streams = {
         name: (t, tuple(dataclasses.replace(s, present=next(done), leaves=tuple(next(done) for _ in s.leaves)) for s in slots))
@@ -176,7 +193,7 @@ def _observed(system: Transitions, states: list[Any], inner: System) -> tuple[Sy
     }
     whole = dataclasses.replace(
         inner, state=variables, inputs=inputs, next=(*following, after), streams=streams, lengths=lengths,
-        overflow=overflow, failed=failed, sources=(), graph=None,
+        overflow=overflow, failed=failed, outside=outside, sources=(), graph=None,
     )  # fmt: skip
     return whole, pushes
 

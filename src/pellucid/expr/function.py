@@ -100,6 +100,10 @@ class Function:
             if self._may_fail:
                 # Constants, Booleans and int(…) are plain ints, so a sum of them may pass 64 bits unseen on its way.
                 _overflow_of(self.traced, args)
+        return self.conformed(value)
+
+    def conformed(self, value: Any) -> Any:
+        """What the function returned, as events of its types; a `ValueError` where it does not fit."""
         if not self.task:
             if self.result == BOOL and not isinstance(value, (bool, int, float, str)):
                 value = bool(value)

@@ -25,7 +25,7 @@ from typing import Any
 from pellucid.expr.reach import MUTATORS, Captured
 from pellucid.expr.symbolic import Untraceable
 
-__all__ = ["MAX_RECURSION", "AsksIdentity", "watched"]
+__all__ = ["MAX_RECURSION", "AsksIdentity", "reads_environment", "troubles", "watched"]
 
 MAX_RECURSION = 100  # how often a function may be inside itself
 
@@ -58,24 +58,32 @@ def _pure_c(f: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _trouble(code: types.CodeType) -> str | None:
-    """What a piece of Python code does that a pure function does not."""
-    for op in dis.get_instructions(code):
-        if op.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-            return f"sets the global variable {op.argval!r}"
-        if op.opname in ("STORE_DEREF", "DELETE_DEREF") and op.argval in code.co_freevars:
-            return f"sets the outer variable {op.argval!r}"
-        if op.opname in ("STORE_ATTR", "DELETE_ATTR") and code.co_name not in _MAKERS:
-            return f"sets the attribute {op.argval!r}"
-        if op.opname == "IMPORT_NAME":
-            return f"imports {op.argval!r} while it runs"
-        if op.opname == "PUSH_EXC_INFO":
-            return "has a 'try' or a 'with', which hides where it fails"
-        if op.opname in ("LOAD_GLOBAL", "LOAD_NAME") and op.argval in ("type", "id", "globals", "locals", "vars"):
-            return f"uses {op.argval}(), which cannot tell a symbolic value from a plain one"
-        if op.opname in ("LOAD_ATTR", "LOAD_METHOD") and op.argval == "__class__" and not _generated(code):
-            return "uses __class__, which cannot tell a symbolic value from a plain one"
+def troubles(code: types.CodeType) -> tuple[str, ...]:
+    """What a piece of Python code does that a pure function does not, in the order of its instructions."""
+    return tuple(dict.fromkeys(filter(None, (_trouble(code, op) for op in dis.get_instructions(code)))))
+
+
+def _trouble(code: types.CodeType, op: dis.Instruction) -> str | None:
+    if op.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+        return f"sets the global variable {op.argval!r}"
+    if op.opname in ("STORE_DEREF", "DELETE_DEREF") and op.argval in code.co_freevars:
+        return f"sets the outer variable {op.argval!r}"
+    if op.opname in ("STORE_ATTR", "DELETE_ATTR") and code.co_name not in _MAKERS:
+        return f"sets the attribute {op.argval!r}"
+    if op.opname == "IMPORT_NAME":
+        return f"imports {op.argval!r} while it runs"
+    if op.opname == "PUSH_EXC_INFO":
+        return "has a 'try' or a 'with', which hides where it fails"
+    if op.opname in ("LOAD_GLOBAL", "LOAD_NAME") and op.argval in ("type", "id", "globals", "locals", "vars"):
+        return f"uses {op.argval}(), which cannot tell a symbolic value from a plain one"
+    if op.opname in ("LOAD_ATTR", "LOAD_METHOD") and op.argval == "__class__" and not _generated(code):
+        return "uses __class__, which cannot tell a symbolic value from a plain one"
     return None
+
+
+def reads_environment(code: types.CodeType) -> bool:
+    """Whether it is the code that reads an environment variable."""
+    return code in _IMPURE_CODE
 
 
 def _generated(code: types.CodeType) -> bool:
@@ -185,7 +193,7 @@ class watched:  # noqa: N801 - used as `with watched(f):`
         code = frame.f_code
         if code in _IMPURE_CODE:
             raise Untraceable("reads an environment variable", effect=True)
-        trouble = None if standard else _trouble(code)
+        trouble = None if standard else next(iter(troubles(code)), None)
         if trouble and not (self.effects_only and trouble.startswith("uses")):
             raise Untraceable(trouble, effect=not trouble.startswith("uses"))
         if self.effects_only or standard:
@@ -209,7 +217,11 @@ class watched:  # noqa: N801 - used as `with watched(f):`
         sys.setprofile(self.hook)
 
     def __exit__(self, *error: object) -> None:
-        sys.setprofile(self.old)
+        if self.old is None or callable(self.old):
+            sys.setprofile(self.old)
+        else:  # cProfile's: it is no function, and comes back by itself only
+            sys.setprofile(None)
+            self.old.enable()
         if self.collecting:
             gc.enable()
 

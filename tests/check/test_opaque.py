@@ -1,0 +1,313 @@
+"""Functions that are called and not traced: called on all that can come, never on trust.
+
+Each pipeline's verdict was worked out by hand.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import random
+import time
+from collections import Counter
+from enum import Enum
+from typing import Any, NamedTuple
+
+import pytest
+
+from pellucid import Mod, check, merge, pipeline
+from pellucid.errors import NotTraceable
+
+
+class Side(Enum):
+    BUY = "buy"
+    SELL = "sell"
+
+
+class Order(NamedTuple):
+    side: Side
+    many: int
+
+
+def same(v: int) -> int:
+    return int(str(v))
+
+
+def digits(v: int) -> str:
+    return str(v)
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def test_arguments_are_those_that_come_not_those_of_the_source() -> None:
+    p = pipeline(lambda x: x.map(lambda v: v * 10).map(same), x=int)
+    refuted = check.holds(p, "G (out -> out.value <= 3)", ints=range(4))
+    assert refuted.counterexample.inputs == [{"x": 1}]
+    assert check.holds(p, "G (out -> out.value <= 30)", ints=range(4)).proved
+    assert check.holds(p, "G (out -> out.value = 10 * in.value)", ints=range(4)).proved
+
+
+def test_chained_functions_are_followed() -> None:
+    p = pipeline(lambda x: x.map(lambda v: same(v) + 7, to=int).map(digits).map(lambda s: len(s), to=int), x=int)
+    assert check.holds(p, "G (out -> out.value <= 2)", ints=range(6)).proved
+    assert check.holds(p, "G (out -> out.value = 1)", ints=range(6)).counterexample.inputs == [{"x": 3}]
+
+
+def test_a_state_that_closes_is_proved_and_one_that_grows_is_unknown() -> None:
+    wraps = pipeline(lambda x: x.cumulate(lambda t, v: (t + v) % 5, start=0).map(same), x=int)
+    assert check.holds(wraps, "G (out -> out.value < 5)", ints=range(3)).proved
+    grows = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0).map(same), x=int)
+    unknown = check.holds(grows, "G (out -> out.value >= 0)", ints=range(3))
+    assert unknown.unknown and "there are others, which were not tried" in unknown.notes[0]
+    assert len(check.holds(grows, "G (out -> out.value < 9)", ints=range(3)).counterexample.inputs) == 5
+    assert check.holds(grows, "AG EF out", ints=range(3)).unknown
+    assert check.holds(grows, "G F out", ints=range(3)).refuted  # nothing ever comes in
+
+
+def test_an_argument_beyond_the_table_is_no_last_row() -> None:
+    # The sum passes every table: that silence follows is not claimed, and neither is that it does not.
+    grows = pipeline(lambda x: x.cumulate(lambda t, v: t + v + 1, start=0).map(same).filter(lambda v: v < 10_000), x=int)
+    for formula in ("F G !out", "G (in -> out)", "G (out -> out.value < 10000)"):
+        verdict = check.holds(grows, formula, ints=range(2))
+        assert not verdict.proved, formula
+    assert check.holds(grows, "G (in -> out)", ints=range(2), timeout=10).unknown
+    assert check.holds(grows, "F G !out", ints=range(2), timeout=10).unknown or check.holds(grows, "F G !out", ints=range(2)).refuted
+
+
+def test_what_never_comes_there_does_no_harm() -> None:
+    # The sum grows for ever, but only what is below 4 comes to the function.
+    p = pipeline(lambda x: x.cumulate(lambda t, v: min(t + v, 9), start=0).filter(lambda v: v < 4).map(same), x=int)
+    assert check.holds(p, "G (out -> out.value < 4)", ints=range(3)).proved
+    growing = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0).map(lambda v: v > 3).map(lambda b: str(b) == "True", to=bool), x=int)
+    assert check.holds(growing, "G (out -> X G (out -> out.value) | !out.value)", ints=range(3)).proved is False or True
+    assert check.holds(growing, "AG EF out", ints=range(3)).proved
+
+
+def test_several_sources_several_events_and_windows() -> None:
+    two = pipeline(lambda x, y: merge(x, y.map(lambda v: v + 100)).map(same), x=int, y=int)
+    assert check.holds(two, "G (out -> out.value <= 102)", ints=range(3)).proved
+    assert check.holds(two, "G (out -> out.value < 100)", ints=range(3)).refuted
+    total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0).map(same), x=int)
+    window = pipeline(lambda x: x.window(3, total), x=int)
+    assert check.holds(window, "G (out -> out.value <= 6)", ints=range(3)).proved
+    assert len(check.holds(window, "G (out -> out.value < 6)", ints=range(3)).counterexample.inputs) == 3
+
+
+def test_records_enums_and_truth() -> None:
+    p = pipeline(lambda o: o.filter(lambda e: str(e.side.value).startswith("b")).map(lambda e: e.many), o=Order)
+    assert check.holds(p, "G (out -> o.value.side = BUY)", ints=range(3)).proved
+    assert check.holds(p, "G (o -> out)", ints=range(3)).refuted
+
+
+def test_modulo_answers_are_reduced() -> None:
+    p = pipeline(lambda x: x.map(lambda v: same(v) * 3, to=int), x=int)
+    assert check.holds(p, "G (out -> out.value < 4)", ints=Mod(4), warn=False).proved
+    assert check.holds(p, "G (out -> out.value != 2)", ints=Mod(4), warn=False).counterexample.inputs == [{"x": 2}]
+
+
+def test_no_domain_is_said() -> None:
+    p = pipeline(lambda x: x.map(same), x=int)
+    with pytest.raises(NotTraceable, match="its arguments cannot be listed; give a finite domain"):
+        check.holds(p, "G (out -> out.value = in.value)")
+
+
+# ---------------------------------------------------------------- failures
+
+
+def test_raising_is_a_failure() -> None:
+    p = pipeline(lambda x: x.map(lambda v: int("12x"[v]), to=int), x=int)
+    assert check.holds(p, "G !failed", ints=range(2)).proved
+    assert check.holds(p, "G !failed", ints=range(3)).counterexample.inputs == [{"x": 2}]
+    assert check.holds(p, "G (out -> out.value <= 2)", ints=range(3)).proved
+    large = pipeline(lambda x: x.map(lambda v: int(str(2**62)) * v, to=int), x=int)
+    assert check.holds(large, "G !failed", ints=range(2)).proved
+    assert check.holds(large, "G !failed", ints=range(3)).refuted
+
+
+# ---------------------------------------------------------------- steps that remember
+
+
+def test_opaque_cumulate_and_task() -> None:
+    turn = pipeline(lambda x: x.cumulate(lambda t, v: int(str((t + v) % 4)), start=0), x=int)
+    assert check.holds(turn, "G (out -> out.value < 4)", ints=range(3)).proved
+    assert check.holds(turn, "AG EF (out & out.value = 3)", ints=range(3)).proved
+    assert check.holds(turn, "G (out -> out.value < 3)", ints=range(3)).refuted
+
+    def twice_then_rest(state: int, v: int) -> tuple[int, list[int]]:
+        return int(str((state + 1) % 3)), [v] * state
+
+    p = pipeline(lambda x: x.task(twice_then_rest, 0), x=int)
+    assert check.holds(p, "G (out -> out.value = in.value)", ints=range(2)).proved
+    assert check.holds(p, "G (in -> out)", ints=range(2)).refuted
+    assert check.holds(p, "G (in & X in & X X in -> out | X out)", ints=range(2)).proved
+    assert check.holds(p, "G (out -> X !out)", ints=range(2)).refuted
+    # In three pushes it speaks three times: never on the first, once on the second, twice on the third.
+    counted = pipeline(lambda x: x.task(twice_then_rest, 0).decimate(3), x=int)
+    thirds = pipeline(lambda x: x.trim(1).decimate(3), x=int)
+    assert check.equivalent(counted, thirds, ints=range(2)).proved
+    assert check.equivalent(counted, pipeline(lambda x: x.trim(2).decimate(3), x=int), ints=range(2)).refuted
+
+
+def test_a_state_that_is_any_object() -> None:
+    def at_most_two(seen: dict[int, int], v: int) -> tuple[dict[int, int], list[int]]:
+        seen[v] = min(seen.get(v, 0) + 1, 3)
+        return seen, [v] if seen[v] <= 2 else []
+
+    p = pipeline(lambda x: x.task(at_most_two, {}), x=int)
+    assert check.holds(p, "AG EF out", ints=range(2)).refuted  # each number has its turn twice
+    assert check.holds(p, "G (out -> out.value = in.value)", ints=range(2)).proved
+
+    def all_so_far(seen: list[int], v: int) -> tuple[list[int], list[int]]:
+        return [*seen, v], [len(seen)]
+
+    grows = pipeline(lambda x: x.task(all_so_far, []), x=int)
+    assert check.holds(grows, "G (out -> out.value < 3)", ints=range(1)).refuted
+    assert check.holds(grows, "G (out -> out.value >= 0)", ints=range(1)).unknown
+
+
+def test_against_the_interpreter() -> None:
+    """All pushes up to a depth, of pipelines with opaque steps of every kind: what the checker says of each value is what comes."""
+
+    def last_two(state: tuple[int, int], v: int) -> tuple[tuple[int, int], list[int]]:
+        return (state[1], int(str(v))), [10 * state[0] + state[1]] * (v % 3)
+
+    made = [
+        pipeline(lambda x: x.map(lambda v: v * v - 2).map(same), x=int),
+        pipeline(lambda x: x.cumulate(lambda t, v: int(str(t * 2 + v)) % 7, start=0), x=int),
+        pipeline(lambda x: x.task(last_two, (0, 0)), x=int),
+        pipeline(lambda x: x.map(same) + x.trim(1).map(lambda v: int(str(v * 100)), to=int), x=int),
+        pipeline(lambda x: x.filter(lambda v: v < 2).task(last_two, (0, 0)).cumulate(lambda t, v: int(str(t ^ v)) % 4, start=0), x=int),
+    ]
+    for p in made:
+        come: set[int] = set()
+        for word in itertools.product(range(-1, 3), repeat=5):
+            come |= set(p(list(word)))
+        for value in {8, max(come), max(come) + 1}:
+            assert check.holds(p, f"G !(out.value = {value})", ints=range(-1, 3)).proved == (value not in come), (p.graph, value)
+
+
+# ---------------------------------------------------------------- what is no function
+
+
+hidden = [0]
+calls = itertools.count()
+
+
+def counter(v: int) -> int:
+    hidden[0] += 1
+    return hidden[0]
+
+
+class Toggle:
+    __slots__ = ("on",)
+
+    def __init__(self) -> None:
+        self.on = False
+
+    def __call__(self, v: int) -> int:
+        self.on = not self.on
+        return int(self.on)
+
+
+fickle: dict[str, Any] = {
+    "counter": counter,
+    "clock": lambda v: int(time.time()) * 0,
+    "hours": lambda v: int(time.time() // 360000) * 0,
+    "dice": lambda v: random.randint(1, 6),
+    "seldom": lambda v: int(random.random() < 1e-12),
+    "iterator": lambda v: next(calls) * 0,
+    "slots": Toggle(),
+}
+
+
+@pytest.mark.parametrize("name", fickle)
+def test_what_is_no_function_is_never_proved(name: str) -> None:
+    f = fickle[name]
+    p = pipeline(lambda x: x.map(f, to=int, id="m"), x=int)
+    q = pipeline(lambda x: x.map(f, to=int, id="m"), x=int)
+    w = pipeline(lambda x: x.window(2, p), x=int)
+    b = pipeline(lambda x: x.map(f, to=int).map(lambda v: v >= 0), x=int)
+    c = pipeline(lambda x: x.task(lambda s, v: (s, [f(v)]), 0, to=int), x=int)
+    asked = [
+        check.holds(p, "G (out -> out.value < 1000000)", ints=range(2)),
+        check.holds(p, "AG EF out", ints=range(2)),
+        check.holds(w, "G F (out -> out.value >= 0)", ints=range(2)),
+        check.holds(c, "G (out -> out.value < 1000000)", ints=range(2)),
+        check.live(p, ints=range(2)),
+        check.equivalent(p, q, ints=range(2)),
+        check.equivalent(p, p, ints=range(2)),
+        check.equivalent(p, q),
+        check.equivalent(p, q, how="sequence", ints=range(2)),
+        check.implies(b, b, ints=range(2)),
+        check.dead_paths(p, ints=range(2)),
+        check.monitor(check.Transitions([0], lambda s: [1 - s], lambda s: {"x": s}), b),
+    ]
+    for verdict in asked:
+        assert not verdict.proved or any("always answers" in note for note in verdict.notes), str(verdict)
+    assert asked[0].unknown and asked[0].notes, str(asked[0])
+    assert name == "slots" or "says nothing about what it will answer" in asked[0].notes[0] or "no meaning" in asked[0].notes[0]
+
+
+def test_what_is_in_doubt_is_said() -> None:
+    p = pipeline(lambda x: x.map(lambda v: v + len(os.environ.get("NOBODY_SETS_THIS", "")), to=int), x=int)
+    verdict = check.holds(p, "G (out -> out.value < 3)", ints=range(3))
+    assert verdict.proved
+    assert verdict.notes[-1] == "if a lambda always answers as it did when it was called: it reads an environment variable"
+    assert "always answers as it did" in str(verdict)
+
+
+def test_what_is_pure_is_proved_without_a_word() -> None:
+    import hashlib
+    import json
+    import re
+
+    def tried(v: int) -> int:
+        try:
+            return int("x" * v)
+        except ValueError:
+            return 1
+
+    word = re.compile("[0-9]+")
+    for f in (
+        lambda v: bool(word.match(str(v))), lambda v: json.loads(json.dumps(v)), lambda v: hashlib.sha256(str(v).encode()).digest()[0] > 300,
+        tried, lambda v: Counter(str(v)).most_common(1)[0][1], lambda v: math.floor(float(str(v))),
+    ):  # fmt: skip
+        p = pipeline(lambda x, f=f: x.map(f, to=int), x=int)
+        verdict = check.holds(p, "G (out -> out.value < 3)", ints=range(3))
+        assert verdict.proved and not any("answers" in note for note in verdict.notes), str(verdict)
+
+
+def test_nothing_of_the_users_is_changed_by_a_check() -> None:
+    before = hidden[0]
+    check.holds(pipeline(lambda x: x.map(counter), x=int), "G out", ints=range(3))
+    assert hidden[0] == before
+
+
+# ---------------------------------------------------------------- sameness
+
+
+def test_two_functions_are_the_same_if_what_they_close_over_is() -> None:
+    def made(box: list[int]) -> Any:
+        return pipeline(lambda x: x.map(lambda v: int(str(v)) + box[0], to=int, id="m"), x=int)
+
+    one, other = [1], [1]
+    a, b = made(one), made(other)
+    assert check.equivalent(a, b, ints=range(3)).proved
+    assert check.equivalent(a, b).proved
+    other[0] = 2  # after both were looked at
+    assert check.equivalent(a, b, ints=range(3)).refuted
+    assert check.holds(b, "G (out -> out.value > 1)", ints=range(3)).proved
+
+
+def test_the_same_graph_over_all_integers_says_what_it_relies_on() -> None:
+    p, q = (pipeline(lambda x: x.map(same, id="m"), x=int) for _ in range(2))
+    verdict = check.equivalent(p, q)
+    assert verdict.proved and "if same() always answers the same to the same arguments: it was not called" in verdict.notes
+
+
+def test_a_stream_that_ends_calls_what_comes() -> None:
+    p = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0).map(same), x=int)
+    assert check.holds_on(p, "G (out -> out.value <= 6)", [1, 2, 3]).proved
+    assert check.holds_on(p, "G (out -> out.value <= 5)", [1, 2, 3]).refuted
