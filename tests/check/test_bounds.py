@@ -114,3 +114,47 @@ def test_unknown_counts_for_and_against() -> None:
         f = resolve(parse(text), system)
         assert decide(system, counted(f, system.overflow, for_it=False), Options()).status == against, text
         assert decide(system, counted(f, system.overflow, for_it=True), Options()).status == favour, text
+
+
+def test_steps_that_wait_for_the_same_streams_hold_the_same_events() -> None:
+    swapped = pipeline(lambda a, b: apply(lambda v, u: u + v, b, a), a=int, b=int)
+    assert check.equivalent(sums, swapped).proved
+    assert check.equivalent(sums, pipeline(lambda a, b: apply(lambda v, u: u - v, b, a), a=int, b=int)).refuted
+    less, more = (pipeline(lambda a, b, k=k: a.trim(1) - b * k, a=int, b=int) for k in (1, 2))
+    assert check.equivalent(less, pipeline(lambda a, b: 0 - (b - a.trim(1)), a=int, b=int)).proved
+    assert check.equivalent(less, more).refuted
+
+
+def test_a_monitor_gets_the_room_that_it_needs() -> None:
+    counter = check.Transitions([0], lambda s: [(s + 1) % 12], lambda s: {"x": s})
+    slow = pipeline(lambda x: apply(lambda new, old: new - old != 5, x.trim(5), x), x=int)
+    assert check.monitor(counter, slow).refuted
+    assert check.monitor(counter, pipeline(lambda x: apply(lambda new, old: new != old, x.trim(5), x), x=int)).proved
+    endless = check.monitor(counter, pipeline(lambda x: apply(lambda new, old: new == old or old >= 0, x.decimate(3), x), x=int))
+    assert endless.unknown and "needs more than 32 events" in endless.notes[0]
+
+
+def test_a_system_with_deep_queues_can_do_all_that_the_interpreter_does() -> None:
+    """Lengths are exact; the first events are those that wait, as long as no more than the bound ever did."""
+    from pellucid.check.smt_frames import input_leaves
+    from pellucid.engine.interpreter import Interpreter
+    from pellucid.expr.evaluate import evaluate
+
+    p = pipeline(lambda a, b: apply(lambda u, v: u - v, a.filter(lambda v: v > 1), b.trim(1), id="join"), a=int, b=int)
+    runs = [[{"a": 5}, {"b": 1}, {"a": 2, "b": 3}, {"a": 1}], [{"a": 3}] * 6 + [{"b": 7}] * 9, [{"b": i} for i in range(5)] + [{"a": 9}] * 6]
+    for beyond in ("deep", "many"):
+        system = build_system(p.graph, domain_of(None), Room(2, beyond))
+        for run in runs:
+            state, real, longest = [v.start for v in system.state], Interpreter(p.graph), 0
+            for push in run:
+                leaves = [*state, *input_leaves(system, push)]
+                out = real.push(push)["out"]
+                (slot,) = system.streams["out"][1]
+                waiting = {id: len(events) for id, events in real.queues.items()}
+                longest = max(longest, *waiting.values())
+                if beyond == "deep":
+                    assert bool(evaluate(slot.present, leaves)) == bool(out)
+                    assert {id: evaluate(e, leaves) for id, e in system.lengths.items()} == waiting
+                if longest <= 2 and out:
+                    assert evaluate(slot.leaves[0], leaves) == out[0]
+                state = [evaluate(e, leaves) for e in system.next]

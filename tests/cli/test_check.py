@@ -106,7 +106,8 @@ def test_a_counterexample_is_shown_after_the_lines(ask: Command) -> None:
 
 
 def test_the_usual_questions(ask: Command) -> None:
-    result = ask("shop.py:inverse", "--ints", "0..3")
+    assert "full" not in ask("shop.py:inverse", "--ints", "0..3").stdout  # queues have no bound, unless one is given
+    result = ask("shop.py:inverse", "--ints", "0..3", "--queue", "3")
     lines = result.stdout.splitlines()
     assert lines[1] == "         for the events range(0, 4) only"
     assert [line.partition("  (")[0] for line in lines if not line.startswith(" ")][:3] == [

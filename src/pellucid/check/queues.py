@@ -147,10 +147,19 @@ def fronts_of(run: Run, node: Node, ins: list[list[Slot]], lanes: Lanes | None) 
         return [(first, [slots[0].leaves for slots in ins])]
     kinds = [[e.type for e in slots[0].leaves] for slots in ins]
     if lanes is None:
+        mine = [tuple(slots) for slots in ins]
+        key = frozenset((slots, run.room.of(id)) for slots, id in zip(mine, ids, strict=True)) if run.room is not None else None
+        if key is not None and key in run.joined:  # `a + b` and `b + a`: the same events wait, and meet
+            lengths, met = run.joined[key]
+            run.lengths |= {id: lengths[slots] for id, slots in zip(ids, mine, strict=True)}
+            return [(slot, [fronts[slots] for slots in mine]) for slot, fronts in met]
         takes = max(len(slots) for slots in ins)
         queues = [Queue(run, id, node.id, t, slots, takes) for id, t, slots in zip(ids, kinds, ins, strict=True)]
         made = _all_first(queues, takes)
         run.lengths |= {q.id: q.length for q in queues}
+        if key is not None:
+            lengths = {slots: q.length for slots, q in zip(mine, queues, strict=True)}
+            run.joined[key] = lengths, [(slot, dict(zip(mine, fronts, strict=True))) for slot, fronts in made]
         return made
     if run.room is not None and run.room.beyond != "overflow":
         raise NoGuessError(f"{node.describe()}: an event that waits is under a key, which cannot be guessed")

@@ -40,6 +40,7 @@ class Run:
     fresh: Callable[[str, str, Type, Any, int | None, str, str], Expr] | None = None
     room: Room | None = None  # of its queues; None in a window's inner run
     guess: Guess | None = None
+    joined: dict[Any, Any] = field(default_factory=dict)  # steps that wait for the same streams wait for the same events
     held: dict[str, list[tuple[Expr, ...]]] = field(default_factory=dict)  # queues of a window's inner run
     lost: dict[str, Expr] = field(default_factory=dict)  # whether a lossy stream loses its events in this push
     lanes: Callable[[Graph, int], Lanes] | None = None  # of the keys that a step is under
@@ -108,8 +109,17 @@ class Run:
                 continue
             ins = [streams[j] for j in node.inputs]
             lanes = self.lanes_of(g, i) if node.key is not None else None
-            streams.append(self.leak(node, getattr(self, f"do_{node.kind}")(node, ins, lanes)))
+            streams.append(self.leak(node, self.once(node, ins, lanes)))
         return streams
+
+    def once(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        """What a step puts out; two that only count, and count the same, are one."""
+        if self.room is None or lanes is not None or node.kind not in ("trim", "decimate"):
+            return getattr(self, f"do_{node.kind}")(node, ins, lanes)  # type: ignore[no-any-return]
+        key = (node.kind, node.k, tuple(ins[0]))
+        if key not in self.joined:
+            self.joined[key] = getattr(self, f"do_{node.kind}")(node, ins, lanes)
+        return list(self.joined[key])
 
     def leak(self, node: Node, slots: list[Slot]) -> list[Slot]:
         """What is left of a stream that may lose its events."""

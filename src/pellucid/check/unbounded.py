@@ -172,18 +172,23 @@ class _Question:
     def without_bound(self, watch: frozenset[str]) -> Answer:
         """Some queue grows as long as one likes, for all that is known."""
         size = max(1, min(self.begin, 8))
+        system = self.make(Room(size, watch=watch))
+        formula = self.wanted(system)
+        universal = _of_all_runs(formula)
+        listed = self.options.engine != "smt" and listable(*cone(system, [expression(a) for a in formula.atoms()]))
+        # Where states can be listed, a shortest run that refutes is found at once; else a way from every state is mostly found sooner.
+        if not listed and not universal and (beyond := self.beyond(size, universal)) is not None:
+            return beyond
         answer = Answer("unknown", "none")
-        universal = _of_all_runs(self.wanted(self.make(Room(size))))
         for bound in dict.fromkeys((size, max(size, 8))):
             answer = self.within(bound, watch, universal)
             if answer.status != "unknown":
                 return answer
-            beyond = self.beyond(bound, universal) if bound == size else None
-            if beyond is not None:
+            if bound == size and (listed or universal) and (beyond := self.beyond(size, universal)) is not None:
                 return beyond
         queues = ", ".join(sorted(watch))
         what = "they need" if len(watch) > 1 else "it needs"
-        note = f"not decided for queues without a bound ({queues}): {what} more than {max(self.tried, bound)} events on some inputs, for all that is known"
+        note = f"not decided for queues without a bound ({queues}): {what} more than {max(self.tried, bound)} events on some inputs"
         return Answer("unknown", answer.engine, notes=(note, *answer.notes), details=answer.details)
 
     def within(self, bound: int, watch: frozenset[str], universal: bool) -> Answer:
@@ -192,8 +197,8 @@ class _Question:
         formula = self.wanted(system)
         answer = decide(system, counted(formula, system.overflow, for_it=True), self.left(self.share()))
         if answer.status == "refuted":
-            return dataclasses.replace(answer, pushes=None if answer.pushes is None else list(answer.pushes))
-        if not universal:
+            return answer
+        if not universal and formula.op != "AG":  # what must hold everywhere does not hold where nothing is known
             against = decide(system, counted(formula, system.overflow, for_it=False), self.left(self.share()))
             if against.status == "proved":
                 return against

@@ -16,6 +16,7 @@ from pellucid.check.formula import Formula, G, Not, Or, resolve
 from pellucid.check.history import as_invariant
 from pellucid.check.system import System
 from pellucid.check.trial import try_out
+from pellucid.check.unbounded import speaks_of_queues
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
@@ -66,7 +67,7 @@ def vacuity_notes(system: System, f: Formula, options: Options) -> tuple[str, ..
         if not premise.atoms():
             continue  # everybody sees what G (false -> p) is worth
         how = _never(system, premise, options)
-        if how is not None:
+        if how is not None and (not how or speaks_of_queues(f)):  # within bounds that are no part of the question it says nothing
             least = next((part for part in _parts(premise) if _never(system, part, options) == how), premise)
             said = "neither side of <-> ever holds" if premise.op == "|" and premise not in list(f.walk()) else f"{least} never holds"
             out.append(f"it says nothing: {said}{how}, so what follows from it is never asked for")

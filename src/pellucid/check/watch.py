@@ -35,6 +35,7 @@ from pellucid.graph.model import Graph
 __all__ = ["Transitions", "monitor"]
 
 _LIMIT, _RUNS = 100_000, 60
+_SIZES = (4, 8, 16, 32)  # of queues, larger and larger
 
 
 @dataclass(frozen=True)
@@ -85,16 +86,19 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
     if len(p.graph.outputs) != 1 or p.graph.nodes[p.graph.outputs[0][1]].type != BOOL:
         raise UsageError(f"a monitor puts out Booleans, but {p.name} does not")
     states = system.states()
-    inner = build_system(  # a failure is seen, also one because an integer leaves 64 bits
-        p.graph, Domain(), queue, strict=True, events=_events(system, states, p.graph) if p.graph.opaque() else None
-    )
-    whole, pushes = _observed(system, states, inner)
-    out = p.graph.outputs[0][0]
-    bad = n.FALSE
-    for slot in whole.streams[out][1]:
-        bad = n.or_(bad, n.and_(slot.present, n.not_(slot.leaves[0])))
-    small, observed = cone(whole, [bad, whole.overflow, whole.failed, whole.present(out)])
-    space = explore(small, observed, stop_on=[0, 2], limits=options.limits())
+    events = _events(system, states, p.graph) if p.graph.opaque() else None
+    out, limits = p.graph.outputs[0][0], options.limits()
+    for size in dict.fromkeys((queue, *(s for s in _SIZES if s > queue))):  # until no queue needs more: up to there all is as it really is
+        # A failure is seen, also one because an integer leaves 64 bits.
+        inner = build_system(p.graph, Domain(), size, strict=True, events=events)
+        whole, pushes = _observed(system, states, inner)
+        bad = n.FALSE
+        for slot in whole.streams[out][1]:
+            bad = n.or_(bad, n.and_(slot.present, n.not_(slot.leaves[0])))
+        small, observed = cone(whole, [bad, whole.overflow, whole.failed, whole.present(out)])
+        space = explore(small, observed, stop_on=[0, 2], limits=limits)
+        if space.found is not None or space.why or not space.holds(1).any():
+            break
     question = f"{p.name} says true in every run of the system"
     seconds = time.perf_counter() - started
     details: dict[str, Any] = {"states": space.count, "system states": len(states)}
@@ -106,7 +110,7 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
         notes = (f"the system goes {trail}", *(["the pipeline fails there"] if out not in example.steps[-1].streams else []))
         return Verdict("refuted", question, "explicit", seconds, example, notes, details)
     if space.why or space.holds(1).any():
-        why = space.why or f"a queue of the monitor needs more than {queue} events: use a larger queue="
+        why = space.why or f"needs more than {size} events in a queue of the monitor"
         return Verdict("unknown", question, "explicit", seconds, None, (why,), details)
     certified = certify_space(space, observed, spent=seconds, never=(0, 1, 2))
     problem = _tried(system, p.graph) if certified.passed else ""

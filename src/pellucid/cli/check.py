@@ -50,7 +50,7 @@ _COLOURS = {"proved": "green", "refuted": "red", "unknown": "yellow", "error": "
 @click.option("--protocol", metavar="NAME", help="With --failures: aligned (the default), unaligned or microbatch.")
 @click.option("--ints", metavar="mod:N|LO..HI|exact", help="Which integers: modulo N, from LO to HI, or all of them.")
 @click.option(
-    "--queue", "queues", multiple=True, metavar="N|ID=N", help="The bound of every queue, or of one.  [default: 3]"
+    "--queue", "queues", multiple=True, metavar="N|ID=N", help="The bound of every queue, or of one, for questions that speak of queues.  [default: 3]"
 )
 @click.option(
     "--assume", "assumed", multiple=True, metavar="FORMULA", help='What is taken for granted of the sources, as in "x.value >= Y x.value".'
@@ -87,7 +87,7 @@ def check(
     """Prove or refute what must hold for all inputs; a no comes with the shortest input that shows it.
 
     FILE alone: every property that it declares with @check.property or check.properties. FILE:NAME: that property, or
-    of that pipeline the formulas given by --property, or else liveness, no full queue and no failure; with --failures,
+    of that pipeline the formulas given by --property, or else liveness and no failure, and with --queue no full queue; with --failures,
     whether somebody who looks at its outputs can tell that it has crashed.
 
     \b
@@ -115,7 +115,7 @@ def check(
     else:
         if given:
             raise UsageError(f"--{next(iter(given))} belongs to --failures: give that as well")
-        asked = _asked(files, targets, formulas, equivalent)
+        asked = _asked(files, targets, formulas, equivalent, bounded=bool(queues))
     show = _Printer(as_json)
     outcomes: list[Outcome] = []
     for one in asked:
@@ -176,7 +176,7 @@ class _Files:
         return None
 
 
-def _asked(files: _Files, targets: tuple[str, ...], formulas: tuple[str, ...], how: str | None) -> list[Property]:
+def _asked(files: _Files, targets: tuple[str, ...], formulas: tuple[str, ...], how: str | None, *, bounded: bool) -> list[Property]:
     from pellucid.check.declare import Property, declared
     from pellucid.check.parse import parse
     from pellucid.load import _parts
@@ -209,19 +209,19 @@ def _asked(files: _Files, targets: tuple[str, ...], formulas: tuple[str, ...], h
     for text in formulas:
         parse(text)
     p = files.pipeline(target)
-    questions = {f"{p.name}: {text}": text for text in formulas} or _usual(p)
+    questions = {f"{p.name}: {text}": text for text in formulas} or _usual(p, bounded)
     return [Property(key, target, _question(p, text), p) for key, text in questions.items()]
 
 
-def _usual(p: Pipeline) -> dict[str, str]:
-    """What is asked of a pipeline if nothing else is."""
+def _usual(p: Pipeline, bounded: bool) -> dict[str, str]:
+    """What is asked of a pipeline if nothing else is; queues have a bound only where one is given."""
     from pellucid.check.formula import stream
 
     outputs = [name for name, _ in p.graph.outputs]
     live = {
         f"liveness of {name}" if len(outputs) > 1 else "liveness": f"AG EF {stream(name).present}" for name in outputs
     }
-    return live | {"no full queue": "!EF full", "no failure": "!EF failed"}
+    return live | ({"no full queue": "!EF full"} if bounded else {}) | {"no failure": "!EF failed"}
 
 
 def _question(p: Pipeline, formula: str) -> Any:
