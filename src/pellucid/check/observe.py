@@ -5,6 +5,7 @@ No queue has a bound here, and nothing is made symbolic but the names: in each p
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,8 +26,12 @@ from pellucid.graph.model import Graph
 __all__ = ["atoms_on"]
 
 
-def atoms_on(graph: Graph, formula: Formula, pushes: Sequence[Mapping[str, Any]]) -> list[dict[Formula, bool]]:
+def atoms_on(
+    graph: Graph, formula: Formula, pushes: Sequence[Mapping[str, Any]], *, bounds: Mapping[str, int] | None = None
+) -> list[dict[Formula, bool]]:
     """For each push, which atoms of the formula hold.
+
+    With ``bounds`` for the queues a push that needs a longer one is the last: there is an overflow, and silence from there on.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.parse import parse
@@ -36,7 +41,7 @@ def atoms_on(graph: Graph, formula: Formula, pushes: Sequence[Mapping[str, Any]]
     [[True, False, True], [False, False, False], [True, True, True]]
     """
     for term in terms(formula):
-        if isinstance(term, Flag) and term.name != "failed":
+        if isinstance(term, Flag) and term.name != "failed" and bounds is None:
             raise UsageError(
                 f"{formula}: one stream is run with queues of any length, so nothing is ever full: "
                 "compare queue(ID).length, or ask check.holds with queue="
@@ -44,17 +49,25 @@ def atoms_on(graph: Graph, formula: Formula, pushes: Sequence[Mapping[str, Any]]
     run, failed, out = Watched(graph), False, []
     before: dict[str, Any] = {}  # the last event of each stream in an earlier push
     lengths = dict.fromkeys(run.queues, 0)
+    over = False
     for push in pushes:
         carried: Mapping[str, list[Any]] = {}
-        if not failed:
+        now = lengths
+        if not failed and not over:
+            run.lost = frozenset(key[5:] for key in push if key.startswith("lost."))
             try:
-                run.push(push)
-                carried = run.carried
-                lengths = run.lengths()
+                run.push({name: event for name, event in push.items() if not name.startswith("lost.") and name not in run.lost})
+                now = run.lengths()
+                over = bounds is not None and any(length > bounds[id] for id, length in now.items())
             except StepError:
                 failed = True
+            if not failed and not over:
+                carried, lengths = run.carried, now
         seen = _Seen()
-        out.append(_judged(formula, seen, seen.system(graph, carried, before, lengths, failed)))
+        system = seen.system(graph, carried, before, now, failed)
+        if bounds is not None:
+            system = dataclasses.replace(system, bounds=bounds, overflow=seen.var(BOOL, over))
+        out.append(_judged(formula, seen, system))
         before = {**before, **{id: events[-1] for id, events in carried.items() if events}}
     return out
 

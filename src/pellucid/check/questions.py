@@ -22,9 +22,17 @@ from pellucid.check.replay import replay
 from pellucid.check.same import same_graph
 from pellucid.check.sequence import decide_sequence
 from pellucid.check.system import System, build_system
-from pellucid.check.unbounded import decide_about, decide_unbounded
+from pellucid.check.unbounded import decide_about, decide_unbounded, speaks_of_queues
 from pellucid.check.vacuity import idle_notes, vacuity_notes
 from pellucid.check.verdict import Counterexample, Verdict
+from pellucid.check.violated import (
+    Violated,
+    disagreement,
+    formula_violated,
+    implication_violated,
+    sequence_violated,
+    step_violated,
+)
 from pellucid.check.wide import decide_failing, mentions_failed, wide_notes
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
@@ -83,7 +91,11 @@ def holds(
         notes += wide_notes(p.graph, domain, queue, lossy, options)
     if warn and domain.modulus is not None and answer.status != "unknown":
         notes += _in_truth(p.graph, f, domain, queue, options, answer, lossy)
-    return _verdict(_assuming(str(f), domain), answer, [p.graph], started, notes)
+    bounds = None
+    if speaks_of_queues(f):
+        bounds = {id: queue if isinstance(queue, int) else queue.get(id, 3) for id, _, _ in p.graph.queues()}
+    judge = formula_violated(p.graph, f, domain, bounds) if domain.modulus is None else None
+    return _verdict(_assuming(str(f), domain), answer, [p.graph], started, notes, judge)
 
 
 def _assuming(question: str, domain: Domain) -> str:
@@ -204,7 +216,8 @@ def equivalent(
     else:
         answer = decide_sequence(a, b, domain, queue, options, lambda quick: _beside(a, b, differs, domain, queue, quick))
     notes = (*_idle(a, b, domain, options, answer), *_of_both(a, b, domain, options, answer))
-    return _verdict(question, answer, [a.graph, b.graph], started, notes)
+    judge = {"step": step_violated, "sequence": sequence_violated, "paper": sequence_violated}[how]
+    return _verdict(question, answer, [a.graph, b.graph], started, notes, judge if domain.modulus is None else None)
 
 
 def _idle(a: Any, b: Any, domain: Domain, options: Options, answer: Answer, *, implies: bool = False) -> tuple[str, ...]:
@@ -257,15 +270,22 @@ def implies(
     domain = domain_of(ints, assume)
     answer = _beside(a, b, no_longer_implied, domain, queue, Options(**how))
     notes = (*_idle(a, b, domain, Options(**how), answer, implies=True), *_of_both(a, b, domain, Options(**how), answer))
-    return _verdict(_assuming(f"{a.name} implies {b.name}", domain), answer, [a.graph, b.graph], started, notes)
+    return _verdict(_assuming(f"{a.name} implies {b.name}", domain), answer, [a.graph, b.graph], started, notes, implication_violated)
 
 
-def _verdict(question: str, answer: Answer, graphs: Sequence[Graph], started: float, notes: tuple[str, ...] = ()) -> Verdict:
+def _verdict(
+    question: str, answer: Answer, graphs: Sequence[Graph], started: float, notes: tuple[str, ...] = (), judge: Violated | None = None
+) -> Verdict:
+    """The answer with its counterexample, which counts only if ``judge`` finds the property violated on the interpreter."""
     shown = None
     if answer.status == "refuted" and answer.pushes is not None:
         pushes = [_renamed(push, graphs) for push in answer.pushes]
         steps = replay(graphs, pushes)
         shown = Counterexample(tuple(graphs), steps, answer.loop if answer.loop is None or answer.loop < len(steps) else None)
+        if judge is not None and judge(shown, pushes, answer.loop) is False:
+            return Verdict(
+                "unknown", question, answer.engine, time.perf_counter() - started, None, (disagreement(graphs, pushes),), answer.details
+            )
     return Verdict(
         answer.status, question, answer.engine, time.perf_counter() - started, shown, (*answer.notes, *notes), answer.details
     )

@@ -25,6 +25,7 @@ from pellucid.check.literal import Literal
 from pellucid.check.replay import replay
 from pellucid.check.system import System, Variable, build_system
 from pellucid.check.verdict import Counterexample, Verdict
+from pellucid.check.violated import disagreement, monitor_violated
 from pellucid.errors import StepError, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
@@ -106,6 +107,9 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
         way = [*space.path(space.found[0]), space.found[1]]
         seen = _follow(system, states, small, [space.program.choices[c] for c in way], pushes)
         example = Counterexample((p.graph,), replay([p.graph], [pushes[s] for s in seen]), None)
+        if not monitor_violated(example, example.inputs, None):
+            why = disagreement([p.graph], example.inputs)
+            return Verdict("unknown", question, "explicit", seconds, None, (why,), details)
         trail = " → ".join(repr(states[s]) for s in seen)
         notes = (f"the system goes {trail}", *(["the pipeline fails there"] if out not in example.steps[-1].streams else []))
         return Verdict("refuted", question, "explicit", seconds, example, notes, details)
