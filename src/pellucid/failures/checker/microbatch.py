@@ -8,7 +8,8 @@ both logs, and a batch that has offsets but no commit is run again with the same
 What a batch reads is not fixed: any number of pushes may have arrived when it is planned.  In which order a task with
 several inputs sees the events of a batch is not fixed, either (a shuffle keeps no order), so COMPUTE may end in every way in
 which the model's failure-free rules can (`pellucid.failures.model`).  Sinks: ``append`` and ``idempotent`` (under batch
-and row number) write row by row; ``transactional`` writes a batch at once and remembers its number.
+and row number) write row by row; ``transactional`` writes a batch at once and remembers its number.  A sink of one's own
+(`pellucid.failures.checker.sinks.Observation`, durable) is written row by row, the batch as the epoch.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 
 from pellucid.errors import UsageError
 from pellucid.failures.checker.calls import Calls
+from pellucid.failures.checker.sinks import Observation
 from pellucid.failures.model import EV, Configuration, Map, Message, State, initial, steps
 from pellucid.failures.model.syntax import Normal
 
@@ -76,14 +78,15 @@ class MicroBatch:
         self,
         c: Configuration,
         *,
-        sink: str,
+        sink: str | Observation,
         crashes: int,
         replayable: bool = True,
         sinks: tuple[str, ...] | None = None,
     ) -> None:
         from pellucid.failures.checker.rules import input_streams, sink_streams
 
-        self.c, self.sink, self.crashes, self.replayable = c, sink, crashes, replayable
+        self.own = sink if isinstance(sink, Observation) else None
+        self.c, self.sink, self.crashes, self.replayable = c, sink if isinstance(sink, str) else sink.name, crashes, replayable
         self.calls = Calls(c.Pi, crashes=crashes)
         self.sinks = sinks if sinks is not None else sink_streams(c)
         self.inputs = input_streams(c)
@@ -96,7 +99,7 @@ class MicroBatch:
     def start(self) -> Query:
         """Before the first batch."""
         states = Map({p: state.archive[0] for p, state in self.c.Sigma.items()})
-        return Query((), 0, Map({0: states}), Map(dict.fromkeys(self.sinks, ())), 0, crashes=self.crashes)
+        return Query((), 0, Map({0: states}), Map({s: self.own.empty() if self.own is not None else () for s in self.sinks}), 0, crashes=self.crashes)
 
     def forget(self) -> None:
         """Begin again after a task has turned out not to be a function."""
@@ -104,7 +107,7 @@ class MicroBatch:
 
     def see(self, at: Query) -> Hashable:
         """What the sinks hold."""
-        return at.held
+        return at.held if self.own is None else self.own.see(self.c, at.held)
 
     def complete(self, at: Query) -> bool:
         """Everything was read, and every batch is in the sink and committed."""
@@ -168,7 +171,7 @@ class MicroBatch:
 
     def write(self, at: Query, b: int) -> list[tuple[BatchStep, Query]]:
         """SINK: foreachBatch writes the rows: one by one, or as one transaction."""
-        if self.sink == "transactional":
+        if self.sink == "transactional" and self.own is None:
             if at.sunk >= b:
                 return [(BatchStep("SINK", b, "was written before"), dataclasses.replace(at, phase="sunk"))]
             held = at.held
@@ -178,7 +181,11 @@ class MicroBatch:
         if at.wrote == len(at.rows):
             return [(BatchStep("SINK", b, "done"), dataclasses.replace(at, sunk=max(at.sunk, b), phase="sunk"))]
         s, w = at.rows[at.wrote]
-        if self.sink == "append":
+        if self.own is not None:
+            same = [value for stream, value in at.rows[: at.wrote] if stream == s]
+            there = frozenset(Message(i, s, b, EV(value)) for i, value in enumerate(same))
+            rows = self.own.write(at.held[s], Message(len(same), s, b, EV(w)), there)
+        elif self.sink == "append":
             rows = (*at.held[s], w)
         else:
             nth = sum(before == s for before, _ in at.rows[: at.wrote])
@@ -281,7 +288,7 @@ def batch_variant(name: str) -> type[MicroBatch]:
     >>> batch_variant("newest-state").wrong
     'a batch starts from the newest state version, which may be its own'
     """
-    if name not in BATCH_VARIANTS:
+    if not isinstance(name, str) or name not in BATCH_VARIANTS:
         raise UsageError(f"no variant of micro-batches is called {name!r}: there are {', '.join(sorted(BATCH_VARIANTS))}")
     return BATCH_VARIANTS[name]
 

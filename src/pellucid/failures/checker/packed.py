@@ -254,6 +254,11 @@ class Packed:
             found = self._recovered.get(key)
             if found is None:
                 steps = [at for label, at in self.system.steps(self.unpack(key)) if isinstance(label, FRecover)]
+                if not steps:
+                    raise UsageError(
+                        f"the rules {self.system.rules.name!r} do not recover: recover() gave None, or nothing that can be done, where a task has failed; "
+                        "it must give the configuration after the recovery"
+                    )
                 found = self._recovered[key] = self.pack(steps[0])
             return found
         key = x & self._beside_tasks  # of a task lcs looks at the archive alone

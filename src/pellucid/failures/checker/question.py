@@ -14,6 +14,8 @@ from typing import Any
 
 from pellucid.check.verdict import Verdict
 from pellucid.errors import UsageError
+from pellucid.failures.checker.arguments import PROTOCOLS, SOURCES, Given
+from pellucid.failures.checker.beside import seen_beside
 from pellucid.failures.checker.calls import FoundImpure
 from pellucid.failures.checker.explore import CutShort, Found, Limits, explore, labels_to
 from pellucid.failures.checker.given import configuration_of
@@ -30,17 +32,14 @@ from pellucid.failures.model import Configuration
 
 __all__ = ["PROTOCOLS", "SOURCES", "failures"]
 
-SOURCES = ("replayable", "not-replayable")
-PROTOCOLS = ("aligned", "unaligned", "microbatch")
-
 
 def failures(
     p: Any,
     *,
-    epochs: int = 2,
-    events: int = 2,
+    epochs: int | None = None,
+    events: int | None = None,
     crashes: int = 2,
-    sink: str | Observation = "transactional",
+    sink: str | Observation | None = None,
     source: str = "replayable",
     protocol: str = "aligned",
     observe: Callable[[Configuration], Hashable] | None = None,
@@ -55,9 +54,9 @@ def failures(
 
     ``p`` is a pipeline, or a bare graph of tasks as an initial configuration (`pellucid.failures.model.initial`).  Every
     interleaving of its tasks is tried, with up to ``crashes`` crashes anywhere, on one input of ``epochs`` epochs of ``events``
-    events each (made up unless ``inputs`` gives them: a list of epochs, by name if there are several sources).
+    events each (2 and 2, made up, unless ``inputs`` gives them: a list of epochs, by name if there are several sources).
 
-    ``sink`` is ``transactional``, ``idempotent`` or ``append``; ``source`` is ``replayable`` or ``not-replayable``; ``protocol``
+    ``sink`` is ``transactional`` (the default), ``idempotent``, ``append`` or an `Observation` of one's own; ``source`` is ``replayable`` or ``not-replayable``; ``protocol``
     is ``aligned`` (the paper), ``unaligned`` or ``microbatch`` (Spark).  ``observe`` is an observability function of one's own, from a
     `Configuration` to a value; it must be monotone.  ``variant`` names rules with a mistake in them
     (`pellucid.failures.checker.variants`), ``fuse`` puts steps together into one task.
@@ -75,18 +74,18 @@ def failures(
          seen: sum: 1, 1
     no failure-free execution shows this: sum: 1, 1; the nearest that one shows is: sum: 1
     """
-    given = _Given(epochs, events, crashes, source, protocol)
-    observation = _observation(sink, observe, protocol)
-    c, sinks = configuration_of(p, epochs, events, inputs, fuse)
+    given = Given(p, epochs, events, crashes, sink, source, protocol, observe, inputs, variant, fuse, timeout, max_states, progress)
+    observation = given.observation()
+    c, sinks = configuration_of(p, given.many_epochs, given.many_events, inputs, fuse)
     limits = Limits(timeout, max_states, progress)
     shape = f"{_count(max((m.e for m in c.D), default=0), 'epoch')}, {_count(crashes, 'crash', 'crashes')}"
     shown = f"seen through {observation.name}" if observe is not None else f"{observation.name} sink"
     mistake = "" if variant is None else f", variant {variant.name if isinstance(variant, Rules) else variant}"
     how = f"{protocol}{mistake}, {shown}, {source} source, {shape}"
-    asked = _Asked(f"crashes cannot be seen ({how})", limits, time.perf_counter())
+    asked = _Asked(f"crashes cannot be seen ({how})", limits, time.perf_counter(), graph=getattr(p, "graph", p))
     if protocol == "microbatch":
         return _microbatch(asked, given, c, sinks, observation, variant)
-    rules = variant if isinstance(variant, Rules) else rules_of(variant) if variant is not None else _rules(protocol)
+    rules = variant if isinstance(variant, Rules) else rules_of(variant) if variant is not None else given.rules()
     if variant is not None and isinstance(rules, UnalignedRules) != (protocol == "unaligned"):
         raise UsageError(f"variant={rules.name!r} is no variant of the protocol {protocol!r}: leave one of them out, or take another")
     if source == "not-replayable":
@@ -104,45 +103,6 @@ def failures(
 # ---------------------------------------------------------------- what was asked
 
 
-@dataclass(frozen=True)
-class _Given:
-    epochs: int
-    events: int
-    crashes: int
-    source: str
-    protocol: str
-
-    def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("events", 0), ("crashes", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise UsageError(f"{name}= takes a whole number from {least} on, found {value!r}")
-        _one_of("source", self.source, SOURCES)
-        _one_of("protocol", self.protocol, PROTOCOLS)
-
-
-def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
-    if value not in known:
-        raise UsageError(f"{name}= takes {', '.join(map(repr, known))}, found {value!r}")
-
-
-def _observation(sink: str | Observation, observe: Any, protocol: str) -> Observation:
-    if observe is not None:
-        if not callable(observe):
-            raise UsageError(f"observe= takes a function of a configuration, found {observe!r}")
-        if protocol == "microbatch":
-            raise UsageError("observe= looks at configurations of tasks, which micro-batches do not have: leave it out")
-        return Own(observe)
-    if isinstance(sink, Observation):
-        return sink
-    _one_of("sink", sink, tuple(SINKS))
-    return SINKS[sink]()
-
-
-def _rules(protocol: str) -> Rules:
-    return UnalignedRules() if protocol == "unaligned" else Rules()
-
-
 @dataclass
 class _Asked:
     """The question, and how its verdicts are made."""
@@ -150,6 +110,7 @@ class _Asked:
     question: str
     limits: Limits
     started: float
+    graph: Any = None
     states: int = 0
     transitions: int = 0
     free: int = 0
@@ -161,6 +122,9 @@ class _Asked:
     def verdict(
         self, status: str, example: FaultyExecution | None = None, notes: tuple[str, ...] = (), **details: Any
     ) -> Verdict:
+        if status == "proved":
+            fickle, doubts = seen_beside(self.graph)
+            status, notes = "unknown" if fickle else status, (*notes, *fickle, *doubts)
         seconds = time.perf_counter() - self.started
         counted = {"states": self.states, "transitions": self.transitions, "failure_free_states": self.free}
         engine = "explicit, interleavings"
@@ -240,11 +204,11 @@ def _cycle(system: System, way: list[Any], loop: list[Any]) -> FaultyExecution:
 
 
 def _microbatch(
-    asked: _Asked, given: _Given, c: Configuration, sinks: Sequence[str], observation: Observation, variant: Any
+    asked: _Asked, given: Given, c: Configuration, sinks: Sequence[str], observation: Observation, variant: Any
 ) -> Verdict:
     kind = MicroBatch if variant is None else batch_variant(variant)
     query = kind(
-        c, sink=observation.name, crashes=given.crashes, replayable=given.source == "replayable", sinks=tuple(sinks)
+        c, sink=given.batch_sink(observation), crashes=given.crashes, replayable=given.source == "replayable", sinks=tuple(sinks)
     )
     while True:
         try:
@@ -277,7 +241,7 @@ class _Shown(Observation):
     """What the sink of a query holds, in words."""
 
     def __init__(self, sink: Observation) -> None:
-        self.sink = SINKS["append"]() if sink.name == "transactional" else sink
+        self.sink = SINKS["append"]() if type(sink) is SINKS["transactional"] else sink
 
     def tell(self, seen: Any) -> str:
         return self.sink.tell(seen)

@@ -8,7 +8,8 @@ trace asks these, so a variant is written once.
 
 Three promises let a search do less: ``settled`` says when nobody else can add or take away a step of a task, so that it
 commutes with what others do (Lemma 6.5); ``held_up``, that gce cannot pass a task's border before it is taken, even if the
-task is left out of it; ``paper_recovery``, a recovery leads to `lcs` of the paper, which does not look at volatile states.
+task is left out of it; ``paper_recovery``, a recovery leads to `lcs` of the paper, which does not look at volatile states.  Who changes a rule
+in a subclass makes them anew, or they are not made.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from pellucid.failures.model import Configuration, Message, TraceStep, f_fail, f
 from pellucid.failures.model.syntax import BD
 
 __all__ = ["NotReplayable", "Rules", "input_streams", "sink_streams"]
+
+
+def _not_promised(self: Rules, c: Configuration, p: str) -> bool:
+    return False
 
 
 class Rules:
@@ -33,6 +38,18 @@ class Rules:
     name = "aligned"
     wrong = ""  # of a mutant: what is wrong with it, in words
     paper_recovery = True
+
+    def __init_subclass__(cls) -> None:
+        """A promise is about the rules of the class that makes it: one that changes a rule makes its promises itself, or none."""
+        super().__init_subclass__()
+        own = vars(cls)
+        if not {"start", "steps", "fail", "recover"} & own.keys():
+            return
+        if "recover" in own and "paper_recovery" not in own:
+            cls.paper_recovery = False
+        for promise in ("settled", "held_up"):
+            if promise not in own:
+                setattr(cls, promise, _not_promised)
 
     def start(self, c: Configuration) -> Configuration:
         """The initial configuration as these rules need it."""
