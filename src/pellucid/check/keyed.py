@@ -22,7 +22,7 @@ from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, INT, STR
 from pellucid.graph.model import Graph
 
-__all__ = ["decide_few", "looks_at", "track_of", "weighed"]
+__all__ = ["decide_few", "looks_at", "sequence_of_keyed", "track_of", "weighed"]
 
 
 def weighed(system: System, answer: Answer) -> Answer:
@@ -40,6 +40,17 @@ def weighed(system: System, answer: Answer) -> Answer:
             return dataclasses.replace(answer, status="unknown", pushes=None, notes=(*answer.notes, note))
         return dataclasses.replace(answer, pushes=pushes)
     return answer
+
+
+def sequence_of_keyed(step: Answer) -> Answer:
+    """What the answer about single pushes says of whole sequences: the same in every push is the same in the end.
+
+    A sequence is made of the events of all keys, in the order in which they come; a delay under one key changes it.
+    """
+    if step.status == "proved":
+        return dataclasses.replace(step, notes=(*step.notes, "they put out the same in every push"))
+    note = "they are not known to put out the same in every push, and sequences of keyed pipelines that differ in some push are not compared: ask how='step'"
+    return Answer("unknown", step.engine, notes=(note,))
 
 
 def _many(lanes: int) -> str:

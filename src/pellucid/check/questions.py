@@ -14,7 +14,7 @@ from pellucid.check.compare import beside, differs, no_longer_implied
 from pellucid.check.decide import Answer, Options, expression
 from pellucid.check.domains import Domain, domain_of
 from pellucid.check.formula import AG, Atom, Formula, evaluate_finite, is_invariant, resolve
-from pellucid.check.keyed import track_of
+from pellucid.check.keyed import sequence_of_keyed, track_of
 from pellucid.check.observe import atoms_on
 from pellucid.check.paper import decide_paper
 from pellucid.check.parse import parse
@@ -211,6 +211,8 @@ def equivalent(
         answer = Answer("proved", "simplification", notes=("they are the same graph",))
     elif how == "step":
         answer = _beside(a, b, differs, domain, queue, options)
+    elif any(node.key is not None for p in (a, b) for node in p.graph.nodes):
+        answer = sequence_of_keyed(_beside(a, b, differs, domain, queue, options))
     elif how == "paper":
         answer = decide_paper(a, b, domain, queue, options)
     else:

@@ -231,7 +231,7 @@ def build_system(
     stop = n.ite(run.beyond, n.const(3), stop)
     stop = n.ite(run.outside, n.const(4), stop)
     halted = n.not_(n.eq(stop, n.const(0)))
-    partial = n.eq(stop, n.const(3)) if keyed and keys is not None and not keys.exact else FALSE
+    partial = n.eq(stop, n.const(3)) if run.beyond is not FALSE else FALSE
     if keys is not None and keys.chosen:
         partial = any_of([s.unsure for slots_ in streams for s in slots_])
     following = [stop]

@@ -24,6 +24,7 @@ from pellucid.check.explicit import explore
 from pellucid.check.literal import Literal
 from pellucid.check.replay import replay
 from pellucid.check.system import System, Variable, build_system
+from pellucid.check.tracking import Track
 from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.check.violated import disagreement, monitor_violated
 from pellucid.errors import StepError, UsageError
@@ -34,6 +35,8 @@ from pellucid.expr.types import BOOL, INT, conform, simplest
 from pellucid.graph.model import Graph
 
 __all__ = ["Transitions", "monitor"]
+
+_KEYS = 12  # that a monitor keeps apart
 
 _LIMIT, _RUNS = 100_000, 60
 _SIZES = (4, 8, 16, 32)  # of queues, larger and larger
@@ -87,16 +90,17 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
     if len(p.graph.outputs) != 1 or p.graph.nodes[p.graph.outputs[0][1]].type != BOOL:
         raise UsageError(f"a monitor puts out Booleans, but {p.name} does not")
     states = system.states()
+    lanes = min(len(states), _KEYS)  # as many keys as the system shows, unless a key is computed from what is remembered
     events = _events(system, states, p.graph) if p.graph.opaque() else None
     out, limits = p.graph.outputs[0][0], options.limits()
     for size in dict.fromkeys((queue, *(s for s in _SIZES if s > queue))):  # until no queue needs more: up to there all is as it really is
         # A failure is seen, also one because an integer leaves 64 bits.
-        inner = build_system(p.graph, Domain(), size, strict=True, events=events)
+        inner = build_system(p.graph, Domain(), size, strict=True, events=events, track=Track(lanes=lanes))
         whole, pushes = _observed(system, states, inner)
         bad = n.FALSE
         for slot in whole.streams[out][1]:
             bad = n.or_(bad, n.and_(slot.present, n.not_(slot.leaves[0])))
-        small, observed = cone(whole, [bad, whole.overflow, whole.failed, whole.present(out)])
+        small, observed = cone(whole, [bad, whole.overflow, whole.failed, whole.present(out), whole.partial])
         space = explore(small, observed, stop_on=[0, 2], limits=limits)
         if space.found is not None or space.why or not space.holds(1).any():
             break
@@ -113,8 +117,9 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
         trail = " → ".join(repr(states[s]) for s in seen)
         notes = (f"the system goes {trail}", *(["the pipeline fails there"] if out not in example.steps[-1].streams else []))
         return Verdict("refuted", question, "explicit", seconds, example, notes, details)
-    if space.why or space.holds(1).any():
-        why = space.why or f"needs more than {size} events in a queue of the monitor"
+    if space.why or space.holds(1).any() or space.holds(4).any():
+        more = f"the monitor keeps things apart by more than {lanes} keys" if space.holds(4).any() else ""
+        why = space.why or more or f"needs more than {size} events in a queue of the monitor"
         return Verdict("unknown", question, "explicit", seconds, None, (why,), details)
     certified = certify_space(space, observed, spent=seconds, never=(0, 1, 2))
     problem = _tried(system, p.graph) if certified.passed else ""
@@ -189,11 +194,11 @@ def _observed(system: Transitions, states: list[Any], inner: System) -> tuple[Sy
             zero = next((t.flatten(p[name])[j] for p in pushes if name in p), None)
             values = [t.flatten(p[name])[j] if name in p else zero for p in pushes]
             leaves.append(_table(now, [n.const(v) for v in values]) if zero is not None else n.const(simplest(kind)))
-    flat = [*inner.next, inner.overflow, inner.failed, inner.outside, *inner.lengths.values()]
+    flat = [*inner.next, inner.overflow, inner.failed, inner.outside, inner.partial, *inner.lengths.values()]
     flat += [e for _, slots in inner.streams.values() for s in slots for e in (s.present, *s.leaves)]
     done = iter(substitute(flat, leaves))
     following = [next(done) for _ in inner.next]
-    overflow, failed, outside = next(done), next(done), next(done)
+    overflow, failed, outside, partial = (next(done) for _ in range(4))
     lengths = {id: next(done) for id in inner.lengths}
     streams = {
         name: (t, tuple(dataclasses.replace(s, present=next(done), leaves=tuple(next(done) for _ in s.leaves)) for s in slots))
@@ -201,7 +206,7 @@ def _observed(system: Transitions, states: list[Any], inner: System) -> tuple[Sy
     }
     whole = dataclasses.replace(
         inner, state=variables, inputs=inputs, next=(*following, after), streams=streams, lengths=lengths,
-        overflow=overflow, failed=failed, outside=outside, sources=(), graph=None,
+        overflow=overflow, failed=failed, outside=outside, partial=partial, sources=(), graph=None,
     )  # fmt: skip
     return whole, pushes
 
