@@ -29,6 +29,7 @@ from pellucid.expr.types import INT
 
 __all__ = ["Answer", "Options", "by_smt", "decide", "decide_invariant", "expression", "has_z3", "if_refuted", "listable"]
 
+_FLOATS = 8.0  # seconds
 ENGINES = ("auto", "explicit", "smt")
 
 
@@ -174,6 +175,8 @@ def by_smt(system: System, good: Expr, options: Options) -> Answer:
         return if_refuted(Answer("unknown", "smt"))
     from pellucid.check.smt import invariant
 
+    if computes_floats(system, [good]):  # what z3 does not decide of doubles in seconds it does not decide in minutes
+        options = dataclasses.replace(options, timeout=min(options.timeout or _FLOATS, _FLOATS))
     status, trace, proof, notes = invariant(system, good, max_depth=options.max_depth, timeout=options.timeout)
     details = {"certificate": str(proof), "checked": proof.checked} if proof is not None else {}
     return weighed(system, Answer(status, "smt", trace, notes=notes, details=details))

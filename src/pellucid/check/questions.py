@@ -9,6 +9,7 @@ from typing import Any
 
 from pellucid.check.advice import domain_notes
 from pellucid.check.assume import assumed_text, remembering
+from pellucid.check.assumed_runs import NO_RUN, ending
 from pellucid.check.called import asks, ledger
 from pellucid.check.compare import beside, differs, no_longer_implied
 from pellucid.check.decide import Answer, Options, expression
@@ -91,11 +92,19 @@ def holds(
         notes += wide_notes(p.graph, domain, queue, lossy, options)
     if warn and domain.modulus is not None and answer.status != "unknown":
         notes += _in_truth(p.graph, f, domain, queue, options, answer, lossy)
+    notes = (*_no_run(p.graph, domain, answer), *notes)
     bounds = None
     if speaks_of_queues(f):
         bounds = {id: queue if isinstance(queue, int) else queue.get(id, 3) for id, _, _ in p.graph.queues()}
     judge = formula_violated(p.graph, f, domain, bounds) if domain.modulus is None else None
     return _verdict(_assuming(str(f), domain), answer, [p.graph], started, notes, judge)
+
+
+def _no_run(graph: Graph, domain: Domain, answer: Answer) -> tuple[str, ...]:
+    """That no run satisfies what is assumed, where something else was said about why it is not decided."""
+    if not domain.assume or answer.status != "unknown" or NO_RUN in answer.notes:
+        return ()
+    return (NO_RUN,) if ending(build_system(graph, domain, 1)) == "none" else ()
 
 
 def _assuming(question: str, domain: Domain) -> str:
@@ -218,6 +227,7 @@ def equivalent(
     else:
         answer = decide_sequence(a, b, domain, queue, options, lambda quick: _beside(a, b, differs, domain, queue, quick))
     notes = (*_idle(a, b, domain, options, answer), *_of_both(a, b, domain, options, answer))
+    notes = (*_no_run(a.graph, domain, answer), *notes)
     judge = {"step": step_violated, "sequence": sequence_violated, "paper": sequence_violated}[how]
     return _verdict(question, answer, [a.graph, b.graph], started, notes, judge if domain.modulus is None else None)
 
@@ -272,6 +282,7 @@ def implies(
     domain = domain_of(ints, assume)
     answer = _beside(a, b, no_longer_implied, domain, queue, Options(**how))
     notes = (*_idle(a, b, domain, Options(**how), answer, implies=True), *_of_both(a, b, domain, Options(**how), answer))
+    notes = (*_no_run(a.graph, domain, answer), *notes)
     return _verdict(_assuming(f"{a.name} implies {b.name}", domain), answer, [a.graph, b.graph], started, notes, implication_violated)
 
 

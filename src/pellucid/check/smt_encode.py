@@ -272,6 +272,8 @@ class Encoding:
             quotient = z3.fpRealToFP(near, z3.ToReal(a) / z3.ToReal(z3.If(b == 0, z3.IntVal(1), b)), self._double)
             nothing = z3.If(b < 0, self.value(FLOAT, -0.0), self.value(FLOAT, 0.0))  # 0 / -5 is -0.0, which no real is
             return z3.If(z3.Or(a == 0, b == 0), nothing, quotient)
+        if op in ("add", "mul") and b.get_id() < a.get_id():
+            a, b = b, a  # they commute: so a + b and b + a are one term
         if op in ("add", "sub", "mul", "truediv"):
             return {"add": z3.fpAdd, "sub": z3.fpSub, "mul": z3.fpMul, "truediv": z3.fpDiv}[op](near, a, b)
         if op in ("neg", "abs"):
