@@ -10,7 +10,6 @@ from typing import Any
 
 from pellucid.check.system import HIDDEN, System, Variable
 from pellucid.engine.interpreter import Interpreter
-from pellucid.expr.types import FLOAT, Type
 from pellucid.graph.model import Graph, Node
 
 __all__ = ["Literal", "same", "state_readers"]
@@ -47,13 +46,19 @@ class Literal(Interpreter):
         return {name: [value for _, value in streams[i]] for name, i in self._names.items()}
 
 
-def same(t: Type, a: Any, b: Any) -> bool:
-    """Whether two leaves are the same value: a float is itself also where it is NaN, and 0.0 is not -0.0.
+def same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    """Whether two events have the same leaves: a float is itself also where it is NaN, and 0.0 is not -0.0.
 
-    >>> same(FLOAT, float("nan"), float("nan")), same(FLOAT, 0.0, -0.0)
-    (True, False)
+    >>> same((1, float("nan")), (1, float("nan"))), same((0.0,), (-0.0,)), same((2,), (3,))
+    (True, False, False)
     """
-    return repr(a) == repr(b) if t == FLOAT else bool(a == b)
+    if a == b:
+        return 0 not in a or repr(a) == repr(b) or all(_same(x, y) for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _same(x: Any, y: Any) -> bool:
+    return repr(x) == repr(y) if isinstance(x, float) and isinstance(y, float) else bool(x == y)
 
 
 def state_readers(system: System) -> list[tuple[int, Variable, Reader]]:

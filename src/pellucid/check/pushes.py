@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pellucid.check.system import System
@@ -50,8 +50,11 @@ class Pushes:
         self._texts = list(dict.fromkeys(["", "a", *texts, *(t[:-1] for t in texts), *(t + "x" for t in texts), *(t.upper() for t in texts)]))
         self._sizes = [v.size for v in system.state if v.size is not None]
         self._places = {(v.role, v.of or (str(i) if v.role == "choice" else ""), v.at): i for i, v in enumerate(system.inputs)}
-        self._silent = {t: [_silent(system, kind) for _, kind in t.leaves()] for _, t in system.sources}
-        self._often, self._mode, self._pool = 1.0, 0, dict[Type, list[Any]]()
+        self._sources = [
+            (name, t, [self._drawer(kind) for _, kind in t.leaves()], [_silent(system, kind) for _, kind in t.leaves()])
+            for name, t in system.sources
+        ]
+        self._often, self._mode, self._pool = 1.0, 0, dict[Any, list[Any]]()
 
     def begin(self) -> int:
         """A new run, in a mood of its own; how many pushes it has."""
@@ -65,9 +68,9 @@ class Pushes:
         """One push: events by source (``lost.STEP`` where a step loses its events), and the input variables' values."""
         rng, push = self.rng, dict[str, Any]()
         leaves: list[Any] = [None] * len(self.system.inputs)
-        for name, t in self.system.sources:
+        for name, t, drawers, silent in self._sources:
             there = rng.random() < self._often
-            values = [self._leaf(kind) for _, kind in t.leaves()] if there else self._silent[t]
+            values = [self._leaf(draw) for draw in drawers] if there else silent
             self._put(leaves, ("present", name, 0), there)
             for j, v in enumerate(values):
                 self._put(leaves, ("leaf", name, j), v)
@@ -79,7 +82,7 @@ class Pushes:
                 if leaves[i]:
                     push[f"lost.{v.of}"] = True
             elif leaves[i] is None:
-                leaves[i] = rng.randrange(v.size) if v.size is not None else self._leaf(v.type)
+                leaves[i] = rng.randrange(v.size) if v.size is not None else self._drawer(v.type)()
         return push, leaves
 
     def runs(self, most: int) -> Iterator[int]:
@@ -92,26 +95,34 @@ class Pushes:
         if at is not None:
             leaves[at] = value
 
-    def _leaf(self, t: Type) -> Any:
-        rng, mode = self.rng, self._mode
-        if mode == 0:  # few different values: so that equal ones meet
-            pool = self._pool.setdefault(t, [self._any(t) for _ in range(2)])
-            return rng.choice(pool)
-        return self._any(t)
+    def _leaf(self, draw: Callable[[], Any]) -> Any:
+        if self._mode == 0:  # few different values: so that equal ones meet
+            if draw not in self._pool:
+                self._pool[draw] = [draw(), draw()]
+            return self.rng.choice(self._pool[draw])
+        return draw()
 
-    def _any(self, t: Type) -> Any:
-        rng, mode, given = self.rng, self._mode, self.system.domain.values
+    def _drawer(self, t: Type) -> Callable[[], Any]:
+        """What draws leaves of this type."""
+        rng, given = self.rng, self.system.domain.values
         if t == BOOL or isinstance(t, EnumType):
-            return rng.choice(t.members if isinstance(t, EnumType) else (False, True))
+            members = t.members if isinstance(t, EnumType) else [False, True]
+            return lambda: rng.choice(members)
         if t == FLOAT:
-            return rng.choice((rng.choice(self._reals), rng.choice(self._reals), float(rng.randint(-20, 20)), rng.uniform(-100, 100)))
+            return self._real
         if t != INT:
-            return rng.choice(self._texts) if t == STR else simplest(t)
-        if given is not None:
-            return rng.choice((rng.choice(self._near), rng.choice(given), rng.choice(given), given[-1]))
-        if mode == 1 and rng.random() < 0.2:
+            return lambda: rng.choice(self._texts) if t == STR else simplest(t)
+        return self._whole if given is None else lambda: rng.choice(given if rng.random() < 0.6 else self._near)
+
+    def _real(self) -> float:
+        rng, which = self.rng, self.rng.randrange(4)
+        return rng.choice(self._reals) if which < 2 else float(rng.randint(-20, 20)) if which == 2 else rng.uniform(-100, 100)
+
+    def _whole(self) -> int:
+        rng, which = self.rng, self.rng.randrange(4)
+        if self._mode == 1 and rng.random() < 0.2:
             return rng.choice(_EDGES)
-        return rng.choice((rng.choice(self._near), rng.randint(-3, 4), rng.randint(-30, 30), rng.randint(-2000, 2000)))
+        return rng.choice(self._near) if which == 0 else rng.randint(*((-3, 4), (-30, 30), (-2000, 2000))[which - 1])
 
 
 def _silent(system: System, t: Type) -> Any:
