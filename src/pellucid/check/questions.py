@@ -11,6 +11,7 @@ from pellucid.check.advice import domain_notes
 from pellucid.check.assume import assumed_text, remembering
 from pellucid.check.assumed_runs import NO_RUN, ending
 from pellucid.check.called import asks, ledger
+from pellucid.check.companion import on_interpreter
 from pellucid.check.compare import beside, differs, no_longer_implied
 from pellucid.check.decide import Answer, Options, expression
 from pellucid.check.domains import Domain, domain_of
@@ -85,6 +86,7 @@ def holds(
         answer = decide_failing(p.graph, f, domain, queue, lossy, options)
     else:
         answer = decide_about(p.graph, f, domain, queue, lossy, options)
+    answer = on_interpreter(answer, system, resolved, time.perf_counter() - started)
     notes = _only(system, resolved, answer)
     if answer.status == "proved" and warn:
         notes += vacuity_notes(system, f, options)
@@ -263,7 +265,10 @@ def _beside(a: Any, b: Any, wrong: Callable[..., Any], domain: Domain, queue: An
     def never(system: System) -> Formula:
         return AG(Atom(n.not_(wrong(system)), "they agree"))
 
-    return decide_unbounded(lambda room: build_system(graph, domain, room), never, 3 if queue is None else queue, options)
+    started = time.perf_counter()
+    answer = decide_unbounded(lambda room: build_system(graph, domain, room), never, 3 if queue is None else queue, options)
+    system = build_system(graph, domain, 3)
+    return on_interpreter(answer, system, wrong(system), time.perf_counter() - started)
 
 
 @asks(lambda a, b, **how: f"{a.name} implies {b.name}")

@@ -50,7 +50,7 @@ def _premises(f: Formula) -> Iterator[Formula]:
 
 
 def vacuity_notes(system: System, f: Formula, options: Options) -> tuple[str, ...]:
-    """A word for each premise of a proved formula that never holds.
+    """A word for each premise of a proved formula that never holds; within bounds of queues only where the formula speaks of them.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.domains import domain_of
@@ -62,13 +62,13 @@ def vacuity_notes(system: System, f: Formula, options: Options) -> tuple[str, ..
     >>> vacuity_notes(s, parse("G (x -> !out)"), Options())
     ()
     """
-    out = []
+    out, bounded = [], speaks_of_queues(f)
     for premise in premises(f)[:_MOST]:
         if not premise.atoms():
             continue  # everybody sees what G (false -> p) is worth
-        how = _never(system, premise, options)
-        if how is not None and (not how or speaks_of_queues(f)):  # within bounds that are no part of the question it says nothing
-            least = next((part for part in _parts(premise) if _never(system, part, options) == how), premise)
+        how = _never(system, premise, options, bounded)
+        if how is not None:
+            least = next((part for part in _parts(premise) if _never(system, part, options, bounded) == how), premise)
             said = "neither side of <-> ever holds" if premise.op == "|" and premise not in list(f.walk()) else f"{least} never holds"
             out.append(f"it says nothing: {said}{how}, so what follows from it is never asked for")
     return tuple(dict.fromkeys(out))
@@ -81,16 +81,16 @@ def _parts(f: Formula) -> list[Formula]:
     return [p for part in f.args for p in (_parts(part) or [part]) if p.atoms()]
 
 
-def _never(system: System, f: Formula, options: Options) -> str | None:
+def _never(system: System, f: Formula, options: Options, bounded: bool) -> str | None:
     """Whether it is proved that a formula never holds: ``""``, or within which bounds; None where it may."""
     try:
         made = as_invariant(system, resolve(G(Not(f)), system))
-        return _nowhere(made[0], n.not_(made[1]), options) if made is not None else None
+        return _nowhere(made[0], n.not_(made[1]), options, bounded) if made is not None else None
     except UsageError:  # an engine cannot do what is written there: then nothing is said
         return None
 
 
-def _nowhere(system: System, aim: Expr, options: Options) -> str | None:
+def _nowhere(system: System, aim: Expr, options: Options, bounded: bool = False) -> str | None:
     stops = system.overflow
     small, (wanted, over) = cone(system, [aim, stops], all_inputs=True)
     if wanted.op == "const" and wanted.value:
@@ -102,8 +102,8 @@ def _nowhere(system: System, aim: Expr, options: Options) -> str | None:
     quick = dataclasses.replace(options, timeout=min(options.timeout or _SECONDS, _SECONDS), max_states=min(options.max_states, 50_000), progress=None)
     if not stopped and decide_invariant(system, n.not_(n.or_(aim, stops)), quick).status == "proved":
         return ""
-    if decide_invariant(system, n.not_(aim), quick).status != "proved":
-        return None
+    if not bounded or decide_invariant(system, n.not_(aim), quick).status != "proved":
+        return None  # longer queues may show it
     sizes = sorted(set(system.bounds.values()))
     return f" within queues of {' and '.join(map(str, sizes))} event(s)"
 
