@@ -73,7 +73,7 @@ def certify(system: System, bad: Expr, proof: Proof, *, spent: float = 0.0, left
     problem = _premises(code, proof) or _as_told(code, bad, proof, trial, share / 2)
     if problem:
         return Certified(False, notes=(distrust(problem),))
-    opinion = second_opinion(system, bad, proof, max(0.3, share))
+    opinion = second_opinion(system, bad, proof, max(0.8, share))
     if opinion.word == "contradicts":
         return Certified(False, notes=(distrust(f"z3 says that {opinion.why!r} holds, and cvc5 that it does not"),))
     words = ["premises can be met", str(trial)]
