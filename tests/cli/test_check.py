@@ -271,7 +271,7 @@ def test_our_own_mistake_is_an_internal_error(ask: Command, monkeypatch: pytest.
     from pellucid.check import questions
 
     bug.__code__ = bug.__code__.replace(co_filename=questions.__file__)
-    monkeypatch.setattr(questions, "decide", bug)
+    monkeypatch.setattr(questions, "decide_about", bug)
     result = ask("shop.py:late")
     assert "internal error: KeyError" in result.stderr and result.exit_code == 4
 

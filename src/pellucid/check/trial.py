@@ -127,9 +127,11 @@ class _Runs:
         system, trial = self.system, self.trial
         state: list[Any] = [v.start for v in system.state]
         literal = Literal(system.graph) if self.beside and system.graph is not None else None
-        if literal is not None:
-            for push in system.lead:
-                literal.observe(push)
+        try:
+            for push in system.lead if literal is not None else ():
+                literal.observe(push)  # type: ignore[union-attr]
+        except (StepError, DataError):  # it leads to a failure: from there on the interpreter does nothing more
+            literal = None
         for _ in range(self.pushes.begin()):
             drawn = self._allowed(state)
             if drawn is None:
