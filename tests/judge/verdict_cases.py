@@ -23,8 +23,11 @@ from .verdict_truth import (
     Truth,
     agree,
     all_pushes,
+    assumed_text,
     follow,
     holds_on_run,
+    keeping,
+    keeps_to,
     met,
     of_bound,
     of_formula,
@@ -49,6 +52,7 @@ class Case:
     formula: Any = None
     extra: Any = None  # the system of a monitor; the pushes of holds_on; within
     how: tuple[tuple[str, Any], ...] = ()
+    assumed: tuple[Any, ...] = ()
 
     @property
     def values(self) -> list[int] | None:
@@ -70,6 +74,8 @@ class Case:
     def call(self) -> str:
         """The question as Python."""
         words = [f"{k}={v!r}" for k, v in self.how]
+        if self.assumed:
+            words.insert(0, f"assume={assumed_text(self.assumed)!r}")
         match self.ints:
             case ("range", low, high):
                 words.insert(0, f"ints=range({low}, {high})")
@@ -191,11 +197,14 @@ def truth(case: Case, fit: Fit) -> Truth:
     inputs = all_pushes(spec, values if values is not None else [0]) if values is not None or all(t in ("bool", "Color") for _, t in spec.sources) else None
     if inputs is None:
         return Truth(None)
+    inputs = [events for events in inputs if keeps_to(case.assumed, {}, events)]
     match case.question:
         case "holds":
-            return of_formula(spec, case.formula, inputs, fit, LIMIT)
+            return of_formula(spec, case.formula, inputs, fit, LIMIT, case.assumed)
         case "live":
-            return of_formula(spec, lively(case), inputs, fit, LIMIT)
+            return of_formula(spec, lively(case), inputs, fit, LIMIT, case.assumed)
+        case _ if any(part[0] == "sorted" for part in case.assumed):
+            return Truth(None)
         case "queues":
             return of_bound(spec, case.extra[0], case.extra[1], inputs, fit, LIMIT)
         case "step" | "implies":
@@ -230,6 +239,8 @@ def judge(case: Case, answer: Answer) -> Found | None:
     if case.question == "names":
         return Found("ambiguous name accepted", f"{case.extra} could mean two things, but the answer is {answer.status}")
     notes = " ".join(answer.verdict.notes)
+    if case.assumed and case.values is not None and (possible := all_pushes(case.specs[0], case.values)) and not any(keeps_to(case.assumed, {}, e) for e in possible):
+        return Found("nothing satisfies what is assumed", f"{answer.status}, but no run satisfies what is assumed; notes {answer.verdict.notes}")
     if not all(spec.pure for spec in case.specs):
         if answer.status == "proved" and not any(word in notes for word in ("pure", "opaque", "called", "random", "remember", "clock", "again")):
             return Found("impure proved", f"proved of a function that is not pure, without a word: notes {answer.verdict.notes}")
@@ -290,6 +301,8 @@ def judge_counterexample(case: Case, answer: Answer, so: bool | None) -> Found |
     pushes, loop = [dict(e) for e in c.inputs], c.loop
     if case.question not in ("monitor", "holds_on") and (strange := in_domain(case, pushes)):
         return Found("counterexample outside its domain", f"{strange}: {shown(answer)}")
+    if len(keeping(case.assumed, [*pushes, *(pushes[loop:] if loop is not None else ())])) < len(pushes) + (len(pushes) - loop if loop is not None else 0):
+        return Found("counterexample against what is assumed", f"it does not satisfy what is assumed: {shown(answer)}")
     if case.fit is checked and len(case.specs) == 1 and (strange := misshown(case.specs[0], c)):
         return Found("counterexample misshown", strange)
     bad = Found(f"{case.question} counterexample shows nothing", f"refuted, but its counterexample {shown(answer)} does not violate it (what is true: {so})")
@@ -393,7 +406,7 @@ def silent_after(case: Case, pushes: list[Push]) -> bool:
     r = random.Random(2)
     for run in random_runs(spec, r, case.values, 40, constants(spec)):
         now = state
-        for events in run:
+        for events in keeping(case.assumed, [*pushes, *run])[len(pushes) :]:
             now, seen = push(spec, now, events, case.fit)
             if seen.of(spec.outputs[0][1]):
                 return False
@@ -408,6 +421,10 @@ def attack(case: Case, wide: bool) -> Found | None:
     f = case.formula
     for run in random_runs(spec, r, case.values, 150, where):
         broken = False
+        run = keeping(case.assumed, run)
+        if not run:
+            continue
+        quiet = keeps_to(case.assumed, {}, {})
         runs = [meaning.run(s, run, case.fit) for s in case.specs]
         left = any(s.left for one in runs for s in one)
         if left and wide:
@@ -421,7 +438,7 @@ def attack(case: Case, wide: bool) -> Found | None:
                 broken = differs(case, run, None)
             case "live" if case.extra is None:
                 broken = runs[0][-1].failed
-            case "live":
+            case "live" if quiet:
                 broken = holds_on_run(spec, lively(case), [*run, {}], len(run), case.fit) is False
             case "holds" if operators(f) & BRANCHING:
                 inner = f[1] if f[0] == "AG" else ("!", f[1][1]) if f[0] == "!" and f[1][0] == "EF" else None
@@ -432,6 +449,8 @@ def attack(case: Case, wide: bool) -> Found | None:
             case "holds":
                 at = r.randrange(len(run))
                 for pushes, loop in (([*run, {}], len(run)), (run, at)):
+                    if len(keeping(case.assumed, [*pushes, *pushes[loop:]])) < 2 * len(pushes) - loop:
+                        continue
                     so = holds_on_run(spec, f, pushes, loop, case.fit)
                     if so is False and not (wide and any(s.left for s in follow([spec], pushes, loop, case.fit)[0][0])):
                         return Found("holds wrongly proved", f"proved, but it is violated on {told(pushes)} loop={loop}", pushes)
@@ -457,6 +476,7 @@ def judge_buffers(case: Case, answer: Answer) -> Found | None:
     inputs = all_pushes(spec, case.values or [0])
     if inputs is None:
         return None
+    inputs = [events for events in inputs if keeps_to(case.assumed, {}, events)]
     most, full = queue_lengths(spec, inputs, case.fit, LIMIT)
     if answer.status == "refuted":
         if full and case.values is not None and all(len(step.inputs) < 2 or step.id for step in spec.walk()):

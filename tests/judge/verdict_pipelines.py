@@ -43,7 +43,7 @@ CALLS = [0]
 '''
 
 HOSTILE = ["full", "G", "present", "out", "value", "failed", "overflow", "first", "count", "U", "step", "any"]
-HOSTILE_IDS = [*HOSTILE, "in", "a b", "x", "EF"]
+HOSTILE_IDS = [*HOSTILE, "in", "a-b", "x", "EF"]
 WORDS = {"full", "overflow", "failed", "in", "out", "true", "false", "X", "F", "G", "U", "W", "R", "Y", "O", "H", "S", "A", "E", "EX", "EF", "EG", "AX", "AF", "AG", "any",
          "queue", "stream", "source", "output", "step", "flag"}  # fmt: skip
 EDGES = [2**63 - 1, -(2**63), 2**62, -(2**62), 2**31, 2**32, 2**32 - 1, -(2**31), 3037000500, 2**63 - 2]
@@ -208,7 +208,7 @@ class Draw:
             step = self.step(spec, inner, final)
             if not inner and step.kind != "call" and (self.style.hostile or r.random() < 0.6 or step.kind in ("apply", "filter_by")):
                 name = ids.pop()
-                if name not in dict(sources) or r.random() < 0.1:
+                if name not in dict(sources):
                     step = replace(step, id=name)
             spec = replace(spec, steps=(*spec.steps, step))
         last = len(sources) + len(spec.steps) - 1

@@ -14,7 +14,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .verdict_formulas import BRANCHING, Graph, atom_holds, atoms, components, ctl, ltl_violated, on_lasso, operators
-from .verdict_meaning import CLASSES, FAILED, FIELDS, Color, Fit, Seen, Spec, begin, checked, longest, push, queues
+from .verdict_meaning import (
+    CLASSES,
+    COMPARE,
+    FAILED,
+    FIELDS,
+    Color,
+    Fit,
+    Seen,
+    Spec,
+    begin,
+    checked,
+    longest,
+    push,
+    queues,
+)
 
 Push = dict[str, Any]
 DEAD = ("end",)  # a failure, as the last thing in a sequence
@@ -53,8 +67,56 @@ def all_pushes(spec: Spec, ints: Sequence[int]) -> list[Push] | None:
     return [dict(part for part in choice if part is not None) for choice in itertools.product(*of)]
 
 
-def graph_of(spec: Spec, f: Any, inputs: Sequence[Push], fit: Fit, limit: int) -> Graph:
+def keeps_to(assumed: Sequence[Any], before: Push, events: Push) -> bool:
+    """Whether a push satisfies what is assumed; ``before`` is the last event of each source."""
+    for part in assumed:
+        match part:
+            case ("speaks", name):
+                if name not in events:
+                    return False
+            case ("together", a, b):
+                if (a in events) != (b in events):
+                    return False
+            case ("value", name, op, c):
+                if name in events and not COMPARE[op](events[name], c):
+                    return False
+            case ("sorted", name, op):
+                if name in events and name in before and not COMPARE[op](events[name], before[name]):
+                    return False
+    return True
+
+
+def assumed_text(assumed: Sequence[Any]) -> str:
+    """As it is asked."""
+    named = lambda n: n if n in ("x", "y", "z") else f'source("{n}")'
+    words = []
+    for part in assumed:
+        match part:
+            case ("speaks", name):
+                words.append(named(name))
+            case ("together", a, b):
+                words.append(f"({named(a)} <-> {named(b)})")
+            case ("value", name, op, c):
+                words.append(f"{named(name)}.value {op} {c}")
+            case ("sorted", name, op):
+                words.append(f"{named(name)}.value {op} Y {named(name)}.value")
+    return " & ".join(words)
+
+
+def keeping(assumed: Sequence[Any], run: Sequence[Push]) -> list[Push]:
+    """The pushes of a run that satisfy what is assumed, the others left out."""
+    before: Push = {}
+    kept = []
+    for events in run:
+        if keeps_to(assumed, before, events):
+            kept.append(events)
+            before = {**before, **events}
+    return kept
+
+
+def graph_of(spec: Spec, f: Any, inputs: Sequence[Push], fit: Fit, limit: int, assumed: Sequence[Any] = ()) -> Graph:
     """The pushes of all runs, with what the formula can see of them."""
+    remembered = [part[1] for part in assumed if part[0] == "sorted"]
     names = atoms(f)
     index: dict[Any, int] = {}
     graph = Graph([], [], [], [], [])
@@ -64,9 +126,13 @@ def graph_of(spec: Spec, f: Any, inputs: Sequence[Push], fit: Fit, limit: int) -
     def after(state: Any) -> list[tuple[Any, tuple[bool, ...], Push]]:
         if state not in known:
             found = []
-            for events in inputs[:1] if state == FAILED else inputs:
-                new, seen = push(spec, state, events, fit)
-                found.append((new, tuple(atom_holds(a, seen) for a in names), events))
+            inside, before = state
+            for events in inputs[:1] if inside == FAILED and not remembered else inputs:
+                if not keeps_to(assumed, dict(before), events):
+                    continue
+                new, seen = push(spec, inside, events, fit)
+                last = {**dict(before), **{n: v for n, v in events.items() if n in remembered}}
+                found.append(((new, tuple(sorted(last.items()))), tuple(atom_holds(a, seen) for a in names), events))
             known[state] = found
         return known[state]
 
@@ -80,7 +146,7 @@ def graph_of(spec: Spec, f: Any, inputs: Sequence[Push], fit: Fit, limit: int) -
             graph.path.append(came)
         return index[state, label]
 
-    for new, label, events in after(begin(spec)):
+    for new, label, events in after((begin(spec), ())):
         graph.first.append(node(new, label, (None, events)))
     n = 0
     while n < len(states) and len(known) * len(inputs) < limit:
@@ -90,9 +156,9 @@ def graph_of(spec: Spec, f: Any, inputs: Sequence[Push], fit: Fit, limit: int) -
     return graph
 
 
-def of_formula(spec: Spec, f: Any, inputs: Sequence[Push], fit: Fit, limit: int) -> Truth:
+def of_formula(spec: Spec, f: Any, inputs: Sequence[Push], fit: Fit, limit: int, assumed: Sequence[Any] = ()) -> Truth:
     """Whether a formula holds in every run."""
-    graph = graph_of(spec, f, inputs, fit, limit)
+    graph = graph_of(spec, f, inputs, fit, limit, assumed)
     if operators(f) & BRANCHING:
         so = ctl(f, graph)
         return Truth(so)

@@ -89,8 +89,23 @@ def draw(seed: int, *, calm: bool = False) -> list[Case]:
             if len(spec.outputs) > 1:
                 continue
             case = replace(case, specs=(spec, relative(spec, d)))
+        if question in ("holds", "live", "step", "implies", "sequence", "paper", "queues") and r.random() < 0.12:
+            case = replace(case, assumed=an_assumption(spec, r, style))
         cases.append(case)
     return cases
+
+
+def an_assumption(spec: Spec, r: random.Random, style: Style) -> tuple[Any, ...]:
+    """Something about the sources that can go on for ever, if it can begin."""
+    parts: list[Any] = []
+    for name, kind in spec.sources:
+        if kind == "int" and r.random() < 0.6:
+            parts.append(("sorted", name, r.choice([">=", "<="])) if r.random() < 0.4 else ("value", name, r.choice([">=", "<", "!=", ">"]), r.randint(style.low, style.high)))
+        if r.random() < 0.25:
+            parts.append(("speaks", name))
+    if len(spec.sources) > 1 and r.random() < 0.3:
+        parts.append(("together", spec.sources[0][0], spec.sources[1][0]))
+    return tuple(parts)
 
 
 # ---------------------------------------------------------------- smaller
@@ -104,6 +119,8 @@ def smaller(case: Case) -> Iterator[Case]:
     if case.ints and case.ints[0] == "set" and len(case.ints[1]) > 1:
         for v in case.ints[1]:
             yield replace(case, ints=("set", case.ints[1] - {v}))
+    for i in range(len(case.assumed)):
+        yield replace(case, assumed=case.assumed[:i] + case.assumed[i + 1 :])
     for f in parts(case.formula) if case.formula else ():
         yield replace(case, formula=f)
     if case.question == "holds_on":
