@@ -25,7 +25,7 @@ from .verdict_pipelines import Draw, Style, pruned
 from .verdict_questions import Ask, observed, relative, two_meanings
 from .verdict_truth import random_runs, random_value, values
 
-SECONDS = 4.0
+SECONDS = 2.0
 
 
 def draw(seed: int, *, calm: bool = False) -> list[Case]:
