@@ -93,7 +93,9 @@ class Case:
                 return f"check.live(p{within}{output}{more})"
             case "queues":
                 asked, bound = self.extra
-                formula = f"G (queue(\"{asked[1]}\").length <= {asked[2]})" if asked[0] == "length" else f"!EF {asked[0]}"
+                plain_name = asked[0] not in {n for n, _ in (*self.specs[0].sources, *self.specs[0].outputs)} | {s.id for s in self.specs[0].steps}
+                word = asked[0] if plain_name else f'flag("{asked[0]}")'
+                formula = f"G (queue(\"{asked[1]}\").length <= {asked[2]})" if asked[0] == "length" else f"!EF {word}"
                 return f"check.holds(p, {formula!r}, queue={bound}{more})"
             case "names":
                 return f"check.holds(p, 'G {self.extra}'{more})"
@@ -234,6 +236,8 @@ def judge(case: Case, answer: Answer) -> Found | None:
     """What is wrong with an answer, if anything is."""
     if answer.status == "fault":
         return Found("exception " + answer.message.split(":")[0], answer.message)
+    if answer.status == "refused" and case.question not in ("holds", "holds_on", "names") and ("expected a" in answer.message or "could mean" in answer.message):
+        return Found("refused because of a name", answer.message)
     if answer.status in ("refused", "unknown"):
         return None
     if case.question == "names":
@@ -335,7 +339,10 @@ def misshown(spec: Spec, c: Any) -> str | None:
     """Whether a counterexample shows other events than those that come."""
     named = {name: i for i, (name, _) in enumerate(spec.sources)}
     ids = {step.id: len(spec.sources) + i for i, step in enumerate(spec.steps) if step.id and step.id not in named}
-    outs = {name: i for name, i in spec.outputs if name not in named and name not in ids}
+    taken = {name for name, _ in spec.outputs}
+    named = {f'source("{name}")' if name in taken else name: i for name, i in named.items()}
+    ids = {name: i for name, i in ids.items() if name not in taken}
+    outs = dict(spec.outputs)
     state = meaning.begin(spec)
     for at, step in enumerate(c.steps):
         state, seen = push(spec, state, step.inputs)

@@ -383,7 +383,7 @@ class Tableau:
         return self.cache[key]  # type: ignore[no-any-return]
 
 
-def ltl_violated(f: Any, graph: Graph, limit: int = 60_000) -> tuple[bool, bool, int | None]:
+def ltl_violated(f: Any, graph: Graph, limit: int = 20_000) -> tuple[bool, bool, int | None]:
     """Whether a run violates a formula, whether the search was complete, and a node of the graph where such a run's loop begins."""
     tableau = Tableau(("!", f))
     index: dict[Any, int] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,7 +16,21 @@ from pellucid.check.companion import on_interpreter
 from pellucid.check.compare import beside, differs, no_longer_implied
 from pellucid.check.decide import Answer, Options, expression
 from pellucid.check.domains import Domain, domain_of
-from pellucid.check.formula import AG, Atom, Formula, evaluate_finite, is_invariant, resolve
+from pellucid.check.formula import (
+    AG,
+    EF,
+    And,
+    Atom,
+    Formula,
+    G,
+    X,
+    evaluate_finite,
+    is_invariant,
+    output,
+    resolve,
+    source,
+    stream,
+)
 from pellucid.check.keyed import sequence_of_keyed, track_of
 from pellucid.check.observe import atoms_on
 from pellucid.check.paper import decide_paper
@@ -176,17 +191,29 @@ def live(p: Any, *, within: int | None = None, output: str = "out", **how: Any) 
     >>> check.live(pipeline(lambda x: x.decimate(3), x=int), within=2).counterexample.inputs
     [{'x': 0}, {'x': 0}, {'x': 0}]
     """
+    out = _named(p.graph, "output", output)
     if within is None:
-        return holds(p, f"AG EF {output}", **how)
+        return holds(p, AG(EF(out)), **how)
     if within < 1:
         raise UsageError(f"within= takes a number of steps of at least 1, found {within}")
     # The useful form: while events come in, one comes out within so many of them.
-    sources = " & ".join(p.graph.nodes[i].id for i in p.graph.sources)
-    text = f"{sources} -> {output}" if within == 1 else output
+    sources = functools.reduce(And, (_named(p.graph, "source", p.graph.nodes[i].id) for i in p.graph.sources))
+    spoken, heard = [sources], out
     for _ in range(within - 1):
-        text = f"{output} | X ({text})" if text != output else f"{output} | X {output}"
-    guard = " & ".join(f"{'X ' * i}({sources})" for i in range(within))
-    return holds(p, f"G ({guard} -> {text})", **how)
+        spoken.append(X(spoken[-1]))
+        heard = out | X(heard)
+    return holds(p, G(functools.reduce(And, spoken) >> heard), **how)
+
+
+def _named(graph: Graph, kind: str, name: str) -> Formula:
+    """That a source or an output carries an event; by its bare name where that says which."""
+    at = {node.id: {i} for i, node in enumerate(graph.nodes)}
+    for called, i in graph.outputs:
+        at.setdefault(called, set()).add(i)
+    clear = len(at.get(name, ())) == 1 and name not in ("in", "value", "full", "overflow", "failed") and (name != "out" or name in dict(graph.outputs))
+    if not clear and (kind == "source" or name in dict(graph.outputs)):
+        return (source(name) if kind == "source" else output(name)).present
+    return stream(name).present
 
 
 @asks(lambda a, b, how="step", **more: f"{a.name} and {b.name} are {how} equivalent")

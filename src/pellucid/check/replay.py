@@ -52,6 +52,13 @@ def _confirm(g: Graph, engine: Engine, names: list[str], push: dict[str, Any], o
         raise AssertionError(f"{g.name}: the interpreter puts out {out}, the kernel engine {got}")
 
 
+def _called(g: Graph, *, alone: bool) -> dict[str, str]:
+    """How sources and steps are shown whose name is that of another stream, an output."""
+    kinds = {g.nodes[at].id: "source" for at in g.sources}
+    taken = [name for name, at in g.outputs if name in g.position and g.position[name] != at and (alone or name not in kinds)]
+    return {name: f'{kinds.get(name, "step")}("{name}")' for name in taken}
+
+
 def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[StepView, ...]:
     """What really happens on these pushes: every stream and every queue, step by step.
 
@@ -77,7 +84,8 @@ def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[S
         for i, (g, run) in enumerate(zip(graphs, runs, strict=True), 1):
             mark = f"{i}:" if len(graphs) > 1 else ""
             names = [g.nodes[at].id for at in g.sources]
-            streams |= {name: [push[name]] if name in push else [] for name in names}
+            called = _called(g, alone=len(graphs) == 1)
+            streams |= {called.get(name, name): [push[name]] if name in push else [] for name in names}
             if i in failed:  # each fails for itself, and is silent from there on
                 streams |= {f"{mark}{name}": [] for name, _ in g.outputs}
                 continue
@@ -89,7 +97,7 @@ def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[S
                 failed.add(i)
             if i not in failed and not lossy:
                 _confirm(g, engines[i - 1], names, push, out)
-            streams |= {f"{mark}{id}": list(values) for id, values in run.carried.items()}
+            streams |= {f"{mark}{called.get(id, id)}": list(values) for id, values in run.carried.items()}
             streams |= {f"{mark}{name}": list(values) for name, values in out.items()}
             queues |= {f"{mark}{id}": list(values) for id, values in run.queues.items()}
         views.append(StepView(dict(push), streams, queues))

@@ -194,20 +194,8 @@ def _observed(system: Transitions, states: list[Any], inner: System) -> tuple[Sy
             zero = next((t.flatten(p[name])[j] for p in pushes if name in p), None)
             values = [t.flatten(p[name])[j] if name in p else zero for p in pushes]
             leaves.append(_table(now, [n.const(v) for v in values]) if zero is not None else n.const(simplest(kind)))
-    flat = [*inner.next, inner.overflow, inner.failed, inner.outside, inner.partial, *inner.lengths.values()]
-    flat += [e for _, slots in inner.streams.values() for s in slots for e in (s.present, *s.leaves)]
-    done = iter(substitute(flat, leaves))
-    following = [next(done) for _ in inner.next]
-    overflow, failed, outside, partial = (next(done) for _ in range(4))
-    lengths = {id: next(done) for id in inner.lengths}
-    streams = {
-        name: (t, tuple(dataclasses.replace(s, present=next(done), leaves=tuple(next(done) for _ in s.leaves)) for s in slots))
-        for name, (t, slots) in inner.streams.items()
-    }
-    whole = dataclasses.replace(
-        inner, state=variables, inputs=inputs, next=(*following, after), streams=streams, lengths=lengths,
-        overflow=overflow, failed=failed, outside=outside, partial=partial, sources=(), graph=None,
-    )  # fmt: skip
+    seen_by = inner.mapped(lambda exprs: substitute(exprs, leaves))
+    whole = dataclasses.replace(seen_by, state=variables, inputs=inputs, next=(*seen_by.next, after), sources=(), graph=None)
     return whole, pushes
 
 

@@ -134,6 +134,8 @@ def sheet_of(example: Counterexample, *, show: Collection[str] = (), steps: bool
 
 
 def _row(example: Counterexample, kind: str, name: str, family: str) -> Row:
+    own = f'{kind}("{name}")'  # where an output has the same name
+    name = own if any(own in step.streams for step in example.steps) else name
     return Row(kind, name, tuple(step.streams.get(name) for step in example.steps), family)
 
 
