@@ -49,6 +49,14 @@ def test_a_window_of_it():
     assert check.holds(pipeline(lambda x: x.window(2, inside), x=int), "G !out").proved
 
 
+def test_one_that_is_called_and_not_traced():
+    def quiet(state, event) -> tuple[int, list[int]]:
+        return state if str(event) else state, []
+
+    p = pipeline(lambda x: x.task(quiet, 0, to=int), x=int)
+    assert check.holds(p, "G !out", ints=range(2)).proved
+
+
 def test_a_keyed_one():
     p = pipeline(lambda x: x.key_by(lambda v: v % 2).task(mute, 0, to=int).trim(1), x=int)
     assert check.holds(p, "G !out", ints=range(3)).proved

@@ -220,10 +220,11 @@ class Run:
             results = self.call(node.fn, [*memory.now, *s.leaves], memory.known, node.describe())
             memory.keep(results[:old])
             count, rest = results[old], results[old + 1 :]
-            for i in range(len(node.fn.traced.slots) if node.fn.traced is not None else self.tables(node.fn).slots):
+            most = len(node.fn.traced.slots) if node.fn.traced is not None else self.tables(node.fn).slots
+            for i in range(most):
                 there = n.and_(s.present, n.lt(n.const(i), count))
                 out.append(Slot(there, tuple(rest[i * size : (i + 1) * size]), s.lanes, memory.unsure))
-            if not node.fn.traced.slots:  # it never speaks; but there is a stream, with events of a type
+            if not most:  # it never speaks; but there is a stream, with events of a type
                 out.append(Slot(FALSE, tuple(n.const(simplest(t)) for _, t in node.type.leaves()), s.lanes, memory.unsure))
         return out
 
