@@ -186,10 +186,10 @@ def test_a_proof_over_exact_integers_says_that_a_run_may_fail() -> None:
     assert check.live(P(lambda x: x * 2)).notes == (NOTE.format("4611686018427387904"),)
     assert check.holds(P(total), "G (x -> out)", warn=False).notes == ()
     twice, sum_ = P(lambda x: x * 2), P(lambda x: x + x)
-    assert check.equivalent(twice, sum_).notes == (NOTE.format("4611686018427387904"),)
+    assert check.equivalent(twice, sum_).notes == ()  # proved in 64 bits, too: both leave them in the same pushes
     assert check.equivalent(twice, sum_, ints=range(5)).notes == ("for the events range(0, 5) only",)
     above, more = P(lambda x: x + 1 > 5), P(lambda x: x + 1 > 3)
-    assert check.implies(above, more).notes == (NOTE.format("9223372036854775807"),)
+    assert check.implies(above, more).proved and check.implies(above, more).notes == ()  # the same
 
 
 def test_and_says_nothing_where_none_does() -> None:

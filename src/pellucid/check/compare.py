@@ -6,11 +6,15 @@ queues bridge the delay between them (Figure 4b).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pellucid.check.domains import Domain
+from pellucid.check.queues import Room
 from pellucid.check.slot import TRUE, Slot
-from pellucid.check.system import System
-from pellucid.errors import TypeMismatch, UsageError
+from pellucid.check.system import System, build_system
+from pellucid.engine.interpreter import Interpreter
+from pellucid.errors import StepError, TypeMismatch, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL
@@ -18,7 +22,7 @@ from pellucid.graph.build import assemble, instantiate, source
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import apply
 
-__all__ = ["beside", "differs", "no_longer_implied"]
+__all__ = ["apart", "beside", "differs", "fail_apart", "no_longer_implied", "side_by_side"]
 
 
 def beside(a: Any, b: Any, *, joined: bool = False) -> Graph:
@@ -56,9 +60,21 @@ def _in_order(slots: tuple[Slot, ...]) -> tuple[Expr, list[tuple[Expr, ...]]]:
     return count, items
 
 
+def side_by_side(graph: Graph, domain: Domain, queue: int | Mapping[str, int] | Room, *, strict: bool = False) -> System:
+    """The system of a graph made by `beside`, in which the two fail each for itself."""
+    return build_system(graph, domain, queue, strict=strict, sides={"a": ["a"], "b": ["b"]})
+
+
+def fail_apart(system: System, a: str = "a", b: str = "b") -> Expr:
+    """By now one of the two pipelines has failed, and the other has not; they overflow together, and then nothing is said."""
+    if not system.failures:
+        return n.FALSE
+    return n.and_(n.not_(system.overflow), n.not_(n.eq(system.failures[a], system.failures[b])))
+
+
 @n.values_only()
 def differs(system: System, a: str = "a", b: str = "b") -> Expr:
-    """In this step the two streams do not carry the same events."""
+    """In this step the two streams do not carry the same events, or only one of the pipelines has failed."""
     (many, left), (other, right) = _in_order(system.streams[a][1]), _in_order(system.streams[b][1])
     bad = n.not_(n.eq(many, other))
     for i in range(min(len(left), len(right))):
@@ -66,16 +82,45 @@ def differs(system: System, a: str = "a", b: str = "b") -> Expr:
         for x, y in zip(left[i], right[i], strict=True):
             same = n.and_(same, n.eq(x, y))
         bad = n.or_(bad, n.and_(n.and_(n.lt(n.const(i), many), n.lt(n.const(i), other)), n.not_(same)))
-    return bad
+    return n.or_(_unless_over(system, bad), fail_apart(system))
+
+
+def _unless_over(system: System, bad: Expr) -> Expr:
+    """A push that needs more room says nothing."""
+    return n.and_(n.not_(system.overflow), bad) if system.failures else bad
 
 
 @n.values_only()
 def no_longer_implied(system: System, a: str = "a", b: str = "b") -> Expr:
-    """In this step the two do not carry as many events, or ``a`` says true in a place where ``b`` does not."""
+    """In this step the two do not carry as many events, ``a`` says true in a place where ``b`` does not, or only one has failed."""
     if system.streams[a][0] != BOOL or system.streams[b][0] != BOOL:
         raise UsageError("implies compares pipelines that put out Booleans")
     (many, left), (other, right) = _in_order(system.streams[a][1]), _in_order(system.streams[b][1])
     bad = n.not_(n.eq(many, other))
     for i, ((x,), (y,)) in enumerate(zip(left, right, strict=False)):
         bad = n.or_(bad, n.and_(n.and_(n.lt(n.const(i), many), n.lt(n.const(i), other)), n.and_(x, n.not_(y))))
-    return bad
+    return n.or_(_unless_over(system, bad), fail_apart(system))
+
+
+def apart(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]], *, implied: bool = False) -> bool:
+    """Whether two pipelines really come apart on these pushes, run on the interpreter: other outputs, or one fails alone.
+
+    With ``implied`` the first may say false where the second says true.
+    """
+    runs = [Interpreter(g) for g in graphs]
+    for push in pushes:
+        seen: list[list[Any] | None] = []
+        for g, run in zip(graphs, runs, strict=True):
+            names = [graphs[0].nodes[i].id for i in graphs[0].sources]
+            own = [g.nodes[i].id for i in g.sources]
+            try:
+                (out,) = run.push({mine: push[name] for mine, name in zip(own, names, strict=True) if name in push}).values()
+                seen.append(out)
+            except StepError:
+                seen.append(None)
+        left, right = seen
+        if left is None or right is None:
+            return (left is None) != (right is None)
+        if len(left) != len(right) or not all(x == y or (implied and y) for x, y in zip(left, right, strict=True)):
+            return True
+    return False

@@ -63,6 +63,9 @@ def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> 
     }
     halted = [substitute([e], leaves)[0] if _variables([e]) <= needed else n.const(False)
               for e in (system.overflow, system.failed, system.wide, system.outside)]
+    failures = {
+        side: substitute([e], leaves)[0] for side, e in system.failures.items() if _variables([e]) <= needed
+    }
     assume, partial = substitute([system.assume, system.partial], leaves)
     small = dataclasses.replace(
         system,
@@ -77,6 +80,7 @@ def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> 
         outside=halted[3],
         assume=assume,
         partial=partial,
+        failures=failures,
     )
     return small, flat[len(kept_states) :]
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from pellucid.check.called import asks
-from pellucid.check.compare import differs
+from pellucid.check.compare import differs, fail_apart
 from pellucid.check.decide import Answer, Options
 from pellucid.check.domains import Domain, domain_of
 from pellucid.check.formula import AG, Atom, Formula
@@ -94,14 +94,15 @@ def _compare(
         return None
     pairs = {f"{side}{name}": s for side, made in (("a", whole), ("b", less)) for name, s in made.items()}
     both = assemble(graph.name, sources, pairs)
+    sides = {side: [f"{side}{name}" for name in whole] for side in "ab"}  # a step that fails matters, whatever it puts out
 
     def same(system: System) -> Formula:
-        out = n.const(True)
+        out = n.not_(fail_apart(system))
         for name in whole:
             out = n.and_(out, n.not_(differs(system, f"a{name}", f"b{name}")))
         return AG(Atom(out, "the outputs are the same"))
 
-    return decide_unbounded(lambda room: build_system(both, domain, room), same, queue, options)
+    return decide_unbounded(lambda room: build_system(both, domain, room, sides=sides), same, queue, options)
 
 
 def _silent(id: str, system: System) -> Formula:

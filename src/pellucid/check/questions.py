@@ -13,7 +13,7 @@ from pellucid.check.assume import assumed_text, remembering
 from pellucid.check.assumed_runs import NO_RUN, ending
 from pellucid.check.called import asks, ledger
 from pellucid.check.companion import on_interpreter
-from pellucid.check.compare import beside, differs, no_longer_implied
+from pellucid.check.compare import apart, beside, differs, no_longer_implied, side_by_side
 from pellucid.check.decide import Answer, Options, expression
 from pellucid.check.domains import Domain, domain_of
 from pellucid.check.formula import (
@@ -50,7 +50,7 @@ from pellucid.check.violated import (
     sequence_violated,
     step_violated,
 )
-from pellucid.check.wide import decide_failing, mentions_failed, wide_notes
+from pellucid.check.wide import decide_failing, in_64_bits, mentions_failed, wide_notes
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.witness import fickle_reason
@@ -255,7 +255,7 @@ def equivalent(
         answer = decide_paper(a, b, domain, queue, options)
     else:
         answer = decide_sequence(a, b, domain, queue, options, lambda quick: _beside(a, b, differs, domain, queue, quick))
-    notes = (*_idle(a, b, domain, options, answer), *_of_both(a, b, domain, options, answer))
+    notes = (*_idle(a, b, domain, options, answer), *_of_both(a, b, domain, options, answer, how != "step"))
     notes = (*_no_run(a.graph, domain, answer), *notes)
     judge = {"step": step_violated, "sequence": sequence_violated, "paper": sequence_violated}[how]
     return _verdict(question, answer, [a.graph, b.graph], started, notes, judge if domain.modulus is None else None)
@@ -265,7 +265,7 @@ def _idle(a: Any, b: Any, domain: Domain, options: Options, answer: Answer, *, i
     """A word for a proof about pipelines that never speak; of one and the same pipeline it is true all the same, and plain to see."""
     if answer.status != "proved" or a.graph.digest == b.graph.digest:
         return ()
-    system = build_system(beside(a, b), domain, 3)
+    system = side_by_side(beside(a, b), domain, 3)
     both = n.or_(system.present("a"), system.present("b"))
     cases = [(both, f"neither {a.name} nor {b.name} ever puts anything out" if a.name != b.name else "neither ever puts anything out")]
     if implies:
@@ -276,13 +276,13 @@ def _idle(a: Any, b: Any, domain: Domain, options: Options, answer: Answer, *, i
     return idle_notes(system, cases, options)
 
 
-def _of_both(a: Any, b: Any, domain: Domain, options: Options, answer: Answer) -> tuple[str, ...]:
+def _of_both(a: Any, b: Any, domain: Domain, options: Options, answer: Answer, sequence: bool = False) -> tuple[str, ...]:
     """What a proof about two pipelines leaves out: other integers, and 64 bits."""
     if answer.status != "proved" or answer.engine == "simplification":
         return ()
     graph = beside(a, b)
-    system = build_system(graph, domain, 1)
-    return (*domain_notes(system, [differs(system)]), *wide_notes(graph, domain, 1, (), options))
+    system = side_by_side(graph, domain, 1)
+    return (*domain_notes(system, [differs(system)]), *(wide_notes(graph, domain, 1, (), options) if sequence else ()))
 
 
 def _beside(a: Any, b: Any, wrong: Callable[..., Any], domain: Domain, queue: Any, options: Options) -> Answer:
@@ -292,9 +292,17 @@ def _beside(a: Any, b: Any, wrong: Callable[..., Any], domain: Domain, queue: An
     def never(system: System) -> Formula:
         return AG(Atom(n.not_(wrong(system)), "they agree"))
 
+    def ask(how: Options, strict: bool) -> Answer:
+        return decide_unbounded(
+            lambda room: side_by_side(graph, domain, room, strict=strict), never, 3 if queue is None else queue, how
+        )
+
+    def really(pushes: list[dict[str, Any]]) -> bool:
+        return apart([a.graph, b.graph], pushes, implied=wrong is no_longer_implied)
+
     started = time.perf_counter()
-    answer = decide_unbounded(lambda room: build_system(graph, domain, room), never, 3 if queue is None else queue, options)
-    system = build_system(graph, domain, 3)
+    answer = in_64_bits(ask(options, False), graph, domain, lambda how: ask(how, True), really, options)
+    system = build_system(graph, domain, 3)  # up to the first failure of either it is both, and an interpreter runs beside it
     return on_interpreter(answer, system, wrong(system), time.perf_counter() - started)
 
 
@@ -324,24 +332,12 @@ def _verdict(
     """The answer with its counterexample, which counts only if ``judge`` finds the property violated on the interpreter."""
     shown = None
     if answer.status == "refuted" and answer.pushes is not None:
-        pushes = [_renamed(push, graphs) for push in answer.pushes]
-        steps = replay(graphs, pushes)
+        steps = replay(graphs, answer.pushes)
         shown = Counterexample(tuple(graphs), steps, answer.loop if answer.loop is None or answer.loop < len(steps) else None)
-        if judge is not None and judge(shown, pushes, answer.loop) is False:
+        if judge is not None and judge(shown, answer.pushes, answer.loop) is False:
             return Verdict(
-                "unknown", question, answer.engine, time.perf_counter() - started, None, (disagreement(graphs, pushes),), answer.details
+                "unknown", question, answer.engine, time.perf_counter() - started, None, (disagreement(graphs, answer.pushes),), answer.details
             )
     return Verdict(
         answer.status, question, answer.engine, time.perf_counter() - started, shown, (*answer.notes, *notes), answer.details
     )
-
-
-def _renamed(push: dict[str, Any], graphs: Sequence[Graph]) -> dict[str, Any]:
-    """The events under the names of every graph's sources (compared pipelines may name them differently)."""
-    first = graphs[0]
-    out = dict(push)
-    for g in graphs[1:]:
-        for i, j in zip(first.sources, g.sources, strict=True):
-            if first.nodes[i].id in push:
-                out[g.nodes[j].id] = push[first.nodes[i].id]
-    return out

@@ -62,9 +62,9 @@ def _called(g: Graph, *, alone: bool) -> dict[str, str]:
 def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[StepView, ...]:
     """What really happens on these pushes: every stream and every queue, step by step.
 
-    A pipeline that fails is silent from there on, and where all have the replay ends; the view of that push has the streams that were reached.  Of several graphs the names of
-    steps and queues get the graph's place in front (``1:out``, ``2:out``).  ``lost.STEP`` in a push makes that stream
-    lose its events.
+    A pipeline that fails is silent from there on, and where all have the replay ends; the view of that push has the streams that were reached.  Of
+    several graphs the names of steps and queues get the graph's place in front (``1:out``, ``2:out``), and the pushes name the sources of the
+    first: the others have theirs in the same order.  ``lost.STEP`` in a push makes that stream lose its events.
 
     >>> from pellucid import pipeline
     >>> p = pipeline(lambda x: x.trim(1, id="rest"), x=int)
@@ -75,30 +75,37 @@ def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[S
     engines = [Engine(g, mode="python") for g in graphs]
     lossy = any(key.startswith("lost.") for push in pushes for key in push)  # an engine loses nothing
     views = []
+    first = [graphs[0].nodes[at].id for at in graphs[0].sources]
     failed: set[int] = set()
     for push in pushes:
         if len(failed) == len(graphs):
             break
+        shown = dict(push)
         streams: dict[str, list[Any]] = {}
         queues: dict[str, list[Any]] = {}
         for i, (g, run) in enumerate(zip(graphs, runs, strict=True), 1):
             mark = f"{i}:" if len(graphs) > 1 else ""
             names = [g.nodes[at].id for at in g.sources]
             called = _called(g, alone=len(graphs) == 1)
-            streams |= {called.get(name, name): [push[name]] if name in push else [] for name in names}
+            if i > 1:
+                given = {mine: push[name] for mine, name in zip(names, first, strict=True) if name in push}
+                shown |= {name: event for name, event in given.items() if name not in first}
+            else:
+                given = {name: push[name] for name in names if name in push}
+            streams |= {called.get(name, name): [given[name]] if name in given else [] for name in names if i == 1 or name not in first}
             if i in failed:  # each fails for itself, and is silent from there on
                 streams |= {f"{mark}{name}": [] for name, _ in g.outputs}
                 continue
             run.lost = frozenset(key[5:] for key in push if key.startswith("lost."))
             try:
-                out = run.push({name: push[name] for name in names if name in push and name not in run.lost})
+                out = run.push({name: event for name, event in given.items() if name not in run.lost})
             except StepError:
                 out = {}
                 failed.add(i)
             if i not in failed and not lossy:
-                _confirm(g, engines[i - 1], names, push, out)
-            streams |= {f"{mark}{called.get(id, id)}": list(values) for id, values in run.carried.items()}
+                _confirm(g, engines[i - 1], names, given, out)
+            streams |= {f"{mark}{called.get(id, id)}": list(values) for id, values in run.carried.items() if id not in names}
             streams |= {f"{mark}{name}": list(values) for name, values in out.items()}
             queues |= {f"{mark}{id}": list(values) for id, values in run.queues.items()}
-        views.append(StepView(dict(push), streams, queues))
+        views.append(StepView(shown, streams, queues))
     return tuple(views)

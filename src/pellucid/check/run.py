@@ -48,6 +48,7 @@ class Run:
     beyond: Expr = FALSE  # in this push comes a key that has no lane, and none is left
     tables: Tables = field(default_factory=Tables)  # of the functions that are called
     outside: Expr = FALSE  # in this push one of them got an argument that its table does not have
+    trouble: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)  # of each step: it fails, it leaves 64 bits
 
     def cell(
         self, step: str, label: str, t: Type, start: Any, size: int | None = None, role: str = "state", of: str | None = None
@@ -108,8 +109,11 @@ class Run:
                 streams.append(self.leak(node, sources[i]))
                 continue
             ins = [streams[j] for j in node.inputs]
+            before, (self.failed, self.wide) = (self.failed, self.wide), (FALSE, FALSE)
             lanes = self.lanes_of(g, i) if node.key is not None else None
             streams.append(self.leak(node, self.once(node, ins, lanes)))
+            own = self.trouble[node.id] = self.failed, self.wide
+            self.failed, self.wide = n.or_(before[0], own[0]), n.or_(before[1], own[1])
         return streams
 
     def once(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:

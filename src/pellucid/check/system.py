@@ -70,14 +70,17 @@ class System:
     outputs: Mapping[str, str] = field(default_factory=dict)  # the step (or source) that each output is
     graph: Graph | None = None  # whose system it is, so that a proof can be tried on the interpreter
     lead: tuple[Mapping[str, Any], ...] = ()  # pushes that lead the pipeline to this system's start, if that is not its own
+    failures: Mapping[str, Expr] = field(default_factory=dict)  # of pipelines side by side: which has failed
 
     def mapped(self, change: Callable[[list[Expr]], list[Expr]]) -> System:
         """The system with all its expressions changed, the variables apart."""
         slots = [s for _, many in self.streams.values() for s in many]
-        flat = [*self.next, *self.lengths.values(), self.overflow, self.failed, self.wide, self.outside, self.assume, self.partial]
+        flat = [*self.next, *self.lengths.values(), *self.failures.values()]
+        flat += [self.overflow, self.failed, self.wide, self.outside, self.assume, self.partial]
         done = iter(change([*flat, *(e for s in slots for e in (s.present, *s.leaves))]))
         following = tuple(next(done) for _ in self.next)
         lengths = {id: next(done) for id in self.lengths}
+        failures = {side: next(done) for side in self.failures}
         overflow, failed, wide, outside, assume, partial = (next(done) for _ in range(6))
         streams = {
             name: (t, tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in many))
@@ -85,7 +88,7 @@ class System:
         }
         return dataclasses.replace(
             self, next=following, streams=streams, lengths=lengths, overflow=overflow, failed=failed, wide=wide, assume=assume,
-            outside=outside, partial=partial,
+            outside=outside, partial=partial, failures=failures,
         )  # fmt: skip
 
     @property
@@ -142,13 +145,21 @@ def _chosen(slots: Sequence[Slot], t: Type) -> tuple[Expr, ...]:
 
 @n.values_only()
 def build_system(
-    graph: Graph, domain: Domain, queue: int | Mapping[str, int] | Room = 3, lossy: Sequence[str] = (), *, strict: bool = False,
-    track: Track | None = None, events: Mapping[str, Iterable[Leaves]] | None = None,
+    graph: Graph,
+    domain: Domain,
+    queue: int | Mapping[str, int] | Room = 3,
+    lossy: Sequence[str] = (),
+    *,
+    strict: bool = False,
+    track: Track | None = None,
+    events: Mapping[str, Iterable[Leaves]] | None = None,
+    sides: Mapping[str, Sequence[str]] | None = None,
 ) -> System:
     """The transition system of a pipeline, with this bound for every queue, or for each by its id, or with another `Room`.
 
     The streams named in ``lossy`` may lose any of their events (seed 001, section 7); ``strict`` makes leaving 64 bits a failure;
     ``track`` is what the question looks at, which decides about the keys that are tracked; ``events`` are all that the sources bring, where that is known.
+    ``sides`` are pipelines side by side in one graph, each by its outputs: they fail each for itself, and share what both would do.
     """
     for id in lossy:
         if id not in graph.position:
@@ -173,7 +184,9 @@ def build_system(
     for id in lossy:
         losses[id] = len(inputs)
         inputs.append(Variable(f"lost.{id}", BOOL, role="lost", of=id))
-    def once(lanes: Callable[[Graph, int], Lanes]) -> tuple[Run, list[list[Slot]], list[Variable], list[tuple[str, str]], Expr, Guess]:
+    apart = _sides(graph, sides)
+
+    def once(lanes: Callable[[Graph, int], Lanes]) -> tuple[Run, list[list[Slot]], list[Variable], list[tuple[str, str]], dict[str, Expr], Guess]:
         """One push on symbolic events.
 
         State variables are found while the graph is run; inputs are numbered from a mark, and moved behind them.
@@ -190,8 +203,9 @@ def build_system(
         guess = Guess(domain, state, inputs, types, _MARK, 2 * _MARK)
         run = Run(domain, strict=strict, fresh=fresh, room=room, guess=guess, lost=lost, lanes=lanes, tables=tables)
         # 0 running, 1 overflow, 2 failed, 3 too many keys, 4 outside
-        stopped = fresh("", "stopped", INT, 0, 5 if graph.opaque() else 4 if keyed else 3, "stopped", "")
-        running = n.eq(stopped, n.const(0))
+        size = 5 if graph.opaque() else 4 if keyed else 3
+        stopped = {side: fresh(side, "stopped", INT, 0, size, "stopped", side) for side in apart}
+        running = _any(n.eq(cell, n.const(0)) for cell in stopped.values())
         slots = {}
         for at, parts in sources.items():
             present = n.and_(running, n.var(_MARK + parts[0][0], BOOL))
@@ -208,7 +222,7 @@ def build_system(
         number, recorders = groups(graph), dict[int, Lanes]()
         _, _, state, order, *_ = once(lambda _, at: recorders.setdefault(number[at], Recorder(number[at], asked)))
         source_of = {_MARK + i: v.of for i, v in enumerate(inputs) if v.role in ("present", "leaf")}
-        step_of = {i: step for i, (step, _) in enumerate(order) if i and state[i].role != "key"}
+        step_of = {i: step for i, (step, _) in enumerate(order) if i >= len(apart) and state[i].role != "key"}
 
         def pool(i: int) -> Sequence[Any] | None:
             v = inputs[i - _MARK] if i >= _MARK else state[i]
@@ -227,17 +241,29 @@ def build_system(
         lanes = lambda _, at: made[planned.number[at]]
 
     run, streams, state, order, stopped, guess = once(lanes)
-    stop = n.ite(n.or_(run.failed, run.wide), n.const(2), n.ite(run.overflow, n.const(1), stopped))
-    stop = n.ite(run.beyond, n.const(3), stop)
-    stop = n.ite(run.outside, n.const(4), stop)
-    halted = n.not_(n.eq(stop, n.const(0)))
-    partial = n.eq(stop, n.const(3)) if run.beyond is not FALSE else FALSE
+    running = {side: n.eq(cell, n.const(0)) for side, cell in stopped.items()}
+    fails, over, wide = {}, FALSE, FALSE
+    for side, steps in apart.items():
+        here = [run.trouble[id] for id in steps if id in run.trouble]
+        fails[side] = n.and_(running[side], _any(e for pair in here for e in pair))
+        over = n.or_(over, n.and_(n.and_(running[side], n.not_(fails[side])), run.overflow))  # queues may be shared by both
+        wide = n.or_(wide, n.and_(running[side], _any(leaves_64 for _, leaves_64 in here)))
+    # An overflow, a key too many or an argument that was not tried stops all sides: what comes after is not known of any.
+    stop = {}
+    for side, cell in stopped.items():
+        known_of = n.ite(fails[side], n.const(2), n.ite(n.and_(running[side], over), n.const(1), cell))
+        known_of = n.ite(n.and_(running[side], run.beyond), n.const(3), known_of)
+        stop[side] = n.ite(n.and_(running[side], run.outside), n.const(4), known_of)
+    partial = _any(n.eq(cell, n.const(3)) for cell in stop.values()) if run.beyond is not FALSE else FALSE
     if keys is not None and keys.chosen:
         partial = any_of([s.unsure for slots_ in streams for s in slots_])
-    following = [stop]
-    for i, (step, label) in enumerate(order[1:], 1):
+    live = {side: n.eq(cell, n.const(0)) for side, cell in stop.items()}
+    going = {id: _any(live[side] for side, steps in apart.items() if id in steps) for id in graph.position}
+    following = list(stop.values())
+    for i, (step, label) in enumerate(order[len(apart) :], len(apart)):
         # A push that stops the system leaves the rest as it was: one state for each reason is enough.
-        following.append(n.ite(halted, n.var(i, state[i].type), run.cells[step, label]))
+        # (Steps that count the same share a cell, so it goes on as long as any side does.)
+        following.append(n.ite(_any(live.values()), run.cells[step, label], n.var(i, state[i].type)))
     leaves = [n.var(i, v.type) for i, v in enumerate(state)]
     # What is guessed stands behind the sources, before what is lost.
     own = sum(v.role in ("present", "leaf") for v in inputs)
@@ -249,14 +275,19 @@ def build_system(
     place |= {f"{HIDDEN}{id}": i for id, i in place.items() if outputs.get(id, id) != id} | dict(graph.outputs)
     named: dict[str, list[Slot]] = {name: streams[i] for name, i in place.items()}
     kinds = {name: graph.nodes[i].type for name, i in place.items()}
-    live = n.not_(halted)
-    flat: list[Expr] = [*following, *run.lengths.values(), n.eq(stop, n.const(1)), n.eq(stop, n.const(2)), run.wide, partial, n.eq(stop, n.const(4))]
-    for s in (s for slots_ in named.values() for s in slots_):
-        flat += [n.and_(live, s.present), *s.leaves]
+    failures = {side: n.eq(cell, n.const(2)) for side, cell in stop.items()}
+    full = _any(n.eq(cell, n.const(1)) for cell in stop.values())
+    flat: list[Expr] = [*following, *run.lengths.values(), *failures.values(), full, wide, partial, _any(n.eq(cell, n.const(4)) for cell in stop.values())]
+    for name, slots_ in named.items():
+        sure = going[graph.nodes[place[name]].id]
+        if sides is not None and name in outputs:  # an output is its pipeline's own, also where the step behind it is shared
+            sure = _any(live[side] for side in apart if name in sides[side])
+        flat += [e for s in slots_ for e in (n.and_(sure, s.present), *s.leaves)]
     done = iter(substitute(flat, _Leaves(leaves, moved)))
     following = [next(done) for _ in following]
     lengths = {id: next(done) for id in run.lengths}
-    full, failed, wide, partial, outside = (next(done) for _ in range(5))
+    failures = {side: next(done) for side in failures}
+    full, wide, partial, outside = (next(done) for _ in range(4))
     final: dict[str, tuple[Type, tuple[Slot, ...]]] = {}
     for name, slots_ in named.items():
         final[name] = kinds[name], tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in slots_)
@@ -270,7 +301,7 @@ def build_system(
         lengths,
         {id: room.of(id) for id in lengths},
         full,
-        failed,
+        _any(failures.values()),
         (*types.items(), *guess.sources),
         strict,
         wide,
@@ -278,8 +309,9 @@ def build_system(
         partial,
         outside=FALSE if run.outside is FALSE else outside,
         outputs=outputs,
-        # An interpreter beside it does the same, unless something is guessed, or a queue may overflow unseen.
-        graph=graph if room.beyond == "overflow" and (room.watch is None or known <= room.watch) else None,
+        # An interpreter beside it does the same, unless something is guessed, a queue may overflow unseen, or pipelines fail each for itself.
+        graph=graph if room.beyond == "overflow" and (room.watch is None or known <= room.watch) and sides is None else None,
+        failures=failures if sides else {},
     )
     if not domain.assume:
         return system
@@ -290,6 +322,29 @@ def build_system(
 
 def _no_lanes(graph: Graph, at: int) -> Lanes:
     raise AssertionError(f"{graph.nodes[at].id} is under no key")
+
+
+def _any(parts: Iterable[Expr]) -> Expr:
+    out = FALSE
+    for part in parts:
+        out = n.or_(out, part)
+    return out
+
+
+def _sides(graph: Graph, sides: Mapping[str, Sequence[str]] | None) -> dict[str, set[str]]:
+    """The steps of each pipeline in a graph: those that its outputs depend on; without sides, all."""
+    if sides is None:
+        return {"": set(graph.position)}
+    outputs, out = dict(graph.outputs), {}
+    for side, names in sides.items():
+        waiting, found = [outputs[name] for name in names], set()
+        while waiting:
+            at = waiting.pop()
+            if graph.nodes[at].id not in found:
+                found.add(graph.nodes[at].id)
+                waiting += graph.nodes[at].inputs
+        out[side] = found
+    return out
 
 
 class _Leaves(list[Expr]):

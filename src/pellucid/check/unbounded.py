@@ -19,7 +19,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from pellucid.check.advice import suggested
 from pellucid.check.assume import remembering
@@ -28,8 +27,8 @@ from pellucid.check.decide import Answer, Options, decide, decide_invariant, exp
 from pellucid.check.domains import Domain
 from pellucid.check.drain import stays_possible
 from pellucid.check.explicit import Limits, explore
-from pellucid.check.formula import Formula, resolve
-from pellucid.check.formula_terms import Calc, Compare, Flag, Length
+from pellucid.check.formula import Formula, resolve, terms
+from pellucid.check.formula_terms import Flag, Length
 from pellucid.check.guess import NoGuessError
 from pellucid.check.history import normal
 from pellucid.check.keyed import track_of
@@ -56,15 +55,7 @@ def speaks_of_queues(f: Formula) -> bool:
     >>> speaks_of_queues(parse("!EF full")), speaks_of_queues(parse("G (out -> queue(join.0).length < 2)")), speaks_of_queues(parse("G out"))
     (True, True, False)
     """
-    return any(_of_queues(atom.body) for atom in f.atoms())
-
-
-def _of_queues(term: Any) -> bool:
-    if isinstance(term, Compare):
-        return _of_queues(term.left) or _of_queues(term.right)
-    if isinstance(term, Calc):
-        return any(map(_of_queues, term.args))
-    return isinstance(term, Length) or (isinstance(term, Flag) and term.name in ("full", "overflow"))
+    return any(isinstance(term, Length) or (isinstance(term, Flag) and term.name in ("full", "overflow")) for term in terms(f))
 
 
 def decide_about(

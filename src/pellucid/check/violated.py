@@ -125,21 +125,24 @@ def implication_violated(example: Counterexample, pushes: Pushes, loop: int | No
 def sequence_violated(example: Counterexample, pushes: Pushes, loop: int | None) -> bool:
     """Something differs at the same place of the two sequences, or what one puts out has not come in the other after many turns."""
     turn = list(pushes[loop:]) if loop is not None else []
-    few = [_sequence(g, pushes) for g in example.graphs]
+    first = example.graphs[0]
+    few = [_sequence(g, pushes, first) for g in example.graphs]
     if any(x != y for x, y in zip(*few, strict=False)):
         return True
-    many = [_sequence(g, [*pushes, *turn * _TURNS]) for g in example.graphs]
+    many = [_sequence(g, [*pushes, *turn * _TURNS], first) for g in example.graphs]
     if any(x != y for x, y in zip(*many, strict=False)):
         return True
     return loop is not None and (len(many[1]) < len(few[0]) or len(many[0]) < len(few[1]))
 
 
-def _sequence(graph: Graph, pushes: Pushes) -> list[Any]:
-    names, out = {graph.nodes[i].id for i in graph.sources}, graph.outputs[0][0]
+def _sequence(graph: Graph, pushes: Pushes, first: Graph) -> list[Any]:
+    """What comes out on these pushes, which name the sources of the first graph: the other has its own in the same order."""
+    names = {first.nodes[i].id: graph.nodes[j].id for i, j in zip(first.sources, graph.sources, strict=True)}
+    out = graph.outputs[0][0]
     literal, made = Interpreter(graph), []
     for push in pushes:
         try:
-            made += [("event", event) for event in literal.push({k: v for k, v in push.items() if k in names})[out]]
+            made += [("event", event) for event in literal.push({names[k]: v for k, v in push.items() if k in names})[out]]
         except StepError:
             return [*made, ("failed", None)]
     return made

@@ -5,6 +5,7 @@ integer leaves 64 bits.  So
 
 * a question that mentions ``failed`` is asked of the strict system, in which leaving 64 bits is a failure;
 * a property that is proved over exact integers says so if a short run leaves 64 bits;
+* two pipelines that are compared must leave 64 bits in the same pushes: what is found over exact integers is asked of 64 bits as well;
 * a sum of small numbers leaves 64 bits only after more pushes than anybody makes.  That is neither refuted (no run could be shown) nor
   proved; it is *unknown*, with the number of pushes that it takes at least.
 """
@@ -13,9 +14,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pellucid.check.assume import remembering
+from pellucid.check.compare import side_by_side
 from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options
 from pellucid.check.domains import Domain
@@ -29,7 +32,7 @@ from pellucid.expr.node import walk
 from pellucid.expr.types import INT
 from pellucid.graph.model import Graph
 
-__all__ = ["decide_failing", "mentions_failed", "pushes_at_least", "wide_notes"]
+__all__ = ["decide_failing", "in_64_bits", "mentions_failed", "pushes_at_least", "wide_notes"]
 
 _HALF = 2**62
 _FEW = 6  # pushes that are searched for a run that leaves 64 bits
@@ -62,6 +65,35 @@ def decide_failing(graph: Graph, f: Formula, domain: Domain, queue: int | Mappin
         return answer
     note = f"proved for runs of fewer than {far:,} pushes, in which no integer can leave 64 bits; that none ever does is not proved"
     return dataclasses.replace(answer, status="unknown", notes=(*answer.notes, note))
+
+
+def in_64_bits(
+    answer: Answer,
+    graph: Graph,
+    domain: Domain,
+    ask: Callable[[Options], Answer],
+    really: Callable[[list[dict[str, Any]]], bool],
+    options: Options,
+) -> Answer:
+    """What was found of two pipelines over exact integers, judged in 64 bits: a failure is seen, and one may leave 64 bits where the other does not.
+
+    ``ask`` is the same question in 64 bits, ``really`` whether the two come apart on some pushes when they are run.
+    """
+    if answer.status == "unknown" or domain.modulus is not None or (answer.status == "refuted" and really(answer.pushes or [])):
+        return answer
+    if side_by_side(graph, domain, 1, strict=True).wide.op == "const":
+        return answer
+    quick = dataclasses.replace(options, timeout=min(options.timeout or 10.0, 10.0), max_states=min(options.max_states, 50_000))
+    exact, answer = answer, ask(quick)
+    if answer.status == "refuted" and not really(answer.pushes or []):
+        answer = dataclasses.replace(answer, status="unknown", pushes=None, notes=("a difference was found that is none when it is run",))
+    if answer.status == "refuted" and exact.status == "proved":
+        note = "in 64 bits: of exact integers they are the same, but one leaves 64 bits where the other does not"
+        return dataclasses.replace(answer, notes=(*answer.notes, note))
+    if exact.status == "refuted" or answer.status != "unknown":
+        return answer
+    note = "of exact integers; that both fail in the same pushes where an integer leaves 64 bits is not proved"
+    return dataclasses.replace(exact, notes=(*exact.notes, note))
 
 
 def pushes_at_least(system: System) -> int | None:

@@ -181,7 +181,7 @@ def _marked(example: Counterexample, rows: tuple[Row, ...]) -> Sheet:
         # Of a shortest step-wise difference only the last push differs; earlier ones are a delay, which is allowed.
         if apart and (apart[0] == last or found is None):
             differ = frozenset((name, apart[0]) for name in names)
-            return dataclasses.replace(sheet, marks=(apart[0],), differ=differ, words=example.why or "they differ here")
+            return dataclasses.replace(sheet, marks=(apart[0],), differ=differ, words=example.why or (_failure(example) if failed else "they differ here"))
         if found is not None:
             (p, _), (q, _) = found
             marks = tuple(sorted({p, q}))
