@@ -63,7 +63,7 @@ def buffers(p: Any, *, ints: Any = None, assume: Any = None, **how: Any) -> Verd
         if len(room) > 62:
             break
         small, (over, *atoms) = cone(system, [system.overflow, *room])
-        if not listable(small):
+        if not listable(small) or (system.keys is not None and not system.keys.enough):
             break
         space = explore(small, [over, *atoms], limits=options.limits())
         if space.why:

@@ -206,6 +206,8 @@ class _Question:
                 return self.of_all(bound)
             if has_z3() and self.options.engine != "explicit":
                 system = self.make(Room(bound, "deep"))
+                if system.keys is not None and not system.keys.exact:  # a run that ends because it has too many keys is none
+                    return None
                 if system.assume is not n.TRUE:  # a way must go on for ever within what is assumed
                     return None
                 return stays_possible(system, self.wanted(system), self.left())
