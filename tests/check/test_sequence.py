@@ -98,6 +98,16 @@ def test_a_queue_that_needs_more_room_does_not_make_a_proof() -> None:
     assert not check.equivalent(ahead, two(lambda x, y: x.trim(1) + y), how="sequence", ints=range(2), timeout=10).proved
 
 
+@pytest.mark.parametrize("how", ["sequence", "paper"])
+def test_pipelines_with_keys_are_not_proved_by_the_few_keys_that_are_followed(how: str) -> None:
+    rest_of_each = one(lambda x: x.key_by(lambda v: v % 10).trim(1))
+    assert not check.equivalent(rest_of_each, one(lambda x: x.trim(1)), how=how, ints=range(4)).proved
+    count = one(lambda x: x.key_by(lambda v: v).cumulate(lambda n, v: n + 1, start=0))
+    again = one(lambda x: x.key_by(lambda v: v).cumulate(lambda n, v: 1 + n, start=0))
+    assert check.equivalent(count, again, how=how, ints=range(3)).proved
+    assert check.equivalent(count, one(lambda x: x.map(lambda v: 1)), how=how, ints=range(3)).refuted
+
+
 POOL = {
     "same": one(lambda x: x.map(lambda v: v)),
     "late": one(lambda x: x.window(2, later)),

@@ -31,13 +31,13 @@ from pellucid.check.formula import (
     source,
     stream,
 )
-from pellucid.check.keyed import sequence_of_keyed, track_of
+from pellucid.check.keyed import track_of
 from pellucid.check.observe import atoms_on
 from pellucid.check.paper import decide_paper
 from pellucid.check.parse import parse
 from pellucid.check.replay import replay
 from pellucid.check.same import same_graph
-from pellucid.check.sequence import decide_sequence
+from pellucid.check.sequence import by_keys, decide_sequence
 from pellucid.check.system import System, build_system
 from pellucid.check.unbounded import decide_about, decide_unbounded, speaks_of_queues
 from pellucid.check.vacuity import idle_notes, vacuity_notes
@@ -250,7 +250,7 @@ def equivalent(
     elif how == "step":
         answer = _beside(a, b, differs, domain, queue, options)
     elif any(node.key is not None for p in (a, b) for node in p.graph.nodes):
-        answer = sequence_of_keyed(_beside(a, b, differs, domain, queue, options))
+        answer = by_keys(a, b, _beside(a, b, differs, domain, queue, options))
     elif how == "paper":
         answer = decide_paper(a, b, domain, queue, options)
     else:

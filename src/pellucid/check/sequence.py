@@ -21,16 +21,18 @@ from typing import Any
 from pellucid.check.certify import distrust
 from pellucid.check.decide import Answer, Options, decide_invariant, if_refuted
 from pellucid.check.domains import Domain
+from pellucid.check.keyed import sequence_of_keyed
 from pellucid.check.outputs import proof_by_outputs
 from pellucid.check.race import Pair, Race, pair, race
 from pellucid.check.slot import FALSE
 from pellucid.check.smt_encode import Clock
 from pellucid.check.trial import budget, try_out
+from pellucid.check.violated import put_out
 from pellucid.check.waiting import again_and_again, falls_silent, trapped, waits_for_ever, within_rounds
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 
-__all__ = ["decide_sequence"]
+__all__ = ["by_keys", "decide_sequence"]
 
 _ROOM = (1, 2, 4, 8)
 
@@ -77,6 +79,15 @@ def decide_sequence(
     if both.queues:
         why.append("within the room that the search gives to queues: a larger queue= may decide it")
     return Answer("unknown", answer.engine, notes=tuple(why), details=answer.details)
+
+
+def by_keys(a: Any, b: Any, step: Answer) -> Answer:
+    """Of pipelines with keys, from the answer about single pushes: a run that shows a difference there may show one in the sequences."""
+    if step.status == "refuted" and step.pushes is not None:
+        first, second = (put_out(p.graph, step.pushes, a.graph) for p in (a, b))
+        if any(x != y for x, y in zip(first, second, strict=False)):
+            return step
+    return sequence_of_keyed(step)
 
 
 def _always(runs: list[Race], good: Callable[[Race], Expr], options: Options, clock: Clock) -> Answer:

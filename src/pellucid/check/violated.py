@@ -25,7 +25,7 @@ from pellucid.errors import IntOverflow, StepError
 from pellucid.expr.types import simplest
 from pellucid.graph.model import Graph
 
-__all__ = ["Violated", "disagreement", "formula_violated", "implication_violated", "monitor_violated", "sequence_violated", "step_violated"]
+__all__ = ["Violated", "disagreement", "formula_violated", "implication_violated", "monitor_violated", "put_out", "sequence_violated", "step_violated"]
 
 _TURNS = 12  # of a loop
 Pushes = Sequence[Mapping[str, Any]]
@@ -126,16 +126,16 @@ def sequence_violated(example: Counterexample, pushes: Pushes, loop: int | None)
     """Something differs at the same place of the two sequences, or what one puts out has not come in the other after many turns."""
     turn = list(pushes[loop:]) if loop is not None else []
     first = example.graphs[0]
-    few = [_sequence(g, pushes, first) for g in example.graphs]
+    few = [put_out(g, pushes, first) for g in example.graphs]
     if any(x != y for x, y in zip(*few, strict=False)):
         return True
-    many = [_sequence(g, [*pushes, *turn * _TURNS], first) for g in example.graphs]
+    many = [put_out(g, [*pushes, *turn * _TURNS], first) for g in example.graphs]
     if any(x != y for x, y in zip(*many, strict=False)):
         return True
     return loop is not None and (len(many[1]) < len(few[0]) or len(many[0]) < len(few[1]))
 
 
-def _sequence(graph: Graph, pushes: Pushes, first: Graph) -> list[Any]:
+def put_out(graph: Graph, pushes: Pushes, first: Graph) -> list[Any]:
     """What comes out on these pushes, which name the sources of the first graph: the other has its own in the same order."""
     names = {first.nodes[i].id: graph.nodes[j].id for i, j in zip(first.sources, graph.sources, strict=True)}
     out = graph.outputs[0][0]
