@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeAlias
 
+from pellucid.check.given import check_arguments
 from pellucid.check.verdict import Verdict
 from pellucid.errors import NotTraceable
 from pellucid.expr.function import Function
@@ -195,6 +196,7 @@ def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Calla
     def around(ask: Callable[P, Verdict]) -> Callable[P, Verdict]:
         @functools.wraps(ask)
         def asked(*args: P.args, **named: P.kwargs) -> Verdict:
+            check_arguments(ask, args, named)
             if _LEDGER.get() is not None:  # a question inside another
                 return ask(*args, **named)
             started = time.perf_counter()

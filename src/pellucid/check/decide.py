@@ -18,6 +18,7 @@ from pellucid.check.called import ledger
 from pellucid.check.cone import cone
 from pellucid.check.explicit import Limits, Space, explore
 from pellucid.check.formula import F, Formula, Not, Or, is_invariant, kind
+from pellucid.check.given import short
 from pellucid.check.keyed import decide_few, weighed
 from pellucid.check.program import choices_of, computes_floats
 from pellucid.check.slot import FALSE
@@ -42,14 +43,36 @@ class Options:
     max_states: int = 5_000_000
     max_depth: int = 20
     progress: Callable[[dict[str, Any]], None] | None = None
+    until: float | None = None  # when the time of the whole question is up; what is made from these options ends no later
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
-            raise UsageError(f"engine= takes {', '.join(map(repr, ENGINES))}, found {self.engine!r}")
+            raise UsageError(f"engine= takes {', '.join(map(repr, ENGINES))}, found {short(self.engine)}")
+        number = isinstance(self.timeout, (int, float)) and not isinstance(self.timeout, bool)
+        if self.timeout is not None and not (number and self.timeout > 0):
+            raise UsageError(f"timeout= takes a number of seconds above 0, or None for no limit; found {short(self.timeout)}")
+        for name, value in (("max_states", self.max_states), ("max_depth", self.max_depth)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise UsageError(f"{name}= takes a whole number of at least 1, found {short(value)}")
+        if self.progress is not None and not callable(self.progress):
+            raise UsageError(f"progress= takes a function, found {short(self.progress)}")
+        if self.timeout is not None:
+            end = time.perf_counter() + self.timeout
+            object.__setattr__(self, "until", end if self.until is None else min(end, self.until))
+
+    @property
+    def left(self) -> float | None:
+        """The seconds that are left, never quite none; None where there is no limit."""
+        return None if self.until is None else max(0.05, self.until - time.perf_counter())
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return self.until is not None and time.perf_counter() >= self.until
 
     def limits(self) -> Limits:
         """The same for explicit search."""
-        return Limits(self.max_states, self.timeout, self.progress)
+        return Limits(self.max_states, self.left, self.progress)
 
 
 def listable(system: System, observed: Sequence[Expr] = ()) -> bool:
@@ -158,7 +181,7 @@ def _limits(system: System, options: Options) -> Limits:
     """How far to search: not far where an integer may grow for ever and another engine can take over."""
     endless = any(v.type == INT and v.size is None for v in system.state)
     if endless and options.engine == "auto" and has_z3():
-        return Limits(min(options.max_states, 50_000), options.timeout, options.progress)
+        return Limits(min(options.max_states, 50_000), options.left, options.progress)
     return options.limits()
 
 
@@ -176,8 +199,8 @@ def by_smt(system: System, good: Expr, options: Options) -> Answer:
     from pellucid.check.smt import invariant
 
     if computes_floats(system, [good]):  # what z3 does not decide of doubles in seconds it does not decide in minutes
-        options = dataclasses.replace(options, timeout=min(options.timeout or _FLOATS, _FLOATS))
-    status, trace, proof, notes = invariant(system, good, max_depth=options.max_depth, timeout=options.timeout)
+        options = dataclasses.replace(options, timeout=min(options.left or _FLOATS, _FLOATS))
+    status, trace, proof, notes = invariant(system, good, max_depth=options.max_depth, timeout=options.left)
     details = {"certificate": str(proof), "checked": proof.checked} if proof is not None else {}
     return weighed(system, Answer(status, "smt", trace, notes=notes, details=details))
 

@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from pellucid.check.given import short
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL, INT, EnumType, Type
+from pellucid.expr.types import BOOL, INT, EnumType, Type, fits_int
 
 __all__ = ["Domain", "Mod", "domain_of"]
+
+_MOST = 2_000_000  # integers of a domain
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,12 @@ def domain_of(ints: Any, assume: Any = None) -> Domain:
     if isinstance(ints, Mod):
         return Domain(tuple(range(ints.n)), ints.n, ints)
     if isinstance(ints, Iterable) and not isinstance(ints, (str, bytes)):
+        if isinstance(ints, range) and len(ints) > _MOST:
+            raise UsageError(f"ints={ints!r} has {len(ints):,} values: give at most {_MOST:,}, or leave ints= out and say assume=\"x.value >= …\"")
         values: Sequence[Any] = list(ints)
+        beyond = [v for v in values if isinstance(v, int) and not fits_int(v)]
+        if beyond:
+            raise UsageError(f"ints={short(ints)}: {beyond[0]} does not fit in 64 bits, so it is no event")
         if values and all(isinstance(v, int) and not isinstance(v, bool) for v in values):
             return Domain(tuple(sorted(set(values), key=lambda v: (abs(v), v < 0))), None, ints)
     raise UsageError(f"ints= takes Mod(N), range(lo, hi) or a set of whole numbers, found {ints!r}")

@@ -44,7 +44,7 @@ def stays_possible(system: System, formula: Formula, options: Options) -> Answer
         return None
     goal = formula.args[0].args[0]
     whole, (aim,) = cone(system, [expression(goal)], all_inputs=True)
-    limit = options.timeout
+    limit = options.left
     plans, hopeless = _plans(whole, aim, suggested(system, [expression(goal)]))
     if hopeless is None:
         some = n.FALSE

@@ -25,7 +25,7 @@ __all__ = ["output_by_output", "proof_by_outputs"]
 
 def proof_by_outputs(a: Any, b: Any, domain: Domain, options: Options) -> Answer | None:
     """A proof that the i-th outputs of two pipelines are equal wherever both have one; None if there is none of this kind."""
-    quick = dataclasses.replace(options, timeout=options.timeout or 120.0)
+    quick = dataclasses.replace(options, timeout=options.left or 120.0)
     left, right = _never_stops(a, domain, quick), _never_stops(b, dataclasses.replace(domain, assume=()), quick)
     if left is None or right is None:
         return None

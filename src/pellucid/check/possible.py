@@ -73,7 +73,7 @@ def _trap(
         moved = dataclasses.replace(
             whole, state=tuple(dataclasses.replace(v, start=values[_identity(v)]) for v in whole.state), lead=tuple(way)
         )
-        answer = by_smt(moved, n.not_(aim), dataclasses.replace(options, timeout=min(options.timeout or 10.0, 10.0)))
+        answer = by_smt(moved, n.not_(aim), dataclasses.replace(options, timeout=min(options.left or 10.0, 10.0)))
         if answer.status == "proved":
             note = f"after these pushes {goal} never holds again (proved: {answer.details.get('certificate', '')})"
             return Answer("refuted", "explicit, smt", way, notes=(note,))

@@ -7,6 +7,7 @@ and needs no compiler.  Values are integers: Booleans 0 and 1, enums by place, t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -25,6 +26,7 @@ OPS = [
     "eq", "lt", "le", "and", "or", "not", "ite",
     "overflows add", "overflows sub", "overflows mul", "overflows neg", "overflows abs", "overflows shl", "overflows floordiv",
 ]  # fmt: skip
+_MOST = 3000  # pushes that are tried in each state
 _NUMBER = {name: i for i, name in enumerate(OPS)} | {"int_of_bool": 0}
 
 
@@ -85,6 +87,10 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
                     "all: give a finite domain, such as ints=range(0, 4) or ints=Mod(4), or use engine='smt'"
                 )
             pools.append(pool)
+        if math.prod(map(len, pools)) * len(pushes) > _MOST:
+            raise UsageError(
+                f"one push has more than {_MOST:,} possible events, too many for explicit search to try: give a smaller domain, or use engine='smt'"
+            )
         here = [("leaf", source, j) for j in range(len(pools))]
         options: list[tuple[dict[str, Any], _Choice]] = []
         silent = dict(zip(here, (_any(kind, system) for _, kind in t.leaves()), strict=True))

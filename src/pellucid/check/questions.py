@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pellucid.check.advice import domain_notes
@@ -24,6 +24,7 @@ from pellucid.check.formula import (
     Formula,
     G,
     X,
+    as_formula,
     evaluate_finite,
     is_invariant,
     output,
@@ -31,10 +32,10 @@ from pellucid.check.formula import (
     source,
     stream,
 )
+from pellucid.check.given import short
 from pellucid.check.keyed import track_of
 from pellucid.check.observe import atoms_on
 from pellucid.check.paper import decide_paper
-from pellucid.check.parse import parse
 from pellucid.check.replay import replay
 from pellucid.check.same import same_graph
 from pellucid.check.sequence import by_keys, decide_sequence
@@ -60,7 +61,7 @@ from pellucid.graph.stream import silent
 __all__ = ["equivalent", "holds", "holds_on", "implies", "live"]
 
 
-@asks(lambda p, formula, **how: str(parse(formula) if isinstance(formula, str) else formula))
+@asks(lambda p, formula, **how: str(as_formula(formula)))
 def holds(
     p: Any,
     formula: str | Formula,
@@ -91,7 +92,7 @@ def holds(
     >>> check.holds(rises, "G (out -> out.value >= 0)", assume="x.value >= Y x.value").proved
     True
     """
-    f = parse(formula) if isinstance(formula, str) else formula
+    f = as_formula(formula)
     started = time.perf_counter()
     domain, options = domain_of(ints, assume), Options(**how)
     failing = mentions_failed(f)
@@ -140,7 +141,7 @@ def _in_truth(
     graph: Graph, f: Formula, domain: Domain, queue: Any, options: Options, answer: Answer, lossy: Sequence[str]
 ) -> tuple[str, ...]:
     """A word of warning where arithmetic modulo N turns the verdict round."""
-    quick = dataclasses.replace(options, timeout=min(options.timeout or 5.0, 5.0), max_states=100_000)
+    quick = dataclasses.replace(options, timeout=min(options.left or 5.0, 5.0), max_states=100_000)
     unbounded = Domain(assume=domain.assume)
     if mentions_failed(f):
         exact = decide_failing(graph, f, unbounded, queue, lossy, quick)
@@ -164,11 +165,14 @@ def holds_on(p: Any, formula: str | Formula, *streams: Any, **named: Any) -> Ver
     (True, False)
     """
     started = time.perf_counter()
-    f = parse(formula) if isinstance(formula, str) else formula
+    f = as_formula(formula)
     names = [p.graph.nodes[i].id for i in p.graph.sources]
     given = dict(zip(names, streams, strict=False)) | named
     if set(given) != set(names) or len(streams) > len(names):
         raise UsageError(f"holds_on wants one stream for each source of {p.name}: {', '.join(names)}")
+    for name, events in given.items():
+        if isinstance(events, (str, bytes)) or not isinstance(events, Iterable):
+            raise UsageError(f"holds_on takes a list of events for {name}, found {short(events)}")
     rows = [list(given[name]) for name in names]
     pushes = [
         {name: row[i] for name, row in zip(names, rows, strict=True) if i < len(row) and row[i] is not silent}
@@ -182,6 +186,7 @@ def holds_on(p: Any, formula: str | Formula, *streams: Any, **named: Any) -> Ver
     return _verdict(f"{f} on {len(pushes)} pushes", answer, [p.graph], started)
 
 
+@asks(lambda p, **how: f"{p.name} is live")
 def live(p: Any, *, within: int | None = None, output: str = "out", **how: Any) -> Verdict:
     """Whether another output is always possible; with ``within``, whether no run is silent for that many steps.
 
@@ -194,8 +199,6 @@ def live(p: Any, *, within: int | None = None, output: str = "out", **how: Any) 
     out = _named(p.graph, "output", output)
     if within is None:
         return holds(p, AG(EF(out)), **how)
-    if within < 1:
-        raise UsageError(f"within= takes a number of steps of at least 1, found {within}")
     # The useful form: while events come in, one comes out within so many of them.
     sources = functools.reduce(And, (_named(p.graph, "source", p.graph.nodes[i].id) for i in p.graph.sources))
     spoken, heard = [sources], out
@@ -320,8 +323,9 @@ def implies(
     """
     started = time.perf_counter()
     domain = domain_of(ints, assume)
-    answer = _beside(a, b, no_longer_implied, domain, queue, Options(**how))
-    notes = (*_idle(a, b, domain, Options(**how), answer, implies=True), *_of_both(a, b, domain, Options(**how), answer))
+    options = Options(**how)
+    answer = _beside(a, b, no_longer_implied, domain, queue, options)
+    notes = (*_idle(a, b, domain, options, answer, implies=True), *_of_both(a, b, domain, options, answer))
     notes = (*_no_run(a.graph, domain, answer), *notes)
     return _verdict(_assuming(f"{a.name} implies {b.name}", domain), answer, [a.graph, b.graph], started, notes, implication_violated)
 

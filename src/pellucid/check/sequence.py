@@ -44,7 +44,7 @@ def decide_sequence(
 
     ``queue`` is how much room the queues of the two pipelines get in the search; the answer does not depend on it.
     """
-    clock = Clock(options.timeout)
+    clock = Clock(options.left)
     both = pair(a, b, domain, 3 if queue is None else queue)
     if any(side.outside is not FALSE for side in both.sides):
         return if_refuted(Answer("unknown", "none"))

@@ -98,7 +98,7 @@ class _Question:
     def __init__(self, make: Make, wanted: Wanted, begin: int | Mapping[str, int], options: Options) -> None:
         self.make, self.wanted, self.options = make, wanted, options
         self.begin = begin if isinstance(begin, int) else max([1, *begin.values()])
-        self.end = None if options.timeout is None else time.monotonic() + options.timeout
+        self.end = None if options.left is None else time.monotonic() + options.left
         self.tried = 0
 
     def left(self, most: float | None = None, states: int | None = None) -> Options:

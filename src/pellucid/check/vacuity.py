@@ -99,7 +99,7 @@ def _nowhere(system: System, aim: Expr, options: Options, bounded: bool = False)
     found, stopped = try_out(alone, seconds=0.02, questions=[wanted, over], most=150).seen
     if found:
         return None
-    quick = dataclasses.replace(options, timeout=min(options.timeout or _SECONDS, _SECONDS), max_states=min(options.max_states, 50_000), progress=None)
+    quick = dataclasses.replace(options, timeout=min(options.left or _SECONDS, _SECONDS), max_states=min(options.max_states, 50_000), progress=None)
     if not stopped and decide_invariant(system, n.not_(n.or_(aim, stops)), quick).status == "proved":
         return ""
     if not bounded or decide_invariant(system, n.not_(aim), quick).status != "proved":

@@ -53,7 +53,7 @@ def fair_lasso(system: System, bad: Formula, options: Options) -> tuple[str, Ans
             return "unknown", None
     endless = any(v.type == INT and v.size is None for v in small.state)
     many = min(options.max_states, 50_000) if endless else options.max_states
-    space = explore(small, observed, limits=Limits(many if whole else _PART, options.timeout))
+    space = explore(small, observed, limits=Limits(many if whole else _PART, options.left))
     if not space.complete:
         space = explore(small, observed, limits=Limits(_PART))
     found = accepting_lasso(space, automaton(bad), {a: i for i, a in enumerate(atoms)})

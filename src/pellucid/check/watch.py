@@ -21,6 +21,7 @@ from pellucid.check.cone import cone
 from pellucid.check.decide import Options
 from pellucid.check.domains import Domain
 from pellucid.check.explicit import explore
+from pellucid.check.given import short
 from pellucid.check.literal import Literal
 from pellucid.check.replay import replay
 from pellucid.check.system import System, Variable, build_system
@@ -58,8 +59,35 @@ class Transitions:
     next: Callable[[Any], Iterable[Hashable]]
     see: Callable[[Any], Mapping[str, Any]]
 
+    def __post_init__(self) -> None:
+        try:
+            first = tuple(dict.fromkeys(self.initial))  # once: it may be an iterator
+        except TypeError as error:
+            raise UsageError(f"Transitions takes the initial states first, a list of hashable values; found {short(self.initial)} ({error})") from None
+        if not first:
+            raise UsageError("Transitions takes at least one initial state, found none: a system without states has no runs")
+        object.__setattr__(self, "initial", first)
+        for name, value in (("next", self.next), ("see", self.see)):
+            if not callable(value):
+                raise UsageError(f"Transitions: {name} is a function of a state, found {short(value)}")
+
     def states(self) -> list[Any]:
         """Every state that can be reached."""
+        try:
+            return self._states()
+        except UsageError:
+            raise
+        except Exception as error:  # the user's own
+            raise UsageError(f"Transitions: the successors of a state cannot be found: {type(error).__name__}: {error}") from error
+
+    def seen(self, state: Any) -> dict[str, Any]:
+        """What is seen of a state."""
+        try:
+            return dict(self.see(state))
+        except Exception as error:  # the user's own
+            raise UsageError(f"Transitions: what is seen of the state {short(state)} cannot be told: {type(error).__name__}: {error}") from error
+
+    def _states(self) -> list[Any]:
         found = dict.fromkeys(self.initial)
         waiting = list(found)
         while waiting:
@@ -87,6 +115,8 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
     """
     started = time.perf_counter()
     options = Options(**how)
+    if not isinstance(system, Transitions):
+        raise UsageError(f"check.monitor takes a system first, as in check.Transitions(initial, next, see); found {short(system)}")
     if len(p.graph.outputs) != 1 or p.graph.nodes[p.graph.outputs[0][1]].type != BOOL:
         raise UsageError(f"a monitor puts out Booleans, but {p.name} does not")
     states = system.states()
@@ -138,7 +168,7 @@ def _tried(system: Transitions, graph: Graph) -> str:
         for _ in range(12):
             trail.append(state)
             try:
-                said = literal.observe(dict(system.see(state)))[out]
+                said = literal.observe(system.seen(state))[out]
             except StepError as error:
                 return str(error)
             if not all(said):
@@ -151,7 +181,7 @@ def _events(system: Transitions, states: list[Any], graph: Graph) -> dict[str, l
     """All that the sources of the pipeline can get."""
     out: dict[str, list[tuple[Any, ...]]] = {graph.nodes[i].id: [] for i in graph.sources}
     for s in states:
-        for name, value in dict(system.see(s)).items():
+        for name, value in system.seen(s).items():
             if name in out:
                 with contextlib.suppress(ValueError):  # what fits no source is told when the systems are joined
                     t = graph[name].type
@@ -167,7 +197,7 @@ def _observed(system: Transitions, states: list[Any], inner: System) -> tuple[Sy
     follow = [[number[t] for t in system.next(s)] or [i] for i, s in enumerate(states)]
     pushes: list[dict[str, Any]] = []
     for s in states:
-        seen = dict(system.see(s))
+        seen = system.seen(s)
         push = {}
         for name, t in inner.sources:
             if name in seen:

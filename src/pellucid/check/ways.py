@@ -51,7 +51,7 @@ def by_ways(system: System, aim: Expr, goal: str, options: Options) -> Answer | 
     """
     whole, (aim,) = cone(system, [aim], all_inputs=True)
     floats = any(v.type == FLOAT for v in whole.state)  # z3 seldom decides what becomes of them
-    clock = Clock(min(options.timeout or 8.0, 4.0 if floats else 8.0))
+    clock = Clock(min(options.left or 8.0, 4.0 if floats else 8.0))
     ways = _Ways(whole, aim)
     for state in sample_states(whole, [aim])[:_TRIED]:
         ways.find(list(state))
@@ -79,7 +79,7 @@ def _stuck(system: System, aim: Expr, goal: str, way: list[dict[str, Any]], stat
         return None
     there = tuple(dataclasses.replace(v, start=value) for v, value in zip(system.state, state, strict=True))
     moved = dataclasses.replace(system, state=there, lead=(*system.lead, *way))
-    answer = by_smt(moved, n.not_(aim), dataclasses.replace(options, timeout=min(options.timeout or 10.0, 10.0)))
+    answer = by_smt(moved, n.not_(aim), dataclasses.replace(options, timeout=min(options.left or 10.0, 10.0)))
     if answer.status != "proved":
         return None
     note = f"after these pushes {goal} never holds again (proved: {answer.details.get('certificate', '')})"

@@ -56,7 +56,7 @@ def decide_failing(graph: Graph, f: Formula, domain: Domain, queue: int | Mappin
     if far is None:
         return decide_about(graph, f, domain, queue, lossy, options, strict=True)
     # No run that anybody can make leaves 64 bits: what is found quickly counts, else exact integers decide about the rest.
-    quick = dataclasses.replace(options, timeout=min(options.timeout or 5.0, 5.0), max_states=min(options.max_states, 50_000))
+    quick = dataclasses.replace(options, timeout=min(options.left or 5.0, 5.0), max_states=min(options.max_states, 50_000))
     answer = decide_about(graph, f, domain, queue, lossy, quick, strict=True)
     if answer.status != "unknown":
         return answer
@@ -83,7 +83,7 @@ def in_64_bits(
         return answer
     if side_by_side(graph, domain, 1, strict=True).wide.op == "const":
         return answer
-    quick = dataclasses.replace(options, timeout=min(options.timeout or 10.0, 10.0), max_states=min(options.max_states, 50_000))
+    quick = dataclasses.replace(options, timeout=min(options.left or 10.0, 10.0), max_states=min(options.max_states, 50_000))
     exact, answer = answer, ask(quick)
     if answer.status == "refuted" and not really(answer.pushes or []):
         answer = dataclasses.replace(answer, status="unknown", pushes=None, notes=("a difference was found that is none when it is run",))
@@ -147,7 +147,7 @@ def wide_notes(graph: Graph, domain: Domain, queue: int | Mapping[str, int], los
     from pellucid.check.smt import Found, search
 
     try:
-        found = search(small, wide, max_depth=_FEW, timeout=min(1.5, options.timeout or 1.5))
+        found = search(small, wide, max_depth=_FEW, timeout=min(1.5, options.left or 1.5))
     except UsageError:
         return ()
     if not isinstance(found, Found) or not found.replays:
