@@ -72,7 +72,7 @@ def atom_holds(atom: Any, seen: Seen) -> bool:
             return False
         case ("present", ref):
             return bool(seen.of(ref[0]))
-        case ("failed",):
+        case ("failed", _):
             return seen.failed
         case ("compare", op, a, b):
             return _choices(op, a, b, seen, all)
@@ -132,7 +132,7 @@ def text(f: Any) -> str:
             return f"({_text(a)} {op} {_text(b)})"
         case ("atom", ("any", op, a, b)):
             return f"any({_text(a)} {op} {_text(b)})"
-        case ("atom", (word,)):
+        case ("atom", ("failed", word) | (word,)):
             return str(word)
         case ("EU" | "AU", a, b):
             return f"{f[0][0]} [{text(a)} U {text(b)}]"

@@ -56,6 +56,7 @@ class Ask:
     def __init__(self, spec: Spec, draw: Draw) -> None:
         self.spec, self.draw, self.r = spec, draw, draw.r
         self.refs = references(spec, draw)
+        self.taken = "failed" in {*dict(spec.sources), *dict(spec.outputs), *(step.id for step in spec.steps)}
         self.outs = [ref for ref in self.refs if ref[0] in dict(spec.outputs).values()] or self.refs
 
     def ref(self) -> tuple[int, str]:
@@ -75,7 +76,7 @@ class Ask:
         if way == "present":
             return ("atom", ("present", ref))
         if way == "failed":
-            return ("atom", ("failed",))
+            return ("atom", ("failed", 'flag("failed")' if self.taken else "failed"))
         if way == "count":
             return ("atom", ("compare", r.choice(["=", "<", ">=", "!="]), ("count", ref), ("lit", r.randint(0, 3))))
         path, kind = r.choice(self.values(ref))
@@ -89,7 +90,7 @@ class Ask:
             if same:
                 right = (r.choice(["value", "value", "first"]), other, same[0])
         if kind == "int" and not self.draw.style.mod and not self.draw.style.big and r.random() < 0.2:
-            left = ("calc", r.choice(["+", "-", "*", "%"]), left, ("lit", r.randint(0, 3)))
+            left = ("calc", r.choice(["+", "-", "*", "%"]), left, ("lit", r.randint(1, 3)))
         return ("atom", ("any" if way == "any" else "compare", r.choice(ops), left, right))
 
     def simple(self, depth: int = 1) -> Any:
