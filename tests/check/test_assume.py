@@ -174,3 +174,18 @@ def test_the_command_line(tmp_path):
     done = CliRunner().invoke(cli, [*ask, "--assume", "x.value >= Y x.value"])
     assert done.exit_code == 0, done.output
     assert CliRunner().invoke(cli, [*ask, "--assume", "out.value > 3"]).exit_code == 2
+
+
+def test_nothing_is_proved_where_no_run_satisfies_it_not_even_of_one_graph():
+    p = pipeline(lambda x: x.map(lambda v: v + 1), x=int)
+    verdict = check.equivalent(p, p, ints=range(3), assume="x & x.value > 9")
+    assert verdict.unknown
+    assert "no run satisfies" in verdict.notes[0]
+    assert check.equivalent(p, p, ints=range(3), assume="x & x.value > 1").proved
+
+
+def test_about_a_source_with_the_name_of_the_output():
+    p = pipeline(lambda out: out.map(lambda v: v + 1), out=int)
+    assert check.holds(p, 'G (output("out") -> output("out").value > 3)', assume='source("out").value > 2').proved
+    assert check.holds(p, 'G (output("out") -> output("out").value > 3)', assume='source("out").value > 1').refuted
+    assert check.holds(p, 'G (output("out") -> output("out").value > 3)', assume='source("out").value >= Y source("out").value').refuted

@@ -205,3 +205,9 @@ def test_the_strict_system_is_asked_for_failures_only() -> None:
     exact, strict = build_system(graph, domain_of(None)), build_system(graph, domain_of(None), strict=True)
     assert cone(exact, [exact.failed])[1][0].op == "const" and exact.wide.op == "const"
     assert strict.failed.op != "const" and [v.name for v in cone(strict, [strict.failed])[0].inputs] == ["x.present", "x.value"]
+
+
+def test_where_it_cannot_be_found_out_whether_64_bits_are_left_that_is_said():
+    bits = pipeline(lambda x: x.map(lambda v: (v + v) | 1), x=int)
+    verdict = check.live(bits)
+    assert not verdict.proved or any("64 bits" in note for note in verdict.notes)

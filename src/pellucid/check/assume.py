@@ -159,7 +159,7 @@ class _Said:
                 elif isinstance(term, Ref) and term.name in self.system.streams:  # others may be members of an enum
                     self.named(term.name)
         streams = {name: (t, (slot,)) for name, (t, slot) in (self.brings | self.memory.before).items()}
-        view = dataclasses.replace(self.system, streams=streams, lengths={}, bounds={})
+        view = dataclasses.replace(self.system, streams=streams, lengths={}, bounds={}, outputs={})  # sources only
         out: Expr = TRUE
         for part in _conjuncts(f):
             there = self.there(part, view)

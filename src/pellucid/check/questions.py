@@ -250,6 +250,8 @@ def equivalent(
     question = _assuming(f"{a.name} and {b.name} are {manner}", domain)
     if options.engine == "auto" and same_graph(a.graph, b.graph, domain):
         answer = Answer("proved", "simplification", notes=("they are the same graph",))
+        if domain.assume and ending(build_system(a.graph, domain, 1)) == "none":
+            answer = Answer("unknown", "simplification", notes=(NO_RUN,))
     elif how == "step":
         answer = _beside(a, b, differs, domain, queue, options)
     elif any(node.key is not None for p in (a, b) for node in p.graph.nodes):

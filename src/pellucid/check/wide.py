@@ -144,14 +144,17 @@ def wide_notes(graph: Graph, domain: Domain, queue: int | Mapping[str, int], los
     small, (wide,) = cone(strict, [strict.wide], all_inputs=True)
     if wide.op == "const" or (domain.values is not None and _slow(small, domain.values)):
         return ()
-    from pellucid.check.smt import Found, search
+    from pellucid.check.smt import Found, Nothing, search
 
+    unclear = ('of exact integers; whether a short run leaves 64 bits first was not found out: ask "G !failed"',)
     try:
         found = search(small, wide, max_depth=_FEW, timeout=min(1.5, options.left or 1.5))
-    except UsageError:
+    except UsageError:  # bits, which z3 is not asked about
+        return unclear
+    if isinstance(found, Nothing):
         return ()
     if not isinstance(found, Found) or not found.replays:
-        return ()
+        return unclear
     sources = {name for name, _ in strict.own_sources}
     run = "; ".join(", ".join(f"{name} = {value}" for name, value in push.items() if name in sources) or "silence" for push in found.trace)
     return (f"of exact integers; in 64 bits a run may fail with an overflow first, as on {run}: ask \"G !failed\"",)
