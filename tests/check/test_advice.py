@@ -72,10 +72,10 @@ def test_a_suggestion_contains_the_constants() -> None:
 
 def test_live_over_exact_integers_is_decided_with_the_pipelines_own_thresholds() -> None:
     verdict = check.live(after(60))
-    assert verdict.proved and verdict.notes == ("from every state out holds within 3 push(es) of the event 61",)
+    assert verdict.proved and verdict.notes == ("from every state out holds within 3 push(es): d.value = 61; d.value = 61; d.value = 61",)
     verdict = check.live(after(60), ints={0, 61})  # the counter has no bound, and matters only up to 3
     assert verdict.proved
-    assert verdict.notes == ("from every state out holds within 3 push(es) of the event 61", "for the events {0, 61} only")
+    assert verdict.notes == ("from every state out holds within 3 push(es): d.value = 61; d.value = 61; d.value = 61", "for the events {0, 61} only")
 
 
 def test_live_over_exact_integers_is_refuted_where_it_ends() -> None:

@@ -110,7 +110,8 @@ def holds(
         notes += wide_notes(p.graph, domain, queue, lossy, options)
     if warn and domain.modulus is not None and answer.status != "unknown":
         notes += _in_truth(p.graph, f, domain, queue, options, answer, lossy)
-    notes = (*_no_run(p.graph, domain, answer), *notes)
+    if _no_run(p.graph, domain, answer):
+        answer, notes = dataclasses.replace(answer, notes=()), (NO_RUN,)
     bounds = None
     if speaks_of_queues(f):
         bounds = {id: queue if isinstance(queue, int) else queue.get(id, 3) for id, _, _ in p.graph.queues()}
