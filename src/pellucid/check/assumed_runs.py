@@ -68,7 +68,8 @@ def _valid(system: System, fact: Expr) -> bool:
 
     if not has_z3():
         return False
-    from pellucid.check.smt_encode import Clock, Encoding, ask
+    from pellucid.check.clock import Clock
+    from pellucid.check.smt_encode import Encoding, ask
     from pellucid.check.smt_frames import Frames
     from pellucid.errors import UsageError
 
@@ -102,7 +103,8 @@ def _goes_on(system: System, pushes: int = 12) -> bool:
             return False
     if not has_z3():
         return True
-    from pellucid.check.smt_encode import Clock, Encoding, ask
+    from pellucid.check.clock import Clock
+    from pellucid.check.smt_encode import Encoding, ask
     from pellucid.check.smt_frames import Frames
 
     code = Encoding(system)
@@ -121,7 +123,8 @@ def endless(system: System, pushes: Sequence[dict[str, Any]], more: int = 6) -> 
 
     if not has_z3():
         return False
-    from pellucid.check.smt_encode import Clock, Encoding, ask
+    from pellucid.check.clock import Clock
+    from pellucid.check.smt_encode import Encoding, ask
     from pellucid.check.smt_frames import Frames
 
     alone, _ = cone(system, [], all_inputs=True)

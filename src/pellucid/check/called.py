@@ -11,14 +11,16 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import math
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, cast
 
+from pellucid.check.clock import now
 from pellucid.check.given import check_arguments
 from pellucid.check.verdict import Verdict
 from pellucid.errors import NotTraceable
@@ -106,7 +108,7 @@ class Answers:
         self.confirmed = len(self.rows)
 
     def _call(self, f: Callable[..., Any], args: Leaves) -> Any:
-        if time.perf_counter() > self.ledger.until:
+        if self.ledger.over:
             raise OutOfTime
         events = self._events(args)
         try:
@@ -149,10 +151,19 @@ def _told(answer: Any) -> str:
 class Ledger:
     """All that one question called."""
 
-    until: float = field(default_factory=lambda: time.perf_counter() + _SECONDS)
+    timeout: float | None = None  # of the question, by the clock on the wall
     answers: dict[Any, Answers] = field(default_factory=dict)
     tables: dict[Any, Any] = field(default_factory=dict)  # of whole graphs (`pellucid.check.arguments`)
     words: list[str] = field(default_factory=list)  # what a proof must say beside
+
+    def __post_init__(self) -> None:
+        self.until = now() + _SECONDS
+        self.by = math.inf if self.timeout is None else time.perf_counter() + self.timeout
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more may be called."""
+        return now() > self.until or time.perf_counter() > self.by
 
     def of(self, fn: Function, who: str, modulus: int | None) -> Answers:
         """The answers of a function so far: one table for all its uses."""
@@ -179,8 +190,8 @@ def ledger() -> Ledger:
 
 
 @contextmanager
-def _asking() -> Iterator[Ledger]:
-    token = _LEDGER.set(found := Ledger())
+def _asking(timeout: float | None) -> Iterator[Ledger]:
+    token = _LEDGER.set(found := Ledger(timeout))
     try:
         yield found
     finally:
@@ -200,7 +211,7 @@ def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Calla
             if _LEDGER.get() is not None:  # a question inside another
                 return ask(*args, **named)
             started = time.perf_counter()
-            with _asking() as made:
+            with _asking(cast("float | None", named.get("timeout"))) as made:
                 try:
                     verdict = ask(*args, **named)
                 except Fickle as error:

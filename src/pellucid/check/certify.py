@@ -17,14 +17,14 @@ Where one of these disagrees the answer is *unknown*, and says so: something is 
 from __future__ import annotations
 
 import random
-import time
 from dataclasses import dataclass
 from typing import Any
 
+from pellucid.check.clock import Clock, now
 from pellucid.check.explicit import Space
 from pellucid.check.program import choices_of, encode
 from pellucid.check.second import second_opinion
-from pellucid.check.smt_encode import Clock, Encoding, ask
+from pellucid.check.smt_encode import Encoding, ask
 from pellucid.check.smt_proof import Proof
 from pellucid.check.straight import straight
 from pellucid.check.system import System
@@ -113,13 +113,13 @@ def _premises(code: Encoding, proof: Proof) -> str:
 def _as_told(code: Encoding, bad: Expr, proof: Proof, trial: Trial, seconds: float) -> str:
     """At values of real runs, what z3 was told is so: the premises hold, and the state after is the one that Python computes."""
     z3, system = code.z3, code.system
-    end = time.perf_counter() + seconds
+    end = now() + seconds
     facts = [*code.typing(code.state), *code.allowed(), code.assume, code.term(proof.lemma), z3.Not(code.term(bad))]
     variables = [*zip((*system.state, *system.inputs), (*code.state, *code.inputs), strict=True)]
     points = trial.points[:]
     random.Random(0).shuffle(points)
     for leaves, after in points:
-        if time.perf_counter() > end:
+        if now() > end:
             break
         pairs = [(c, code.value(v.type, x)) for (v, c), x in zip(variables, leaves, strict=True)]
         for fact in facts:
@@ -168,7 +168,7 @@ def certify_space(space: Space, observed: list[Expr], *, spent: float = 0.0, nev
 
 def _closed(space: Space, observed: list[Expr], seconds: float) -> tuple[int, int, str]:
     """Steps of the search, computed again: how many, of how many, and what is wrong."""
-    system, end = space.system, time.perf_counter() + seconds
+    system, end = space.system, now() + seconds
     compute = straight([*system.next, *observed, system.assume])
     _, rows = choices_of(system)
     many, states = len(rows), len(system.state)
@@ -182,7 +182,7 @@ def _closed(space: Space, observed: list[Expr], seconds: float) -> tuple[int, in
         order = random.Random(0).sample(order, min(space.expanded, 5000))
     done = 0
     for s in order:
-        if done >= 200 and time.perf_counter() > end:
+        if done >= 200 and now() > end:
             break
         before = space.values(s)
         for c, row in enumerate(rows):

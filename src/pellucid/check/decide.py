@@ -7,6 +7,7 @@ Explicit search where the events that matter can be listed, after everything tha
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any
 from pellucid.check.advice import advice
 from pellucid.check.answer import Answer, expression
 from pellucid.check.called import ledger
+from pellucid.check.clock import now
 from pellucid.check.cone import cone
 from pellucid.check.explicit import Limits, Space, explore
 from pellucid.check.formula import F, Formula, Not, Or, is_invariant, kind
@@ -43,7 +45,8 @@ class Options:
     max_states: int = 5_000_000
     max_depth: int = 20
     progress: Callable[[dict[str, Any]], None] | None = None
-    until: float | None = None  # when the time of the whole question is up; what is made from these options ends no later
+    until: float | None = None  # when this share of the work is done (`pellucid.check.clock`); what is made from these options ends no later
+    by: float | None = None  # when the time of the whole question is up, by the clock on the wall
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -56,19 +59,23 @@ class Options:
                 raise UsageError(f"{name}= takes a whole number of at least 1, found {short(value)}")
         if self.progress is not None and not callable(self.progress):
             raise UsageError(f"progress= takes a function, found {short(self.progress)}")
+        if self.by is None:  # a user's own; what is made from these options has it already
+            object.__setattr__(self, "by", math.inf if self.timeout is None else time.perf_counter() + self.timeout)
         if self.timeout is not None:
-            end = time.perf_counter() + self.timeout
+            end = now() + self.timeout
             object.__setattr__(self, "until", end if self.until is None else min(end, self.until))
 
     @property
     def left(self) -> float | None:
         """The seconds that are left, never quite none; None where there is no limit."""
-        return None if self.until is None else max(0.05, self.until - time.perf_counter())
+        if self.until is None or self.by is None:
+            return None
+        return max(0.05, min(self.until - now(), self.by - time.perf_counter()))
 
     @property
     def over(self) -> bool:
         """Whether the time is up."""
-        return self.until is not None and time.perf_counter() >= self.until
+        return self.until is not None and self.by is not None and (now() >= self.until or time.perf_counter() >= self.by)
 
     def limits(self) -> Limits:
         """The same for explicit search."""

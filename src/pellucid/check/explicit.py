@@ -7,11 +7,11 @@ the events can be listed.  Opaque functions are called once for each of their ar
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pellucid.check.clock import now
 from pellucid.check.program import Program, compile_program, decode
 from pellucid.check.slot import FALSE
 from pellucid.check.system import System
@@ -32,11 +32,11 @@ class Limits:
     progress: Callable[[dict[str, Any]], None] | None = None
 
     def __post_init__(self) -> None:
-        self.started = time.perf_counter()
+        self.started = now()
 
     def out_of_time(self) -> bool:
         """Whether the time is up."""
-        return self.timeout is not None and time.perf_counter() - self.started > self.timeout
+        return self.timeout is not None and now() - self.started > self.timeout
 
 
 @dataclass

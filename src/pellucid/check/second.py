@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import time
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
+from pellucid.check.clock import now, patiently
 from pellucid.check.smt_proof import Proof
 from pellucid.check.smtlib import NotWritten, obligations
 from pellucid.check.system import System
@@ -65,14 +65,14 @@ def second_opinion(system: System, bad: Expr, proof: Proof, seconds: float) -> O
     """
     if not has_cvc5():
         return Opinion("was not asked", "cvc5 is not installed")
-    end = time.perf_counter() + seconds
+    end = now() + seconds
     try:
         owed = obligations(system, bad, proof)
     except NotWritten as error:
         return Opinion("was not asked", f"cvc5 does not do {error}")
     for name, text in owed:
-        left = end - time.perf_counter()
-        answer = ask_cvc5(text, left) if left > 0 else None
+        left = end - now()
+        answer = patiently(left, partial(ask_cvc5, text))
         if answer is None:
             return Opinion("did not decide", f"in {seconds:.1f} s")
         if answer:

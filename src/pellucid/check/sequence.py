@@ -19,13 +19,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pellucid.check.certify import distrust
+from pellucid.check.clock import Clock
 from pellucid.check.decide import Answer, Options, decide_invariant, if_refuted
 from pellucid.check.domains import Domain
 from pellucid.check.keyed import sequence_of_keyed
 from pellucid.check.outputs import proof_by_outputs
 from pellucid.check.race import Pair, Race, pair, race
 from pellucid.check.slot import FALSE
-from pellucid.check.smt_encode import Clock
 from pellucid.check.trial import budget, try_out
 from pellucid.check.violated import put_out
 from pellucid.check.waiting import again_and_again, falls_silent, trapped, waits_for_ever, within_rounds

@@ -22,13 +22,13 @@ Found(trace=[{'x': 3}, {'x': 7}], smallest=True, replays=True, notes=())
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from pellucid.check.certify import certify
-from pellucid.check.smt_encode import Clock, Encoding
+from pellucid.check.clock import Clock, now
+from pellucid.check.smt_encode import Encoding
 from pellucid.check.smt_lemmas import bound_candidates, linear_lemmas, pair_candidates, sample_states, surviving
 from pellucid.check.smt_proof import Induction, Proof, check_certificate, shrink
 from pellucid.check.smt_search import Found, Nothing, Search, Unknown
@@ -145,7 +145,7 @@ class _Proofs:
         self.notes: list[str] = []
         self.distrusted: tuple[str, ...] = ()  # a proof that z3 accepts and that is wrong: no other is worth looking for
         self.spent = False
-        self.started = time.perf_counter()
+        self.started = now()
         self._plan = self._stages()
 
     def attempt(self, depth: int, base: int) -> Proof | None:
@@ -190,7 +190,7 @@ class _Proofs:
         proof = shrink(self.code, self.bad, proof, self.clock)
         left = self.clock.left()
         if check_certificate(self.code.system, self.bad, proof, None if left is None else max(2.0, left)):
-            certified = certify(self.code.system, self.bad, proof, spent=time.perf_counter() - self.started, left=self.clock.left())
+            certified = certify(self.code.system, self.bad, proof, spent=now() - self.started, left=self.clock.left())
             if certified.passed:
                 return replace(proof, checked=certified.words, notes=certified.notes)
             self.distrusted = certified.notes

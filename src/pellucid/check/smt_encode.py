@@ -12,16 +12,16 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pellucid.check.clock import Clock, patiently
 from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, EnumType, Type
 
-__all__ = ["Clock", "Encoding", "ask", "default", "load_z3"]
+__all__ = ["Encoding", "ask", "default", "load_z3"]
 
 
 def load_z3() -> Any:
@@ -33,39 +33,18 @@ def load_z3() -> Any:
     return z3
 
 
-class Clock:
-    """A time budget in seconds; None is no limit.
-
-    >>> Clock(None).left() is None, Clock(0).over
-    (True, True)
-    """
-
-    def __init__(self, seconds: float | None) -> None:
-        self.end = None if seconds is None else time.monotonic() + seconds
-
-    def left(self) -> float | None:
-        """The seconds left."""
-        return None if self.end is None else max(0.0, self.end - time.monotonic())
-
-    @property
-    def over(self) -> bool:
-        """Whether the time is up."""
-        return self.end is not None and time.monotonic() >= self.end
-
-    def part(self, share: float, least: float = 0.5) -> Clock:
-        """A budget that ends when this share of what is left is spent."""
-        left = self.left()
-        return Clock(None if left is None else min(left, max(least, left * share)))
-
-
 def ask(solver: Any, clock: Clock, *assumptions: Any, limit: float | None = None) -> bool | None:
     """Whether it can be satisfied; None if the time was not enough (or z3 gave up)."""
     left = clock.left()
     if limit is not None:
         left = limit if left is None else min(left, limit)
-    if left is not None and left <= 0:
-        return None
-    solver.set("timeout", max(1, int(left * 1000)) if left is not None else 2**32 - 1)
+    if left is None:
+        return _check(solver, 2**32 - 1, assumptions)
+    return patiently(left, lambda seconds: _check(solver, max(1, int(seconds * 1000)), assumptions))
+
+
+def _check(solver: Any, milliseconds: int, assumptions: tuple[Any, ...]) -> bool | None:
+    solver.set("timeout", milliseconds)
     answer = str(solver.check(*assumptions))
     if answer == "unknown" and "interrupt" in solver.reason_unknown():
         raise KeyboardInterrupt  # z3 swallows Ctrl-C

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
+from pellucid.check.clock import Clock
 from pellucid.check.smt_affine import Hull, independent
-from pellucid.check.smt_encode import Clock, Encoding, ask
+from pellucid.check.smt_encode import Encoding, ask
 from pellucid.check.smt_frames import Frames, input_leaves
 from pellucid.check.system import System
 from pellucid.expr import node as n

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pellucid.check.smt_encode import Clock, Encoding, ask
+from pellucid.check.clock import Clock
+from pellucid.check.smt_encode import Encoding, ask
 from pellucid.check.smt_frames import Frames
 from pellucid.check.system import System
 from pellucid.expr import node as n

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.check.smt_encode import Clock, Encoding, ask
+from pellucid.check.clock import Clock
+from pellucid.check.smt_encode import Encoding, ask
 from pellucid.check.smt_frames import Frames, replay
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, FLOAT, INT, Type

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pellucid.check.smt_encode import Clock, Encoding
+from pellucid.check.clock import Clock, patiently
+from pellucid.check.smt_encode import Encoding
 from pellucid.check.smt_proof import Proof
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
@@ -20,19 +21,24 @@ __all__ = ["expression_of", "spacer"]
 
 def spacer(code: Encoding, bad: Expr, lemmas: Sequence[Expr], clock: Clock) -> Proof | None:
     """A proof that Spacer suggests, **unchecked**; None if it has none that can be read."""
-    z3, system = code.z3, code.system
+    system = code.system
     if any(v.type == FLOAT for v in (*system.state, *system.inputs)):
         return None
     left = clock.left()
-    if left is not None and left < 0.05:
-        return None
+    if left is None:
+        return _query(code, bad, lemmas, None)
+    return patiently(left, lambda limit: _query(code, bad, lemmas, limit)) if left >= 0.05 else None
+
+
+def _query(code: Encoding, bad: Expr, lemmas: Sequence[Expr], seconds: float | None) -> Proof | None:
+    z3, system = code.z3, code.system
     engine = z3.Fixedpoint()
     options: dict[str, Any] = {"engine": "spacer"} | {
         f"xform.{name}": False
         for name in ("inline_eager", "inline_linear", "slice", "coi", "tail_simplifier_pve", "subsumption_checker")
     }
-    if left is not None:
-        options["timeout"] = int(left * 1000)
+    if seconds is not None:
+        options["timeout"] = max(1, int(seconds * 1000))
     engine.set(**options)
     reached = z3.Function("reached", *[c.sort() for c in code.state], z3.BoolSort())
     failed = z3.Function("bad", z3.BoolSort())

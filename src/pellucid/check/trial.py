@@ -7,11 +7,11 @@ solver or a search that is wrong, is noticed where a short run shows it.  Trying
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pellucid.check.clock import now
 from pellucid.check.literal import Literal, is_absent, same, state_readers
 from pellucid.check.pushes import Pushes
 from pellucid.check.straight import straight
@@ -110,9 +110,9 @@ class _Runs:
         self.trial = Trial(beside=self.beside, seen=[False] * len(questions))
 
     def go(self, seconds: float, most: int) -> Trial:
-        end, trial = time.perf_counter() + seconds, self.trial
-        while trial.runs < most and (trial.runs < _FEWEST or time.perf_counter() < end):
-            if time.perf_counter() > end + max(0.5, 2 * seconds):
+        end, trial = now() + seconds, self.trial
+        while trial.runs < most and (trial.runs < _FEWEST or now() < end):
+            if now() > end + max(0.5, 2 * seconds):
                 break
             trial.runs += 1
             trail: list[dict[str, Any]] = []

@@ -17,11 +17,11 @@ What none of these decides is *unknown*.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 from pellucid.check.advice import suggested
 from pellucid.check.assume import remembering
+from pellucid.check.clock import now
 from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, decide, decide_invariant, expression, has_z3, listable
 from pellucid.check.domains import Domain
@@ -98,12 +98,12 @@ class _Question:
     def __init__(self, make: Make, wanted: Wanted, begin: int | Mapping[str, int], options: Options) -> None:
         self.make, self.wanted, self.options = make, wanted, options
         self.begin = begin if isinstance(begin, int) else max([1, *begin.values()])
-        self.end = None if options.left is None else time.monotonic() + options.left
+        self.end = None if options.left is None else now() + options.left
         self.tried = 0
 
     def left(self, most: float | None = None, states: int | None = None) -> Options:
         """What is left of the time, and no more than this."""
-        left = None if self.end is None else max(0.1, self.end - time.monotonic())
+        left = None if self.end is None else max(0.1, self.end - now())
         seconds = left if most is None else most if left is None else min(left, most)
         return dataclasses.replace(self.options, timeout=seconds, max_states=min(states or self.options.max_states, self.options.max_states))
 
@@ -131,7 +131,7 @@ class _Question:
                 self.tried = size
             if fits is not False:
                 return size if fits else None
-            if self.end is not None and time.monotonic() > self.end - (self.options.timeout or 0) * 0.6:
+            if self.end is not None and now() > self.end - (self.options.timeout or 0) * 0.6:
                 return None
         return None
 
@@ -197,7 +197,7 @@ class _Question:
 
     def share(self) -> float | None:
         """A third of the time that is left, or a little more."""
-        return None if self.end is None else max(1.0, (self.end - time.monotonic()) / 3)
+        return None if self.end is None else max(1.0, (self.end - now()) / 3)
 
     def beyond(self, bound: int, universal: bool) -> Answer | None:
         """With any events behind the first of a queue."""

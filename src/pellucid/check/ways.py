@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 from pellucid.check.advice import suggested
 from pellucid.check.assumed_runs import in_domain
+from pellucid.check.clock import Clock
 from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, by_smt, decide_invariant
-from pellucid.check.smt_encode import Clock
 from pellucid.check.smt_frames import input_leaves
 from pellucid.check.smt_lemmas import sample_states
 from pellucid.check.straight import straight

@@ -109,7 +109,8 @@ def pushes_at_least(system: System) -> int | None:
     """
     if system.wide.op == "const" or importlib.util.find_spec("z3") is None:
         return None
-    from pellucid.check.smt_encode import Clock, Encoding, ask
+    from pellucid.check.clock import Clock
+    from pellucid.check.smt_encode import Encoding, ask
 
     small, (wide,) = cone(system, [system.wide], all_inputs=True)
     grows = [i for i, v in enumerate(small.state) if v.type == INT and v.size is None]

@@ -1,0 +1,78 @@
+"""Time that is spent, rather than time that goes by: what is decided must not depend on what else the machine does.
+
+A question is given seconds, and its parts are given shares of them.  On a quiet machine a second of work is a second of the clock.  On a busy one the work takes longer, and a limit on the clock would
+cut a search short that is done in time elsewhere: *proved* at noon, *unknown* at night.  So shares are counted in the processor time of this process, and only the ``timeout`` that a user gives for a
+whole question is a time of the clock as well (`pellucid.check.decide.Options`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+__all__ = ["Clock", "now", "patiently"]
+
+T = TypeVar("T")
+
+_SLOWEST = 4.0  # a function that sleeps, or a machine that is busier than that: a second of work lasts no longer than this
+
+
+class _Spent:
+    """Seconds of work so far: no more than went by, and no less than a fourth of them."""
+
+    def __init__(self) -> None:
+        self.wall, self.work, self.total = time.perf_counter(), time.process_time(), 0.0
+
+    def __call__(self) -> float:
+        wall, work = time.perf_counter(), time.process_time()
+        gone = wall - self.wall
+        self.total += max(0.0, min(gone, max(work - self.work, gone / _SLOWEST)))
+        self.wall, self.work = wall, work
+        return self.total
+
+
+now = _Spent()
+
+
+class Clock:
+    """A budget in seconds of work; None is no limit.
+
+    >>> Clock(None).left() is None, Clock(0).over
+    (True, True)
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.end = None if seconds is None else now() + seconds
+
+    def left(self) -> float | None:
+        """The seconds left."""
+        return None if self.end is None else max(0.0, self.end - now())
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return self.end is not None and now() >= self.end
+
+    def part(self, share: float, least: float = 0.5) -> Clock:
+        """A budget that ends when this share of what is left is spent."""
+        left = self.left()
+        return Clock(None if left is None else min(left, max(least, left * share)))
+
+
+def patiently(seconds: float, attempt: Callable[[float], T | None]) -> T | None:
+    """What a solver finds in so many seconds of work, where it counts the time that goes by: if other programs had much of that, it is asked again, with more.
+
+    >>> patiently(1.0, lambda limit: "found")
+    'found'
+    >>> patiently(0.0, lambda limit: "found")
+    """
+    patience = seconds
+    for _ in range(3 if seconds > 0 else 0):
+        before, began = now(), time.perf_counter()
+        found = attempt(patience)
+        spent, gone = now() - before, time.perf_counter() - began
+        if found is not None or spent > 0.8 * seconds or gone < 0.8 * patience:
+            return found
+        patience *= min(_SLOWEST, 1.2 * seconds / max(spent, 0.001))
+    return None
