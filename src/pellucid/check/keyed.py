@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pellucid.check.answer import Answer, expression
 from pellucid.check.cells import Cells
 from pellucid.check.cone import cone
-from pellucid.check.formula import CTL, LTL, Formula, is_invariant
+from pellucid.check.formula import CTL, LTL, Formula, terms
 from pellucid.check.formula_terms import Before, Flag, Length
-from pellucid.check.history import as_invariant, pieces
+from pellucid.check.history import as_invariant
+from pellucid.check.spans import looks_at, span_of
 from pellucid.check.system import System
 from pellucid.check.tracking import Track
 from pellucid.engine.interpreter import Interpreter
@@ -22,7 +23,7 @@ from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, INT, STR
 from pellucid.graph.model import Graph
 
-__all__ = ["decide_few", "looks_at", "sequence_of_keyed", "track_of", "weighed"]
+__all__ = ["decide_few", "sequence_of_keyed", "track_of", "weighed"]
 
 
 def weighed(system: System, answer: Answer) -> Answer:
@@ -78,50 +79,23 @@ def track_of(f: Formula, graph: Graph) -> Track:
     >>> p = pipeline(lambda x: x.key_by(lambda v: v % 5).decimate(2), x=int)
     >>> [track_of(parse(text), p.graph).pushes for text in ("G out", "G (out -> X !out)", "G F out")]
     [1, 2, None]
+    >>> track_of(parse("G (out -> Y O x.value = 7)"), p.graph)
+    Track(pushes=1, more=0, lanes=None, whole=False, thinned=True)
     """
     sources = {graph.nodes[i].id for i in graph.sources} | ({"in"} if len(graph.sources) == 1 else set())
-    terms = [term for atom in f.atoms() for term in _terms(atom.body)]
-    before = [term.ref.name for term in terms if isinstance(term, Before)]
-    pushes = looks_at(f) if set(before) <= sources else None
-    queues = sum(isinstance(term, Length) or (isinstance(term, Flag) and term.name != "failed") for term in terms)
-    return Track(pushes, queues * (pushes or 1), whole=bool(before))
-
-
-def _terms(term: Any) -> Iterator[Any]:
-    yield term
-    for part in (*(getattr(term, side, None) for side in ("left", "right")), *(getattr(term, "args", None) or ())):
-        if part is not None:
-            yield from _terms(part)
-
-
-def looks_at(f: Formula) -> int | None:
-    """How many pushes together show that a formula is broken; None: any number."""
-    if is_invariant(f) is not None:
-        return 1
-    found = pieces(f)
-    spans = [_span(piece) for piece in found] if found is not None else [None]
-    return None if None in spans else max((last - first + 1 for first, last in spans if (first, last)), default=1)  # type: ignore[misc]
-
-
-def _span(f: Formula) -> tuple[int, int] | None:
-    """The first and the last push that a formula speaks of, counted from now; None: it has no first."""
-    if f.op in ("atom", "true", "false"):
-        return 0, 0
-    if f.op in ("O", "H", "S"):
-        return None
-    inner = [_span(a) for a in f.args]
-    if None in inner:
-        return None
-    first, last = min(a for a, _ in inner), max(b for _, b in inner)  # type: ignore[misc]
-    moved = {"X": 1, "Y": -1}.get(f.op, 0)
-    return first + moved, last + moved
+    mentioned = list(terms(f))
+    before = [term.ref.name for term in mentioned if isinstance(term, Before)]
+    span = span_of(f, graph) if set(before) <= sources else None
+    pushes = None if span is None else span.pushes
+    queues = sum(isinstance(term, Length) or (isinstance(term, Flag) and term.name != "failed") for term in mentioned)
+    return Track(pushes, queues * (pushes or 1), whole=bool(before), thinned=span is not None and span.thinned)
 
 
 def decide_few(system: System, formula: Formula, options: Any, by_invariant: Callable[..., Answer]) -> Answer:
     """Whether a resolved formula that is no invariant holds, where there are more keys than are tracked."""
     keys = system.keys
     assert keys is not None
-    made = as_invariant(_remembering(system, formula), formula)
+    made = as_invariant(*_remembering(system, formula))
     if made is not None:
         return by_invariant(*made, options)
     if formula.op == "AG" and formula.args[0].op == "EF" and not any(part.op in CTL | LTL for part in formula.args[0].args[0].walk()):
@@ -130,19 +104,27 @@ def decide_few(system: System, formula: Formula, options: Any, by_invariant: Cal
     return Answer("unknown", "none", notes=(note,))
 
 
-def _remembering(system: System, formula: Formula) -> System:
-    """A system that does not judge a push as long as a push that the formula looks at was not known in full."""
+def _remembering(system: System, formula: Formula) -> tuple[System, Formula]:
+    """A system that does not judge a push as long as a push that the formula looks at was not known in full; and the formula over it."""
     pushes = looks_at(formula)
     if system.keys is None or not system.keys.chosen or pushes is None:
-        return system
+        return system, formula
     cells = Cells(system)
     partial = last = system.partial
     for i in range(1, pushes):
         cell = cells.add(f":unknown{i}", BOOL, False)
         cells.follow(cell, last)
         partial, last = n.or_(partial, cell), cell
-    extended, (partial,) = cells.done([partial])
-    return dataclasses.replace(extended, partial=partial)
+    atoms = formula.atoms()
+    extended, (partial, *moved) = cells.done([partial, *map(expression, atoms)])
+    return dataclasses.replace(extended, partial=partial), _with(formula, dict(zip(atoms, moved, strict=True)))
+
+
+def _with(f: Formula, bodies: Mapping[Formula, Expr]) -> Formula:
+    """The same formula over other variables."""
+    if f.op == "atom":
+        return dataclasses.replace(f, body=bodies[f])
+    return dataclasses.replace(f, args=tuple(_with(a, bodies) for a in f.args))
 
 
 def _some_key_can(system: System, goal: Formula, options: Any, by_invariant: Callable[..., Answer]) -> Answer:

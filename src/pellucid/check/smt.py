@@ -33,6 +33,7 @@ from pellucid.check.smt_lemmas import bound_candidates, linear_lemmas, pair_cand
 from pellucid.check.smt_proof import Induction, Proof, check_certificate, shrink
 from pellucid.check.smt_search import Found, Nothing, Search, Unknown
 from pellucid.check.smt_spacer import spacer
+from pellucid.check.smt_words import word_candidates
 from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
@@ -167,6 +168,9 @@ class _Proofs:
         self.tell("lemmas: bounds")
         candidates = bound_candidates(system, self.bad, states)
         yield self._add(surviving(self.code, candidates, [], clock.part(0.2, 2.0)))
+        if names := word_candidates(system, self.bad, states):
+            self.tell("lemmas: names")
+            yield self._add(surviving(self.code, names, self.lemmas, clock.part(0.2, 2.0)))
         self.tell("lemmas: linear relations")
         yield self._add(linear_lemmas(self.code, states, self.lemmas, clock.part(0.25, 2.0)))
         self.tell("lemmas: pairs")

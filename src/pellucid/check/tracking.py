@@ -12,7 +12,9 @@ keyed sources); a formula that looks at m pushes together sees at most m times a
     there): it is enough to look at runs that have K keys at all (`Came`).  A run that breaks the property is one as it stands.
   - Else other keys' events come, and what is made of them is not known (`Chosen`); pushes that show them are not judged.
 
-* Where a key is computed from what is kept under another key, and where a formula looks at all pushes, no number is enough: K keys then refute and do
+  A formula may look at all pushes before (``O``, ``H``, ``S``), if that which it wants of them holds in silence: see `pellucid.check.spans`.
+
+* Where a key is computed from what is kept under another key, and where a formula looks at all pushes in another way, no number is enough: K keys then refute and do
   not prove, unless the keys can be listed.
 """
 
@@ -41,13 +43,14 @@ _ALL, _FEW, _TRIED = 12, 4, 4096
 class Track:
     """What a question looks at: so many pushes together (None: all), with so many more keys; or a number of lanes that is known to be enough.
 
-    With ``whole`` no event may be left out of a run: something is assumed about what comes.
+    With ``whole`` no event may be left out of a run: something is assumed about what comes.  ``thinned``: so many pushes are enough only where events may be.
     """
 
     pushes: int | None = 1
     more: int = 0
     lanes: int | None = None
     whole: bool = False
+    thinned: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,13 +123,14 @@ def plan(
         fed[number[a.group]] |= {step_group.get(step_of[v], -1) for v in _variables(a.key, a.present) if v in step_of} - {-1}
     feeding = set().union(*fed.values()) if fed else set()
     apart = not track.whole and _apart(graph, asked, source_of, step_of, step_group)
+    all_together = track.pushes is None or (track.thinned and not apart)
     make: dict[int, Callable[[], Lanes]] = {}
     chosen: dict[int, list[tuple[Type, ...]]] = {}
     inexact: list[int] = []
     for g, keys in of.items():
         need = max(1, len(keys)) * (track.pushes or 2) + track.more
         values = possible(keys, pool)
-        most = _ALL if track.pushes is None or g in feeding else need if apart else max(need, _FEW)
+        most = _ALL if all_together or g in feeding else need if apart else max(need, _FEW)
         if track.lanes is not None:
             make[g] = _came(g, track.lanes)
         elif values is not None and len(values) <= most:
@@ -141,7 +145,7 @@ def plan(
     open_ = {a.key for a in asked if number[a.group] in inexact}
     keyed = tuple(sorted({source_of[v] for key in open_ for v in _variables(key) if v in source_of}))
     blind = bool(feeding & set(inexact))
-    enough = track.pushes is not None and not blind
+    enough = not all_together and not blind
     if apart or not enough:
         why = ""
         if blind:
