@@ -17,18 +17,22 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pellucid.check.called import ledger
 from pellucid.check.domains import Domain
 from pellucid.check.formula_nodes import CTL, LTL, PAST, Formula
 from pellucid.check.formula_terms import Before, Calc, Compare, Flag, Length, Ref
 from pellucid.check.history import History
+from pellucid.check.inside import inside
 from pellucid.check.parse import parse
 from pellucid.check.run import Run
 from pellucid.check.slot import TRUE, Slot
+from pellucid.check.smt_text import with_texts
 from pellucid.check.system import System
 from pellucid.errors import PipelineError, TypeMismatch, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
 from pellucid.expr.node import Expr
+from pellucid.expr.text import has_calls
 from pellucid.expr.types import BOOL, Type, simplest
 
 __all__ = ["Assumption", "assumed_text", "assumptions", "attach", "remembering"]
@@ -116,7 +120,7 @@ def attach(system: System) -> System:
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.domains import domain_of
-    >>> from pellucid.check.system import build_system
+from pellucid.check.system import build_system
     >>> p = pipeline(lambda x: x + 1, x=int)
     >>> s = build_system(p.graph, domain_of(None, "x.value >= Y x.value"))
     >>> [v.name for v in s.state]
@@ -127,7 +131,7 @@ def attach(system: System) -> System:
     for a in system.domain.assume:
         whole = n.and_(whole, said.formula(a.formula) if a.formula is not None else said.predicate(a))
     extended, (whole,) = said.history.cells.done([whole])
-    return dataclasses.replace(extended, assume=n.and_(extended.assume, whole))
+    return with_texts(dataclasses.replace(extended, assume=n.and_(extended.assume, whole)))
 
 
 class _Said:
@@ -193,6 +197,9 @@ class _Said:
             fn = Function.make(f, (t,) * many, truth=True)
         except (PipelineError, TypeMismatch) as error:
             raise UsageError(f"assume= ({a}): {error}") from None
+        inner = inside(fn, ledger(), "assume=") if fn.traced is None else None
+        if inner is not None and not has_calls(*inner.roots()):  # that some run satisfies it must not depend on invented answers
+            fn = dataclasses.replace(fn, traced=inner)
         fn.need("assume=")
         there, leaves = slot.present, list(slot.leaves)
         if many == 2:
@@ -250,7 +257,7 @@ def remembering(system: System, f: Formula) -> System:
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.domains import domain_of
-    >>> from pellucid.check.system import build_system
+from pellucid.check.system import build_system
     >>> s = build_system(pipeline(lambda x: x + 1, x=int).graph, domain_of(None))
     >>> "Y out" in remembering(s, parse("G (out -> out.value > Y out.value)")).streams
     True
