@@ -158,8 +158,24 @@ def outputs(engine: Engine, events: list[int], keys: list[Any] | None) -> dict[s
     return {o.name: o.events() for o in got}
 
 
-@pytest.mark.parametrize(("key", "mode"), [(None, "python"), (INT, "python"), (STR, "python"), (INT, "numba"), (None, "numba")], ids=str)
-@pytest.mark.parametrize("name", list(UNCHANGED))
+# Compiling takes most of the time: in every run a pair is compiled with keys of its own or without, the others are long.
+COMPILED_WITH_KEYS = {"the same", "a step before it in the row", "a step after it", "small keys", "a cumulate becomes a task",
+                      "text keys and text in the state, other constants"}  # fmt: skip
+COMPILED_WITHOUT = {"another order", "queues under keys", "text keys", "texts that wait", "keys of two steps meet in one type", "keys of two steps part",
+                    "windows of all kinds"}  # fmt: skip
+
+
+def carried() -> list[Any]:
+    """Each pair plainly, under keys of all kinds; compiled, too."""
+    plain = [pytest.param(name, key, "python") for name in UNCHANGED for key in (None, INT, STR)]
+    short = {(name, INT) for name in COMPILED_WITH_KEYS} | {(name, None) for name in COMPILED_WITHOUT}
+    compiled = [
+        pytest.param(name, key, "numba", marks=() if (name, key) in short else pytest.mark.long) for name in UNCHANGED for key in (INT, None)
+    ]
+    return plain + compiled
+
+
+@pytest.mark.parametrize(("name", "key", "mode"), carried(), ids=str)
 def test_what_is_unchanged_goes_on(name: str, key: Type | None, mode: str) -> None:
     old, new = (graph_of(f, n) for f, n in zip(UNCHANGED[name], ("before", "after"), strict=True))
     for seed, at in ((0, 17), (1, 0), (2, 40), (3, 5)):
