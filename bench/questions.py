@@ -39,7 +39,7 @@ def main() -> int:
     options.add_argument("--markdown", type=Path, help="write a page with the table")
     options.add_argument("--only", default="", help="those about pipelines with this in their name")
     options.add_argument("--since", type=int, default=0, help="leave out so many from the start")
-    options.add_argument("--timeout", type=float, default=10.0)
+    options.add_argument("--timeout", type=float, default=60.0)
     given = options.parse_args()
     rows, wrong, decided, slowest = [], 0, 0, 0.0
     chosen = [q for q in QUESTIONS[given.since :] if given.only in q.about]

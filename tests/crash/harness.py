@@ -214,8 +214,7 @@ class World:
                 waiting = [*late, *waiting]
             else:
                 self.misses += len(late)
-        if self.released < self.files or self.unfinished():
-            self.finish()
+        self.finish()
 
     def _segment(self, segment: list[Kill]) -> list[Kill]:
         """One start of the job, and the kills until one that ends it; gives those that came too late."""

@@ -17,22 +17,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.check.called import ledger
 from pellucid.check.domains import Domain
 from pellucid.check.formula_nodes import CTL, LTL, PAST, Formula
 from pellucid.check.formula_terms import Before, Calc, Compare, Flag, Length, Ref
 from pellucid.check.history import History
-from pellucid.check.inside import inside
 from pellucid.check.parse import parse
 from pellucid.check.run import Run
 from pellucid.check.slot import TRUE, Slot
-from pellucid.check.smt_text import with_texts
 from pellucid.check.system import System
 from pellucid.errors import PipelineError, TypeMismatch, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
-from pellucid.expr.node import Expr
-from pellucid.expr.text import has_calls
+from pellucid.expr.node import Expr, walk
+from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, Type, simplest
 
 __all__ = ["Assumption", "assumed_text", "assumptions", "attach", "remembering"]
@@ -120,7 +117,7 @@ def attach(system: System) -> System:
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.domains import domain_of
-from pellucid.check.system import build_system
+    >>> from pellucid.check.system import build_system
     >>> p = pipeline(lambda x: x + 1, x=int)
     >>> s = build_system(p.graph, domain_of(None, "x.value >= Y x.value"))
     >>> [v.name for v in s.state]
@@ -129,9 +126,31 @@ from pellucid.check.system import build_system
     said = _Said(system)
     whole: Expr = TRUE
     for a in system.domain.assume:
-        whole = n.and_(whole, said.formula(a.formula) if a.formula is not None else said.predicate(a))
+        for part in said.formula(a.formula) if a.formula is not None else [said.predicate(a)]:
+            whole = n.and_(whole, part)
+            for guessed in _of_guesses(system, part):
+                whole = n.and_(whole, guessed)
     extended, (whole,) = said.history.cells.done([whole])
-    return with_texts(dataclasses.replace(extended, assume=n.and_(extended.assume, whole)))
+    return dataclasses.replace(extended, assume=n.and_(extended.assume, whole))
+
+
+def _of_guesses(system: System, part: Expr) -> Iterator[Expr]:
+    """The same of pushes that are guessed, where a part of an assumption speaks of one push alone: what waits came in a push of which it held."""
+    states, used = len(system.state), sorted({e.value for e in walk(part) if e.op == "var"})
+    if not system.guessed or any(not states <= i < states + len(system.inputs) for i in used):
+        return
+    place = {(v.role, v.of, v.at): states + i for i, v in enumerate(system.inputs)}
+    mine = {i: system.inputs[i - states] for i in used}
+    for push in system.guessed:
+        if not all(v.of in push for v in mine.values()):
+            continue
+        leaves = [n.var(i, v.type) for i, v in enumerate((*system.state, *system.inputs))]
+        there: Expr = TRUE
+        for i, v in mine.items():
+            leaves[i] = n.var(place[v.role, push[v.of], v.at], v.type)
+        for guess in {push[v.of] for v in mine.values()}:
+            there = n.and_(there, n.var(place["present", guess, 0], BOOL))
+        yield n.or_(n.not_(there), substitute([part], leaves)[0])  # one that is not there is not looked at
 
 
 class _Said:
@@ -153,7 +172,7 @@ class _Said:
             raise UsageError(f"assume= speaks of sources, and {self.system.name} has no source {name!r}: it has {', '.join(self.brings)}")
         return name
 
-    def formula(self, f: Formula) -> Expr:
+    def formula(self, f: Formula) -> list[Expr]:
         from pellucid.check.formula_resolve import resolve
 
         for atom in f.atoms():
@@ -164,11 +183,7 @@ class _Said:
                     self.named(term.name)
         streams = {name: (t, (slot,)) for name, (t, slot) in (self.brings | self.memory.before).items()}
         view = dataclasses.replace(self.system, streams=streams, lengths={}, bounds={}, outputs={})  # sources only
-        out: Expr = TRUE
-        for part in _conjuncts(f):
-            there = self.there(part, view)
-            out = n.and_(out, n.or_(n.not_(there), self.history.value(resolve(part, view), 0)))
-        return out
+        return [n.or_(n.not_(self.there(part, view)), self.history.value(resolve(part, view), 0)) for part in _conjuncts(f)]
 
     def there(self, f: Formula, view: System) -> Expr:
         """Whether every event is there whose value a formula mentions outside operators of the past."""
@@ -197,9 +212,6 @@ class _Said:
             fn = Function.make(f, (t,) * many, truth=True)
         except (PipelineError, TypeMismatch) as error:
             raise UsageError(f"assume= ({a}): {error}") from None
-        inner = inside(fn, ledger(), "assume=") if fn.traced is None else None
-        if inner is not None and not has_calls(*inner.roots()):  # that some run satisfies it must not depend on invented answers
-            fn = dataclasses.replace(fn, traced=inner)
         fn.need("assume=")
         there, leaves = slot.present, list(slot.leaves)
         if many == 2:
@@ -257,7 +269,7 @@ def remembering(system: System, f: Formula) -> System:
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.domains import domain_of
-from pellucid.check.system import build_system
+    >>> from pellucid.check.system import build_system
     >>> s = build_system(pipeline(lambda x: x + 1, x=int).graph, domain_of(None))
     >>> "Y out" in remembering(s, parse("G (out -> out.value > Y out.value)")).streams
     True

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from pellucid.check.advice import suggested
 from pellucid.check.called import asks
 from pellucid.check.cone import cone
 from pellucid.check.decide import Options, decide_invariant, listable
-from pellucid.check.domains import domain_of
-from pellucid.check.explicit import Space, explore
+from pellucid.check.domains import Domain, domain_of
+from pellucid.check.explicit import Limits, Space, explore
 from pellucid.check.replay import replay
 from pellucid.check.system import System, build_system
 from pellucid.check.verdict import Counterexample, Verdict
@@ -30,6 +31,7 @@ from pellucid.graph.model import Graph
 __all__ = ["buffers"]
 
 _SIZES = (1, 2, 4, 8, 16, 32)
+_FEW_STATES = 20_000
 
 
 @asks(lambda p, **how: f"every queue of {p.name} has a bound")
@@ -78,7 +80,28 @@ def buffers(p: Any, *, ints: Any = None, assume: Any = None, **how: Any) -> Verd
         if loop is not None:
             example = Counterexample((graph,), replay([graph], loop.pushes), loop.start, loop.words)
             return verdict("refuted", "explicit", counterexample=example, notes=(loop.words,), details={"grows": loop.grows})
+    found = _with_few_events(graph, domain, options)
+    if found is not None:
+        example = Counterexample((graph,), replay([graph], found.pushes), found.start, found.words)
+        return verdict("refuted", "explicit", counterexample=example, notes=(found.words,), details={"grows": found.grows})
     return _by_invariants(graph, domain, ids, options, verdict)
+
+
+def _with_few_events(graph: Graph, domain: Domain, options: Options) -> _Loop | None:
+    """A loop that grows with events that tell the pipeline's cases apart, where all of them cannot be listed: it is one whatever else may come."""
+    if domain.values is not None or domain.modulus is not None or domain.assume:
+        return None
+    events = suggested(build_system(graph, domain, 1))
+    for many, size in ((2, 2), (2, 4), (4, 4)):
+        system = build_system(graph, Domain(tuple(events[:many])), size)
+        small, (over,) = cone(system, [system.overflow])
+        if not listable(small) or (system.keys is not None and not system.keys.exact):
+            continue
+        space = explore(small, [over], limits=Limits(_FEW_STATES, min(options.left or 5.0, 5.0)))
+        loop = _growing_loop(graph, small, space) if space.holds(0).any() else None
+        if loop is not None:
+            return loop
+    return None
 
 
 def _by_invariants(

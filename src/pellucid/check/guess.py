@@ -54,6 +54,8 @@ class Guess:
         self.sources: list[tuple[str, Type]] = []
         self.inputs: list[Variable] = []
         self._owner: list[tuple[Type, int]] = []  # of each input: the type of its source, and its place there
+        self._stand_in: dict[str, tuple[Any, str]] = {}  # of a source that is guessed: in which push, and for which source it stands
+        self._copies = 0
 
     def source(self, name: str, t: Type) -> list[Expr]:
         """One more source: its presence and the leaves of its event."""
@@ -83,9 +85,18 @@ class Guess:
             out = tuple(n.ite(here, a, b) for a, b in zip(leaves, out, strict=True))
         return out
 
+    @property
+    def pushes(self) -> list[dict[str, str]]:
+        """For each push that is guessed, in part, what stands there for which of the pipeline's sources: what is assumed of a push holds of these, too."""
+        out: dict[Any, dict[str, str]] = {}
+        for guessed, (push, real) in self._stand_in.items():
+            out.setdefault(push, {})[real] = guessed
+        return list(out.values())
+
     def _copied(self, name: str, roots: Sequence[Expr]) -> list[Expr]:
         """The same over other sources and another state."""
         made: dict[int, Expr] = {}
+        self._copies += 1
         for e in list(walk(*roots)):
             if e.op != "var" or e.value in made:
                 continue
@@ -100,8 +111,12 @@ class Guess:
 
     def _copy_guess(self, name: str, i: int, made: dict[int, Expr]) -> None:
         t, at = self._owner[i]
+        copied = self.inputs[i].of
         for j, e in enumerate(self.source(f"{name}: guess", t)):
             made[self.mark + i - at + j] = e
+        if copied in self._stand_in:  # it was guessed for a guess: of yet another push
+            push, real = self._stand_in[copied]
+            self._stands_for(real, (self._copies, push))
 
     def _copy_input(self, name: str, i: int, made: dict[int, Expr]) -> None:
         v = self.real[i]
@@ -111,6 +126,11 @@ class Guess:
         head = next(j for j, w in enumerate(self.real) if w.role == "present" and w.of == v.of)
         for j, e in enumerate(self.source(f"{name}: {v.of}", self.types[v.of])):
             made[self.first + head + j] = e
+        self._stands_for(v.of, self._copies)
+
+    def _stands_for(self, real: str, push: Any) -> None:
+        """The last source that was made stands for one of the pipeline's, in a push that is guessed."""
+        self._stand_in[self.sources[-1][0]] = push, real
 
     def _any_state(self, name: str, i: int) -> Expr:
         """Any value of a variable of the state."""

@@ -23,7 +23,7 @@ from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, INT, STR
 from pellucid.graph.model import Graph
 
-__all__ = ["decide_few", "sequence_of_keyed", "track_of", "weighed"]
+__all__ = ["decide_few", "sequence_of_keyed", "some_key_can", "track_of", "weighed"]
 
 
 def weighed(system: System, answer: Answer) -> Answer:
@@ -62,7 +62,7 @@ def _fails_before_its_end(system: System, pushes: Sequence[dict[str, Any]]) -> b
     """What tracked keys do is exact; another key can only spoil it by failing."""
     assert system.keys is not None
     run = Interpreter(system.keys.graph)
-    names = {name for name, _ in system.sources}
+    names = {name for name, _ in system.own_sources}
     try:
         for push in pushes[:-1]:
             run.push({name: event for name, event in push.items() if name in names})
@@ -99,7 +99,7 @@ def decide_few(system: System, formula: Formula, options: Any, by_invariant: Cal
     if made is not None:
         return by_invariant(*made, options)
     if formula.op == "AG" and formula.args[0].op == "EF" and not any(part.op in CTL | LTL for part in formula.args[0].args[0].walk()):
-        return _some_key_can(system, formula.args[0].args[0], options, by_invariant)
+        return some_key_can(system, formula.args[0].args[0], options, by_invariant)
     note = f"{formula} looks at all pushes together, and the keys are too many to list: give a domain with few keys, such as ints=range(0, 3)"
     return Answer("unknown", "none", notes=(note,))
 
@@ -127,11 +127,11 @@ def _with(f: Formula, bodies: Mapping[Formula, Expr]) -> Formula:
     return dataclasses.replace(f, args=tuple(_with(a, bodies) for a in f.args))
 
 
-def _some_key_can(system: System, goal: Formula, options: Any, by_invariant: Callable[..., Answer]) -> Answer:
+def some_key_can(system: System, goal: Formula, options: Any, by_invariant: Callable[..., Answer], wider: System | None = None) -> Answer:
     """``AG EF p`` where there is always a key that never came.
 
     A key has no meaning of its own if it is only compared with others.  Then whatever can be reached from the start can be reached from every
-    state, under keys that never came; unless the pipeline has failed.
+    state, under keys that never came; unless the pipeline has failed: in ``wider``, a system that can do more, where this one's queues have a bound.
     """
     assert system.keys is not None
     aim = expression(goal)
@@ -140,16 +140,17 @@ def _some_key_can(system: System, goal: Formula, options: Any, by_invariant: Cal
     if why:
         return Answer("unknown", "none", notes=(f"whether {goal} stays possible is not known: {why}; give a domain with few keys, such as ints=range(0, 3)",))
     reached = by_invariant(system, n.not_(aim), options)
-    if reached.status == "proved":
+    if reached.status == "proved" and wider is None:
         return Answer("refuted", reached.engine, [{}], notes=(f"{goal} never holds, under any key",), details=reached.details)
-    if reached.status == "unknown":
-        return reached
-    fails = by_invariant(system, n.not_(system.failed), options)
+    if reached.status != "refuted":
+        return dataclasses.replace(reached, status="unknown")
+    least = system if wider is None or wider.keys is None else dataclasses.replace(wider, keys=dataclasses.replace(wider.keys, enough=True))
+    fails = by_invariant(least, n.not_(least.failed), options)
     if fails.status == "proved":
         assert reached.pushes is not None
         note = f"a key that never came can always do what leads to {goal} from the start, in {len(reached.pushes)} push(es); nothing fails"
         return Answer("proved", fails.engine, notes=(note,))
-    if fails.status == "refuted" and _never_after_failing(system, aim):
+    if fails.status == "refuted" and wider is None and _never_after_failing(system, aim):
         return Answer("refuted", fails.engine, fails.pushes, notes=(f"after these pushes the pipeline has failed, and {goal} never holds again",))
     return Answer("unknown", fails.engine, notes=(f"whether {goal} stays possible depends on whether the pipeline can fail, which is not known", *fails.notes))
 
@@ -171,13 +172,14 @@ def _not_fresh(system: System, aim: Expr) -> str:
     variables = [*small.state, *small.inputs]
     held = {i for i, v in enumerate(small.state) if v.role == "key" and v.type != BOOL}
     parts = list(walk(*small.next, aim, small.partial))
-    leaves = {
-        a.value
-        for e in parts
-        if e.op == "eq" and any(b.op == "var" and b.value in held for b in e.args)
-        for a in e.args
-        if a.op == "var" and a.value >= len(small.state) and variables[a.value].role == "leaf"
-    }
+    leaves: set[int] = set()  # what comes in as a key: compared with a key that is kept, or kept as one
+    kept: set[int] = set()
+    for e in parts:
+        if (e.op == "var" and e.value in held) or (e.op == "ite" and any(id(a) in kept for a in e.args[1:])):
+            kept.add(id(e))
+        if any(id(a) in kept for a in e.args) and e.op in ("eq", "ite"):
+            sides = e.args if e.op == "eq" else e.args[1:]
+            leaves |= {a.value for a in sides if a.op == "var" and a.value >= len(small.state) and variables[a.value].role == "leaf"}
     endless = [i for i in leaves if variables[i].type == STR or (variables[i].type == INT and small.domain.values is None)]
     terms = {id(e) for e in parts if e.op == "var" and (e.value in held or e.value in endless)}
     of_source = {variables[i].of for i in endless}

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pellucid.check.guess import NoGuessError
 from pellucid.check.lanes import Lanes, untracked
 from pellucid.check.slot import FALSE, TRUE, Slot
 from pellucid.expr import node as n
@@ -48,9 +47,14 @@ class Room:
 
 
 class Queue:
-    """A queue during one push: what it held, then what came, then what is left."""
+    """A queue during one push: what it held, then what came, then what is left.
 
-    def __init__(self, run: Run, id: str, step: str, kinds: Sequence[Type], slots: Sequence[Slot] = (), takes: int = 0, mark: str = "") -> None:
+    ``slots`` come at once; or one by one (`add`), where the queue is that of a key: those of any key are ``like`` them.
+    """
+
+    def __init__(
+        self, run: Run, id: str, step: str, kinds: Sequence[Type], slots: Sequence[Slot] = (), takes: int = 0, mark: str = "", like: Sequence[Slot] = ()
+    ) -> None:
         self.run, self.id, self.step, self.kinds, self.mark = run, id, step, kinds, mark
         self.inner = run.room is None
         self.beyond = "overflow" if run.room is None else run.room.beyond
@@ -76,10 +80,10 @@ class Queue:
                 self.many = n.lt(n.const(self.bound), self.length)
             if self.beyond != "overflow":  # room for all that may be taken: what moves up was not known
                 assert run.guess is not None
-                behind = max(takes, len(slots))
+                behind = max(takes, len(slots), len(like))
                 for j in range(behind):
                     there = n.or_(self.many, n.lt(n.const(self.bound + j), self.length))
-                    some = run.guess.event(f"{id} behind {self.bound + j}", slots, self.items[-1] if self.items else empty)
+                    some = run.guess.event(f"{id}{mark} behind {self.bound + j}", slots or like, self.items[-1] if self.items else empty)
                     self.items.append(tuple(n.ite(there, a, b) for a, b in zip(some, empty, strict=True)))
         for at, s in enumerate(slots):
             self.add(s.present, s.leaves, room=at < behind)
@@ -161,9 +165,9 @@ def fronts_of(run: Run, node: Node, ins: list[list[Slot]], lanes: Lanes | None) 
             lengths = {slots: q.length for slots, q in zip(mine, queues, strict=True)}
             run.joined[key] = lengths, [(slot, dict(zip(mine, fronts, strict=True))) for slot, fronts in made]
         return made
-    if run.room is not None and run.room.beyond != "overflow":
-        raise NoGuessError(f"{node.describe()}: an event that waits is under a key, which cannot be guessed")
-    return _by_lane(run, node, ins, lanes.marks, [[Queue(run, id, node.id, t, mark=mark) for id, t in zip(ids, kinds, strict=True)] for mark in lanes.marks])
+    most = sum(len(slots) for slots in ins)  # each that comes completes a front at most once
+    queues_of = [[Queue(run, id, node.id, t, takes=most, mark=mark, like=slots) for id, t, slots in zip(ids, kinds, ins, strict=True)] for mark in lanes.marks]
+    return _by_lane(run, node, ins, lanes.marks, queues_of)
 
 
 def _all_first(queues: list[Queue], takes: int) -> list[tuple[Slot, list[tuple[Expr, ...]]]]:
@@ -191,7 +195,7 @@ def _by_lane(
             ready_somewhere: Expr = FALSE
             fronts: list[tuple[Expr, ...]] | None = None
             for here, lane in zip(s.lanes, queues, strict=False):
-                lane[at].add(n.and_(s.present, here), s.leaves)
+                lane[at].add(n.and_(s.present, here), s.leaves, room=lane[at].beyond != "overflow")
                 ready = n.and_(s.present, here)
                 for q in lane:
                     ready = n.and_(ready, q.some)

@@ -33,7 +33,7 @@ from pellucid.check.smt_lemmas import bound_candidates, linear_lemmas, pair_cand
 from pellucid.check.smt_proof import Induction, Proof, check_certificate, shrink
 from pellucid.check.smt_search import Found, Nothing, Search, Unknown
 from pellucid.check.smt_spacer import spacer
-from pellucid.check.smt_text import with_texts
+from pellucid.check.smt_waiting import waiting_candidates
 from pellucid.check.smt_words import word_candidates
 from pellucid.check.system import System
 from pellucid.errors import UsageError
@@ -52,7 +52,7 @@ def search(
     `Nothing` means that there is none so short; `Unknown` that the time was up.
     """
     _check(bad, max_depth)
-    system, clock = with_texts(system, bad), Clock(timeout)
+    clock = Clock(timeout)
     looking = Search(Encoding(system), bad, clock)
     while looking.depth < max_depth:
         found = looking.deeper()
@@ -102,7 +102,7 @@ def _both(
     system: System, bad: Expr, max_depth: int, timeout: float | None, progress: Callable[[str], None] | None = None
 ) -> tuple[str, list[dict[str, Any]] | None, Proof | None, tuple[str, ...]]:
     _check(bad, max_depth)
-    system, clock = with_texts(system, bad), Clock(timeout)
+    clock = Clock(timeout)
     tell = progress or (lambda text: None)
     code = Encoding(system)
     looking = Search(code, bad, clock)
@@ -132,10 +132,7 @@ def _both(
         if proofs.distrusted:
             return "unknown", None, None, proofs.distrusted
     notes = [f"nothing bad within {looking.depth} pushes, and no proof was found"]
-    if looking.invented and code.text is not None:
-        names = ", ".join(dict.fromkeys(f"{e.value.name}()" for e in code.text.calls))
-        notes.append(f"it could be refuted if {names} answered otherwise than in truth; no run with real answers was found")
-    elif looking.stuck or clock.over:
+    if looking.stuck or clock.over:
         notes.append(_why(clock))
     return "unknown", None, None, (*notes, *proofs.notes)
 
@@ -172,9 +169,9 @@ class _Proofs:
         self.tell("lemmas: bounds")
         candidates = bound_candidates(system, self.bad, states)
         yield self._add(surviving(self.code, candidates, [], clock.part(0.2, 2.0)))
-        if names := word_candidates(system, self.bad, states):
-            self.tell("lemmas: names")
-            yield self._add(surviving(self.code, names, self.lemmas, clock.part(0.2, 2.0)))
+        if some := [*word_candidates(system, self.bad, states), *waiting_candidates(system, self.bad, states)]:
+            self.tell("lemmas: names, and what waits")
+            yield self._add(surviving(self.code, some, self.lemmas, clock.part(0.2, 2.0)))
         self.tell("lemmas: linear relations")
         yield self._add(linear_lemmas(self.code, states, self.lemmas, clock.part(0.25, 2.0)))
         self.tell("lemmas: pairs")

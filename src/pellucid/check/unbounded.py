@@ -27,11 +27,11 @@ from pellucid.check.decide import Answer, Options, decide, decide_invariant, exp
 from pellucid.check.domains import Domain
 from pellucid.check.drain import stays_possible
 from pellucid.check.explicit import Limits, explore
-from pellucid.check.formula import Formula, resolve, terms
+from pellucid.check.formula import CTL, LTL, Formula, resolve, terms
 from pellucid.check.formula_terms import Flag, Length
 from pellucid.check.guess import NoGuessError
 from pellucid.check.history import normal
-from pellucid.check.keyed import track_of
+from pellucid.check.keyed import some_key_can, track_of
 from pellucid.check.polarity import counted
 from pellucid.check.queues import Room
 from pellucid.check.system import System, build_system
@@ -42,6 +42,7 @@ from pellucid.graph.model import Graph
 __all__ = ["decide_about", "decide_unbounded", "speaks_of_queues"]
 
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_FIRST = 3  # up to here at first
 _FEW_STATES = 60_000  # of a search for a bound
 
 Make = Callable[[Room], System]
@@ -114,7 +115,14 @@ class _Question:
         watch = frozenset(v.of for v in small.state if v.role in ("length", "item"))
         if not watch:
             return decide(bare, self.wanted(bare), self.options)
-        size = self.enough(watch)
+        sizes = sorted({*_SIZES, max(1, self.begin)})
+        few = [size for size in sizes if size <= _FIRST]
+        size = self.enough(watch, few)
+        if size is None and self.tried == few[-1]:  # more room may be enough; what does not depend on that is mostly found sooner
+            quickly = self.at_once(watch)
+            if quickly is not None:
+                return quickly
+            size = self.enough(watch, sizes[len(few) :])
         if size is not None:
             system = self.make(Room(size, watch=watch))
             return decide(system, self.wanted(system), self.left())
@@ -122,9 +130,9 @@ class _Question:
 
     # ------------------------------------------------------------ a bound that is never exceeded
 
-    def enough(self, watch: frozenset[str]) -> int | None:
+    def enough(self, watch: frozenset[str], sizes: Sequence[int]) -> int | None:
         """A bound for all queues that matter, proved never to be exceeded; None if none was found."""
-        for size in sorted({*_SIZES, max(1, self.begin)}):
+        for size in sizes:
             system = self.make(Room(size, watch=watch))
             fits = self.fits(system)
             if fits is not True:
@@ -159,6 +167,23 @@ class _Question:
         return {"proved": True, "refuted": False}.get(answer.status)
 
     # ------------------------------------------------------------ queues that grow
+
+    def at_once(self, watch: frozenset[str]) -> Answer | None:
+        """Over events that cannot be listed: a proof for queues of any length, or of what all runs must do a short run that refutes."""
+        system = self.make(Room(_FIRST, watch=watch))
+        formula = self.wanted(system)
+        if self.options.engine != "smt" and listable(*cone(system, [expression(a) for a in formula.atoms()])):
+            return None
+        if not _of_all_runs(formula):
+            return self.beyond(_FIRST, False)
+        try:
+            proved = self.of_all((("deep", 1),), 4.0)
+        except NoGuessError:
+            return None
+        if proved is not None:
+            return proved
+        refuted = decide(system, counted(formula, system.overflow, for_it=True), self.left(2.0))
+        return refuted if refuted.status == "refuted" else None
 
     def without_bound(self, watch: frozenset[str]) -> Answer:
         """Some queue grows as long as one likes, for all that is known."""
@@ -203,30 +228,39 @@ class _Question:
         """With any events behind the first of a queue."""
         try:
             if universal:
-                return self.of_all(bound)
+                return self.of_all((("many", 1), ("deep", min(2, bound)), ("deep", bound)) if bound > 1 else (("many", 1), ("deep", 1)))
             if has_z3() and self.options.engine != "explicit":
                 system = self.make(Room(bound, "deep"))
-                if system.keys is not None and not system.keys.exact:  # a run that ends because it has too many keys is none
-                    return None
                 if system.assume is not n.TRUE:  # a way must go on for ever within what is assumed
                     return None
+                if system.keys is not None and not system.keys.exact:  # a run that ends because it has too many keys is none
+                    return self.under_a_new_key(bound, system)
                 return stays_possible(system, self.wanted(system), self.left())
         except NoGuessError:
             return None
         return None
 
-    def of_all(self, bound: int) -> Answer | None:
+    def under_a_new_key(self, bound: int, deep: System) -> Answer | None:
+        """``AG EF p`` where a key that never came can always do what leads to p from the start, with queues that are long enough for that."""
+        system = self.make(Room(bound))
+        formula = self.wanted(system)
+        if formula.op != "AG" or formula.args[0].op != "EF" or any(part.op in CTL | LTL for part in formula.args[0].args[0].walk()):
+            return None
+        answer = some_key_can(system, formula.args[0].args[0], self.left(self.share()), decide_invariant, deep)
+        return answer if answer.status != "unknown" else None
+
+    def of_all(self, rooms: Sequence[tuple[str, int]], most_seconds: float | None = None) -> Answer | None:
         """What all runs must do: proved if it holds in a system that can do more."""
         note = "also where queues grow without a bound: behind the first events of each there may be any that its stream carries"
-        for beyond, most in (("many", 1), ("deep", 2), ("deep", bound)):
-            system = self.make(Room(min(bound, most), beyond))
+        for beyond, most in rooms:
+            system = self.make(Room(most, beyond))
             formula = self.wanted(system)
             if beyond == "many":
                 if self.options.engine == "smt" or not listable(*cone(system, [expression(a) for a in formula.atoms()])):
                     continue
             elif not has_z3() or self.options.engine == "explicit":
                 continue
-            answer = decide(system, formula, self.left(self.share()))
+            answer = decide(system, formula, self.left(most_seconds or self.share()))
             if answer.status == "proved":
                 return dataclasses.replace(answer, notes=(*answer.notes, note))
         return None

@@ -33,7 +33,7 @@ __all__ = ["by_ways"]
 
 Plan: TypeAlias = tuple[int, ...]  # pushes by their number
 
-_LONG, _DEEP, _TRIED, _ROUNDS = 8, 3, 40, 6
+_LONG, _DEEP, _WIDE, _TRIED, _ROUNDS = 8, 5, 150, 40, 6
 
 
 @n.values_only()
@@ -140,6 +140,7 @@ class _Ways:
                     self._keep((push,) * many)
                     return True
         ends: list[tuple[Plan, list[Any]]] = [((), state)]
+        seen = {tuple(state)}
         for _ in range(_DEEP):
             further: list[tuple[Plan, list[Any]]] = []
             for plan, here in ends:
@@ -150,8 +151,10 @@ class _Ways:
                     if went[0]:
                         self._keep((*plan, push))
                         return True
-                    further.append(((*plan, push), went[1]))
-            ends = [(plan, here) for plan, here in further if here != state][:400]
+                    if tuple(went[1]) not in seen:
+                        seen.add(tuple(went[1]))
+                        further.append(((*plan, push), went[1]))
+            ends = further[:_WIDE]
         return False
 
     def _keep(self, plan: Plan) -> None:
@@ -178,10 +181,11 @@ class _Ways:
 
     def _push(self, number: int) -> str:
         row, said = self.pushes[number], []
+        comes = {v.of for v, e in zip(self.system.inputs, row, strict=True) if v.role == "present" and e is n.TRUE}
         for v, e in zip(self.system.inputs, row, strict=True):
-            if v.role == "leaf":
+            if v.role == "leaf" and v.of in comes:
                 said.append(f"{v.name} = {e.value!r}" if e.op == "const" else f"{v.name} = {show(e, self._names)}")
-        return ", ".join(said[:4]) or "an event"
+        return ", ".join(said[:4]) or ("an event" if comes else "silence")
 
 
 def _pushes(system: System, aim: Expr) -> list[list[Expr]]:
@@ -201,7 +205,18 @@ def _pushes(system: System, aim: Expr) -> list[list[Expr]]:
     ordered = [change for row in rows[:8] for change in _in_order(system, row)]
     ordered += _to_a_sum(system, rows[0], matter, _numbers(system, aim))
     silence = [n.FALSE if v.role == "present" else e for v, e in zip(system.inputs, rows[0], strict=True)]
-    return [*rows, *ordered, silence]
+    return [*rows, *_alone(system, rows), *ordered, silence]
+
+
+def _alone(system: System, rows: list[list[Expr]]) -> list[list[Expr]]:
+    """Pushes of one source each, where there are several: a tick without a heartbeat."""
+    sources = [v.of for v in system.inputs if v.role == "present"]
+    out = [
+        [n.const(v.of == name) if v.role == "present" else e for v, e in zip(system.inputs, row, strict=True)]
+        for name in sources if len(sources) > 1
+        for row in rows[:8]
+    ]  # fmt: skip
+    return [list(row) for row in dict.fromkeys(map(tuple, out))]
 
 
 def _pool(system: System, aim: Expr, v: Variable) -> list[Any]:
