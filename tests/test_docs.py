@@ -52,13 +52,16 @@ def test_the_readme_says_what_comes_out(capsys: pytest.CaptureFixture[str]) -> N
     assert checked == 8
 
 
-def test_the_readme_commands_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", ["3", pytest.param("20", marks=pytest.mark.long)])
+def test_the_readme_commands_run(tmp_path: Path, kills: str) -> None:
+    """As they are printed; in every run with fewer kills."""
     env = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     ran = 0
     for block in blocks(ROOT / "README.md", "sh"):
         for line in block.splitlines():
             command = shlex.split(line, comments=True)
             if command and command[0] == "pellucid":
+                command = [kills if before == "--kills" else word for before, word in zip(["", *command], command, strict=False)]
                 subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True)
                 ran += 1
             elif command and command[0] == "make":

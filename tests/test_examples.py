@@ -51,6 +51,7 @@ def test_listing_1_prints_the_averages() -> None:
     assert subprocess.run([sys.executable, str(file)], env=env, capture_output=True, text=True, check=True).stdout == EXPECTED
 
 
+@pytest.mark.long  # tests/spark/test_examples_on_spark.py runs them in every run, with the session of the other tests
 def test_those_on_spark_run(tmp_path: Path) -> None:
     """All in one process, so that Java starts once."""
     try:
@@ -63,10 +64,15 @@ def test_those_on_spark_run(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
-    assert "The answers of Spark and of the local engine are the same: True" in done.stdout
-    assert "keys: one shuffle by key" in done.stdout
-    assert "  SUN 3: volume 420, best 12.0\nthe same as here: True" in done.stdout
-    first, second = (line.split(": ", 1)[1] for line in done.stdout.splitlines() if line.startswith("after the"))
+    right_on_spark(done.stdout)
+
+
+def right_on_spark(printed: str) -> None:
+    """What the examples on Spark have to print."""
+    assert "The answers of Spark and of the local engine are the same: True" in printed
+    assert "keys: one shuffle by key" in printed
+    assert "  SUN 3: volume 420, best 12.0\nthe same as here: True" in printed
+    first, second = (line.split(": ", 1)[1] for line in printed.splitlines() if line.startswith("after the"))
     assert first == "[('ada', 1, 100), ('ada', 2, 70), ('bob', 1, 50)]"
     assert second == "[('ada', 1, 100), ('ada', 2, 70), ('ada', 3, 75), ('bob', 1, 50), ('bob', 2, 0)]"
 

@@ -31,6 +31,7 @@ SMALL = {
     "spark.driver.memory": "700m",
     # A JVM that lives for seconds: most of its work would be its own optimising compiler.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.python.daemon.module": "tests.spark.warm_daemon",  # many workers are killed, and others come
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.files.maxPartitionBytes": "64k",

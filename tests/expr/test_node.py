@@ -120,7 +120,7 @@ def compute(r: Any, leaves: tuple[Any, ...]) -> Any:
 
 
 @pytest.mark.seeded
-@volumes(400, 1500)
+@volumes(200, 1500)
 @pytest.mark.parametrize("t", [INT, FLOAT, BOOL], ids=str)
 def test_simplified_means_the_same(t: Any, examples: int) -> None:
     @settings(max_examples=examples)
@@ -142,7 +142,7 @@ def test_simplified_means_the_same(t: Any, examples: int) -> None:
     same()
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(recipes(INT), st.tuples(*map(values, (INT, INT, FLOAT, FLOAT, BOOL, BOOL))))
 def test_strict_parts_are_always_evaluated(recipe: Any, leaves: tuple[Any, ...]) -> None:
     expr = build(recipe)

@@ -37,7 +37,7 @@ def test_text(f: Callable[..., Any], params: tuple[Type, ...], text: str) -> Non
     assert show(trace(f, params).outputs[0]) == text
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.one_of(recipes(INT), recipes(FLOAT), recipes(BOOL)), st.tuples(*map(values, (INT, INT, FLOAT, FLOAT, BOOL, BOOL))))
 def test_the_text_is_python_and_means_the_same(recipe: Any, leaves: tuple[Any, ...]) -> None:
     e = build(recipe)

@@ -17,8 +17,7 @@ from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleTy
 from tests.expr import functions as fs
 from tests.expr.compare import Compiled, agree, arguments, evaluated, plain, values
 from tests.expr.programs import Program
-from tests.seeds import seeds
-from tests.volumes import volumes
+from tests.volumes import some_seeds, volumes
 
 NAMES = [f"{i}-{getattr(f, '__name__', type(f).__name__)}" for i, (f, _, _) in enumerate(fs.SHAPES)]
 
@@ -28,7 +27,7 @@ def test_there_are_many_shapes() -> None:
 
 
 @pytest.mark.seeded
-@volumes(60, 150)
+@volumes(40, 150)
 @pytest.mark.parametrize(("f", "params", "strict"), fs.SHAPES, ids=NAMES)
 def test_trace_and_plain_code_equal_the_function(f: Callable[..., Any], params: tuple[Type, ...], strict: bool, examples: int) -> None:
     made = Function.make(f, params)
@@ -87,7 +86,7 @@ def test_machine_code_equals_the_function(f: Callable[..., Any]) -> None:
     traced = trace(f, params)
     code = Compiled(traced, numba=True)
 
-    @settings(max_examples=300)
+    @settings(max_examples=100)
     @given(arguments(params))
     def same(args: tuple[Any, ...]) -> None:
         want = plain(f, traced, args)
@@ -97,7 +96,7 @@ def test_machine_code_equals_the_function(f: Callable[..., Any]) -> None:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(100))
+@pytest.mark.parametrize("seed", some_seeds(60, 100))
 def test_random_programs(seed: int) -> None:
     program = Program(seed)
     f = program.function()
@@ -192,7 +191,7 @@ def test_small_values(prims: Any) -> None:
 
 
 @pytest.mark.numba
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(values(INT), values(INT), values(FLOAT), values(FLOAT), st.integers(-3, 80))
 def test_random_values(a: int, b: int, x: float, y: float, s: int) -> None:
     from pellucid.engine import prims

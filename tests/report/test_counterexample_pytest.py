@@ -69,8 +69,8 @@ def questions(m: Any) -> dict[str, tuple[Verdict, tuple[str, ...]]]:
     }
 
 
-def run(folder: Path, file: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-c", "/dev/null", file]
+def run(folder: Path, *files: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-c", "/dev/null", *files]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
 
 
@@ -80,28 +80,29 @@ def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
-@pytest.mark.parametrize("file", ["shop.py", "my-shop.py", "queue.py"])
-def test_the_tests_run_and_see_a_change(tmp_path: Path, file: str) -> None:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "tests").mkdir()
-    source = tmp_path / "src" / file
-    source.write_text(SOURCE)
-    module = _load_path(str(source))
-    asked = questions(module)
-    assert all(verdict.refuted for verdict, _ in asked.values())
-    cases = [
-        Case(v.counterexample, v.question, (str(source),), names) for v, names in asked.values() if v.counterexample
-    ]
-    text = pytest_file(cases, folder=str(tmp_path / "tests"))
-    (tmp_path / "tests" / "test_found.py").write_text(text)
-    result = run(tmp_path, "tests/test_found.py")
-    assert result.returncode == 0 and f"{len(cases)} passed" in result.stdout, result.stdout + result.stderr
+def test_the_tests_run_and_see_a_change(tmp_path: Path) -> None:
+    """For files of all kinds of names: one after the other in a folder of its own, and the tests of all in one pytest."""
+    sources, tests, count = [], [], 0
+    for file in ("shop.py", "my-shop.py", "queue.py"):
+        folder = tmp_path / file.removesuffix(".py")
+        (folder / "src").mkdir(parents=True)
+        (folder / "tests").mkdir()
+        source = folder / "src" / file
+        source.write_text(SOURCE)
+        module = _load_path(str(source))
+        asked = questions(module)
+        assert all(verdict.refuted for verdict, _ in asked.values())
+        cases = [Case(v.counterexample, v.question, (str(source),), names) for v, names in asked.values() if v.counterexample]
+        found = folder / "tests" / f"test_found_{len(tests)}.py"
+        found.write_text(pytest_file(cases, folder=str(folder / "tests")))
+        sources, tests, count = [*sources, source], [*tests, str(found.relative_to(tmp_path))], count + len(cases)
+    result = run(tmp_path, *tests)
+    assert result.returncode == 0 and f"{count} passed" in result.stdout, result.stdout + result.stderr
 
-    source.write_text(
-        SOURCE.replace("trim(2)", "trim(1)").replace("decimate(3)", "decimate(1)").replace("10 //", "10 +")
-    )
-    result = run(tmp_path, "tests/test_found.py")
-    assert "5 failed, 1 passed" in result.stdout, result.stdout + result.stderr
+    for source in sources:
+        source.write_text(SOURCE.replace("trim(2)", "trim(1)").replace("decimate(3)", "decimate(1)").replace("10 //", "10 +"))
+    result = run(tmp_path, *tests)
+    assert "15 failed, 3 passed" in result.stdout, result.stdout + result.stderr
 
 
 def test_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

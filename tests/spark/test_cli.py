@@ -405,13 +405,13 @@ def _contents(file: Path) -> list[tuple[Any, ...]]:
         return sorted(database.execute("SELECT user, seq, out FROM totals").fetchall())
 
 
-def test_a_signal_stops_a_stream_and_the_same_command_goes_on(folder: Path, java_home: JavaHome) -> None:
+def test_a_signal_stops_a_stream_and_the_same_command_goes_on(spark: SparkSession, run: Command, folder: Path, java_home: JavaHome) -> None:
     (folder / "in").mkdir()
     (folder / "in" / "1.csv").write_text(EVENTS)
     settings = ["--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
     place = ["--checkpoint", "check", "--out", "sqlite:bank.db#totals"]
-    args = ["run", "pipes.py:total", "--engine", "spark", "--stream", "--in", "in", *KEYED, *place, *settings]
-    process = subprocess.Popen([*COMMAND, *args], env=environment(java_home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    args = ["--stream", "--in", "in", *KEYED, *place, *settings]
+    process = subprocess.Popen([*COMMAND, "run", "pipes.py:total", "--engine", "spark", *args], env=environment(java_home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 600
         while len(_contents(folder / "bank.db")) < 3:
@@ -428,6 +428,6 @@ def test_a_signal_stops_a_stream_and_the_same_command_goes_on(folder: Path, java
     assert first == "streaming; an interrupt (Ctrl-C) or a SIGTERM stops it, and the same command goes on"
     assert last.startswith("on Spark (keys), ") and last.endswith("; stopped: the same command goes on from there")
     (folder / "in" / "2.csv").write_text("user,seq,x\na,3,100\nb,2,1\n")
-    again = subprocess.run([*COMMAND, *args, "--trigger", "once"], env=environment(java_home), capture_output=True, text=True, timeout=600)
-    assert again.returncode == 0, again.stderr
+    again = run("total", *args, "--trigger", "once")  # in this process: the other one is gone
+    assert again.exit_code == 0, again.stderr
     assert _contents(folder / "bank.db") == sorted([*TOTALS, ("a", 3, 121), ("b", 2, 6)])

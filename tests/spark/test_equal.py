@@ -18,6 +18,7 @@ from pellucid.spark.failure import explain
 from tests.seeds import HUNT, seeds
 from tests.spark.worlds import Failed, Row, expected, found, rows_of, table_of, tables_of
 from tests.strategies import KEYS, Seeded, add_steps, make_input, make_pipeline
+from tests.volumes import some_seeds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +65,7 @@ def check_batch(spark: SparkSession, seed: int) -> None:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(16))
+@pytest.mark.parametrize("seed", some_seeds(8, 16))
 def test_batch(spark: SparkSession, seed: int) -> None:
     check_batch(spark, seed)
 
@@ -152,7 +153,7 @@ def streamed_outcome(spark: SparkSession, p: Pipeline, rows: list[Row], rng: ran
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize(("seed", "store"), [*[(s, "own") for s in seeds(8)], *[(s, "spark") for s in seeds(3)]])
+@pytest.mark.parametrize(("seed", "store"), [*[(s, "own") for s in seeds(4)], *[(s, "spark") for s in seeds(2)]])
 def test_streaming(spark: SparkSession, seed: int, store: str, tmp_path: Path) -> None:
     check_stream(spark, 500 + seed, tmp_path, store)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,11 @@ import pytest
 from pyspark import cloudpickle
 
 from pellucid import Pipeline
+from pellucid.spark import session
 from tests.spark.test_equal import collected, frames, outcome, streamed_outcome
 from tests.spark.worlds import rows_of
 from tests.strategies import EVENTS, Seeded, make_input
+from tests.test_examples import ON_SPARK, right_on_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +44,19 @@ def pipelines() -> list[Any]:
 ALL = pipelines()
 
 
+def test_those_that_start_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """With the session that is there; tests/test_examples.py runs them as programs, which is long."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(session, "_ours", None)  # somebody else's: they leave it alone
+    for name in ON_SPARK:
+        runpy.run_path(str(FOLDER / name), run_name="__main__")
+    said = capfd.readouterr()
+    assert not said.err
+    right_on_spark(said.out)
+    assert spark.range(3).count() == 3
+
+
 def test_there_are_examples() -> None:
     assert len(ALL) >= 10
 
@@ -53,7 +69,7 @@ def test_batch(spark: SparkSession, p: Pipeline) -> None:
     assert collected(p, made.collect) == outcome(p, rows)
 
 
-@pytest.mark.parametrize("p", ALL[::4])
+@pytest.mark.parametrize("p", [pytest.param(*p.values, id=p.id, marks=() if at % 9 == 0 else pytest.mark.long) for at, p in enumerate(ALL)])
 def test_streaming(spark: SparkSession, p: Pipeline, tmp_path: Path) -> None:
     c = Seeded(len(p.graph.nodes))
     rows = rows_of(make_input(c, p, 60), [1, 2, 3], c.rng)

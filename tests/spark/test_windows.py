@@ -107,7 +107,7 @@ def check_seed(spark: SparkSession, seed: int) -> bool:
     return True
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.integers(0, 2**32))
 def test_random_pipelines_agree(spark: SparkSession, seed: int) -> None:
     check_seed(spark, seed)

@@ -67,7 +67,7 @@ def test_a_task_that_hangs_is_killed(runs: Runs) -> None:
 
 def test_a_task_that_is_stopped_is_killed(runs: Runs) -> None:
     """SIGSTOP: it does not even beat any more."""
-    (runs.folder / "x.jsonl").write_text("1\n" * 400_000)
+    (runs.folder / "x.jsonl").write_text("1\n" * 120_000)
     expected = runs.plain(*PLAIN)
     args = [a if a != "100" else "1000" for a in DIAMOND]
     process = runs.start(*args, "--patience", "8")

@@ -86,7 +86,7 @@ def same(a: Message, b: Message) -> bool:
 
 
 @given(sent(), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_what_is_sent_arrives(given_: tuple[Message, Shape], canonical: bool) -> None:
     message, shape = given_
     pieces = encode(message, shape, canonical=canonical)

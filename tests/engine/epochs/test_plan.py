@@ -51,7 +51,7 @@ def in_parts(p: Pipeline, cut: list[str], steps: list[dict[str, Any]], size: int
 
 
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_parts_mean_what_the_whole_means(data: st.DataObject) -> None:
     p = data.draw(pipelines())
     steps = data.draw(inputs(p))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -171,27 +172,33 @@ def test_nothing_there(tmp_path: Path) -> None:
         sinks.parquet(tmp_path, partition_by="nope").write(pa.table({"x": [1]}), "q", 0)
 
 
-def _race(kind: str, path: str, number: int, barrier: object) -> None:
+KINDS = ("parquet", "delta", "sqlite")
+
+
+def _racing(folder: Path, kind: str) -> Any:
+    return getattr(sinks, kind)(folder / kind) if kind != "sqlite" else sinks.sqlite(folder / kind, "t")
+
+
+def _race(folder: Path, number: int, barrier: object) -> None:
     """One of two drivers that both believe they run batch after batch; its rows carry its number."""
-    sink = getattr(sinks, kind)(path) if kind != "sqlite" else sinks.sqlite(path, "t")
-    for batch in range(12):
-        barrier.wait()  # type: ignore[attr-defined]
-        sink.write(pa.table({"batch": [batch] * 3, "driver": [number] * 3}), "q", batch)
+    for kind in KINDS:
+        sink = _racing(folder, kind)
+        for batch in range(12):
+            barrier.wait()  # type: ignore[attr-defined]
+            sink.write(pa.table({"batch": [batch] * 3, "driver": [number] * 3}), "q", batch)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "delta", "sqlite"])
-def test_two_drivers_at_once(kind: str, tmp_path: Path) -> None:
+def test_two_drivers_at_once(tmp_path: Path) -> None:
     """Two processes write every batch at the same moment: each batch is there once, and from one of them only."""
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(2)
-    path = str(tmp_path / "out")
-    drivers = [context.Process(target=_race, args=(kind, path, number, barrier)) for number in (1, 2)]
+    drivers = [context.Process(target=_race, args=(tmp_path, number, barrier)) for number in (1, 2)]
     for driver in drivers:
         driver.start()
     for driver in drivers:
-        driver.join(120)
+        driver.join(300)
     assert [driver.exitcode for driver in drivers] == [0, 0]
-    sink = getattr(sinks, kind)(path) if kind != "sqlite" else sinks.sqlite(path, "t")
-    found = Counter((row["batch"], row["driver"]) for row in sink.read().to_pylist())
-    assert sorted(batch for batch, _ in found) == list(range(12))
-    assert set(found.values()) == {3}
+    for kind in KINDS:
+        found = Counter((row["batch"], row["driver"]) for row in _racing(tmp_path, kind).read().to_pylist())
+        assert sorted(batch for batch, _ in found) == list(range(12)), kind
+        assert set(found.values()) == {3}, kind
