@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.set-up
 ARCHIVE := $(VENV)/spark.jsa
 
+# Whatever the shell says, Python keeps what it has compiled: the tests start hundreds of processes that import the same files.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help setup demo test test-long test-kafka hunt lint bench clean
 
 help: ## what can be made
@@ -41,6 +44,7 @@ $(ARCHIVE): $(STAMP)
 # Three at a time on two cores: much of a test's time is waiting for a Java, a disk or a process that was killed.
 test: $(STAMP) ## everything that must hold before a change goes in
 	@$(MAKE) --no-print-directory -j2 lint $(ARCHIVE)
+	@$(BIN)/python -m compileall -q -j 2 src tests
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=20 -rs
 
 test-long: $(STAMP) $(ARCHIVE) ## the tests that take minutes or gigabytes, and ten minutes of make hunt

@@ -8,7 +8,9 @@ import pytest
 from tests import hunt, seeds
 from tests.spark import quick_jvm
 
-FIRST = ("tests/crash/", "tests/spark/")
+# Folders and files by how long their files take; the doctests, which take the least, come last.
+FIRST = ("tests/crash/", "tests/spark/", "tests/test_docs.py", "tests/test_examples.py", "tests/judge/", "tests/engine/", "tests/cli/", "tests/failures/",
+         "tests/check/", "tests/report/", "tests/")  # fmt: skip
 
 seeds.load_profile()
 quick_jvm.set_up()

@@ -21,8 +21,8 @@ from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError
 from pellucid.expr.evaluate import evaluate
 from pellucid.expr.types import BOOL, INT, simplest
-from tests.seeds import seeds
 from tests.strategies import Choice, Drawn, Seeded, make_pipeline
+from tests.volumes import examples, some_seeds
 
 BRANCHING = ["AG EF {a}", "AG ({a} -> EX {b})", "EF ({a} & !{b})", "AF {a}", "EG !{a}", "A [!{a} U {b}]", "AG (EF {a} | EF {b})", "EX ({a} | EG {b})"]
 LINEAR = ["G F {a}", "F G !{a}", "G ({a} -> X {b})", "{a} U {b}", "G ({a} -> F {b})", "F ({a} & X !{a})", "G (O {a} | !{b})", "!{a} W {b}"]
@@ -50,7 +50,7 @@ def atom(c: Choice, p: Pipeline, system: System) -> str:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("seed", some_seeds(24, 60))
 def test_explicit_is_the_reference(seed: int) -> None:
     c = Seeded(seed)
     p = small_pipeline(c)
@@ -117,7 +117,7 @@ def brute_force(p: Pipeline, length: int, bad: Any) -> int | None:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(25))
+@pytest.mark.parametrize("seed", some_seeds(10, 25))
 def test_invariants_by_three_engines_and_brute_force(seed: int) -> None:
     """Over exact integers: the shortest counterexample is as long as brute force says, and it replays."""
     c = Seeded(500 + seed)
@@ -139,7 +139,7 @@ def test_invariants_by_three_engines_and_brute_force(seed: int) -> None:
             assert wanted is None, (engine, p.graph, most)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(20, 60))
 @given(st.data())
 def test_explicit_is_the_reference_by_hypothesis(data: st.DataObject) -> None:
     c = Drawn(data.draw)
@@ -158,7 +158,7 @@ def test_explicit_is_the_reference_by_hypothesis(data: st.DataObject) -> None:
         assert (answer.status == "proved") == decide_by_reference(system, formula), (p.graph, text)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(7, 25))
 @given(st.data())
 def test_explicit_is_symbolic_is_brute_force_by_hypothesis(data: st.DataObject) -> None:
     c = Drawn(data.draw)

@@ -120,6 +120,10 @@ def test_steps_that_wait_for_the_same_streams_hold_the_same_events() -> None:
     swapped = pipeline(lambda a, b: apply(lambda v, u: u + v, b, a), a=int, b=int)
     assert check.equivalent(sums, swapped).proved
     assert check.equivalent(sums, pipeline(lambda a, b: apply(lambda v, u: u - v, b, a), a=int, b=int)).refuted
+
+
+@pytest.mark.long
+def test_steps_that_wait_for_the_same_streams_behind_others_hold_the_same_events() -> None:
     less, more = (pipeline(lambda a, b, k=k: a.trim(1) - b * k, a=int, b=int) for k in (1, 2))
     assert check.equivalent(less, pipeline(lambda a, b: apply(lambda v, u: u - v, b, a.trim(1)), a=int, b=int)).proved
     assert check.equivalent(less, more).refuted

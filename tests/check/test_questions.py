@@ -22,12 +22,12 @@ def test_the_grid_has_162_problems_and_two_engines_agree_on_each() -> None:
     assert len(grid) == 162
     verdicts = [seed001.ask(p, Mod(p.n)).status for p in grid]
     assert (verdicts.count("proved"), verdicts.count("refuted")) == (127, 35)
-    # The second engines take longer: those of every third problem here, all in `bench/seed001.py`.
-    for p, status in list(zip(grid, verdicts, strict=True))[::3]:
+    # The second engines take longer: those of every ninth problem here, all in `bench/seed001.py`.
+    for p, status in list(zip(grid, verdicts, strict=True))[::9]:
         assert seed001.second(p)[1] == status, p
 
 
-@pytest.mark.parametrize("ints", [Mod(4), None], ids=["mod 4", "exact"])
+@pytest.mark.parametrize("ints", [Mod(4), pytest.param(None, marks=pytest.mark.long)], ids=["mod 4", "exact"])
 def test_5a_and_5b_are_sequence_but_not_step_equivalent(ints: Mod | None) -> None:
     step = check.equivalent(figures.figure_5a, figures.figure_5b, ints=ints)
     assert step.refuted

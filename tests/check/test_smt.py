@@ -31,6 +31,7 @@ from pellucid.check.smt_encode import Clock, Encoding, default  # noqa: E402
 from pellucid.check.smt_frames import input_leaves, replay  # noqa: E402
 from pellucid.check.smt_spacer import expression_of, spacer  # noqa: E402
 from tests.seeds import seeds  # noqa: E402
+from tests.volumes import examples  # noqa: E402
 
 
 class Light(enum.Enum):
@@ -415,7 +416,9 @@ def small_pipelines() -> list[tuple[int, Pipeline]]:
         with contextlib.suppress(UsageError):  # a constant that does not fit modulo 4
             build_system(p.graph, domain_of(Mod(4)), 1)
             out.append((seed, p))
-    return out[:16]
+        if len(out) == examples(8, 16):
+            break
+    return out
 
 
 @pytest.mark.seeded

@@ -249,7 +249,7 @@ def test_json_lines(pellucid: Command, folder: Path, name: str, text: str | byte
     refused(result, f"a.jsonl: {message}", folder)
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+@pytest.mark.parametrize("ending", ["jsonl", pytest.param("csv", marks=pytest.mark.long)])
 def test_a_wrong_type_in_row_1234567(pellucid: Command, folder: Path, ending: str) -> None:
     line = b"7\n" if ending == "csv" else b'{"x":7}\n'
     head = b"x\n" if ending == "csv" else b""
@@ -257,6 +257,12 @@ def test_a_wrong_type_in_row_1234567(pellucid: Command, folder: Path, ending: st
     result = pellucid("run", "pipes.py:total", "--in", f"a.{ending}", "--out", "out.parquet")
     at = 1_234_567 + (ending == "csv")
     refused(result, f"a.{ending}: row 1,234,567 (line {at:,}): column 'x': expected int, found 'seven'{FIX}", folder)
+
+
+def test_a_wrong_type_in_the_second_block(pellucid: Command, folder: Path) -> None:
+    (folder / "a.csv").write_bytes(b"x,y\n" + b"7,somewhat wider\n" * 300_000 + b"seven,\n")
+    result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--value", "x", "--out", "out.parquet")
+    refused(result, f"a.csv: row 300,001 (line 300,002): column 'x': expected int, found 'seven'{FIX}", folder)
 
 
 def test_parquet_a_null_far_away(pellucid: Command, folder: Path) -> None:

@@ -214,7 +214,8 @@ class World:
                 waiting = [*late, *waiting]
             else:
                 self.misses += len(late)
-        self.finish()
+        if self.released < self.files or self.unfinished():
+            self.finish()
 
     def _segment(self, segment: list[Kill]) -> list[Kill]:
         """One start of the job, and the kills until one that ends it; gives those that came too late."""

@@ -60,7 +60,7 @@ def on(cluster: Cluster, name: str, folder: Path, sinks: list[str], **more: obje
 
 
 def test_an_executor_is_killed_in_a_streaming_query(cluster: Cluster, tmp_path: Path) -> None:
-    world = on(cluster, "lingerer", tmp_path, ["parquet", "sqlite"], files=4, rows=80, spare=9)
+    world = on(cluster, "lingerer", tmp_path, ["parquet", "sqlite"], files=3, rows=80, spare=9)
     world.campaign([Kill("executor", "offsets", 0.5)], each=3)
     assert len(world.hits) == 1
     for sink, verdict in world.verdicts():
@@ -69,7 +69,8 @@ def test_an_executor_is_killed_in_a_streaming_query(cluster: Cluster, tmp_path: 
 
 
 def test_an_executor_is_killed_in_a_batch_job(cluster: Cluster, tmp_path: Path) -> None:
-    world = on(cluster, "lingerer", tmp_path, [], files=4, rows=150, mode="batch")
+    both = {"spark.sql.adaptive.coalescePartitions.enabled": "false"}  # so few rows would be one task, on one of the workers
+    world = on(cluster, "lingerer", tmp_path, [], files=4, rows=200, mode="batch", conf=both)
     world.release()
     job = world.start()
     try:
@@ -77,6 +78,8 @@ def test_an_executor_is_killed_in_a_batch_job(cluster: Cluster, tmp_path: Path) 
         wait_until(lambda: (tmp_path / "marks" / "lingering").exists() or job.poll() is not None, 600, "the first row")
         assert job.poll() is None, world.log()
         assert not (world.work / "batch" / "_SUCCESS").exists()
+        wait_until(lambda: len(cluster.at_work()) == 2 or job.poll() is not None, 300, "tasks on both workers")
+        assert job.poll() is None, world.log()
         killed = cluster.kill_executor(signal.SIGKILL)
         wait_until(lambda: killed not in cluster.executors(), 300, "the executor to be gone")
         world.finish(job)

@@ -13,7 +13,6 @@ from pellucid.engine.columns import Batch, columns_of, values_of
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel import Engine
 from pellucid.expr.types import INT, Type
-from tests.seeds import seeds
 from tests.strategies import Seeded, inputs, make_input, make_pipeline, pipelines
 from tests.volumes import some_seeds, volumes
 
@@ -100,7 +99,7 @@ def cut(pushes: list[Any], sizes: list[int]) -> list[list[Any]]:
 
 
 @pytest.mark.seeded
-@volumes(150, 500)
+@volumes(80, 500)
 def test_plain_kernel(examples: int) -> None:
     @settings(max_examples=examples)
     @given(st.data())
@@ -122,7 +121,7 @@ def test_plain_kernel(examples: int) -> None:
     equal()
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.data())
 def test_plain_kernel_under_a_key_that_comes_with_the_data(data: st.DataObject) -> None:
     p = data.draw(pipelines(max_steps=5))
@@ -137,7 +136,7 @@ def test_plain_kernel_under_a_key_that_comes_with_the_data(data: st.DataObject) 
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(300))
+@pytest.mark.parametrize("seed", some_seeds(100, 300))
 def test_plain_kernel_on_larger_pipelines(seed: int) -> None:
     c = Seeded(seed)
     p = make_pipeline(c, max_steps=12)
@@ -148,7 +147,7 @@ def test_plain_kernel_on_larger_pipelines(seed: int) -> None:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", some_seeds(16, 60))
+@pytest.mark.parametrize("seed", some_seeds(8, 60))
 def test_compiled_kernel(seed: int) -> None:
     """Fewer, since each has to be compiled; chunks alternate between the compiled and the plain form."""
     c = Seeded(1000 + seed)

@@ -16,8 +16,8 @@ from pellucid.expr.types import INT
 from tests import strategies
 from tests.engine.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, cut
 from tests.judge.told import Judged, told_outputs
-from tests.seeds import seeds
 from tests.strategies import Drawn, Seeded, Telling, make_input, make_judged
+from tests.volumes import some_seeds
 
 
 def by_meaning(telling: Telling, p: Pipeline, pushes: list[dict[str, Any]], keys: list[int] | None) -> Outcome:
@@ -60,7 +60,7 @@ def check(p: Pipeline, telling: Telling, pushes: list[dict[str, Any]], keys: lis
         assert said(outcome) == want if outcome[3] is None else want.endswith(f", {outcome[3][2]})"), (mode, p.graph, pushes, keys, want, outcome)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.data(), st.booleans())
 def test_random_pipelines(data: st.DataObject, keyed: bool) -> None:
     c = Drawn(data.draw)
@@ -71,7 +71,7 @@ def test_random_pipelines(data: st.DataObject, keyed: bool) -> None:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(200))
+@pytest.mark.parametrize("seed", some_seeds(80, 200))
 def test_larger_random_pipelines(seed: int) -> None:
     c = Seeded(seed)
     p, telling = make_judged(c, max_steps=12)

@@ -52,6 +52,11 @@ class Cluster:
         executors = set(self.executors())
         return sorted(pid for pid in _processes() if _ancestors(pid) & executors)
 
+    def at_work(self) -> set[int]:
+        """The executors that have started Python processes."""
+        executors = set(self.executors())
+        return {pid for worker in self.python_workers() for pid in _ancestors(worker) & executors}
+
     def wait_for_executors(self, count: int, seconds: float = 600) -> list[int]:
         """The executors, once there are as many as wanted."""
         wait_until(lambda: len(self.executors()) >= count, seconds, f"{count} executors")

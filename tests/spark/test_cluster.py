@@ -62,6 +62,7 @@ def answer(driver: subprocess.Popen[str]) -> dict[str, int]:
 RIGHT = {"sum": sum(v * v for v in range(4000)), "count": 4000}
 
 
+@pytest.mark.long  # tests/crash/test_retries.py runs a pipeline on both, and kills one under it, in every run
 def test_a_job_runs_on_both_workers(cluster: Cluster, tmp_path: Path) -> None:
     found = answer(drive(cluster, tmp_path / "flag", 0.2))
     assert {k: found[k] for k in RIGHT} == RIGHT
@@ -69,7 +70,7 @@ def test_a_job_runs_on_both_workers(cluster: Cluster, tmp_path: Path) -> None:
     wait_until(lambda: not cluster.executors(), 300, "the executors to end with their job")
 
 
-@pytest.mark.long  # tests/crash/test_retries.py kills one under a pipeline, in every run
+@pytest.mark.long
 def test_an_executor_is_killed_in_mid_job(cluster: Cluster, tmp_path: Path) -> None:
     driver = drive(cluster, tmp_path / "flag", 1.0)
     wait_until(lambda: any(tmp_path.iterdir()), 600, "the first batch")

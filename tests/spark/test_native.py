@@ -118,7 +118,7 @@ def compare_together(spark: SparkSession, exprs: list[Expr], rows: list[tuple[An
             assert (want == bits(value)) if want != FAILED else value is None, (e, r)
 
 
-SLOW = settings(max_examples=4)
+SLOW = settings(max_examples=2)
 
 
 @SLOW

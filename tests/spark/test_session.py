@@ -158,6 +158,8 @@ FRESH = """
         spark.range(1, numPartitions=1).mapInArrow(fails, "id long").collect()
     except Exception:
         pass
+    if "verbose" in sys.argv:
+        sys.exit(stop_if_ours(spark) is not True)
     keys = ["spark.sql.shuffle.partitions", "spark.ui.enabled", "spark.sql.session.timeZone", "spark.app.name"]
     said = {key: spark.conf.get(key) for key in keys}
     said["python"] = spark.range(1).mapInArrow(which, "python string").first().python
@@ -176,8 +178,10 @@ def fresh(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
 
 
-def test_a_new_session_is_set_up_and_quiet(java_home: Any) -> None:
-    done = fresh()
+@pytest.mark.parametrize("bare", [False, pytest.param(True, marks=pytest.mark.long)], ids=["quick", "bare"])
+def test_a_new_session_is_set_up_and_quiet(java_home: Any, bare: bool) -> None:
+    """The long one has Java's own settings as well, and so its optimising compiler."""
+    done = fresh(**{} if bare else {"SPARK_SUBMIT_OPTS": quick_jvm.options(), "SPARK_LAUNCHER_OPTS": quick_jvm.SIMPLE})
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "spark.sql.shuffle.partitions": "2",
@@ -192,7 +196,7 @@ def test_a_new_session_is_set_up_and_quiet(java_home: Any) -> None:
 
 
 def test_verbose_leaves_sparks_log(java_home: Any) -> None:
-    done = fresh("verbose", SPARK_SUBMIT_OPTS=quick_jvm.options())
+    done = fresh("verbose", SPARK_SUBMIT_OPTS=quick_jvm.options(), SPARK_LAUNCHER_OPTS=quick_jvm.SIMPLE)
     assert done.returncode == 0 and "ERROR Executor: Exception in task" in done.stderr and "WARN" in done.stderr
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from pellucid.check.called import Answers, Failed, Leaves, Ledger, OutOfTime, key_of, ledger
 from pellucid.check.domains import Domain
+from pellucid.check.inside import inside
 from pellucid.errors import NotTraceable
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate
@@ -172,7 +173,9 @@ class _Search:
         assert node.fn is not None
         if rows is None:
             if node.fn.traced is None:
-                raise self.cannot_list(node)
+                self.answers(node).unlisted = True
+                if self.domain.modulus is not None or inside(node.fn, self.made, node.describe()) is None:
+                    raise self.cannot_list(node)
             return Values(None, True, most)
         out = Values({}, open, most)
         assert out.events is not None

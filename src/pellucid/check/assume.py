@@ -17,19 +17,23 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pellucid.check.called import ledger
 from pellucid.check.domains import Domain
 from pellucid.check.formula_nodes import CTL, LTL, PAST, Formula
 from pellucid.check.formula_terms import Before, Calc, Compare, Flag, Length, Ref
 from pellucid.check.history import History
+from pellucid.check.inside import inside
 from pellucid.check.parse import parse
 from pellucid.check.run import Run
 from pellucid.check.slot import TRUE, Slot
+from pellucid.check.smt_text import with_texts
 from pellucid.check.system import System
 from pellucid.errors import PipelineError, TypeMismatch, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import substitute
+from pellucid.expr.text import has_calls
 from pellucid.expr.types import BOOL, Type, simplest
 
 __all__ = ["Assumption", "assumed_text", "assumptions", "attach", "remembering"]
@@ -131,7 +135,7 @@ def attach(system: System) -> System:
             for guessed in _of_guesses(system, part):
                 whole = n.and_(whole, guessed)
     extended, (whole,) = said.history.cells.done([whole])
-    return dataclasses.replace(extended, assume=n.and_(extended.assume, whole))
+    return with_texts(dataclasses.replace(extended, assume=n.and_(extended.assume, whole)))
 
 
 def _of_guesses(system: System, part: Expr) -> Iterator[Expr]:
@@ -212,6 +216,9 @@ class _Said:
             fn = Function.make(f, (t,) * many, truth=True)
         except (PipelineError, TypeMismatch) as error:
             raise UsageError(f"assume= ({a}): {error}") from None
+        inner = inside(fn, ledger(), "assume=") if fn.traced is None else None
+        if inner is not None and not has_calls(*inner.roots()):  # that some run satisfies it must not depend on invented answers
+            fn = dataclasses.replace(fn, traced=inner)
         fn.need("assume=")
         there, leaves = slot.present, list(slot.leaves)
         if many == 2:

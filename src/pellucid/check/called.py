@@ -25,6 +25,7 @@ from pellucid.check.given import check_arguments
 from pellucid.check.verdict import Verdict
 from pellucid.errors import NotTraceable
 from pellucid.expr.function import Function
+from pellucid.expr.trace import Traced
 from pellucid.expr.types import INT
 from pellucid.expr.witness import Witness
 
@@ -71,6 +72,7 @@ class Answers:
     rows: dict[Any, tuple[Leaves, Any]] = field(default_factory=dict)
     states: list[Any] = field(default_factory=list)
     closed: bool = True  # whether every argument that can come is among the rows
+    unlisted: bool = False  # its arguments cannot be listed at all
     confirmed: int = 0  # how many rows were asked again
     _numbers: dict[bytes, int] = field(default_factory=dict)
 
@@ -154,6 +156,8 @@ class Ledger:
     timeout: float | None = None  # of the question, by the clock on the wall
     answers: dict[Any, Answers] = field(default_factory=dict)
     tables: dict[Any, Any] = field(default_factory=dict)  # of whole graphs (`pellucid.check.arguments`)
+    inside: dict[Any, Traced | None] = field(default_factory=dict)  # functions as data of a check (`pellucid.check.inside`)
+    pure: dict[Any, Any] = field(default_factory=dict)
     words: list[str] = field(default_factory=list)  # what a proof must say beside
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from pellucid.check.explicit import Limits, Space, explore
 from pellucid.check.formula import F, Formula, Not, Or, is_invariant, kind
 from pellucid.check.given import short
 from pellucid.check.keyed import decide_few, weighed
-from pellucid.check.program import choices_of, computes_floats
+from pellucid.check.program import choices_of, computes_floats, looks_inside_text
 from pellucid.check.slot import FALSE
 from pellucid.check.system import System
 from pellucid.errors import UsageError
@@ -88,7 +88,7 @@ def listable(system: System, observed: Sequence[Expr] = ()) -> bool:
         choices_of(system)
     except UsageError:
         return False
-    return not computes_floats(system, observed)
+    return not computes_floats(system, observed) and not looks_inside_text(system, observed)
 
 
 def decide_invariant(system: System, good: Expr, options: Options) -> Answer:
@@ -205,7 +205,7 @@ def by_smt(system: System, good: Expr, options: Options) -> Answer:
         return if_refuted(Answer("unknown", "smt"))
     from pellucid.check.smt import invariant
 
-    if computes_floats(system, [good]):  # what z3 does not decide of doubles in seconds it does not decide in minutes
+    if computes_floats(system, [good]) or system.texts:  # what z3 does not decide of doubles and texts in seconds it does not decide in minutes
         options = dataclasses.replace(options, timeout=min(options.left or _FLOATS, _FLOATS))
     status, trace, proof, notes = invariant(system, good, max_depth=options.max_depth, timeout=options.left)
     details = {"certificate": str(proof), "checked": proof.checked} if proof is not None else {}

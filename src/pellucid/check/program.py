@@ -17,9 +17,10 @@ from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import among_ints
+from pellucid.expr.text import TEXT_OPS, has_text, order_of_text
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, simplest
 
-__all__ = ["OPS", "Program", "choices_of", "compile_program", "computes_floats", "decode", "encode"]
+__all__ = ["OPS", "Program", "choices_of", "compile_program", "computes_floats", "decode", "encode", "looks_inside_text"]
 
 OPS = [
     "copy", "add", "sub", "mul", "floordiv", "mod", "neg", "abs", "invert", "band", "bor", "bxor", "shl", "shr",
@@ -122,6 +123,11 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
     return events_of, rows
 
 
+def looks_inside_text(system: System, observed: Sequence[Expr] = ()) -> bool:
+    """Whether a string is looked into, ordered or made, or a function is called, which the register machine cannot do."""
+    return has_text(*system.next, *observed, system.assume)
+
+
 def computes_floats(system: System, observed: Sequence[Expr] = ()) -> bool:
     """Whether a float is computed anywhere, which the register machine cannot do; a constant that ints are compared with is none."""
     kinds = {v.type for v in (*system.state, *system.inputs)}
@@ -151,6 +157,8 @@ def compile_program(system: System, observed: Sequence[Expr]) -> Program:
     needs: dict[int, bool] = {}
     parts = list(walk(*roots))
     for e in parts:
+        if e.op in TEXT_OPS or order_of_text(e):
+            raise UsageError(f"explicit search does not look inside text, but a function computes {e}: use engine='smt'")
         if e.op == "var":
             place[id(e)], needs[id(e)] = e.value, e.value >= states
         elif FLOAT in (e.type, *(a.type for a in e.args)):

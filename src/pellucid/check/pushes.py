@@ -47,7 +47,7 @@ class Pushes:
         self._reals = [*_REALS, *(v for c in (*map(float, near), *constants[FLOAT]) for v in (c, math.nextafter(c, math.inf), math.nextafter(c, -math.inf)))]
         self._reals = [v for v in self._reals if v == v]
         texts = constants[STR]
-        self._texts = list(dict.fromkeys(["", "a", *texts, *(t[:-1] for t in texts), *(t + "x" for t in texts), *(t.upper() for t in texts)]))
+        self._texts = list(dict.fromkeys(["", "a", *texts, *(made for t in texts for made in (t[:-1], t + "x", "x" + t, t.upper())), "é😀"]))
         self._sizes = [v.size for v in system.state if v.size is not None]
         self._places = {(v.role, v.of or (str(i) if v.role == "choice" else ""), v.at): i for i, v in enumerate(system.inputs)}
         self._sources = [

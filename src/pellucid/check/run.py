@@ -11,6 +11,7 @@ from typing import Any
 
 from pellucid.check.domains import Domain
 from pellucid.check.guess import Guess
+from pellucid.check.inside import beyond
 from pellucid.check.lanes import Came, Lanes, Memory, groups
 from pellucid.check.queues import Room, fronts_of
 from pellucid.check.slot import FALSE, TRUE, Slot
@@ -20,6 +21,7 @@ from pellucid.expr import node as n
 from pellucid.expr.function import Function
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import failure, overflow, substitute
+from pellucid.expr.trace import Traced
 from pellucid.expr.types import INT, Type, simplest
 from pellucid.graph.model import Graph, Node
 
@@ -66,13 +68,14 @@ class Run:
 
     def call(self, fn: Function, leaves: Sequence[Expr], when: Expr, who: str) -> list[Expr]:
         """A function applied; its failure counts where an event is there."""
-        if fn.traced is None:
+        traced = self.as_data(fn)
+        if traced is None:
             return self.look_up(fn, leaves, when)
-        roots = fn.traced.roots()
+        roots = traced.roots()
         m = self.domain.modulus
         count = None  # of a task's events: a number of its own, not an integer modulo N
-        if fn.traced.count is not None:
-            count = len(fn.traced.outputs)
+        if traced.count is not None:
+            count = len(traced.outputs)
         if m is not None:
             _check_constants([r for i, r in enumerate(roots) if i != count], m, who)
         with n.values_only(False):  # with every failure in its place
@@ -81,11 +84,16 @@ class Run:
             self.failed = n.or_(self.failed, n.and_(when, failure(e)))
         if self.strict and m is None:
             with n.values_only(False):
-                conditions = [overflow(root) for root in roots]
+                # One that engines call computes in Python's integers: only what it returns must have 64 bits.
+                conditions = [overflow(root) if fn.traced is not None else beyond(root) for root in roots]
             for condition in substitute(conditions, list(leaves)):
                 self.wide = n.or_(self.wide, n.and_(when, condition))
         out = substitute(roots, list(leaves), self.domain.reduce if m is not None else None)
         return [e if m is None or i == count or e.type != INT else _reduced(e, m) for i, e in enumerate(out)]
+
+    def as_data(self, fn: Function) -> Traced | None:
+        """A function as data, as engines or at least a check can see it; None if there is only its table."""
+        return fn.traced if fn.traced is not None else self.tables.inside(fn)
 
     def look_up(self, fn: Function, leaves: Sequence[Expr], when: Expr) -> list[Expr]:
         """A function that is called and not traced: what its table says."""
@@ -224,7 +232,8 @@ class Run:
             results = self.call(node.fn, [*memory.now, *s.leaves], memory.known, node.describe())
             memory.keep(results[:old])
             count, rest = results[old], results[old + 1 :]
-            most = len(node.fn.traced.slots) if node.fn.traced is not None else self.tables(node.fn).slots
+            traced = self.as_data(node.fn)
+            most = len(traced.slots) if traced is not None else self.tables(node.fn).slots
             for i in range(most):
                 there = n.and_(s.present, n.lt(n.const(i), count))
                 out.append(Slot(there, tuple(rest[i * size : (i + 1) * size]), s.lanes, memory.unsure))

@@ -33,6 +33,7 @@ from pellucid.check.smt_lemmas import bound_candidates, linear_lemmas, pair_cand
 from pellucid.check.smt_proof import Induction, Proof, check_certificate, shrink
 from pellucid.check.smt_search import Found, Nothing, Search, Unknown
 from pellucid.check.smt_spacer import spacer
+from pellucid.check.smt_text import with_texts
 from pellucid.check.smt_waiting import waiting_candidates
 from pellucid.check.smt_words import word_candidates
 from pellucid.check.system import System
@@ -52,7 +53,7 @@ def search(
     `Nothing` means that there is none so short; `Unknown` that the time was up.
     """
     _check(bad, max_depth)
-    clock = Clock(timeout)
+    system, clock = with_texts(system, bad), Clock(timeout)
     looking = Search(Encoding(system), bad, clock)
     while looking.depth < max_depth:
         found = looking.deeper()
@@ -102,7 +103,7 @@ def _both(
     system: System, bad: Expr, max_depth: int, timeout: float | None, progress: Callable[[str], None] | None = None
 ) -> tuple[str, list[dict[str, Any]] | None, Proof | None, tuple[str, ...]]:
     _check(bad, max_depth)
-    clock = Clock(timeout)
+    system, clock = with_texts(system, bad), Clock(timeout)
     tell = progress or (lambda text: None)
     code = Encoding(system)
     looking = Search(code, bad, clock)
@@ -132,7 +133,10 @@ def _both(
         if proofs.distrusted:
             return "unknown", None, None, proofs.distrusted
     notes = [f"nothing bad within {looking.depth} pushes, and no proof was found"]
-    if looking.stuck or clock.over:
+    if looking.invented and code.text is not None:
+        names = ", ".join(dict.fromkeys(f"{e.value.name}()" for e in code.text.calls))
+        notes.append(f"it could be refuted if {names} answered otherwise than in truth; no run with real answers was found")
+    elif looking.stuck or clock.over:
         notes.append(_why(clock))
     return "unknown", None, None, (*notes, *proofs.notes)
 

@@ -1,8 +1,9 @@
 """Expressions as z3 terms: what the symbolic engine says to its solver.
 
 * An int is a mathematical integer (of a strict system: what comes in and what is kept has 64 bits), ``//`` and ``%`` as in Python (z3's own differ where the divisor is negative).
-* A bool is a Bool.  An enum is its member's place in the class, a str a number in a table (it is only compared for
+* A bool is a Bool.  An enum is its member's place in the class, a str a number in a table (where it is only compared for
   equality): both are bounded integers, and every variable of such a type is known to be in its bounds.
+* A str that is looked into is a string of the solver (`pellucid.check.smt_text`).
 * A float is an IEEE double, rounded to nearest even.  Such questions are slow and often end as *unknown*.
 * Bits of ints are refused, but for ``~a``, shifts by a constant and masks ``a & (2**k - 1)``, which are arithmetic.
 * Where an operation fails, its value is a fixed one (0, False, the first member): that it fails is told apart, by
@@ -16,10 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pellucid.check.clock import Clock, patiently
+from pellucid.check.smt_text import Texts
 from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr.node import Expr, walk
-from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, EnumType, Type
+from pellucid.expr.text import TEXT_OPS, order_of_text
+from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type
 
 __all__ = ["Encoding", "ask", "default", "load_z3"]
 
@@ -67,6 +70,10 @@ class Encoding:
         self.strings: dict[str, int] = {"": 0}
         self._made: dict[int, Any] = {}
         self._double, self._near = z3.Float64(), z3.RNE()
+        self.text: Texts | None = None
+        if system.texts:
+            self.text = Texts(self)
+            self.text.facts = self.text.about_constants()
         self.state = [self.constant(f"s{i}", v.type) for i, v in enumerate(system.state)]
         self.inputs = [self.constant(f"i{i}", v.type) for i, v in enumerate(system.inputs)]
         self.next = self.terms(system.next)
@@ -79,6 +86,8 @@ class Encoding:
         """A z3 constant for a variable of this type."""
         if t == BOOL:
             return self.z3.Bool(name)
+        if t == STR and self.text is not None:
+            return self.z3.String(name)
         return self.z3.FP(name, self._double) if t == FLOAT else self.z3.Int(name)
 
     def value(self, t: Type, v: Any) -> Any:
@@ -89,6 +98,8 @@ class Encoding:
             return self.z3.FPVal(v, self._double)
         if isinstance(t, EnumType):
             return self.z3.IntVal(t.members.index(v))
+        if t == STR and self.text is not None:
+            return self.text.value(v)
         return self.z3.IntVal(v if t == INT else self.strings.setdefault(v, len(self.strings)))
 
     def python(self, t: Type, v: Any) -> Any:
@@ -103,6 +114,8 @@ class Encoding:
                 return float(("-" if v.isNegative() else "") + ("inf" if v.isInf() else "0.0"))
             exact = z3.simplify(z3.fpToReal(v))
             return exact.numerator_as_long() / exact.denominator_as_long()
+        if t == STR and self.text is not None:
+            return self.text.python(v)
         number = v.as_long()
         if isinstance(t, EnumType):
             return t.members[number]
@@ -119,7 +132,7 @@ class Encoding:
             return [v >= 0, v < len(t.members)]
         if t == INT and self.system.strict:
             return [v >= INT_MIN, v <= INT_MAX]
-        return [v >= 0] if str(t) == "str" else []
+        return [v >= 0] if t == STR and self.text is None else []
 
     def typing(self, state: Sequence[Any]) -> list[Any]:
         """What the types alone say of a state."""
@@ -127,7 +140,8 @@ class Encoding:
 
     def allowed(self, inputs: Sequence[Any] | None = None) -> list[Any]:
         """What may come in: an event of the domain, or silence (then the leaves are at their default)."""
-        z3, out, at = self.z3, [], 0
+        z3, at = self.z3, 0
+        out: list[Any] = [] if self.text is None else list(self.text.facts)
         inputs = self.inputs if inputs is None else inputs
         for _, event in self.system.sources:
             present = inputs[at]
@@ -159,7 +173,8 @@ class Encoding:
         """Expressions as z3 terms; a shared part is translated once."""
         for e in walk(*roots):
             if id(e) not in self._made:
-                self._made[id(e)] = self._one(e, [self._made[id(a)] for a in e.args])
+                args = [self._made[id(a)] for a in e.args]
+                self._made[id(e)] = self._one(e, args) if e.op not in TEXT_OPS and not order_of_text(e) else self._text_one(e, args)
         return [self._made[id(r)] for r in roots]
 
     def _one(self, e: Expr, args: list[Any]) -> Any:
@@ -186,6 +201,11 @@ class Encoding:
                 "give a finite domain, such as ints=range(0, 8), for the explicit engine, or write it with + - * // %"
             )
         return made
+
+    def _text_one(self, e: Expr, args: list[Any]) -> Any:
+        if self.text is None:
+            raise UsageError(f"{_where(self.system, e)}the symbolic engine was not told that {e} looks inside text; please report this")
+        return self.text.term(e, args)
 
     def _int(self, e: Expr, args: list[Any]) -> Any:
         z3, op, a = self.z3, e.op, args[0]

@@ -25,6 +25,7 @@ from pellucid.check.system import System
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.node import Expr, walk
+from pellucid.expr.text import ends, length, starts
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
 
 __all__ = ["bound_candidates", "linear_lemmas", "pair_candidates", "sample_states", "surviving"]
@@ -90,6 +91,8 @@ def bound_candidates(system: System, bad: Expr, states: Sequence[State]) -> list
             out.append(n.eq(x, n.const(v.start)))
         if v.type == FLOAT:
             out += _float_bounds(x, v.start, seen, reals)
+        if v.type == STR and system.texts and not constant:
+            out += _about_text(x, v.start, seen, bad)
         if v.type != INT:
             continue
         if v.size is not None:
@@ -101,6 +104,16 @@ def bound_candidates(system: System, bad: Expr, states: Sequence[State]) -> list
             if all(s % m == v.start % m for s in seen):
                 out.append(n.eq(n.binary("mod", x, n.const(m)), n.const(v.start % m)))
     return [e for e in dict.fromkeys(out) if e.op != "const"]
+
+
+def _about_text(x: Expr, start: str, seen: Sequence[str], bad: Expr) -> list[Expr]:
+    """How a string that grows begins and ends, how long it is at least and at most; what it never is."""
+    sizes = sorted({len(start), min(map(len, seen)), max(map(len, seen))} | {e.value for e in walk(bad) if e.op == "const" and e.type == INT and e.value < 1000})
+    out = [n.le(n.const(c), length(x)) for c in sizes] + [n.le(length(x), n.const(c)) for c in sizes]
+    out += [starts(x, n.const(start)), ends(x, n.const(start))] if start else []
+    out += [n.not_(n.eq(x, e)) for e in walk(bad) if e.op == "const" and e.type == STR]
+    at = int(x.value)
+    return [e for e in out if e.op != "const" and all(evaluate(e, [s] * (at + 1)) for s in seen)]
 
 
 def _float_bounds(x: Expr, start: float, seen: Sequence[float], numbers: Sequence[float]) -> list[Expr]:

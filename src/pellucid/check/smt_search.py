@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pellucid.check.clock import Clock
 from pellucid.check.smt_encode import Encoding, ask
 from pellucid.check.smt_frames import Frames, replay
+from pellucid.check.smt_text import constants_of
 from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL, FLOAT, INT, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
 
 __all__ = ["Found", "Nothing", "Search", "Unknown"]
 
@@ -44,6 +46,9 @@ class Unknown:
     depth: int = 0
 
 
+_ROUNDS = 40  # in which the real answers of functions are learnt
+
+
 class Search:
     """Looks for a run, one push deeper at a time."""
 
@@ -54,6 +59,7 @@ class Search:
         self.frames = Frames(code, self.solver, start=True)
         self.depth = 0  # no run of so many pushes is bad
         self.stuck = False
+        self.invented = False  # the runs that were found depend on answers of functions that are not their real ones
 
     def deeper(self, limit: float | None = None) -> Found | None:
         """Look at runs of one push more; sets ``stuck`` where z3 has no answer."""
@@ -67,16 +73,55 @@ class Search:
             self.solver.add(self.code.z3.Not(bad))
             self.depth += 1
         else:
-            model = self.solver.model()
-            self.solver.add(bad)
-            return self._found(model)
+            model = self._real(self.solver.model(), bad, limit)
+            if model is not None:
+                self.solver.add(bad)
+                return self._found(model)
         return None
+
+    def _real(self, model: Any, bad: Any, limit: float | None) -> Any:
+        """A model in which the functions that are called answer as they really do; None if there is none, or none was found (then it is stuck)."""
+        text, system = self.code.text, self.code.system
+        if text is None or not text.calls:
+            return model
+        for i in range(_ROUNDS):
+            if replay(system, self.bad, self.frames.decode(model)) is not False:
+                return model
+            if i == 0:
+                self.solver.add(*text.about_constants(self.bad))
+            for t in range(len(self.frames.inputs)):
+                self.solver.add(*text.learn(partial(self._value, model, t)))
+            answer = ask(self.solver, self.clock, bad, *self._of_constants(), limit=limit) if i % 2 == 0 else None
+            if not answer:  # not with the pipeline's own strings alone
+                answer = ask(self.solver, self.clock, bad, limit=limit)
+            if answer is False:
+                self.solver.add(self.code.z3.Not(bad))
+                self.depth += 1
+                return None
+            if answer is None:
+                break
+            model = self.solver.model()
+        self.stuck = self.invented = True
+        return None
+
+    def _value(self, model: Any, t: int, term: Any) -> Any:
+        return model.eval(self.frames.at(t, [term])[0], model_completion=True)
+
+    def _of_constants(self) -> list[Any]:
+        """That every string that comes in is one of those that the pipeline or the property names."""
+        text, z3, kinds = self.code.text, self.code.z3, [v.type for v in self.code.system.inputs]
+        assert text is not None
+        known = [text.value(t) for t in constants_of(self.code.system, self.bad)]
+        return [z3.Or([c == t for t in known]) for inputs in self.frames.inputs for c, kind in zip(inputs, kinds, strict=True) if kind == STR]
 
     def _found(self, model: Any) -> Found:
         smaller = _Smaller(self.code, self.solver, self.clock, model)
         smaller.run(self.frames)
         trace = self.frames.decode(smaller.model)
         holds = replay(self.code.system, self.bad, trace)
+        if holds is False and smaller.model is not model and self.code.text is not None:  # with smaller values an answer was invented
+            trace = self.frames.decode(model)
+            holds = replay(self.code.system, self.bad, trace)
         notes = []
         if holds is None:
             notes.append("on the way an integer leaves 64 bits: an engine stops there with an overflow")
@@ -129,9 +174,24 @@ class _Smaller:
             simple = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, 10.0, -10.0, 100.0, 1e3)
             if not any(self.can(self.code.same(leaf, self.code.value(FLOAT, f))) for f in simple):
                 self.whole = False
+        elif t == STR and self.code.text is not None:
+            self.text(leaf)
         else:
             self.number(leaf, t)
         self.solver.add(self.code.same(leaf, self.now(leaf)))
+
+    def text(self, leaf: Any) -> None:
+        """A short string, of letters or at least of what can be read, where there is one."""
+        z3, text = self.code.z3, self.code.text
+        assert text is not None
+        size = len(text.python(self.now(leaf)))
+        for short in range(min(size, 8)):
+            if self.can(z3.Length(leaf) == short):
+                break
+        self.solver.add(z3.Length(leaf) == len(text.python(self.now(leaf))))
+        for first, last in (("a", "c"), ("a", "z"), ("A", "Z"), (" ", "~"), (" ", "\ud7ff")):
+            if self.can(z3.InRe(leaf, z3.Star(z3.Range(text.value(first), text.value(last))))):
+                return
 
     def number(self, leaf: Any, t: Type) -> None:
         """The least absolute value, by doubling and halving; of two, the one that is not negative."""

@@ -22,7 +22,7 @@ __all__ = ["expression_of", "spacer"]
 def spacer(code: Encoding, bad: Expr, lemmas: Sequence[Expr], clock: Clock) -> Proof | None:
     """A proof that Spacer suggests, **unchecked**; None if it has none that can be read."""
     system = code.system
-    if any(v.type == FLOAT for v in (*system.state, *system.inputs)):
+    if system.texts or any(v.type == FLOAT for v in (*system.state, *system.inputs)):
         return None
     left = clock.left()
     if left is None:

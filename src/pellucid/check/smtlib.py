@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pellucid.check.smt_proof import Proof
+from pellucid.check.smt_text import calls_in, known_answers
 from pellucid.check.system import System
 from pellucid.expr.node import Expr, walk
+from pellucid.expr.text import Pure
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, simplest
 
 __all__ = ["NotWritten", "obligations"]
@@ -32,6 +34,10 @@ _REAL = {
 }  # fmt: skip
 _LOGIC = {"and": "(and {} {})", "or": "(or {} {})", "not": "(not {})", "ite": "(ite {} {} {})"}
 _ORDER = {"eq": "(fp.eq {} {})", "lt": "(fp.lt {} {})", "le": "(fp.leq {} {})"}
+_TEXT = {
+    "length": "(str.len {})", "concat": "(str.++ {} {})", "starts": "(str.prefixof {1} {0})", "ends": "(str.suffixof {1} {0})",
+    "holds": "(str.contains {} {})", "find": "(str.indexof {} {} 0)", "part": "(str.substr {0} {1} (- {2} {1}))",
+}  # fmt: skip
 _WHOLE = {"eq": "(= {} {})", "lt": "(< {} {})", "le": "(<= {} {})"}
 
 
@@ -75,6 +81,9 @@ class _Text:
         self.states: list[list[str]] = []
         self.inputs: list[list[str]] = []
         self._made: dict[tuple[int, int], str] = {}
+        self._functions: dict[Pure, str] = {}
+        for f, given, failed, value in known_answers(system) if system.texts else ():
+            self._answer(f, calls_in(system)[f], given, failed, value)
         if start:
             self.states.append([_value(v.type, v.start) for v in system.state])
         else:
@@ -140,6 +149,26 @@ class _Text:
                 self._made[t, id(part)] = self._one(t, part, args)
         return self._made[t, id(e)]
 
+    def _function(self, f: Pure, kinds: Sequence[Type]) -> str:
+        """The name of a function of which only its consistency is known; the one that says whether it fails ends in "fails"."""
+        if f not in self._functions:
+            name = self._functions[f] = f"call{len(self._functions)}"
+            sorts = " ".join(map(_sort, kinds))
+            self.lines += [f"(declare-fun {name} ({sorts}) {_sort(f.result)})", f"(declare-fun {name}fails ({sorts}) Bool)"]
+        return self._functions[f]
+
+    def _answer(self, f: Pure, kinds: Sequence[Type], given: Sequence[Any], failed: bool, value: Any) -> None:
+        try:
+            args = " ".join(_value(k, v) for k, v in zip(kinds, given, strict=True))
+            answer = _value(f.result, value)
+        except NotWritten:
+            return
+        name = self._function(f, kinds)
+        if f.may_fail:
+            self._add(f"({name}fails {args})" if failed else f"(not ({name}fails {args}))")
+        if not failed:
+            self._add(f"(= ({name} {args}) {answer})")
+
     def _one(self, t: int, e: Expr, args: list[str]) -> str:
         if e.op == "var":
             at, many = int(e.value), len(self.states[t])
@@ -148,8 +177,11 @@ class _Text:
             return _value(e.type, e.value if e.op == "const" else simplest(e.type))
         if e.op == "after":
             return args[-1]
+        called = ""
+        if e.op in ("call", "call_fails"):
+            called = f"({self._function(e.value, [a.type for a in e.args])}{'fails' if e.op == 'call_fails' else ''} {' '.join(args)})"
         name = f"v{len(self._made)}"
-        self.lines.append(f"(define-fun {name} () {_sort(e.type)} {_apply(e, args)})")
+        self.lines.append(f"(define-fun {name} () {_sort(e.type)} {called or _apply(e, args)})")
         return name
 
 
@@ -160,9 +192,13 @@ def _apply(e: Expr, args: Sequence[str]) -> str:
     if op == "overflows":
         return f"(or (< {args[0]} {_value(INT, INT_MIN)}) (> {args[0]} {INT_MAX}))"
     if op in _WHOLE and kinds[0] == kinds[1]:
+        if op != "eq" and kinds[0] == STR:
+            return f"(str.<{'=' if op == 'le' else ''} {args[0]} {args[1]})"
         if op != "eq" and kinds[0] not in (INT, FLOAT):
             raise NotWritten(f"{op} of {kinds[0]}")
         return (_ORDER if kinds[0] == FLOAT else _WHOLE)[op].format(*args)
+    if op in _TEXT:
+        return _TEXT[op].format(*args)
     if op == "int_of_bool":
         return f"(ite {args[0]} 1 0)"
     if set(kinds) == {INT} and e.type == INT:

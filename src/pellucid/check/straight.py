@@ -36,7 +36,7 @@ def straight(roots: Sequence[Expr]) -> Callable[[Sequence[Any]], tuple[Any, ...]
     ((6, 2), (2, 0))
     """
     parts = list(walk(*roots))
-    known = set(_evaluate._OPS) | set(_PLAIN) | {"var", "const", "raise", "after", "overflows"}
+    known = set(_evaluate._OPS) | set(_PLAIN) | {"var", "const", "raise", "after", "overflows", "call", "call_fails"}
     if len(parts) > _MOST or any(e.op not in known for e in parts):
         return lambda leaves: _one_by_one(roots, leaves)
     space: dict[str, Any] = {}
@@ -53,6 +53,9 @@ def straight(roots: Sequence[Expr]) -> Callable[[Sequence[Any]], tuple[Any, ...]
         elif e.op == "overflows":
             space[f"f{i}"] = _overflows(e.args[0].op)
             lines.append(f" {me} = f{i}({', '.join(name[id(a)] for a in e.args[0].args)})")
+        elif e.op in ("call", "call_fails"):
+            space[f"f{i}"] = e.value.answer  # what it really answers
+            lines.append(f" {me} = f{i}({', '.join(args)})[{int(e.op == 'call')}]")
         elif e.op in _PLAIN:
             lines.append(f" {me} = {_PLAIN[e.op].format(*args)}")
         else:

@@ -37,6 +37,7 @@ from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
+from pellucid.expr.text import has_text
 from pellucid.expr.types import BOOL, INT, Type, simplest
 from pellucid.graph.model import Graph
 
@@ -71,6 +72,7 @@ class System:
     graph: Graph | None = None  # whose system it is, so that a proof can be tried on the interpreter
     lead: tuple[Mapping[str, Any], ...] = ()  # pushes that lead the pipeline to this system's start, if that is not its own
     failures: Mapping[str, Expr] = field(default_factory=dict)  # of pipelines side by side: which has failed
+    texts: bool = False  # something looks inside a string or orders strings: then a solver's strings are those of Python, and no mere names
     guessed: tuple[Mapping[str, str], ...] = ()  # pushes that are guessed: for each, what stands there for which source
 
     def mapped(self, change: Callable[[list[Expr]], list[Expr]]) -> System:
@@ -313,6 +315,7 @@ def build_system(
         # An interpreter beside it does the same, unless something is guessed, a queue may overflow unseen, or pipelines fail each for itself.
         graph=graph if room.beyond == "overflow" and (room.watch is None or known <= room.watch) and sides is None else None,
         failures=failures if sides else {},
+        texts=has_text(*following, full, wide, partial, outside, *lengths.values(), *failures.values(), *_carried(final)),
         guessed=tuple(guess.pushes),
     )
     if not domain.assume:
@@ -320,6 +323,10 @@ def build_system(
     from pellucid.check.assume import attach  # it is made of formulas, and they speak of systems
 
     return attach(system)
+
+
+def _carried(streams: Mapping[str, tuple[Type, tuple[Slot, ...]]]) -> list[Expr]:
+    return [e for _, slots in streams.values() for s in slots for e in (s.present, *s.leaves)]
 
 
 def _no_lanes(graph: Graph, at: int) -> Lanes:

@@ -11,11 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid.check.called import Answers, Failed, key_of
+from pellucid.check.inside import inside
 from pellucid.check.slot import FALSE, TRUE
 from pellucid.errors import NotTraceable
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
 from pellucid.expr.node import Expr
+from pellucid.expr.text import has_calls
+from pellucid.expr.trace import Traced
 from pellucid.expr.types import INT, Type, simplest
 
 _OPEN = 256  # rows of a table that is not complete anyway
@@ -47,6 +50,17 @@ class Tables:
         """The number of a task's start state, which is any Python object, and how many states there are."""
         answers = self.answers(fn)
         return answers.number(start), len(answers.states)
+
+    def inside(self, fn: Function) -> Traced | None:
+        """The function as data of a check, where it has no complete table; None: its table is all there is.
+
+        Beside a table that is not complete only what is known in full counts: a call in it would know less than the table.
+        """
+        answers = self.answers(fn)
+        if answers.modulus is not None or (answers.closed and not answers.unlisted):
+            return None
+        found = inside(fn, answers.ledger, answers.who)
+        return found if answers.unlisted or found is None or not has_calls(*found.roots()) else None
 
     def answers(self, fn: Function) -> Answers:
         """What the function answered."""

@@ -157,7 +157,7 @@ def wide_notes(graph: Graph, domain: Domain, queue: int | Mapping[str, int], los
     if not isinstance(found, Found) or not found.replays:
         return unclear
     sources = {name for name, _ in strict.own_sources}
-    run = "; ".join(", ".join(f"{name} = {value}" for name, value in push.items() if name in sources) or "silence" for push in found.trace)
+    run = "; ".join(", ".join(f"{name} = {value!r}" if isinstance(value, str) else f"{name} = {value}" for name, value in push.items() if name in sources) or "silence" for push in found.trace)
     return (f"of exact integers; in 64 bits a run may fail with an overflow first, as on {run}: ask \"G !failed\"",)
 
 

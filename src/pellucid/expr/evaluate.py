@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pellucid.expr.node import Expr
+from pellucid.expr.text import MEANING
 from pellucid.expr.trace import Traced
 from pellucid.expr.types import INT, fits_int
 
@@ -67,6 +68,7 @@ _OPS: dict[str, Callable[..., Any]] = {
     "floor": math.floor,
     "ceil": math.ceil,
     "sqrt": math.sqrt,
+    **MEANING,
 }
 
 
@@ -105,7 +107,9 @@ def evaluate(e: Expr, leaves: Sequence[Any], memo: dict[int, Any] | None = None,
             elif op == "after":
                 memo[id(top)] = memo[id(args[-1])]
             else:
-                value = _OPS[op](*[memo[id(a)] for a in args])
+                values = [memo[id(a)] for a in args]
+                meaning = _OPS.get(op)
+                value = meaning(*values) if meaning is not None else top.value(*values) if op == "call" else top.value.answer(*values)[0]
                 if top.type == INT and not exact and not fits_int(value):
                     raise Overflow64(f"{value} does not fit in 64 bits")
                 memo[id(top)] = value

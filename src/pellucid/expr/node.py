@@ -195,6 +195,8 @@ def fails_here(e: Expr) -> bool:
         return True
     if op == "shr":
         return not (args[1].op == "const" and args[1].value >= 0)
+    if op == "call":  # of a check (`pellucid.expr.text`)
+        return bool(e.value.may_fail)
     return op in ("shl", "trunc", "floor", "ceil", "sqrt", "raise")
 
 

@@ -27,8 +27,9 @@ _INFIX = {
     "floordiv": ("//", 11),
     "mod": ("%", 11),
     "truediv": ("/", 11),
+    "concat": ("+", 10),
 }
-_NAMES = {"int_of_bool": "int", "float_of_int": "float"}
+_NAMES = {"int_of_bool": "int", "float_of_int": "float", "length": "len"}
 _IF, _NOT, _SIGN, _ATOM = 1, 4, 12, 20
 _MAX_DEPTH = 100  # a loop of the user's may have made a long chain
 
@@ -78,4 +79,6 @@ def _show(e: Expr, names: Sequence[str] | None, room: list[int], depth: int) -> 
         return f"{part(yes, _IF + 1)} if {part(c, _IF + 1)} else {part(no, _IF)}", _IF
     if e.op in ("neg", "invert"):
         return f"{'-' if e.op == 'neg' else '~'}{part(e.args[0], _SIGN)}", _SIGN
+    if e.op in ("call", "call_fails"):
+        return f"{e.value.name}({', '.join(part(a, 0) for a in e.args)}){' fails' if e.op == 'call_fails' else ''}", _ATOM
     return f"{_NAMES.get(e.op, e.op)}({', '.join(part(a, 0) for a in e.args)})", _ATOM

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr, walk
+from pellucid.expr.text import TEXT_OPS, call_fails, rebuilt
 from pellucid.expr.types import FLOAT, INT
 
 __all__ = ["among_ints", "failure", "overflow", "rebuild", "substitute"]
@@ -25,6 +26,8 @@ def rebuild(e: Expr, args: Sequence[Expr]) -> Expr:
         return n.round_to_int(op, args[0])
     if op == "after":
         return n.after(tuple(args[:-1]), args[-1])
+    if op in TEXT_OPS:
+        return rebuilt(e, args)
     build: dict[str, Callable[..., Expr]] = {
         "eq": n.eq, "lt": n.lt, "le": n.le, "and": n.and_, "or": n.or_, "not": n.not_, "ite": n.ite,
         "int_of_bool": n.int_of_bool, "float_of_int": n.float_of_int, "sqrt": n.sqrt, "overflows": n.overflows,
@@ -109,6 +112,8 @@ def _fails_otherwise(e: Expr) -> Expr:
         return n.not_(n.eq(n.sub(e.args[0], e.args[0]), n.const(0.0)))
     if e.op == "sqrt":
         return n.lt(e.args[0], n.const(0.0))
+    if e.op == "call":
+        return call_fails(e.value, e.args)
     return n.const(False)
 
 

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid.expr import node as n
-from pellucid.expr.symbolic import Sym, Untraceable, _boolean, lift_scalar, promote
+from pellucid.expr.symbolic import Sym, Untraceable, _boolean, _looks_inside, lift_scalar, promote
+from pellucid.expr.textual import converted, length_of, stand_in
 from pellucid.expr.types import BOOL, FLOAT, INT, STR
 
 __all__ = ["shadowed", "truth_of"]
@@ -64,6 +65,8 @@ def _int(*args: Any, **kw: Any) -> Any:
             return +args[0]
         if e.type == FLOAT:
             return args[0].__trunc__()
+        if _looks_inside():
+            return converted(args[0], int)
     return int(*args, **kw)
 
 
@@ -72,7 +75,13 @@ def _float(*args: Any) -> Any:
         if args[0]._expr.type == FLOAT:
             return args[0]  # Python hands back the same object
         return Sym(promote(args[0]._expr, FLOAT) or args[0]._expr)
+    if len(args) == 1 and _is_sym(args[0]) and _looks_inside():
+        return converted(args[0], float)
     return float(*args)
+
+
+def _str(*args: Any, **kw: Any) -> Any:
+    return converted(args[0], str) if len(args) == 1 and _is_sym(args[0]) and not kw else str(*args, **kw)
 
 
 def truth_of(*args: Any) -> Any:
@@ -150,46 +159,57 @@ _BUILTINS: dict[str, Any] = {
 _BY_OBJECT: dict[int, Any] = {id(getattr(builtins, k)): v for k, v in _BUILTINS.items()}
 _BY_OBJECT |= {id(getattr(math, k)): v for k, v in _MATH.items()}
 _BY_OBJECT[id(math)] = _MathModule()
+_FOR_TEXT: dict[str, Any] = {"len": length_of, "str": _stand(str, _str)}  # in the trace of a check
+_BY_OBJECT_FOR_TEXT: dict[int, Any] = {id(getattr(builtins, k)): v for k, v in _FOR_TEXT.items()}
 
 
-def shadowed(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy of ``f`` that sees the stand-ins (also through its helpers), or ``f`` if it needs none."""
-    result = _shadow(f, {})
+def shadowed(f: Callable[..., Any], *, text: bool = False) -> Callable[..., Any]:
+    """A copy of ``f`` that sees the stand-ins (also through its helpers), or ``f`` if it needs none; with ``text`` those that look inside text."""
+    result = _shadow(f, {}, text)
     return result if callable(result) else f
 
 
-def _shadow(value: Any, done: dict[int, Any]) -> Any:
-    known = _BY_OBJECT.get(id(value))
+def _shadow(value: Any, done: dict[int, Any], text: bool) -> Any:
+    known = _BY_OBJECT.get(id(value)) or (_BY_OBJECT_FOR_TEXT.get(id(value)) if text else None)
     if known is not None:
         return known
     if isinstance(value, types.MethodType) and isinstance(value.__func__, types.FunctionType):
-        return types.MethodType(_shadow(value.__func__, done), value.__self__)
+        return types.MethodType(_shadow(value.__func__, done, text), value.__self__)
     if isinstance(value, functools.partial):
-        return functools.partial(_shadow(value.func, done), *value.args, **value.keywords)
+        return functools.partial(_shadow(value.func, done, text), *value.args, **value.keywords)
     if not isinstance(value, types.FunctionType):
-        return value
+        return stand_in(value) if text else value
     if id(value) in done:
         return done[id(value)]
     if (value.__module__ or "").startswith("pellucid."):
         return value
     names = _names(value.__code__)
     space = dict(value.__globals__)
-    copy = types.FunctionType(value.__code__, space, value.__name__, value.__defaults__, None if not value.__closure__ else tuple(types.CellType() for _ in value.__closure__))
+    code, defaults = (_with_sets(value.__code__), tuple(map(stand_in, value.__defaults__ or ()))) if text else (value.__code__, value.__defaults__)
+    copy = types.FunctionType(code, space, value.__name__, defaults, None if not value.__closure__ else tuple(types.CellType() for _ in value.__closure__))
     copy.__kwdefaults__ = value.__kwdefaults__
     copy.__qualname__, copy.__module__ = value.__qualname__, value.__module__
     done[id(value)] = copy
     for name in names:
         if name in space:
-            space[name] = _shadow(space[name], done)
+            space[name] = _shadow(space[name], done, text)
         elif name in _BUILTINS:
             space[name] = _BUILTINS[name]
+        elif text and name in _FOR_TEXT:
+            space[name] = _FOR_TEXT[name]
     for old, new in zip(value.__closure__ or (), copy.__closure__ or (), strict=True):
         try:
             content = old.cell_contents
         except ValueError:
             continue  # an empty cell stays empty
-        new.cell_contents = _shadow(content, done)
+        new.cell_contents = _shadow(content, done, text)
     return copy
+
+
+def _with_sets(code: types.CodeType) -> types.CodeType:
+    """The same code, whose constant sets (``s in {"a", "b"}``) may be asked for what is not known yet."""
+    constants = tuple(_with_sets(c) if isinstance(c, types.CodeType) else stand_in(c) for c in code.co_consts)
+    return code.replace(co_consts=constants)
 
 
 def _names(code: types.CodeType) -> set[str]:

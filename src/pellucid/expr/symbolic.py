@@ -81,6 +81,10 @@ def _arith(op: str, a: Sym, b: Any, swapped: bool) -> Any:
         return NotImplemented
     x, y = a._expr, other
     if STR in (x.type, y.type) or not {x.type, y.type} <= {BOOL, INT, FLOAT}:
+        if _looks_inside():
+            from pellucid.expr.textual import arithmetic
+
+            return arithmetic(op, *((y, x) if swapped else (x, y)))
         raise Untraceable(f"uses '{_SIGNS[op]}' on {x.type} and {y.type}, which is not arithmetic")
     if swapped:
         x, y = y, x
@@ -120,6 +124,13 @@ def _boolean(e: Expr) -> Any:
 
     path = current_path()
     return path.decide(e) if path.identity else Sym(e)
+
+
+def _looks_inside() -> bool:
+    """Whether it is the trace of a check, which looks inside text (`pellucid.expr.textual`)."""
+    from pellucid.expr.trace import current_path
+
+    return current_path().text
 
 
 def _compare_beyond(op: str, x: Expr, big: int, swapped: bool) -> Any:
@@ -163,7 +174,7 @@ def _compare(op: str, a: Sym, b: Any, swapped: bool = False) -> Any:
         if op == "eq":
             return False
         raise TypeError(f"cannot order {x.type} and {y.type}")
-    elif x.type == STR and op != "eq":
+    elif x.type == STR and op != "eq" and not _looks_inside():
         raise Untraceable("orders strings; a trace can only compare them for equality")
     if x.type == y.type == BOOL and op != "eq":
         x, y = n.int_of_bool(x), n.int_of_bool(y)
@@ -397,10 +408,18 @@ class Sym:
     def __len__(self) -> NoReturn:
         raise Untraceable("asks for the length of an event's value")
 
-    def __contains__(self, item: Any) -> NoReturn:
+    def __contains__(self, item: Any) -> Any:
+        if self._expr.type == STR and _looks_inside():
+            from pellucid.expr.textual import contains
+
+            return contains(self._expr, item)
         raise Untraceable("searches inside an event's value")
 
-    def __getitem__(self, item: Any) -> NoReturn:
+    def __getitem__(self, key: Any) -> Any:
+        if self._expr.type == STR and _looks_inside():
+            from pellucid.expr.textual import item
+
+            return item(self._expr, key)
         raise Untraceable("takes a part of an event's value")
 
     def __str__(self) -> str:
@@ -423,6 +442,10 @@ class Sym:
     def __getattr__(self, name: str) -> Any:
         cls = _CLASSES[self._expr.type]
         if hasattr(cls, name):
+            if cls is str and _looks_inside():
+                from pellucid.expr.textual import method
+
+                return method(self._expr, name)
             raise Untraceable(f"uses the method {cls.__name__}.{name}")
         raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}")
 

@@ -75,6 +75,7 @@ class Traced:
 class _Path:
     prefix: list[tuple[Expr, bool]]
     identity: bool = False  # truth values become real at once, since the function compares with `is`
+    text: bool = False  # the trace of a check, which looks inside text
     refused: Untraceable | None = None
     noted: int = 0
     decisions: list[tuple[Expr, bool]] = field(default_factory=list)
@@ -185,8 +186,9 @@ class _Fork:
 
 
 class _Explorer:
-    def __init__(self, f: Callable[..., Any], params: Sequence[Type], truth: bool) -> None:
-        self.f = shadowed(f)
+    def __init__(self, f: Callable[..., Any], params: Sequence[Type], truth: bool, text: bool = False) -> None:
+        self.f = shadowed(f, text=text)
+        self.text = text
         self.original = f
         self.params = params
         self.truth = truth
@@ -222,7 +224,7 @@ class _Explorer:
             raise Untraceable(
                 f"has more than {MAX_PATHS:,} paths; split it into steps, or use min, max, & and | instead of branches"
             )
-        path = _Path(prefix, self.identity)
+        path = _Path(prefix, self.identity, self.text)
         token = _current.set(path)
         raised: int | None = None
         value: Any = None
@@ -382,12 +384,13 @@ def _merge(condition: Expr, yes: Expr, no: Expr) -> Expr:
     return n.ite(condition, yes, no)
 
 
-def trace(f: Callable[..., Any], params: Sequence[Type], *, task: bool = False, truth: bool = False) -> Traced:
+def trace(f: Callable[..., Any], params: Sequence[Type], *, task: bool = False, truth: bool = False, text: bool = False) -> Traced:
     """Trace ``f`` on parameters of these types; raises ``Untraceable`` with the reason if it cannot.
 
     With ``task`` the function must return ``(state, [events])``; with ``truth`` only its truth counts.
+    With ``text`` it is the trace of a check (`pellucid.expr.textual`), which no engine can run.
     """
-    explorer = _Explorer(f, params, truth)
+    explorer = _Explorer(f, params, truth, text)
     tree = explorer.tree()
     values = _values(tree)
     if task:

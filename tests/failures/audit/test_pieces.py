@@ -18,7 +18,7 @@ from tests.failures.audit.carried import audit_in_pieces
 from tests.failures.simulated import simulated
 from tests.failures.tampered import TAMPERINGS, renumbered
 from tests.seeds import HUNT, seeds
-from tests.volumes import volumes
+from tests.volumes import examples, volumes
 
 
 def agree(rows: list[Any], seed: int, piece: int, name: str) -> Audit:
@@ -103,7 +103,7 @@ def _scattered(rows: list[Any], rng: random.Random) -> None:
 
 @pytest.mark.seeded
 def test_anything_anywhere() -> None:
-    for seed in seeds(12):
+    for seed in seeds(examples(5, 12)):
         rng = random.Random(seed)
         rows: list[Any] = copy.deepcopy(simulated(seed, crashes=3))
         _scattered(rows, rng)

@@ -1,0 +1,180 @@
+"""Operations on text, and calls of pure functions, as expressions: known in the systems of checks only.
+
+No engine that runs a pipeline ever sees them: a function that needs them is called there, as it is.  A check traces it once more
+(`pellucid.expr.textual`), so that a solver can look inside.
+
+=========================  ===============================================================
+``length``                 ``len(s)``, in code points
+``concat``                 ``s + t``
+``starts ends holds``      ``s.startswith(t)``, ``s.endswith(t)``, ``t in s``
+``find``                   ``s.find(t)``
+``part``                   ``s[a:b]`` for ``a, b >= 0``
+``lt le``                  of two strings: by code points, as Python's
+``call``                   a pure function of the arguments; it may fail
+``call_fails``             whether it does
+=========================  ===============================================================
+
+>>> from pellucid.expr.types import STR
+>>> s = var(0, STR)
+>>> starts(concat(const("a"), s), const("b")), length(const("déjà"))
+(starts('a' + v0, 'b'), 4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pellucid.errors import PellucidError
+from pellucid.expr.node import Expr, _node, const, var, walk
+from pellucid.expr.types import BOOL, INT, STR, Type, conform, simplest
+
+__all__ = ["MEANING", "TEXT_OPS", "CallFails", "Pure", "call", "call_fails", "concat", "ends", "find", "has_calls", "has_text", "holds", "length", "order_of_text", "part", "starts", "var"]
+
+MEANING: dict[str, Callable[..., Any]] = {
+    "length": len,
+    "concat": lambda a, b: a + b,
+    "starts": lambda a, b: a.startswith(b),
+    "ends": lambda a, b: a.endswith(b),
+    "holds": lambda a, b: b in a,
+    "find": lambda a, b: a.find(b),
+    "part": lambda s, a, b: s[a:b],
+}
+TEXT_OPS = frozenset({*MEANING, "call", "call_fails"})
+_RESULT: dict[str, Type] = {"length": INT, "concat": STR, "part": STR, "find": INT, "starts": BOOL, "ends": BOOL, "holds": BOOL}
+
+
+class CallFails(ValueError):  # noqa: N818 - reads as what it is
+    """A function that is called in an expression raises here, or its result fits no event."""
+
+
+@dataclass(eq=False)
+class Pure:
+    """A function in C or of the user's of which only this is used: the same arguments, the same answer.
+
+    ``name`` tells it in words; one object is one function.  ``f`` takes the leaves of its arguments and returns a leaf.
+    """
+
+    name: str
+    f: Callable[..., Any]
+    result: Type
+    may_fail: bool
+    _answers: dict[Any, tuple[bool, Any]] = field(default_factory=dict, repr=False)
+
+    def answer(self, *args: Any) -> tuple[bool, Any]:
+        """Whether the function really fails on these arguments, and what it really returns (the simplest value where it fails).
+
+        >>> upper = Pure("upper", str.upper, STR, False)
+        >>> upper.answer("straße"), Pure("int", int, INT, True).answer("x")
+        ((False, 'STRASSE'), (True, 0))
+        """
+        key = tuple((type(a), repr(a)) for a in args)
+        if key not in self._answers:
+            try:
+                self._answers[key] = False, conform(self.result, self.f(*args))
+            except PellucidError:  # not the function's own: it has no answers
+                raise
+            except Exception:
+                self._answers[key] = True, simplest(self.result)
+        return self._answers[key]
+
+    def __call__(self, *args: Any) -> Any:
+        """The answer itself; `CallFails` where it fails."""
+        failed, value = self.answer(*args)
+        if failed:
+            raise CallFails(f"{self.name} fails on {', '.join(map(repr, args))}")
+        return value
+
+
+def _made(op: str, *args: Expr) -> Expr:
+    if all(a.op == "const" for a in args):
+        return const(MEANING[op](*(a.value for a in args)))
+    return _node(op, _RESULT[op], args)
+
+
+def length(s: Expr) -> Expr:
+    """``len(s)``."""
+    return _made("length", s)
+
+
+def concat(a: Expr, b: Expr) -> Expr:
+    """``a + b`` of two strings."""
+    return b if a is const("") else a if b is const("") else _made("concat", a, b)
+
+
+def starts(s: Expr, t: Expr) -> Expr:
+    """``s.startswith(t)``."""
+    return _made("starts", s, t)
+
+
+def ends(s: Expr, t: Expr) -> Expr:
+    """``s.endswith(t)``."""
+    return _made("ends", s, t)
+
+
+def holds(s: Expr, t: Expr) -> Expr:
+    """``t in s``."""
+    return _made("holds", s, t)
+
+
+def find(s: Expr, t: Expr) -> Expr:
+    """``s.find(t)``."""
+    return _made("find", s, t)
+
+
+def part(s: Expr, a: Expr, b: Expr) -> Expr:
+    """``s[a:b]``, where neither is negative."""
+    return _made("part", s, a, b)
+
+
+def call(f: Pure, args: Iterable[Expr]) -> Expr:
+    """The answer of a pure function."""
+    given = tuple(args)
+    if given and all(a.op == "const" for a in given):
+        failed, value = f.answer(*(a.value for a in given))
+        if not failed:
+            return const(value)
+    return _node("call", f.result, given, f)
+
+
+def call_fails(f: Pure, args: Iterable[Expr]) -> Expr:
+    """Whether a pure function raises."""
+    given = tuple(args)
+    if not f.may_fail:
+        return const(False)
+    if given and all(a.op == "const" for a in given):
+        return const(f.answer(*(a.value for a in given))[0])
+    return _node("call_fails", BOOL, given, f)
+
+
+def order_of_text(e: Expr) -> bool:
+    """Whether it orders two strings."""
+    return e.op in ("lt", "le") and e.args[0].type == STR
+
+
+def has_text(*roots: Expr) -> bool:
+    """Whether something here looks inside a string, orders strings or calls a function.
+
+    >>> from pellucid.expr import node as n
+    >>> has_text(n.eq(var(0, STR), const("a"))), has_text(n.lt(var(0, STR), const("a")))
+    (False, True)
+    """
+    return any(e.op in TEXT_OPS or order_of_text(e) for e in walk(*roots))
+
+
+def has_calls(*roots: Expr) -> bool:
+    """Whether something here calls a function of which only its consistency is known."""
+    return any(e.op in ("call", "call_fails") for e in walk(*roots))
+
+
+_BUILD: dict[str, Callable[..., Expr]] = {"length": length, "concat": concat, "starts": starts, "ends": ends, "holds": holds, "find": find, "part": part}
+
+
+def rebuilt(e: Expr, args: Iterable[Expr]) -> Expr:
+    """The same operation on other arguments."""
+    if e.op in _BUILD:
+        return _BUILD[e.op](*args)
+    return (call if e.op == "call" else call_fails)(e.value, args)
+
+
