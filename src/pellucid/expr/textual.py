@@ -5,9 +5,8 @@
 its keys one by one.
 
 >>> from pellucid.expr.types import STR
->>> rates = {"EUR": 2, "USD": 3}
->>> text_trace(lambda s: rates.get(s[:3].upper(), 0), (STR,)).outputs[0]
-2 if upper(part(v0, 0, 3)) == 'EUR' else 3 if upper(part(v0, 0, 3)) == 'USD' else 0
+>>> text_trace(lambda s: "€" + s[3:] if s[:3].upper() == "EUR" else s, (STR,)).outputs[0].args[0]
+upper(part(v0, 0, 3)) == 'EUR'
 """
 
 from __future__ import annotations
