@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pellucid.check.alike import alike, alike_leaves
 from pellucid.check.domains import Domain
 from pellucid.check.queues import Room
 from pellucid.check.slot import TRUE, Slot
@@ -80,7 +81,7 @@ def differs(system: System, a: str = "a", b: str = "b") -> Expr:
     for i in range(min(len(left), len(right))):
         same = TRUE
         for x, y in zip(left[i], right[i], strict=True):
-            same = n.and_(same, n.eq(x, y))
+            same = n.and_(same, alike_leaves(x, y))
         bad = n.or_(bad, n.and_(n.and_(n.lt(n.const(i), many), n.lt(n.const(i), other)), n.not_(same)))
     return n.or_(_unless_over(system, bad), fail_apart(system))
 
@@ -121,6 +122,6 @@ def apart(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]], *, implied:
         left, right = seen
         if left is None or right is None:
             return (left is None) != (right is None)
-        if len(left) != len(right) or not all(x == y or (implied and y) for x, y in zip(left, right, strict=True)):
+        if len(left) != len(right) or not all(alike(x, y) or (implied and y) for x, y in zip(left, right, strict=True)):
             return True
     return False

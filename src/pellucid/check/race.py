@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pellucid.check.alike import alike_leaves
 from pellucid.check.cells import Cells
 from pellucid.check.domains import Domain
 from pellucid.check.slot import FALSE, TRUE, Slot
@@ -161,7 +162,7 @@ def race(both: Pair, room: int) -> Race:
             waits = n.and_(s.present, other.some)
             same = TRUE
             for x, y in zip(s.leaves, other.items[0], strict=True):
-                same = n.and_(same, n.eq(x, y))
+                same = n.and_(same, alike_leaves(x, y))
             differs = n.or_(differs, n.and_(waits, n.not_(same)))
             compared = n.or_(compared, waits)
             other.take(waits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -12,7 +13,7 @@ from pellucid.check.smtlib import NotWritten, obligations
 from pellucid.check.system import System
 from pellucid.expr.node import Expr
 
-__all__ = ["Opinion", "ask_cvc5", "has_cvc5", "second_opinion"]
+__all__ = ["Opinion", "ask_cvc5", "has_cvc5", "opinion_on", "second_opinion"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,20 @@ def ask_cvc5(text: str, seconds: float) -> bool | None:
     except RuntimeError:  # it has no way to say this
         return None
     return {"sat": True, "unsat": False}.get(answers[-1] if answers else "")
+
+
+def opinion_on(texts: Sequence[str], seconds: float) -> Opinion:
+    """Whether cvc5 finds impossible, too, what z3 was asked in these words."""
+    if not has_cvc5():
+        return Opinion("was not asked", "cvc5 is not installed")
+    end = now() + seconds
+    for text in texts:
+        answer = patiently(end - now(), partial(ask_cvc5, f"(set-logic ALL)\n{text}"))
+        if answer is None:
+            return Opinion("did not decide", f"in {seconds:.1f} s")
+        if answer:
+            return Opinion("contradicts", "what z3 was asked")
+    return Opinion("confirms", " (of floats as an order)")
 
 
 def second_opinion(system: System, bad: Expr, proof: Proof, seconds: float) -> Opinion:

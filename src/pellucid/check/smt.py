@@ -28,14 +28,18 @@ from typing import Any
 
 from pellucid.check.certify import certify
 from pellucid.check.clock import Clock, now
+from pellucid.check.program import computes_floats
 from pellucid.check.smt_encode import Encoding
+from pellucid.check.smt_frames import replay
 from pellucid.check.smt_lemmas import bound_candidates, linear_lemmas, pair_candidates, sample_states, surviving
+from pellucid.check.smt_order import Ordered
 from pellucid.check.smt_proof import Induction, Proof, check_certificate, shrink
 from pellucid.check.smt_search import Found, Nothing, Search, Unknown
 from pellucid.check.smt_spacer import spacer
 from pellucid.check.smt_text import with_texts
 from pellucid.check.smt_waiting import waiting_candidates
 from pellucid.check.smt_words import word_candidates
+from pellucid.check.stumble import stumbled
 from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
@@ -43,6 +47,8 @@ from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL
 
 __all__ = ["Found", "Nothing", "Proof", "Unknown", "check_certificate", "invariant", "prove", "search"]
+
+_BITS = 1.0  # seconds for floats bit by bit: what z3 does not decide in them it does not decide in minutes
 
 
 def search(
@@ -105,7 +111,23 @@ def _both(
     _check(bad, max_depth)
     system, clock = with_texts(system, bad), Clock(timeout)
     tell = progress or (lambda text: None)
-    code = Encoding(system)
+    if not computes_floats(system, [bad]):
+        return _by_turns(Encoding(system), bad, max_depth, clock, tell)
+    tell("floats as an order")
+    found = _by_turns(Ordered(system, [bad]), bad, max_depth, clock.part(0.5), tell)
+    if found[0] != "unknown":
+        return found
+    trace = stumbled(system, bad, clock.part(0.1))
+    if trace is not None:
+        return "refuted", trace, None, ()
+    tell("floats bit by bit")
+    return _by_turns(Encoding(system), bad, max_depth, Clock(min(_BITS, _BITS if clock.end is None else clock.left() or 0.0)), tell)
+
+
+def _by_turns(
+    code: Encoding, bad: Expr, max_depth: int, clock: Clock, tell: Callable[[str], None]
+) -> tuple[str, list[dict[str, Any]] | None, Proof | None, tuple[str, ...]]:
+    """Search and proofs by turns, depth by depth."""
     looking = Search(code, bad, clock)
     proofs = _Proofs(code, bad, clock, tell)
     for depth in range(1, max_depth + 1):
@@ -113,7 +135,9 @@ def _both(
         if not looking.stuck:
             # Base cases get easier to answer once there are lemmas, but never wait for one for ever.
             found = looking.deeper(limit=_share(clock, 0.4))
-            if found is not None:
+            if found is not None and isinstance(code, Ordered) and replay(code.system, bad, found.trace) is not True:
+                looking.stuck = True  # a model that is none of doubles: there may be a proof all the same
+            elif found is not None:
                 return (
                     ("refuted", found.trace, None, found.notes)
                     if found.replays
@@ -179,7 +203,7 @@ class _Proofs:
         self.tell("lemmas: linear relations")
         yield self._add(linear_lemmas(self.code, states, self.lemmas, clock.part(0.25, 2.0)))
         self.tell("lemmas: pairs")
-        yield self._add(surviving(self.code, pair_candidates(system, states), self.lemmas, clock.part(0.2, 2.0)))
+        yield self._add(surviving(self.code, pair_candidates(system, states, floats=isinstance(self.code, Ordered)), self.lemmas, clock.part(0.2, 2.0)))
         if system.domain.modulus is None:
             self.tell("lemmas: products")
             yield self._add(linear_lemmas(self.code, states, self.lemmas, clock.part(0.25, 2.0), products=True))
@@ -198,8 +222,9 @@ class _Proofs:
     def _checked(self, proof: Proof) -> Proof | None:
         proof = shrink(self.code, self.bad, proof, self.clock)
         left = self.clock.left()
-        if check_certificate(self.code.system, self.bad, proof, None if left is None else max(2.0, left)):
-            certified = certify(self.code.system, self.bad, proof, spent=now() - self.started, left=self.clock.left())
+        again = self.code.again()
+        if check_certificate(again.system, self.bad, proof, None if left is None else max(2.0, left), code=again):
+            certified = certify(again.system, self.bad, proof, spent=now() - self.started, left=self.clock.left(), code=self.code.again())
             if certified.passed:
                 return replace(proof, checked=certified.words, notes=certified.notes)
             self.distrusted = certified.notes

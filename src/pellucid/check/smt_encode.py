@@ -4,7 +4,7 @@
 * A bool is a Bool.  An enum is its member's place in the class, a str a number in a table (where it is only compared for
   equality): both are bounded integers, and every variable of such a type is known to be in its bounds.
 * A str that is looked into is a string of the solver (`pellucid.check.smt_text`).
-* A float is an IEEE double, rounded to nearest even.  Such questions are slow and often end as *unknown*.
+* A float is an IEEE double, rounded to nearest even, bit by bit, which is slow; `pellucid.check.smt_order` takes them for an order first.
 * Bits of ints are refused, but for ``~a``, shifts by a constant and masks ``a & (2**k - 1)``, which are arithmetic.
 * Where an operation fails, its value is a fixed one (0, False, the first member): that it fails is told apart, by
   ``System.failed``.
@@ -148,7 +148,7 @@ class Encoding:
             for leaf, (_, t) in zip(inputs[at + 1 :], event.leaves(), strict=False):
                 out += self.bounds(t, leaf)
                 if t == FLOAT:  # no source takes NaN; infinities come in
-                    out.append(z3.Not(z3.fpIsNaN(leaf)))
+                    out.append(self.not_nan(leaf))
                 values = self.system.domain.values if t == INT else None
                 if values is not None and len(values) == max(values) - min(values) + 1:
                     out += [leaf >= min(values), leaf <= max(values)]
@@ -157,6 +157,18 @@ class Encoding:
                 out.append(z3.Or(present, self.same(leaf, self.value(t, default(self.system, t)))))
             at += 1 + event.width
         return out
+
+    def not_nan(self, v: Any) -> Any:
+        """That a float is a number."""
+        return self.z3.Not(self.z3.fpIsNaN(v))
+
+    def again(self) -> Encoding:
+        """The same afresh."""
+        return Encoding(self.system)
+
+    def settled(self, terms: Sequence[Any], pairs: list[tuple[Any, Any]]) -> list[Any]:
+        """Terms with values in place of variables, as far as they have a value then."""
+        return [self.z3.simplify(self.z3.substitute(term, *pairs)) for term in terms]
 
     def same(self, a: Any, b: Any) -> Any:
         """Identity (of floats, too: NaN is itself, and 0.0 is not -0.0)."""

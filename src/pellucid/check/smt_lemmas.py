@@ -124,16 +124,18 @@ def _float_bounds(x: Expr, start: float, seen: Sequence[float], numbers: Sequenc
     return [*out, n.eq(x, x)] if all(s == s for s in seen) else out
 
 
-def pair_candidates(system: System, states: Sequence[State]) -> list[Expr]:
-    """Facts about two variables that no sample breaks and that are neither bounds nor linear relations."""
+def pair_candidates(system: System, states: Sequence[State], *, floats: bool = False) -> list[Expr]:
+    """Facts about two variables that no sample breaks and that are neither bounds nor linear relations; ``floats``: also of those."""
     out: list[Expr] = []
-    moving = [i for i, v in enumerate(system.state) if any(s[i] != v.start for s in states) and v.type != FLOAT]
+    moving = [i for i, v in enumerate(system.state) if any(s[i] != v.start for s in states) and (floats or v.type != FLOAT)]
     for i, j in combinations(moving, 2):
         t = system.state[i].type
         if t != system.state[j].type:
             continue
         x, y = n.var(i, t), n.var(j, t)
-        if t == INT:
+        if t == FLOAT:
+            out += [n.eq(x, y), n.le(x, y), n.le(y, x)]
+        elif t == INT:
             equal = all(s[i] == s[j] for s in states)
             out += [] if equal else [n.le(x, y), n.le(y, x)]
         else:

@@ -63,10 +63,12 @@ class Proof:
         return f"{self.k}-induction with {facts}" if self.k else facts
 
 
-def check_certificate(system: System, bad: Expr, proof: Proof, timeout: float | None = 60.0) -> bool:
+def check_certificate(
+    system: System, bad: Expr, proof: Proof, timeout: float | None = 60.0, *, code: Encoding | None = None, texts: list[str] | None = None
+) -> bool:
     """Whether a proof proves that ``bad`` never holds, decided from scratch by a fresh solver.
 
-    False also where the solver does not know.
+    False also where the solver does not know.  ``code`` is how z3 is told, else bit by bit; ``texts`` gets what z3 was asked.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.domains import domain_of
@@ -79,7 +81,7 @@ def check_certificate(system: System, bad: Expr, proof: Proof, timeout: float | 
     >>> check_certificate(s, bad, Proof(0, (n.le(n.const(1), total),)))  # not so at the start
     False
     """
-    code, clock = Encoding(system), Clock(timeout)
+    code, clock = Encoding(system) if code is None else code, Clock(timeout)
     z3, (lemma, wrong) = code.z3, code.terms([proof.lemma, bad])
     if any(e.op == "var" and e.value >= len(system.state) for e in n.walk(proof.lemma)) or proof.k < 0:
         return False  # a lemma is about states
@@ -91,6 +93,8 @@ def check_certificate(system: System, bad: Expr, proof: Proof, timeout: float | 
         for _ in range(pushes):
             frames.extend()
         solver.add(*what(frames))
+        if texts is not None:
+            texts.append(solver.to_smt2())
         return ask(solver, clock) is False
 
     def step(frames: Frames) -> list[Any]:
@@ -173,6 +177,6 @@ def shrink(code: Encoding, bad: Expr, proof: Proof, clock: Clock) -> Proof:
         if brief.over or clock.over:
             break
         fewer = replace(proof, lemmas=tuple(o for o in kept if o is not e))
-        if check_certificate(code.system, bad, fewer, 0.2):
+        if check_certificate(code.system, bad, fewer, 0.2, code=code.again()):
             kept = fewer.lemmas
     return replace(proof, lemmas=kept)

@@ -33,7 +33,9 @@ from pellucid.check.guess import NoGuessError
 from pellucid.check.history import normal
 from pellucid.check.keyed import some_key_can, track_of
 from pellucid.check.polarity import counted
+from pellucid.check.program import computes_floats
 from pellucid.check.queues import Room
+from pellucid.check.stumble import repeated
 from pellucid.check.system import System, build_system
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
@@ -161,6 +163,8 @@ class _Question:
                     return False
                 if exact:
                     return True if space.complete else None
+        if repeated(system, system.overflow):
+            return False
         if self.options.engine == "explicit" or not has_z3():
             return None
         answer = decide_invariant(system, n.not_(system.overflow), dataclasses.replace(self.left(4.0), engine="smt"))
@@ -191,16 +195,18 @@ class _Question:
         system = self.make(Room(size, watch=watch))
         formula = self.wanted(system)
         universal = _of_all_runs(formula)
-        listed = self.options.engine != "smt" and listable(*cone(system, [expression(a) for a in formula.atoms()]))
+        small, observed = cone(system, [expression(a) for a in formula.atoms()])
+        listed = self.options.engine != "smt" and listable(small, observed)
+        late = universal and not computes_floats(small, observed)  # z3 takes long to follow floats through queues
         # Where states can be listed, a shortest run that refutes is found at once; else a way from every state is mostly found sooner.
-        if not listed and not universal and (beyond := self.beyond(size, universal)) is not None:
+        if not listed and not late and (beyond := self.beyond(size, universal)) is not None:
             return beyond
         answer = Answer("unknown", "none")
         for bound in dict.fromkeys((size, max(size, 8))):
             answer = self.within(bound, watch, universal)
             if answer.status != "unknown":
                 return answer
-            if bound == size and (listed or universal) and (beyond := self.beyond(size, universal)) is not None:
+            if bound == size and (listed or late) and (beyond := self.beyond(size, universal)) is not None:
                 return beyond
         queues = ", ".join(sorted(watch))
         what = "they need" if len(watch) > 1 else "it needs"

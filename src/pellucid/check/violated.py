@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from pellucid.check.alike import alike
 from pellucid.check.domains import Domain
 from pellucid.check.formula import CTL, Formula, evaluate_finite, evaluate_lasso, is_invariant, kind
 from pellucid.check.history import linear
@@ -107,7 +108,7 @@ def step_violated(example: Counterexample, pushes: Pushes, loop: int | None) -> 
     for a, b in zip(_carried(example, 1), _carried(example, 2), strict=True):
         if a is None or b is None:
             return a is not b
-        if len(a) != len(b) or any(x != y for x, y in zip(a, b, strict=True)):
+        if len(a) != len(b) or any(not alike(x, y) for x, y in zip(a, b, strict=True)):
             return True
     return False
 
@@ -127,10 +128,10 @@ def sequence_violated(example: Counterexample, pushes: Pushes, loop: int | None)
     turn = list(pushes[loop:]) if loop is not None else []
     first = example.graphs[0]
     few = [put_out(g, pushes, first) for g in example.graphs]
-    if any(x != y for x, y in zip(*few, strict=False)):
+    if any(not alike(x, y) for x, y in zip(*few, strict=False)):
         return True
     many = [put_out(g, [*pushes, *turn * _TURNS], first) for g in example.graphs]
-    if any(x != y for x, y in zip(*many, strict=False)):
+    if any(not alike(x, y) for x, y in zip(*many, strict=False)):
         return True
     return loop is not None and (len(many[1]) < len(few[0]) or len(many[0]) < len(few[1]))
 
