@@ -345,3 +345,26 @@ def test_two_zeros_are_not_told_apart_in_silence() -> None:
     p = pipeline(lambda x: x.map(lambda v: math.copysign(0.0, v - 1)).map(lambda f: str(f) == "-0.0", to=bool), x=int)
     with pytest.raises(NotTraceable, match=r"tells 0\.0 from -0\.0"):
         check.holds(p, "G (out -> !out.value)", ints=range(3))
+
+
+def test_a_stream_that_ends_and_a_function_that_is_none() -> None:
+    """A run that cannot be made again refutes nothing, and shows nothing."""
+    calls = [0]
+
+    def counts(v: int) -> int:
+        calls[0] += 1
+        return calls[0] + v
+
+    p = pipeline(lambda x: x.map(counts), x=int)
+    refuted = check.holds_on(p, "G out.value = 0", [-2])
+    assert refuted.unknown and refuted.counterexample is None and "changes 'calls'" in refuted.notes[0]
+    proved = check.holds_on(p, "G out", [-2])
+    assert proved.proved and "of this one run" in proved.notes[0]
+
+
+def test_what_answers_otherwise_when_a_run_is_made_again_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing was seen of what it remembers, the second run shows it."""
+    p = pipeline(lambda x: x.map(same), x=int)
+    monkeypatch.setattr("pellucid.check.replay.Engine.push", lambda self, **events: [99])
+    verdict = check.holds_on(p, "G out.value = 0", [5])
+    assert verdict.unknown and "puts out {'out': [5]} and then {'out': [99]}" in verdict.notes[0], verdict

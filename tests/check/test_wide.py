@@ -15,6 +15,7 @@ from pellucid.check.cone import cone
 from pellucid.check.decide import Options, decide
 from pellucid.check.domains import domain_of
 from pellucid.check.formula import resolve
+from pellucid.check.growth import pushes_before
 from pellucid.check.parse import parse
 from pellucid.check.program import OPS
 from pellucid.check.reference import decide_by_reference
@@ -211,3 +212,37 @@ def test_where_it_cannot_be_found_out_whether_64_bits_are_left_that_is_said():
     bits = pipeline(lambda x: x.map(lambda v: (v + v) | 1), x=int)
     verdict = check.live(bits)
     assert not verdict.proved or any("64 bits" in note for note in verdict.notes)
+
+
+def test_a_run_that_leaves_64_bits_late_is_found_and_told() -> None:
+    """What doubles needs some sixty pushes: more than a search for a shortest run looks at."""
+    doubles = P(lambda x: x.cumulate(lambda t, v: t + t + v, start=0))
+    assert check.live(doubles, ints={2}).notes[-1] == NOTE.format("2 (63 times)")
+    squares = P(lambda x: x.cumulate(lambda t, v: t * t + v, start=1))
+    assert "in 64 bits a run may fail" in check.live(squares, ints=range(1, 3)).notes[-1]
+    assumed = check.live(P(lambda x: x.cumulate(lambda t, v: 2 * t + v, start=0)), assume="x.value > 0 & x.value < 4")
+    assert not assumed.proved or "in 64 bits a run may fail" in assumed.notes[-1]
+
+
+def test_how_large_integers_get_is_read_off_the_expressions() -> None:
+    def far(build, ints=None):
+        strict = build_system(P(build).graph, domain_of(ints), strict=True)
+        return pushes_before(*(lambda small: (small[0], small[1][0]))(cone(strict, [strict.wide], all_inputs=True)))
+
+    assert far(lambda x: x.cumulate(lambda t, v: t + 1, start=0)) > 10**18
+    assert far(lambda x: x.map(lambda v: v % 10).cumulate(lambda t, v: t + v, start=0)) > 10**17
+    assert far(lambda x: x.window(3, pipeline(total, x=int)), range(100)) == float("inf")
+    assert far(lambda x: x.task(lambda s, v: ((s + v) % 7, [s * v]), 0, to=int), range(100)) == float("inf")
+    assert far(total) is None and far(lambda x: x.cumulate(lambda t, v: t + t + v, start=0), {2}) is None
+    assert far(lambda x: x.cumulate(lambda t, v: t ^ v, start=0), range(8)) is None  # not known: twice as large for all that is said
+    assert far(lambda x: x.cumulate(lambda t, v: -t - 1, start=5)) > 10**17
+
+
+def test_polynomial_growth_is_not_found_out_and_that_is_said() -> None:
+    def triangle(s, v):
+        n, t = s
+        return (n + 1, t + n), [t]
+
+    slow = P(lambda x: x.task(triangle, (0, 0), to=int))
+    verdict = check.live(slow)
+    assert verdict.proved and any("64 bits" in note for note in verdict.notes), verdict

@@ -6,7 +6,9 @@ pipeline with a copy of itself from which the step was deleted.
 
 from __future__ import annotations
 
+import dataclasses
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -60,7 +62,9 @@ def dead_paths(p: Any, *, ints: Any = None, queue: int = 3, assume: Any = None, 
         for without, words in _deletions(graph, i):
             answer = _compare(graph, without, domain, queue, options) if not options.over else Answer("unknown", "none")
             if answer is not None and answer.status == "proved":
-                dead[node.id] = f"{words}: without it the outputs are the same"
+                same = without[i] is not None and _carries_the_same(build, graph, i, without[i], queue, options)
+                words = words if same else "what it does is not seen"
+                dead[node.id] = f"{words}: {'; '.join(('without it the outputs are the same', *answer.notes))}"
                 break
             if answer is not None and answer.status == "unknown":
                 unsure.append(node.id)
@@ -79,10 +83,10 @@ def _deletions(graph: Graph, i: int) -> list[tuple[dict[int, int | None], str]]:
     out: list[tuple[dict[int, int | None], str]] = []
     for at, j in enumerate(node.inputs):
         if graph.nodes[j].type == node.type and node.key == graph.nodes[j].key:
-            words = {"filter": "it lets every event through", "merge": f"only its input {at + 1} matters"}
+            words = {"filter": "it lets every event through", "merge": f"it carries what its input {at + 1} does"}
             out.append(({i: j}, words.get(node.kind, "it changes nothing")))
     if any(graph.nodes[r].kind == "merge" for r, _ in graph.readers(i)):
-        out.append(({i: None}, "what it carries comes from elsewhere as well"))
+        out.append(({i: None}, "what it does is not seen"))
     return out
 
 
@@ -105,7 +109,29 @@ def _compare(
             out = n.and_(out, n.not_(differs(system, f"a{name}", f"b{name}")))
         return AG(Atom(out, "the outputs are the same"))
 
-    return decide_unbounded(lambda room: build_system(both, domain, room, sides=sides), same, queue, options)
+    def ask(how: Options, *, strict: bool) -> Answer:
+        return decide_unbounded(lambda room: build_system(both, domain, room, strict=strict, sides=sides), same, queue, how)
+
+    answer = ask(options, strict=False)
+    narrow = build_system(both, domain, 1, strict=True, sides=sides).wide.op == "const"
+    if answer.status != "proved" or domain.modulus is not None or narrow:
+        return answer
+    # A step that leaves 64 bits where nothing else does makes the pipeline fail, and matters.
+    quick = dataclasses.replace(options, timeout=min(options.left or 5.0, 5.0), max_states=min(options.max_states, 50_000))
+    in_64_bits = ask(quick, strict=True)
+    if in_64_bits.status == "unknown":
+        return dataclasses.replace(answer, notes=("of exact integers; whether it leaves 64 bits where nothing else does was not found out",))
+    return in_64_bits
+
+
+def _carries_the_same(build: Callable[[Room], System], graph: Graph, i: int, j: int | None, queue: int, options: Options) -> bool:
+    """Whether a step carries in every push what its input carries, so that this may be given as the reason."""
+
+    def same(system: System) -> Formula:
+        one, other = (system.node(graph.nodes[at].id) for at in (i, j or 0))
+        return AG(Atom(n.not_(differs(system, one, other)), "they carry the same"))
+
+    return decide_unbounded(build, same, queue, options).status == "proved"
 
 
 def _silent(id: str, system: System) -> Formula:

@@ -179,11 +179,14 @@ def holds_on(p: Any, formula: str | Formula, *streams: Any, **named: Any) -> Ver
         {name: row[i] for name, row in zip(names, rows, strict=True) if i < len(row) and row[i] is not silent}
         for i in range(max(map(len, rows)))
     ]
-    for _, fn in p.graph.opaque():
-        if fickle_reason(fn.reason):
-            ledger().words.append(f"of this one run: {fn.name} {fn.reason}, and may answer otherwise in another")
+    fickle = [f"{fn.name} {fn.reason}" for _, fn in p.graph.opaque() if fickle_reason(fn.reason)]
+    for words in fickle:
+        ledger().words.append(f"of this one run: {words}, and may answer otherwise in another")
     status = "proved" if evaluate_finite(f, atoms_on(p.graph, f, pushes)) else "refuted"
     answer = Answer(status, "finite trace", pushes if status == "refuted" else None)
+    if fickle and status == "refuted":  # the run that was made cannot be made again, so none could be shown
+        notes = tuple(f"it does not hold in the run that was made, but {words}: in another it may" for words in fickle)
+        answer = Answer("unknown", "finite trace", notes=notes)
     return _verdict(f"{f} on {len(pushes)} pushes", answer, [p.graph], started)
 
 

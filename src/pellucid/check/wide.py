@@ -4,7 +4,8 @@ Checks reason over exact integers, because that is simpler and decides more.  A 
 integer leaves 64 bits.  So
 
 * a question that mentions ``failed`` is asked of the strict system, in which leaving 64 bits is a failure;
-* a property that is proved over exact integers says so if a short run leaves 64 bits;
+* a property that is proved over exact integers says so if a run leaves 64 bits, or if that was not found out; it says nothing where that
+  takes a billion pushes or more;
 * two pipelines that are compared must leave 64 bits in the same pushes: what is found over exact integers is asked of 64 bits as well;
 * a sum of small numbers leaves 64 bits only after more pushes than anybody makes.  That is neither refuted (no run could be shown) nor
   proved; it is *unknown*, with the number of pushes that it takes at least.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +26,7 @@ from pellucid.check.decide import Answer, Options
 from pellucid.check.domains import Domain
 from pellucid.check.formula import Formula, is_invariant, resolve, terms
 from pellucid.check.formula_terms import Flag
+from pellucid.check.growth import long_run, pushes_before
 from pellucid.check.keyed import track_of
 from pellucid.check.system import System, build_system
 from pellucid.check.unbounded import decide_about
@@ -36,6 +39,8 @@ __all__ = ["decide_failing", "in_64_bits", "mentions_failed", "pushes_at_least",
 
 _HALF = 2**62
 _FEW = 6  # pushes that are searched for a run that leaves 64 bits
+_MANY = 10**9  # pushes: beyond, no word is said
+_SHOWN = 6  # pushes, or groups of equal ones, of such a run
 
 
 def mentions_failed(f: Formula) -> bool:
@@ -138,31 +143,38 @@ def pushes_at_least(system: System) -> int | None:
 
 
 def wide_notes(graph: Graph, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options) -> tuple[str, ...]:
-    """A word for a property that is proved over exact integers, where a short run leaves 64 bits."""
+    """A word for a property that is proved over exact integers, unless no run that anybody makes leaves 64 bits."""
     if domain.modulus is not None or importlib.util.find_spec("z3") is None:
         return ()
     strict = build_system(graph, domain, queue, lossy, strict=True)
     small, (wide,) = cone(strict, [strict.wide], all_inputs=True)
-    if wide.op == "const" or (domain.values is not None and _slow(small, domain.values)):
+    if wide.op == "const" or (pushes_before(small, wide) or 0) >= _MANY:
         return ()
     from pellucid.check.smt import Found, Nothing, search
 
-    unclear = ('of exact integers; whether a short run leaves 64 bits first was not found out: ask "G !failed"',)
+    sources = {name for name, _ in strict.own_sources}
+    unclear = ('of exact integers; whether a run leaves 64 bits first was not found out: ask "G !failed"',)
     try:
         found = search(small, wide, max_depth=_FEW, timeout=min(1.5, options.left or 1.5))
     except UsageError:  # bits, which z3 is not asked about
-        return unclear
-    if isinstance(found, Nothing):
-        return ()
-    if not isinstance(found, Found) or not found.replays:
-        return unclear
-    sources = {name for name, _ in strict.own_sources}
-    run = "; ".join(", ".join(f"{name} = {value!r}" if isinstance(value, str) else f"{name} = {value}" for name, value in push.items() if name in sources) or "silence" for push in found.trace)
-    return (f"of exact integers; in 64 bits a run may fail with an overflow first, as on {run}: ask \"G !failed\"",)
+        found = None
+    if isinstance(found, Found) and found.replays:
+        return _may_fail(found.trace, sources)
+    run = long_run(small, wide, graph)
+    if run is not None:
+        return _may_fail(run, sources)
+    far = pushes_at_least(strict) if isinstance(found, Nothing) else None
+    return () if far is not None and far >= _MANY else unclear
 
 
-def _slow(system: System, values: Sequence[int]) -> bool:
-    """Whether no few pushes of such values can leave 64 bits: small numbers that are only added."""
-    parts = list(walk(system.wide, *system.next))
-    small = all(abs(e.value) < 2**31 for e in parts if e.op == "const" and e.type == INT)
-    return small and max(map(abs, values)) < 2**31 and not any(e.op in ("mul", "shl") for e in parts)
+def _may_fail(run: Sequence[dict[str, Any]], sources: set[str]) -> tuple[str, ...]:
+    """The word, with a run that leaves 64 bits; pushes that come again and again are counted."""
+    told = [
+        ", ".join(f"{name} = {value!r}" if isinstance(value, str) else f"{name} = {value}" for name, value in push.items() if name in sources) or "silence"
+        for push in run
+    ]
+    shown = [(text, len(list(same))) for text, same in itertools.groupby(told)]
+    parts = [f"{text} ({many} times)" if many > 2 else "; ".join([text] * many) for text, many in shown]
+    if len(parts) > _SHOWN:
+        parts = [*parts[: _SHOWN - 1], f"… ({len(run)} pushes)"]
+    return (f"of exact integers; in 64 bits a run may fail with an overflow first, as on {'; '.join(parts)}: ask \"G !failed\"",)
