@@ -107,3 +107,28 @@ def test_the_time_is_for_the_whole_question(ask):
     started = time.perf_counter()
     ask(timeout=2)
     assert time.perf_counter() - started < 12  # a decision that has begun may take a little longer
+
+
+# ---------------------------------------------------------------- what is too large
+
+
+def test_more_atoms_than_a_search_looks_at_is_one_message() -> None:
+    next_ = pipeline(lambda x: x.map(lambda v: v + 1), x=int)
+    some = " | ".join(f"out.value = {i}" for i in range(70))
+    with pytest.raises(UsageError, match="no more than 64 different atoms at once, and the formula has 71"):
+        check.holds(next_, f"G (x -> F ({some}))", ints=range(3))
+    few = " | ".join(f"out.value = {i}" for i in range(63))
+    assert check.holds(next_, f"G (x -> F ({few}))", ints=range(3)).proved
+
+
+def test_more_pushes_than_explicit_search_tries_is_unknown() -> None:
+    keyed = pipeline(lambda x: x.key_by(lambda v: v).cumulate(lambda t, v: t + 1, start=0), x=int)
+    verdict = check.holds(keyed, "G (out -> out.value >= 0)", engine="explicit", ints=range(5000))
+    assert verdict.unknown and "too many for explicit search to try" in verdict.notes[0]
+
+
+def test_a_large_domain_takes_no_longer_than_a_small_one() -> None:
+    """Its events are not gone through again and again: a span says as much."""
+    began = time.process_time()
+    verdict = check.holds(pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int), "G (out -> out.value >= 0)", ints=range(10**6), timeout=5)
+    assert not verdict.refuted and time.process_time() - began < 6

@@ -167,3 +167,16 @@ def test_nusmv_gets_the_same_meaning():
     assert "INVARSPEC" in text
     with pytest.raises(UsageError, match="may carry several events"):
         export(pipeline(lambda x: merge(x, x), x=int), domain=Mod(3), properties=["G out.value > 0"])
+
+
+def test_a_push_that_fails_leaves_the_queues_as_they_were() -> None:
+    """For all runs as for one: the lengths are those after the push before."""
+    quotient = pipeline(lambda a, b: apply(lambda u, v: u // v, a, b, id="j"), a=int, b=int)
+    ahead = "G (failed -> queue(j.0).length >= queue(j.1).length)"
+    verdict = check.holds(quotient, ahead, ints=range(2))
+    assert verdict.refuted and verdict.counterexample is not None
+    pushes = verdict.counterexample.inputs
+    columns = [[push.get(name, silent) for push in pushes] for name in "ab"]
+    assert check.holds_on(quotient, ahead, *columns).refuted
+    assert check.holds_on(quotient, "F (failed & queue(j.0).length = 1 & queue(j.1).length = 0)", [1, 1], [silent, 0]).proved
+    assert check.holds(quotient, "G (failed & queue(j.0).length = 1 -> X queue(j.0).length = 1)", ints=range(2)).proved

@@ -10,6 +10,7 @@ about which nothing is claimed (`pellucid.check.tabulate`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
@@ -29,6 +30,7 @@ from pellucid.graph.model import Graph, Node
 
 __all__ = ["tables_of"]
 
+_EVENTS = 50_000  # of a source
 _MOST = 4096  # events in a set, and arguments of a function
 _STATES = 1024  # of a step that remembers
 _KEPT = 256  # of a set that is larger
@@ -86,8 +88,13 @@ class _Search:
         pools = []
         for at in graph.sources:
             node = graph.nodes[at]
-            events = list(given.get(node.id, ())) if given is not None else self.domain.events(node.type)
-            pools.append(Values({key_of(e): e for e in events} if events is not None else None))
+            if given is not None:
+                pools.append(Values({key_of(e): e for e in given.get(node.id, ())}))
+                continue
+            leaves = [self.domain.leaf(kind) for _, kind in node.type.leaves()]
+            known = [pool for pool in leaves if pool is not None]
+            cut = math.prod(map(len, known)) > _EVENTS
+            pools.append(Values({key_of(e): e for e in islice(product(*known), _EVENTS)}, cut) if len(known) == len(leaves) else Values(None))
         self.graph(graph, pools, every=False)
         for answers in self.touched.values():
             try:

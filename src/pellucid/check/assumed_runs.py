@@ -203,8 +203,9 @@ def in_domain(system: System, push: Sequence[Expr]) -> Expr:
     for e in push if values is not None else ():
         if e.type == INT and not (e.op == "var" and e.value >= len(system.state)):
             assert values is not None
-            among = n.and_(n.le(n.const(min(values)), e), n.le(e, n.const(max(values))))
-            if system.domain.values is not None and max(values) - min(values) + 1 != len(values):
+            low, high = (min(values), max(values)) if system.domain.span is None else system.domain.span
+            among = n.and_(n.le(n.const(low), e), n.le(e, n.const(high)))
+            if system.domain.values is not None and high - low + 1 != len(values):
                 among = n.FALSE
                 for v in values:
                     among = n.or_(among, n.eq(e, n.const(v)))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec, TypeAlias, cast
+from typing import Any, ParamSpec, TypeAlias
 
 from pellucid.check.clock import now
 from pellucid.check.given import check_arguments
@@ -215,7 +215,8 @@ def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Calla
             if _LEDGER.get() is not None:  # a question inside another
                 return ask(*args, **named)
             started = time.perf_counter()
-            with _asking(cast("float | None", named.get("timeout"))) as made:
+            limit = named.get("timeout")  # a wrong one is told of where the options are made
+            with _asking(limit if isinstance(limit, (int, float)) else None) as made:
                 try:
                     verdict = ask(*args, **named)
                 except Fickle as error:

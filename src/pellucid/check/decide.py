@@ -22,7 +22,7 @@ from pellucid.check.explicit import Limits, Space, explore
 from pellucid.check.formula import F, Formula, Not, Or, is_invariant, kind
 from pellucid.check.given import short
 from pellucid.check.keyed import decide_few, weighed
-from pellucid.check.program import choices_of, computes_floats, looks_inside_text
+from pellucid.check.program import TooManyPushes, choices_of, computes_floats, looks_inside_text
 from pellucid.check.slot import FALSE
 from pellucid.check.system import System
 from pellucid.errors import UsageError
@@ -97,7 +97,15 @@ def decide_invariant(system: System, good: Expr, options: Options) -> Answer:
         if _never_outside(system, options):
             return decide_invariant(dataclasses.replace(system, outside=FALSE), good, options)
         return if_refuted(decide_invariant(_alone(system), n.or_(good, system.outside), options))
-    return _assumed(system, [good], lambda loose: _invariant(loose, good, options), beginnings=True)
+    return _assumed(system, [good], lambda loose: _tried(_invariant, loose, good, options), beginnings=True)
+
+
+def _tried(ask: Callable[[System, Any, Options], Answer], system: System, what: Any, options: Options) -> Answer:
+    """An answer; *unknown* where explicit search was asked for, and has too many pushes to try."""
+    try:
+        return ask(system, what, options)
+    except TooManyPushes as error:
+        return Answer("unknown", "explicit", notes=(str(error),))
 
 
 def _assumed(system: System, roots: Sequence[Expr], answer: Callable[[System], Answer], *, beginnings: bool) -> Answer:
@@ -224,7 +232,7 @@ def decide(system: System, formula: Formula, options: Options) -> Answer:
             return if_refuted(Answer("unknown", "none"))
         return if_refuted(decide(_alone(system), Or(F(Formula("atom", body=system.outside)), formula), options))
     roots = [expression(a) for a in formula.atoms()]
-    return _assumed(system, roots, lambda loose: _temporal(loose, formula, options), beginnings=False)
+    return _assumed(system, roots, lambda loose: _tried(_temporal, loose, formula, options), beginnings=False)
 
 
 def _temporal(system: System, formula: Formula, options: Options) -> Answer:

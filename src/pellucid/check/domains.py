@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -49,6 +50,20 @@ class Domain:
     modulus: int | None = None
     given: Any = None
     assume: tuple[Any, ...] = ()  # of `pellucid.check.assume.Assumption`
+
+    @cached_property
+    def span(self) -> tuple[int, int] | None:
+        """The smallest and the largest of the ints that may come in; None where any may.
+
+        >>> domain_of({3, -1}).span
+        (-1, 3)
+        """
+        return (min(self.values), max(self.values)) if self.values else None
+
+    @property
+    def whole(self) -> bool:
+        """Whether they are all the ints between the two."""
+        return self.values is not None and self.span is not None and len(self.values) == self.span[1] - self.span[0] + 1
 
     def leaf(self, t: Type) -> list[Any] | None:
         """All values of a leaf, or None if they cannot be listed."""
@@ -103,10 +118,19 @@ def domain_of(ints: Any, assume: Any = None) -> Domain:
     if isinstance(ints, Iterable) and not isinstance(ints, (str, bytes)):
         if isinstance(ints, range) and len(ints) > _MOST:
             raise UsageError(f"ints={ints!r} has {len(ints):,} values: give at most {_MOST:,}, or leave ints= out and say assume=\"x.value >= …\"")
+        if isinstance(ints, range) and len(ints) and fits_int(ints[0]) and fits_int(ints[-1]):
+            return Domain(_in_order(ints), None, ints)
         values: Sequence[Any] = list(ints)
         beyond = [v for v in values if isinstance(v, int) and not fits_int(v)]
         if beyond:
             raise UsageError(f"ints={short(ints)}: {beyond[0]} does not fit in 64 bits, so it is no event")
         if values and all(isinstance(v, int) and not isinstance(v, bool) for v in values):
-            return Domain(tuple(sorted(set(values), key=lambda v: (abs(v), v < 0))), None, ints)
+            return Domain(_in_order(values), None, ints)
     raise UsageError(f"ints= takes Mod(N), range(lo, hi) or a set of whole numbers, found {ints!r}")
+
+
+def _in_order(values: Sequence[int]) -> tuple[int, ...]:
+    """The smallest first, of two as small the one that is not negative."""
+    if isinstance(values, range) and values.step > 0 and values.start >= 0:
+        return tuple(values)
+    return tuple(sorted(set(values), key=lambda v: (abs(v), v < 0)))

@@ -15,6 +15,7 @@ from pellucid.check.clock import now
 from pellucid.check.program import Program, compile_program, decode
 from pellucid.check.slot import FALSE
 from pellucid.check.system import System
+from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 
@@ -139,7 +140,10 @@ def explore(
     guarded = system.outside is not FALSE  # nobody took care of it: then a space that goes there is not all there is
     if guarded:
         observed = [*[n.and_(o, n.not_(system.outside)) for o in observed], system.outside]
-    assert len(observed) <= 64
+    if len(observed) > 64:
+        raise UsageError(
+            f"explicit search looks at no more than {64 - guarded} different atoms at once, and the formula has {len(observed) - guarded}: ask its parts one by one"
+        )
     program = compile_program(system, observed)
     word, shift, bits, words = _layout(program.bits)
     many = len(program.pushes)

@@ -46,7 +46,7 @@ def pushes_before(system: System, wide: Expr) -> float | None:
     >>> far(lambda x: x.cumulate(lambda t, v: t + t + v, start=0), range(9)) is None
     True
     """
-    given = max(map(abs, system.domain.values), default=0) if system.domain.values is not None else 2**63
+    given = 2**63 if system.domain.values is None else max(map(abs, system.domain.span or (0,)))
     own = [i for i, v in enumerate(system.state) if v.type == INT]
     fixed: dict[int, float] = {i: float((system.state[i].size or 1) - 1) for i in own if system.state[i].size is not None}
     free = [i for i in own if i not in fixed]

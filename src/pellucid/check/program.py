@@ -20,7 +20,7 @@ from pellucid.expr.rewrite import among_ints
 from pellucid.expr.text import TEXT_OPS, has_text, order_of_text
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, simplest
 
-__all__ = ["OPS", "Program", "choices_of", "compile_program", "computes_floats", "decode", "encode", "looks_inside_text"]
+__all__ = ["OPS", "Program", "TooManyPushes", "choices_of", "compile_program", "computes_floats", "decode", "encode", "looks_inside_text"]
 
 OPS = [
     "copy", "add", "sub", "mul", "floordiv", "mod", "neg", "abs", "invert", "band", "bor", "bxor", "shl", "shr",
@@ -29,6 +29,10 @@ OPS = [
 ]  # fmt: skip
 _MOST = 3000  # pushes that are tried in each state
 _NUMBER = {name: i for i, name in enumerate(OPS)} | {"int_of_bool": 0}
+
+
+class TooManyPushes(UsageError):  # noqa: N818 - a kind of answer
+    """Explicit search cannot try every push: what was asked is well formed, and not decided."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
                 )
             pools.append(pool)
         if math.prod(map(len, pools)) * len(pushes) > _MOST:
-            raise UsageError(
+            raise TooManyPushes(
                 f"one push has more than {_MOST:,} possible events, too many for explicit search to try: give a smaller domain, or use engine='smt'"
             )
         here = [("leaf", source, j) for j in range(len(pools))]
@@ -102,7 +106,7 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
         pushes = [(a | c, b | d) for a, b in pushes for c, d in options]
     for i, v in enumerate(system.inputs):  # choices that no source makes, such as an event that gets lost
         if v.role == "key":
-            raise UsageError(
+            raise TooManyPushes(
                 "explicit search cannot try every key, and here other keys' events matter: give a domain with fewer keys, or use engine='smt'"
             )
         if v.role not in ("present", "leaf"):

@@ -17,6 +17,7 @@ from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumTyp
 
 __all__ = ["Pushes"]
 
+_FIRST = 64  # of the events of a domain, the smallest
 _EDGES = (0, 1, -1, 2**31, -(2**31), 2**32, 2**62, -(2**62), INT_MAX, INT_MIN)
 _REALS = (0.0, -0.0, 1.0, -1.0, 0.5, 1e-3, 1e300, -1e300, 5e-324, math.inf, -math.inf, 100.0)
 
@@ -43,7 +44,8 @@ class Pushes:
                 constants[e.type].append(e.value)
         near = sorted({c + d for c in constants[INT] for d in (-1, 0, 1) if fits_int(c + d)}, key=lambda v: (abs(v), v))
         given = system.domain.values
-        self._near = [v for v in near if given is None or v in set(given)] or list(given or (0,))
+        among = set(given or ())
+        self._near = [v for v in near if given is None or v in among] or list(given or (0,))[:_FIRST]
         self._reals = [*_REALS, *(v for c in (*map(float, near), *constants[FLOAT]) for v in (c, math.nextafter(c, math.inf), math.nextafter(c, -math.inf)))]
         self._reals = [v for v in self._reals if v == v]
         texts = constants[STR]

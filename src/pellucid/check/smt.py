@@ -111,7 +111,7 @@ def _both(
     _check(bad, max_depth)
     system, clock = with_texts(system, bad), Clock(timeout)
     tell = progress or (lambda text: None)
-    if not computes_floats(system, [bad]):
+    if not computes_floats(system, [bad]) or system.texts:  # text that becomes a float is no number of the order
         return _by_turns(Encoding(system), bad, max_depth, clock, tell)
     tell("floats as an order")
     found = _by_turns(Ordered(system, [bad]), bad, max_depth, clock.part(0.5), tell)

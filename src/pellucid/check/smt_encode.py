@@ -150,8 +150,9 @@ class Encoding:
                 if t == FLOAT:  # no source takes NaN; infinities come in
                     out.append(self.not_nan(leaf))
                 values = self.system.domain.values if t == INT else None
-                if values is not None and len(values) == max(values) - min(values) + 1:
-                    out += [leaf >= min(values), leaf <= max(values)]
+                if values is not None and self.system.domain.whole and self.system.domain.span is not None:
+                    low, high = self.system.domain.span
+                    out += [leaf >= low, leaf <= high]
                 elif values is not None:
                     out.append(z3.Or([leaf == v for v in values]))
                 out.append(z3.Or(present, self.same(leaf, self.value(t, default(self.system, t)))))

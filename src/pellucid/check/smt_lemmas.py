@@ -44,7 +44,7 @@ def sample_states(
 
     def leaf(t: Type) -> Any:
         if t == INT and values is not None:
-            return rng.choice((min(values), max(values), rng.choice(values), rng.choice(values)))
+            return rng.choice((*(system.domain.span or ()), rng.choice(values), rng.choice(values)))
         if t == INT:
             return rng.choice((rng.randint(-3, 4), rng.randint(-20, 20), rng.randint(-3, 4)))
         if t == BOOL or isinstance(t, EnumType):
@@ -79,7 +79,7 @@ def bound_candidates(system: System, bad: Expr, states: Sequence[State]) -> list
     found = {e.value for e in walk(bad, *system.next) if e.op == "const" and e.type == INT and abs(e.value) < 10**6}
     numbers = sorted(found, key=lambda c: (abs(c), c))[:12]
     if system.domain.values:
-        numbers += [min(system.domain.values), max(system.domain.values)]
+        numbers += system.domain.span or ()
     given = {float(e.value) for e in walk(bad, *system.next) if e.op == "const" and e.type in (INT, FLOAT)}
     reals = sorted({0.0} | given, key=lambda c: (abs(c), c))[:12]
     divisors = sorted({2, 3} | {c for c in found if 2 <= c <= 16})[:8]

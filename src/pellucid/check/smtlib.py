@@ -106,10 +106,11 @@ class _Text:
     def _of_source(self, t: Type, c: str, present: str | None) -> None:
         values = self.system.domain.values if t == INT else None
         if values is not None:
-            low, high = min(values), max(values)
-            listed = " ".join(f"(= {c} {_value(INT, v)})" for v in values)
-            whole = len(values) == high - low + 1
-            self._add(f"(and (<= {_value(INT, low)} {c}) (<= {c} {_value(INT, high)}))" if whole else f"(or {listed} false)")
+            low, high = self.system.domain.span or (0, 0)
+            if len(values) == high - low + 1:
+                self._add(f"(and (<= {_value(INT, low)} {c}) (<= {c} {_value(INT, high)}))")
+            else:
+                self._add(f"(or {' '.join(f'(= {c} {_value(INT, v)})' for v in values)} false)")
         if t == FLOAT:
             self._add(f"(not (fp.isNaN {c}))")
         if present is not None:

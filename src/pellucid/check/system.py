@@ -291,6 +291,11 @@ def build_system(
     lengths = {id: next(done) for id in run.lengths}
     failures = {side: next(done) for side in failures}
     full, wide, partial, outside = (next(done) for _ in range(4))
+    if sides is None and lengths:  # a push that fails leaves the queues as they were, which is how they would be after silence
+        silence = [*leaves, *(FALSE if v.role == "present" else n.var(len(state) + i, v.type) for i, v in enumerate(inputs))]
+        before = substitute(list(lengths.values()), silence)
+        failed = _any(failures.values())
+        lengths = {id: n.ite(failed, old, now) for (id, now), old in zip(lengths.items(), before, strict=True)}
     final: dict[str, tuple[Type, tuple[Slot, ...]]] = {}
     for name, slots_ in named.items():
         final[name] = kinds[name], tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in slots_)

@@ -1,8 +1,7 @@
 """Formulas over events that cannot be listed: exact integers, strings, records of them.
 
 Tried in turn: as an invariant with a little history (`pellucid.check.history`); a way from every state, or a state without one
-(`pellucid.check.possible`); a run that repeats (`pellucid.check.lasso`), or an answer within a few pushes on every run.  What none
-of them decides is *unknown*.
+(`pellucid.check.possible`).  What neither decides is *unknown*.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def pushes_at_least(system: System) -> int | None:
 
     small, (wide,) = cone(system, [system.wide], all_inputs=True)
     grows = [i for i, v in enumerate(small.state) if v.type == INT and v.size is None]
-    given = [abs(v) for v in system.domain.values or ()]
+    given = [abs(v) for v in system.domain.span or ()]
     constants = [abs(e.value) for e in walk(wide, *small.next) if e.op == "const" and e.type == INT]
     largest = max([1, *given, *(c for c in constants if c < 2**40), *(abs(small.state[i].start) for i in grows)])
     if not grows or largest >= _HALF:
