@@ -9,7 +9,7 @@ from typing import Any
 from pellucid.check.clock import Clock
 from pellucid.check.smt_encode import Encoding, ask
 from pellucid.check.smt_frames import Frames, replay
-from pellucid.check.smt_text import constants_of
+from pellucid.check.smt_text import words_near
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
 
@@ -88,7 +88,7 @@ class Search:
             if replay(system, self.bad, self.frames.decode(model)) is not False:
                 return model
             if i == 0:
-                self.solver.add(*text.about_constants(self.bad))
+                self.solver.add(*text.about_constants(self.bad), *text.about_words(words_near(system, self.bad), self.bad))
             for t in range(len(self.frames.inputs)):
                 self.solver.add(*text.learn(partial(self._value, model, t)))
             answer = ask(self.solver, self.clock, bad, *self._of_constants(), limit=limit) if i % 2 == 0 else None
@@ -108,10 +108,10 @@ class Search:
         return model.eval(self.frames.at(t, [term])[0], model_completion=True)
 
     def _of_constants(self) -> list[Any]:
-        """That every string that comes in is one of those that the pipeline or the property names."""
+        """That every string that comes in is one of those that the pipeline or the property names, or close to one."""
         text, z3, kinds = self.code.text, self.code.z3, [v.type for v in self.code.system.inputs]
         assert text is not None
-        known = [text.value(t) for t in constants_of(self.code.system, self.bad)]
+        known = [text.value(t) for t in words_near(self.code.system, self.bad)]
         return [z3.Or([c == t for t in known]) for inputs in self.frames.inputs for c, kind in zip(inputs, kinds, strict=True) if kind == STR]
 
     def _found(self, model: Any) -> Found:

@@ -24,10 +24,11 @@ from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
 if TYPE_CHECKING:
     from pellucid.check.smt_encode import Encoding
 
-__all__ = ["HIGHEST", "Texts", "calls_in", "constants_of", "known_answers", "with_texts"]
+__all__ = ["HIGHEST", "Texts", "calls_in", "constants_of", "known_answers", "with_texts", "words_near"]
 
 HIGHEST = 0x1FFFF  # the largest code point of a constant
 _FACTS = 400  # about constants
+_WORDS = 40  # that are tried first
 
 
 def with_texts(system: System, *roots: Expr) -> System:
@@ -61,6 +62,13 @@ def constants_of(system: System, *roots: Expr) -> list[str]:
     return [t for t in {"": None, **found} if all(ord(c) <= HIGHEST for c in t)]
 
 
+def words_near(system: System, *roots: Expr) -> list[str]:
+    """The same, and a few strings close to them: where a function is likely to answer in another way."""
+    own = constants_of(system, *roots)
+    made = [made for t in own for made in (t.lower(), t.upper(), f" {t}", f"{t}x", t[:-1])]
+    return list(dict.fromkeys([*own, "a", "A", "1", *made]))[:_WORDS]
+
+
 def known_answers(system: System, *roots: Expr) -> list[tuple[Pure, tuple[Any, ...], bool, Any]]:
     """What the functions of a system really answer to its own constants: the function, the arguments, whether it fails, the answer."""
     out: list[tuple[Pure, tuple[Any, ...], bool, Any]] = []
@@ -89,6 +97,11 @@ class Texts:
         system = self.code.system
         kinds = calls_in(system, *roots)
         return [fact for f, args, failed, value in known_answers(system, *roots) for fact in self.fact(f, kinds[f], args, failed, value)]
+
+    def about_words(self, words: list[str], *roots: Expr) -> list[Any]:
+        """What functions of one string really answer to these."""
+        functions = [f for f, kinds in calls_in(self.code.system, *roots).items() if kinds == [STR]]
+        return [fact for f in functions for w in words for fact in self.fact(f, [STR], (w,), *f.answer(w))]
 
     def learn(self, evaluated: Callable[[Any], Any]) -> list[Any]:
         """What the functions really answer where a model, which has invented their answers, calls them."""
