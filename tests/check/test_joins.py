@@ -75,3 +75,9 @@ def test_a_way_may_need_one_source_alone() -> None:
         return merge(beat.map(lambda n: True), tick.map(lambda t: False)).task(see, 0)
 
     assert check.holds(pipeline(body, beat=int, tick=bool), "AG EF any(out.value = BACK)", warn=False).proved
+
+
+def test_an_assumption_about_a_join_by_key_of_streams_that_remember() -> None:
+    pairs = pipeline(lambda a, b: apply(lambda u, v: u + v, a.key_by(lambda v: v).cumulate(lambda t, v: max(t, v), start=0), b.key_by(lambda v: v)), a=int, b=int)
+    assert check.holds(pairs, "G (a & b -> out)", assume="a.value >= 0 & b.value >= 0", warn=False).refuted
+    assert check.holds(pairs, "G (out -> a | b)", assume="a.value >= 0 & b.value >= 0", warn=False).proved

@@ -160,3 +160,12 @@ def test_as_by_definition(left: str, right: str) -> None:
         assert expected == "proved" and {left, right} <= {"ones", "rare ones", "twice", "same"}, verdict
     else:
         assert verdict.status == expected, verdict
+
+
+def test_for_the_paper_a_failure_is_no_part_of_a_sequence() -> None:
+    keyed = pipeline(lambda x: x.key_by(lambda v: v), x=int)
+    fails = pipeline(lambda x: x.key_by(lambda v: v).filter(lambda v: 1 // v < 2), x=int)
+    other = pipeline(lambda x: x.key_by(lambda v: v).map(lambda v: v + 1), x=int)
+    assert not check.equivalent(keyed, fails, how="paper", ints=range(3)).refuted
+    assert check.equivalent(keyed, fails, how="sequence").refuted
+    assert check.equivalent(keyed, other, how="paper").refuted

@@ -121,7 +121,7 @@ class Guess:
     def _copy_input(self, name: str, i: int, made: dict[int, Expr]) -> None:
         v = self.real[i]
         if v.role not in ("present", "leaf"):
-            made[self.first + i] = self.chance(f"{name}: {v.name}")
+            made[self.first + i] = self.chance(f"{name}: {v.name}") if v.type == BOOL else self._any_of(name, v)
             return
         head = next(j for j, w in enumerate(self.real) if w.role == "present" and w.of == v.of)
         for j, e in enumerate(self.source(f"{name}: {v.of}", self.types[v.of])):
@@ -142,6 +142,10 @@ class Guess:
             for bit in range((v.size - 1).bit_length()):
                 value = n.add(value, n.ite(self.chance(f"{name}: {v.name} bit {bit}"), n.const(1 << bit), n.const(0)))
             return n.ite(n.lt(value, n.const(v.size)), value, n.const(0))
+        return self._any_of(name, v)
+
+    def _any_of(self, name: str, v: Variable) -> Expr:
+        """Any value of a variable without a bound."""
         if v.type == FLOAT or (v.type == INT and self.domain.values is not None and self.domain.modulus is None):
             raise NoGuessError(f"{v.name} may have any value, which no source of this domain brings")
         _, leaf = self.source(f"{name}: {v.name}", v.type)

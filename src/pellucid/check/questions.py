@@ -48,6 +48,7 @@ from pellucid.check.violated import (
     disagreement,
     formula_violated,
     implication_violated,
+    paper_violated,
     sequence_violated,
     step_violated,
 )
@@ -259,14 +260,14 @@ def equivalent(
     elif how == "step":
         answer = _beside(a, b, differs, domain, queue, options)
     elif any(node.key is not None for p in (a, b) for node in p.graph.nodes):
-        answer = by_keys(a, b, _beside(a, b, differs, domain, queue, options))
+        answer = by_keys(a, b, _beside(a, b, differs, domain, queue, options), paper=how == "paper")
     elif how == "paper":
         answer = decide_paper(a, b, domain, queue, options)
     else:
         answer = decide_sequence(a, b, domain, queue, options, lambda quick: _beside(a, b, differs, domain, queue, quick))
     notes = (*_idle(a, b, domain, options, answer), *_of_both(a, b, domain, options, answer, how != "step"))
     notes = (*_no_run(a.graph, domain, answer), *notes)
-    judge = {"step": step_violated, "sequence": sequence_violated, "paper": sequence_violated}[how]
+    judge = {"step": step_violated, "sequence": sequence_violated, "paper": paper_violated}[how]
     return _verdict(question, answer, [a.graph, b.graph], started, notes, judge if domain.modulus is None else None)
 
 

@@ -81,10 +81,13 @@ def decide_sequence(
     return Answer("unknown", answer.engine, notes=tuple(why), details=answer.details)
 
 
-def by_keys(a: Any, b: Any, step: Answer) -> Answer:
-    """Of pipelines with keys, from the answer about single pushes: a run that shows a difference there may show one in the sequences."""
+def by_keys(a: Any, b: Any, step: Answer, *, paper: bool = False) -> Answer:
+    """Of pipelines with keys, from the answer about single pushes: a run that shows a difference there may show one in the sequences.
+
+    For seed 001 (``paper``) a failure is no part of a sequence.
+    """
     if step.status == "refuted" and step.pushes is not None:
-        first, second = (put_out(p.graph, step.pushes, a.graph) for p in (a, b))
+        first, second = (put_out(p.graph, step.pushes, a.graph, failures=not paper) for p in (a, b))
         if any(x != y for x, y in zip(first, second, strict=False)):
             return step
     return sequence_of_keyed(step)

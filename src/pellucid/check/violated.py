@@ -26,7 +26,9 @@ from pellucid.errors import IntOverflow, StepError
 from pellucid.expr.types import simplest
 from pellucid.graph.model import Graph
 
-__all__ = ["Violated", "disagreement", "formula_violated", "implication_violated", "monitor_violated", "put_out", "sequence_violated", "step_violated"]
+__all__ = [
+    "Violated", "disagreement", "formula_violated", "implication_violated", "monitor_violated", "paper_violated", "put_out", "sequence_violated", "step_violated",
+]  # fmt: skip
 
 _TURNS = 12  # of a loop
 Pushes = Sequence[Mapping[str, Any]]
@@ -136,8 +138,15 @@ def sequence_violated(example: Counterexample, pushes: Pushes, loop: int | None)
     return loop is not None and (len(many[1]) < len(few[0]) or len(many[0]) < len(few[1]))
 
 
-def put_out(graph: Graph, pushes: Pushes, first: Graph) -> list[Any]:
-    """What comes out on these pushes, which name the sources of the first graph: the other has its own in the same order."""
+def paper_violated(example: Counterexample, pushes: Pushes, loop: int | None) -> bool:
+    """Both have an output at the same place of the sequence, and the two differ."""
+    turn = list(pushes[loop:]) if loop is not None else []
+    first, second = (put_out(g, [*pushes, *turn * _TURNS], example.graphs[0], failures=False) for g in example.graphs)
+    return any(x != y for x, y in zip(first, second, strict=False))
+
+
+def put_out(graph: Graph, pushes: Pushes, first: Graph, *, failures: bool = True) -> list[Any]:
+    """What comes out on these pushes, which name the sources of the first graph: the other has its own in the same order; at last that it fails."""
     names = {first.nodes[i].id: graph.nodes[j].id for i, j in zip(first.sources, graph.sources, strict=True)}
     out = graph.outputs[0][0]
     literal, made = Interpreter(graph), []
@@ -145,7 +154,7 @@ def put_out(graph: Graph, pushes: Pushes, first: Graph) -> list[Any]:
         try:
             made += [("event", event) for event in literal.push({names[k]: v for k, v in push.items() if k in names})[out]]
         except StepError:
-            return [*made, ("failed", None)]
+            return [*made, ("failed", None)] if failures else made
     return made
 
 
