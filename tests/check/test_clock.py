@@ -37,11 +37,11 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Time:
     return fake
 
 
-def test_work_counts_and_waiting_counts_a_fourth(at: Time) -> None:
+def test_work_counts_and_waiting_counts_a_tenth(at: Time) -> None:
     before = now()
     at.go(wall=3.0, mine=1.0)
     assert now() - before == pytest.approx(1.0)
-    at.go(wall=8.0, mine=0.0)
+    at.go(wall=20.0, mine=0.0)
     assert now() - before == pytest.approx(3.0)
     at.go(wall=1.0, mine=2.0)  # two threads
     assert now() - before == pytest.approx(4.0)
@@ -98,12 +98,14 @@ def test_the_time_of_a_question_is_a_time_on_the_wall_and_a_share_of_it_is_not(a
 
 
 def test_a_function_that_sleeps_ends_with_the_question() -> None:
+    calls = []
+
     def slow(v: int) -> int:
-        time.sleep(0.05)
+        calls.append(v)
+        time.sleep(0.02)
         return hash(v)
 
     p = pipeline(lambda x: x.map(slow, to=int), x=int)
-    began = time.perf_counter()
     verdict = check.holds(p, "out.value >= 0", ints=range(1000), timeout=1.0)
     assert verdict.status == "unknown"
-    assert time.perf_counter() - began < 10.0
+    assert len(calls) < 500  # of at least 1,000

@@ -15,11 +15,11 @@ __all__ = ["Clock", "now", "patiently"]
 
 T = TypeVar("T")
 
-_SLOWEST = 4.0  # a function that sleeps, or a machine that is busier than that: a second of work lasts no longer than this
+_SLOWEST = 10.0  # a function that sleeps, or a machine that is busier than that: a second of work lasts no longer than this
 
 
 class _Spent:
-    """Seconds of work so far: no more than went by, and no less than a fourth of them."""
+    """Seconds of work so far: no more than went by, and no less than a tenth of them."""
 
     def __init__(self) -> None:
         self.wall, self.work, self.total = time.perf_counter(), time.process_time(), 0.0

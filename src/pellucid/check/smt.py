@@ -48,7 +48,7 @@ from pellucid.expr.types import BOOL
 
 __all__ = ["Found", "Nothing", "Proof", "Unknown", "check_certificate", "invariant", "prove", "search"]
 
-_BITS = 1.0  # seconds for floats bit by bit: what z3 does not decide in them it does not decide in minutes
+_BITS = 1.5  # seconds for floats bit by bit: what z3 does not decide in them it does not decide in minutes
 
 
 def search(
@@ -121,20 +121,20 @@ def _both(
     if trace is not None:
         return "refuted", trace, None, ()
     tell("floats bit by bit")
-    return _by_turns(Encoding(system), bad, max_depth, Clock(min(_BITS, _BITS if clock.end is None else clock.left() or 0.0)), tell)
+    return _by_turns(Encoding(system), bad, max_depth, Clock(min(_BITS, _BITS if clock.end is None else clock.left() or 0.0)), tell, search=0.9)
 
 
 def _by_turns(
-    code: Encoding, bad: Expr, max_depth: int, clock: Clock, tell: Callable[[str], None]
+    code: Encoding, bad: Expr, max_depth: int, clock: Clock, tell: Callable[[str], None], search: float = 0.4
 ) -> tuple[str, list[dict[str, Any]] | None, Proof | None, tuple[str, ...]]:
-    """Search and proofs by turns, depth by depth."""
+    """Search and proofs by turns, depth by depth; a search takes this share of what is left at most."""
     looking = Search(code, bad, clock)
     proofs = _Proofs(code, bad, clock, tell)
     for depth in range(1, max_depth + 1):
         tell(f"depth {depth}")
         if not looking.stuck:
             # Base cases get easier to answer once there are lemmas, but never wait for one for ever.
-            found = looking.deeper(limit=_share(clock, 0.4))
+            found = looking.deeper(limit=_share(clock, search))
             if found is not None and isinstance(code, Ordered) and replay(code.system, bad, found.trace) is not True:
                 looking.stuck = True  # a model that is none of doubles: there may be a proof all the same
             elif found is not None:
