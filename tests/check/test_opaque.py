@@ -368,3 +368,15 @@ def test_what_answers_otherwise_when_a_run_is_made_again_refutes_nothing(monkeyp
     monkeypatch.setattr("pellucid.check.replay.Engine.push", lambda self, **events: [99])
     verdict = check.holds_on(p, "G out.value = 0", [5])
     assert verdict.unknown and "puts out {'out': [5]} and then {'out': [99]}" in verdict.notes[0], verdict
+
+
+def test_a_proof_beside_a_function_that_is_not_pure_says_so() -> None:
+    def die(v: int) -> int:
+        return random.randrange(3) + v
+
+    p = pipeline(lambda x: x.map(die, id="die"), x=int)
+    bounded = check.buffers(p)
+    assert bounded.proved and any("die" in note and "not pure" in note and "whatever it answers" in note for note in bounded.notes)
+    silent = check.monitor(check.Transitions([0], lambda s: [s], lambda s: {}), pipeline(lambda x: x.map(die) > 0, x=int))
+    assert silent.proved and any("not pure" in note for note in silent.notes)
+    assert not any("not pure" in note for note in check.buffers(pipeline(lambda x: x.map(lambda v: v + 1), x=int)).notes)

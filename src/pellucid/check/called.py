@@ -27,7 +27,8 @@ from pellucid.errors import NotTraceable
 from pellucid.expr.function import Function
 from pellucid.expr.trace import Traced
 from pellucid.expr.types import INT
-from pellucid.expr.witness import Witness
+from pellucid.expr.witness import Witness, fickle_reason
+from pellucid.graph.model import Graph
 
 __all__ = ["Answers", "Failed", "Fickle", "Leaves", "Ledger", "asks", "key_of", "ledger"]
 
@@ -202,6 +203,12 @@ def _asking(timeout: float | None) -> Iterator[Ledger]:
         _LEDGER.reset(token)
 
 
+def _not_asked(graphs: Sequence[Graph], said: str) -> tuple[str, ...]:
+    """Of functions that are not pure and that no note speaks of: what was proved holds whatever they answer."""
+    found = {f"{fn.name} is not pure (it {fn.reason}): this holds whatever it answers": None for g in graphs for _, fn in g.opaque() if fickle_reason(fn.reason) and fn.name not in said}
+    return tuple(found)
+
+
 def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Callable[P, Verdict]]:
     """Above a question: what it calls is written down, and its verdict says what may be said of that.
 
@@ -221,9 +228,11 @@ def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Calla
                     verdict = ask(*args, **named)
                 except Fickle as error:
                     return Verdict("unknown", question(*args, **named), "none", time.perf_counter() - started, None, (str(error),))
-                if verdict.proved:
-                    return dataclasses.replace(verdict, notes=(*verdict.notes, *made.notes()))
-                return verdict
+                if not verdict.proved:
+                    return verdict
+                notes = (*verdict.notes, *made.notes())
+                graphs = [g for g in (getattr(given, "graph", None) for given in (*args, *named.values())) if isinstance(g, Graph)]
+                return dataclasses.replace(verdict, notes=(*notes, *_not_asked(graphs, " ".join(notes))))
 
         return asked
 

@@ -182,7 +182,7 @@ def holds_on(p: Any, formula: str | Formula, *streams: Any, **named: Any) -> Ver
     ]
     fickle = [f"{fn.name} {fn.reason}" for _, fn in p.graph.opaque() if fickle_reason(fn.reason)]
     for words in fickle:
-        ledger().words.append(f"of this one run: {words}, and may answer otherwise in another")
+        ledger().words.append(f"of this one run: {words}, so it is not pure and may answer otherwise in another")
     status = "proved" if evaluate_finite(f, atoms_on(p.graph, f, pushes)) else "refuted"
     answer = Answer(status, "finite trace", pushes if status == "refuted" else None)
     if fickle and status == "refuted":  # the run that was made cannot be made again, so none could be shown
