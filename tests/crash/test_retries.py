@@ -68,6 +68,7 @@ def test_an_executor_is_killed_in_a_streaming_query(cluster: Cluster, tmp_path: 
     wait_until(lambda: not cluster.executors(), 300, "the executors to end with their job")
 
 
+@pytest.mark.long  # a streaming query is many such jobs
 def test_an_executor_is_killed_in_a_batch_job(cluster: Cluster, tmp_path: Path) -> None:
     both = {"spark.sql.adaptive.coalescePartitions.enabled": "false"}  # so few rows would be one task, on one of the workers
     world = on(cluster, "lingerer", tmp_path, [], files=4, rows=200, mode="batch", conf=both)

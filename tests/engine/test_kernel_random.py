@@ -147,7 +147,7 @@ def test_plain_kernel_on_larger_pipelines(seed: int) -> None:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", some_seeds(8, 60))
+@pytest.mark.parametrize("seed", some_seeds(5, 60))
 def test_compiled_kernel(seed: int) -> None:
     """Fewer, since each has to be compiled; chunks alternate between the compiled and the plain form."""
     c = Seeded(1000 + seed)

@@ -96,7 +96,7 @@ def test_machine_code_equals_the_function(f: Callable[..., Any]) -> None:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", some_seeds(60, 100))
+@pytest.mark.parametrize("seed", some_seeds(40, 100))
 def test_random_programs(seed: int) -> None:
     program = Program(seed)
     f = program.function()

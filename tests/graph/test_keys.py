@@ -63,12 +63,15 @@ def test_a_key_that_comes_with_the_data_runs_each_shape_once_per_key(shape: str)
         assert engine_says(nested, "python", chunk, keys) == meaning(nested, keys)
 
 
-def test_compiled_as_well() -> None:
-    for shape in ("a key before two levels", "a key of another type inside", "queues for each key"):
-        nested, _ = made(shape)
-        keys = [v % 3 for v in range(len(EVENTS))]
-        assert engine_says(nested, "numba", 9) == meaning(nested)
-        assert engine_says(nested, "numba", 9, keys) == meaning(nested, keys)
+@pytest.mark.parametrize(
+    "shape",
+    ["a key of another type inside", *(pytest.param(s, marks=pytest.mark.long) for s in ("a key before two levels", "queues for each key"))],
+)
+def test_compiled_as_well(shape: str) -> None:
+    nested, _ = made(shape)
+    keys = [v % 3 for v in range(len(EVENTS))]
+    assert engine_says(nested, "numba", 9) == meaning(nested)
+    assert engine_says(nested, "numba", 9, keys) == meaning(nested, keys)
 
 
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s != "two outputs"])  # its key_by is one step there, two here

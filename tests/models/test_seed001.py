@@ -70,8 +70,11 @@ def test_silence_pattern(p: Pipeline, line: str) -> None:
     assert shown(p.trace(EVENTS)) == line
 
 
-@rows
-@pytest.mark.parametrize("mode", ["python", "numba"])
+@pytest.mark.parametrize(
+    ("p", "line", "mode"),
+    [pytest.param(*row, "python", id=f"{name}-python") for name, row in TABLE.items()]
+    + [pytest.param(*row, "numba", id=f"{name}-numba", marks=pytest.mark.long if k % 3 else ()) for k, (name, row) in enumerate(TABLE.items())],
+)
 def test_engine_whole_and_in_chunks(p: Pipeline, line: str, mode: str) -> None:
     assert list(map(str, p.engine(mode=mode).push(EVENTS))) == words(line)
     for size in range(1, 9):

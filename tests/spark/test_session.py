@@ -195,6 +195,7 @@ def test_a_new_session_is_set_up_and_quiet(java_home: Any, bare: bool) -> None:
     assert done.stderr == ""  # not a line, although a task failed
 
 
+@pytest.mark.long
 def test_verbose_leaves_sparks_log(java_home: Any) -> None:
     done = fresh("verbose", SPARK_SUBMIT_OPTS=quick_jvm.options(), SPARK_LAUNCHER_OPTS=quick_jvm.SIMPLE)
     assert done.returncode == 0 and "ERROR Executor: Exception in task" in done.stderr and "WARN" in done.stderr
