@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from pellucid import check
-from pellucid.failures.checker.explore import Limits, explore
+from pellucid.failures.checker.explore import explore
 from pellucid.failures.checker.system import System
 from pellucid.failures.model import Configuration, Task, initial
+from pellucid.model import Budget
 
 Row = dict[str, Any]
 
@@ -78,7 +79,7 @@ def checker(quick: bool) -> tuple[list[Row], bool]:
     for shape, epochs, events in sizes:
         c = shape(epochs, events)
         started, used = time.perf_counter(), time.process_time()
-        whole = explore(System(c, crashes=2), Limits(timeout=None, max_states=20_000_000), reduce=False, reduce_free=True)
+        whole = explore(System(c, crashes=2), Budget(None, 20_000_000), reduce=False, reduce_free=True)
         seconds, used = time.perf_counter() - started, time.process_time() - used
         verdict = check.failures(c, crashes=2, timeout=None)
         right &= verdict.proved and whole.unexplained is None and whole.dead_end is None

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from pellucid.check.formula_evaluate import Labels
 from pellucid.check.formula_nodes import Formula
+from pellucid.model import components
 
 __all__ = ["Buchi", "Guard", "tidy"]
 
@@ -128,40 +129,12 @@ def _live(size: int, edges: list[tuple[int, Guard, int]], accepting: set[int]) -
 
 
 def _cyclic(size: int, edges: list[tuple[int, Guard, int]]) -> set[int]:
-    """The states that lie on a cycle: those in a strongly connected component with an edge inside (Tarjan)."""
+    """The states that lie on a cycle: those in a strongly connected component with an edge inside."""
     follow: list[list[int]] = [[] for _ in range(size)]
     for source, _, target in edges:
         follow[source].append(target)
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    open_: set[int] = set()
-    out: set[int] = {s for s, _, t in edges if s == t}
-    for root in range(size):
-        work = [(root, iter(follow[root]))] if root not in index else []
-        while work:
-            q, rest = work[-1]
-            if q not in index:
-                index[q] = low[q] = len(index)
-                stack.append(q)
-                open_.add(q)
-            for t in rest:
-                if t not in index:
-                    work.append((t, iter(follow[t])))
-                    break
-                if t in open_:
-                    low[q] = min(low[q], index[t])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[q])
-                if low[q] == index[q]:
-                    at = stack.index(q)
-                    component, stack[at:] = stack[at:], []
-                    open_ -= set(component)
-                    if len(component) > 1:
-                        out |= set(component)
-    return out
+    alone = {s for s, _, t in edges if s == t}
+    return alone.union(*(part for part in components(dict(enumerate(follow))) if len(part) > 1))
 
 
 def _merge(size: int, edges: list[tuple[int, Guard, int]], accepting: set[int]) -> list[int]:

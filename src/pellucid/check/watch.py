@@ -34,6 +34,7 @@ from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, INT, conform, simplest
 from pellucid.graph.model import Graph
+from pellucid.model import Budget, CutShort, Search
 
 __all__ = ["Transitions", "monitor"]
 
@@ -88,16 +89,12 @@ class Transitions:
             raise UsageError(f"Transitions: what is seen of the state {short(state)} cannot be told: {type(error).__name__}: {error}") from error
 
     def _states(self) -> list[Any]:
-        found = dict.fromkeys(self.initial)
-        waiting = list(found)
-        while waiting:
-            for after in self.next(waiting.pop(0)):
-                if after not in found:
-                    found[after] = None
-                    waiting.append(after)
-                    if len(found) > _LIMIT:
-                        raise UsageError(f"the system has more than {_LIMIT:,} states: monitor takes a small finite system")
-        return list(found)
+        search = Search(self.initial, lambda s: [(None, after) for after in self.next(s)], Budget(max_states=_LIMIT))
+        try:
+            search.all()
+        except CutShort:
+            raise UsageError(f"the system has more than {_LIMIT:,} states: monitor takes a small finite system") from None
+        return list(search.parents)
 
 
 @asks(lambda system, p, **how: f"{p.name} says true in every run of the system")

@@ -9,7 +9,7 @@ import pytest
 
 from pellucid import check
 from pellucid.failures import model
-from pellucid.failures.checker.explore import Limits, explore, labels_to
+from pellucid.failures.checker.explore import explore, labels_to
 from pellucid.failures.checker.literal import search
 from pellucid.failures.checker.rules import NotReplayable, Rules
 from pellucid.failures.checker.sinks import Append, Idempotent, Observation, Transactional, Uncommitted
@@ -19,6 +19,7 @@ from pellucid.failures.checker.variants import VARIANTS, variant
 from pellucid.failures.model import FFail
 from pellucid.failures.model.explain import Explanation, explain
 from pellucid.failures.model.trace import random_trace
+from pellucid.model import Budget
 from tests.failures.random_graphs import random_graph
 from tests.failures.shapes import chain, diamond, merged
 from tests.seeds import seeds
@@ -32,7 +33,7 @@ def small(seed: int) -> model.Configuration:
 
 
 def reached(system: System) -> set[Situation]:
-    found = explore(system, Limits(**NO_LIMITS), reduce=False, stop=False)
+    found = explore(system, Budget(), reduce=False, stop=False)
     bare = ~(((1 << 20) - 1) << found.packed.set_shift)
     return {found.packed.unpack(x & bare) for x in found.parents}
 
@@ -72,12 +73,12 @@ def test_the_packed_search_reaches_exactly_what_the_rules_of_a_variant_reach(nam
         return own[name]() if name in own else variant(name)
 
     c = random_graph(random.Random(seed), most_tasks=2, most_events=1, most_epochs=2)
-    literal = search(System(c, crashes=1, rules=rules()), Limits(**NO_LIMITS), stop=False)
+    literal = search(System(c, crashes=1, rules=rules()), Budget(), stop=False)
     system = System(c, crashes=1, rules=rules())
     assert {(at.c.Sigma, at.c.N, at.c.M, at.c.D, at.crashes) for at in reached(system)} == {
         (at.c.Sigma, at.c.N, at.c.M, at.c.D, at.crashes) for at in literal.seen
     }
-    fast = explore(System(c, crashes=1, rules=rules()), Limits(**NO_LIMITS), reduce=False)
+    fast = explore(System(c, crashes=1, rules=rules()), Budget(), reduce=False)
     assert (fast.unexplained is None) == (literal.unexplained is None)
     if fast.unexplained is not None:
         assert literal.unexplained is not None
@@ -134,7 +135,7 @@ def test_the_verdict_is_that_of_listing_all_executions(shape: str, sink: type[Ob
     if name == "not-recovered":
         return  # its executions need not end
     for reduce in (True, False):
-        found = explore(system(), Limits(**NO_LIMITS), reduce=reduce)
+        found = explore(system(), Budget(), reduce=reduce)
         assert (found.unexplained is None) == explainable(system()), reduce
 
 
@@ -149,7 +150,7 @@ def test_the_reduced_search_has_the_same_verdict(seed: int) -> None:
     sink = SINKS[seed % 4]
     rules = UnalignedRules if seed % 5 == 0 and len(c.M) < 9 else Rules
     found = [
-        explore(System(c, crashes=2, rules=rules(), observation=sink()), Limits(**NO_LIMITS), reduce=r, reduce_free=f)
+        explore(System(c, crashes=2, rules=rules(), observation=sink()), Budget(), reduce=r, reduce_free=f)
         for r, f in ((True, True), (False, False), (False, True))
     ]
     assert len({f.unexplained is None for f in found}) == 1
@@ -176,15 +177,15 @@ def late_border() -> model.Configuration:
 def test_a_border_is_not_taken_early_where_a_durable_sink_could_tell(crashes: int) -> None:
     """Else no crash would go back behind an epoch of which a sink holds later rows, and this would be proved."""
     for reduce in (True, False):
-        found = explore(System(late_border(), crashes=crashes, observation=Idempotent()), Limits(**NO_LIMITS), reduce=reduce)
+        found = explore(System(late_border(), crashes=crashes, observation=Idempotent()), Budget(), reduce=reduce)
         assert found.unexplained is not None, reduce
     assert check.failures(late_border(), crashes=crashes, sink="idempotent").refuted
     assert check.failures(late_border(), crashes=crashes).proved
 
 
 def test_the_reduced_search_is_much_smaller() -> None:
-    whole = explore(System(diamond(), crashes=2), Limits(**NO_LIMITS), reduce=False)
-    less = explore(System(diamond(), crashes=2), Limits(**NO_LIMITS))
+    whole = explore(System(diamond(), crashes=2), Budget(), reduce=False)
+    less = explore(System(diamond(), crashes=2), Budget())
     assert (whole.states, less.states) == (45730, 1137)
     assert whole.failure_free == 2690 and less.failure_free == 247
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pellucid import UsageError, check
-from pellucid.failures.checker.explore import Limits
 from pellucid.failures.checker.liveness import components, fair_cycle
 from pellucid.failures.checker.rules import Rules
 from pellucid.failures.checker.sinks import Own
@@ -16,6 +15,7 @@ from pellucid.failures.checker.story import FaultyExecution
 from pellucid.failures.checker.system import System
 from pellucid.failures.checker.variants import NotRecovered
 from pellucid.failures.model import Configuration, f_recover, gce, out
+from pellucid.model import Budget
 from tests.failures.shapes import chain
 
 
@@ -49,7 +49,7 @@ def test_a_deadlock_is_a_counterexample() -> None:
 
 def test_a_task_that_stays_failed_makes_a_fair_cycle() -> None:
     system = System(chain(1, 1, 2), crashes=1, rules=NotRecovered("t1"), observation=BlindToTheOutput())
-    found = fair_cycle(system, Limits())
+    found = fair_cycle(system, Budget())
     assert found is not None
     way, loop = found
     assert [str(label) for label in way] == ["F-FAIL t1"]
@@ -66,7 +66,7 @@ def test_the_verdict_tells_the_cycle() -> None:
 
 
 def test_the_papers_rules_have_no_fair_cycle() -> None:
-    assert fair_cycle(System(chain(1, 1, 2), crashes=2), Limits()) is None
+    assert fair_cycle(System(chain(1, 1, 2), crashes=2), Budget()) is None
 
 
 # ---------------------------------------------------------------- Definition 5.3

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pellucid import UsageError, check
-from pellucid.failures.checker.explore import Limits
 from pellucid.failures.checker.literal import judge, search
 from pellucid.failures.checker.rules import NotReplayable, Rules
 from pellucid.failures.checker.sinks import Append, Uncommitted
@@ -17,6 +16,7 @@ from pellucid.failures.checker.story import FaultyExecution
 from pellucid.failures.checker.system import System
 from pellucid.failures.checker.variants import VARIANTS, variant
 from pellucid.failures.model import Configuration, Task, initial
+from pellucid.model import Budget
 from tests.failures.shapes import chain, merged
 
 NO_LIMITS: dict[str, Any] = {"timeout": None, "max_states": 10_000_000}
@@ -68,11 +68,11 @@ def test_the_literal_rules_find_the_same_length_and_replay_it(name: str) -> None
         rules = NotReplayable(rules)
     sink = Append() if how.get("sink") == "append" else how.get("sink")
     system = System(shape(), crashes=1, rules=rules, observation=sink)
-    found = search(system, Limits(**NO_LIMITS))
+    found = search(system, Budget())
     assert found.unexplained is not None and len(found.unexplained) == length
     example = check.failures(shape(), crashes=1, **how).counterexample
     assert isinstance(example, FaultyExecution)
-    judged = judge(system, example.trace, Limits(**NO_LIMITS))
+    judged = judge(system, example.trace, Budget())
     assert judged.empty_at == length - 1
 
 

@@ -8,11 +8,9 @@ refute liveness (`pellucid.failures.checker.liveness` looks at cycles, too).
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import sys
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from pellucid.failures.checker.candidates import Candidates
 from pellucid.failures.checker.packed import BITS, Moves, Packed
@@ -20,33 +18,11 @@ from pellucid.failures.checker.reduce import ample, can_reduce, can_reduce_crash
 from pellucid.failures.checker.sinks import Own, Transactional
 from pellucid.failures.checker.system import System
 from pellucid.failures.model import FFail, FRecover, TraceStep
+from pellucid.model import Budget, CutShort
 
-__all__ = ["CutShort", "Found", "Limits", "explore", "failure_free", "labels_to", "successors"]
+__all__ = ["Found", "explore", "failure_free", "labels_to", "successors"]
 
 _SETS = (1 << BITS) - 1
-
-
-class CutShort(Exception):  # noqa: N818 - a bound, not a mistake
-    """A bound was reached."""
-
-
-@dataclass
-class Limits:
-    """How far to go, and who is told."""
-
-    timeout: float | None = 60.0
-    max_states: int = 2_000_000
-    progress: Callable[[dict[str, Any]], None] | None = None
-    started: float = field(default_factory=time.perf_counter)
-
-    def look(self, states: int, waiting: int) -> None:
-        """Stop here if a bound is reached."""
-        if self.progress is not None:
-            self.progress({"states": states, "waiting": waiting})
-        if states > self.max_states:
-            raise CutShort(f"the limit of {self.max_states:,} states was reached")
-        if self.timeout is not None and time.perf_counter() - self.started > self.timeout:
-            raise CutShort(f"the time limit of {self.timeout:g} s was reached after {states:,} states")
 
 
 @dataclass
@@ -74,15 +50,15 @@ class Found:
         return way[::-1]
 
 
-def failure_free(packed: Packed, limits: Limits, *, reduce: bool) -> tuple[Candidates, int]:
+def failure_free(packed: Packed, budget: Budget, *, reduce: bool) -> tuple[Candidates, int]:
     """The failure-free graph as candidates for explanations, and its size."""
     reducing = reduce and can_reduce(packed)
     start = packed.pack(packed.system.start())
     number, order = {start: 0}, [start]
     successors: list[list[int]] = []
     for x in order:
-        if not len(successors) & 1023 or len(order) > limits.max_states:
-            limits.look(len(order), len(order) - len(successors))
+        if not len(successors) & 1023 or budget.full(len(order)):
+            budget.look(len(order), len(order) - len(successors))
         moves = _moves(packed, x)
         chosen = ample(packed, x, moves) if reducing else None
         after = []
@@ -98,7 +74,7 @@ def failure_free(packed: Packed, limits: Limits, *, reduce: bool) -> tuple[Candi
 
 
 def explore(
-    system: System, limits: Limits, *, reduce: bool = True, reduce_free: bool | None = None, stop: bool = True
+    system: System, budget: Budget, *, reduce: bool = True, reduce_free: bool | None = None, stop: bool = True
 ) -> Found:
     """Search until something unexplained is found (``stop``) or everything has been seen.
 
@@ -106,7 +82,7 @@ def explore(
 
     >>> from pellucid.failures.model import Task, initial
     >>> c = initial({"t": Task(lambda v, w: (v, [w]), ("i",), "o")}, {"i": [[1]]}, {"t": 0})
-    >>> found = explore(System(c, crashes=1), Limits(), reduce=False)
+    >>> found = explore(System(c, crashes=1), Budget(60.0, 2_000_000), reduce=False)
     >>> found.states, found.unexplained, found.dead_end
     (9, None, None)
     """
@@ -115,17 +91,17 @@ def explore(
     found = Found(packed, {})
     try:
         candidates, found.failure_free = failure_free(
-            packed, limits, reduce=reduce if reduce_free is None else reduce_free
+            packed, budget, reduce=reduce if reduce_free is None else reduce_free
         )
         first = start + (1 << packed.set_shift) + system.crashes * packed.one_crash
         found.parents[first] = -1
-        _search(found, candidates, first, limits, reduce, stop)
+        _search(found, candidates, first, budget, reduce, stop)
     except CutShort as cut:
         found.why = str(cut)
     return found
 
 
-def _search(found: Found, candidates: Candidates, first: int, limits: Limits, reduce: bool, stop: bool) -> None:
+def _search(found: Found, candidates: Candidates, first: int, budget: Budget, reduce: bool, stop: bool) -> None:
     packed, parents = found.packed, found.parents
     fuse, reducing = reduce and can_reduce_crashes(packed), reduce and can_reduce(packed)
     observation = packed.system.observation
@@ -135,7 +111,7 @@ def _search(found: Found, candidates: Candidates, first: int, limits: Limits, re
     tables = list(zip(range(len(packed.tasks)), packed.moves, packed.masks, strict=True))
     whole, set_shift, one_crash, last = packed.whole, packed.set_shift, packed.one_crash, packed.system.last
     see, recover, learn = packed.see, packed.recover, packed.learn
-    transitions, done, most = 0, 0, limits.max_states
+    transitions, done, most = 0, 0, budget.max_states or sys.maxsize
 
     def shown(x: int) -> int:
         """The situation with the set of candidates that its observation leaves."""
@@ -152,7 +128,7 @@ def _search(found: Found, candidates: Candidates, first: int, limits: Limits, re
             done += 1
             if not done & 2047 or len(parents) > most:
                 found.transitions = transitions
-                limits.look(len(parents), len(layer) + len(following))
+                budget.look(len(parents), len(layer) + len(following))
             if reducing:
                 chosen = ample(packed, x, _moves(packed, x))
                 if chosen is not None:

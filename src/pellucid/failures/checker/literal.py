@@ -1,35 +1,18 @@
 """The same search without any cleverness, on whole values: for micro-batches, and as the judge of counterexamples.
 
-A *machine* has ``start()``, ``steps(at, failures=…)``, ``see(at)`` and ``complete(at)``; `pellucid.failures.checker.system.System` and
-`pellucid.failures.checker.microbatch.MicroBatch` are machines.
+`pellucid.failures.checker.system.System` and `pellucid.failures.checker.microbatch.MicroBatch` are machines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from pellucid.failures.checker.candidates import Candidates
-from pellucid.failures.checker.explore import CutShort, Limits
+from pellucid.model import Budget, CutShort, Machine, Search
 
-__all__ = ["Judged", "Literal", "Machine", "free_graph", "judge", "search"]
-
-
-class Machine(Protocol):
-    """What can be searched literally."""
-
-    def start(self) -> Any:
-        """Before the first step."""
-
-    def steps(self, at: Any, *, failures: bool = True) -> list[tuple[Any, Any]]:
-        """Labels and what comes after."""
-
-    def see(self, at: Any) -> Hashable:
-        """What is observed."""
-
-    def complete(self, at: Any) -> bool:
-        """Whether all of the input is in the output."""
+__all__ = ["Judged", "Literal", "free_graph", "judge", "search"]
 
 
 @dataclass
@@ -57,64 +40,45 @@ class Judged:
     free_observations: tuple[Any, ...]
 
 
-def free_graph(machine: Machine, limits: Limits) -> tuple[Candidates, tuple[Any, ...]]:
+def free_graph(machine: Machine, budget: Budget) -> tuple[Candidates, tuple[Any, ...]]:
     """The failure-free graph, literally, and what each of its situations shows."""
-    start = machine.start()
-    number, order = {start: 0}, [start]
-    successors: list[list[int]] = []
-    for at in order:
-        if not len(successors) & 255 or len(order) > limits.max_states:
-            limits.look(len(order), len(order) - len(successors))
-        after = []
-        for _, then in machine.steps(at, failures=False):
-            if then not in number:
-                number[then] = len(order)
-                order.append(then)
-            after.append(number[then])
-        successors.append(after)
-    seen = tuple(machine.see(at) for at in order)
-    return Candidates(successors, seen), seen
+    search: Search[Any, Any] = Search([machine.start()], lambda at: machine.steps(at, failures=False), budget)
+    follow = [after for _, after in search]
+    number = {at: i for i, at in enumerate(search.parents)}
+    seen = tuple(machine.see(at) for at in number)
+    return Candidates([[number[then] for _, then in after] for after in follow], seen), seen
 
 
-def search(machine: Machine, limits: Limits, *, stop: bool = True) -> Literal:
+def search(machine: Machine, budget: Budget, *, stop: bool = True) -> Literal:
     """Every situation, each with its set of candidates, breadth first."""
     found = Literal()
     try:
-        candidates, free = free_graph(machine, limits)
+        candidates, free = free_graph(machine, budget)
         found.failure_free = len(free)
-        first = machine.start(), 1
-        parents: dict[Any, Any] = {first: None}
-        waiting = [first]
-        for x in waiting:
-            found.states, (at, number) = len(parents), x
-            if not found.transitions & 127 or len(parents) > limits.max_states:
-                limits.look(len(parents), len(waiting))
-            after = machine.steps(at)
-            found.seen.add(at)
-            for label, then in after:
-                found.transitions += 1
-                seen = machine.see(then)
-                y = then, number if seen == candidates.seen(number) else candidates.after(number, seen)
-                if y in parents:
-                    continue
-                parents[y] = x, label
-                if not y[1] and found.unexplained is None:
-                    found.unexplained = _labels(parents, y)
-                    if stop:
-                        return found
-                waiting.append(y)
-            free_steps = [s for s in after if not _is_crash(s[0])]
-            if not free_steps and found.dead_end is None and not machine.complete(at):
-                found.dead_end = _labels(parents, x)
-        found.states = len(parents)
+
+        def steps(x: tuple[Any, int]) -> list[tuple[Any, tuple[Any, int]]]:
+            at, number = x
+            after = [(label, then, machine.see(then)) for label, then in machine.steps(at)]
+            return [(label, (then, number if seen == candidates.seen(number) else candidates.after(number, seen))) for label, then, seen in after]
+
+        walk = Search([(machine.start(), 1)], steps, budget)
+        for x, after in walk:
+            found.states, found.transitions = len(walk.parents), walk.transitions
+            found.seen.add(x[0])
+            if found.unexplained is None and (wrong := next((y for _, y in after if not y[1]), None)) is not None:
+                found.unexplained = walk.way(wrong)
+                if stop:
+                    return found
+            if found.dead_end is None and all(_is_crash(label) for label, _ in after) and not machine.complete(x[0]):
+                found.dead_end = walk.way(x)
     except CutShort as cut:
         found.why = str(cut)
     return found
 
 
-def judge(machine: Machine, labels: Sequence[Any], limits: Limits) -> Judged:
+def judge(machine: Machine, labels: Sequence[Any], budget: Budget) -> Judged:
     """Replay a trace step by step and ask, independently of the fast search, whether something explains it."""
-    candidates, free = free_graph(machine, limits)
+    candidates, free = free_graph(machine, budget)
     at, number = machine.start(), 1
     path, observations, before, empty = [at], [machine.see(at)], 1, None
     for i, label in enumerate(labels):
@@ -128,14 +92,6 @@ def judge(machine: Machine, labels: Sequence[Any], limits: Limits) -> Judged:
             before, number = number, candidates.after(number, observations[-1])
             empty = i if number == 0 else None
     return Judged(tuple(path), tuple(observations), empty, candidates, before, free)
-
-
-def _labels(parents: dict[Any, Any], end: Any) -> list[Any]:
-    labels = []
-    while parents[end] is not None:
-        end, label = parents[end]
-        labels.append(label)
-    return labels[::-1]
 
 
 def _is_crash(label: Any) -> bool:

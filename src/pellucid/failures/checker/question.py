@@ -17,7 +17,7 @@ from pellucid.errors import UsageError
 from pellucid.failures.checker.arguments import PROTOCOLS, SOURCES, Given
 from pellucid.failures.checker.beside import seen_beside
 from pellucid.failures.checker.calls import FoundImpure
-from pellucid.failures.checker.explore import CutShort, Found, Limits, explore, labels_to
+from pellucid.failures.checker.explore import Found, explore, labels_to
 from pellucid.failures.checker.given import configuration_of
 from pellucid.failures.checker.literal import judge, search
 from pellucid.failures.checker.liveness import check_monotone, fair_cycle
@@ -29,6 +29,7 @@ from pellucid.failures.checker.system import System
 from pellucid.failures.checker.unaligned import UnalignedRules
 from pellucid.failures.checker.variants import variant as rules_of
 from pellucid.failures.model import Configuration
+from pellucid.model import Budget, CutShort
 
 __all__ = ["PROTOCOLS", "SOURCES", "failures"]
 
@@ -77,12 +78,12 @@ def failures(
     given = Given(p, epochs, events, crashes, sink, source, protocol, observe, inputs, variant, fuse, timeout, max_states, progress)
     observation = given.observation()
     c, sinks = configuration_of(p, given.many_epochs, given.many_events, inputs, fuse)
-    limits = Limits(timeout, max_states, progress)
+    budget = Budget(timeout, max_states, progress, wall=timeout)
     shape = f"{_count(max((m.e for m in c.D), default=0), 'epoch')}, {_count(crashes, 'crash', 'crashes')}"
     shown = f"seen through {observation.name}" if observe is not None else f"{observation.name} sink"
     mistake = "" if variant is None else f", variant {variant.name if isinstance(variant, Rules) else variant}"
     how = f"{protocol}{mistake}, {shown}, {source} source, {shape}"
-    asked = _Asked(f"crashes cannot be seen ({how})", limits, time.perf_counter(), graph=getattr(p, "graph", p))
+    asked = _Asked(f"crashes cannot be seen ({how})", budget, time.perf_counter(), graph=getattr(p, "graph", p))
     if protocol == "microbatch":
         return _microbatch(asked, given, c, sinks, observation, variant)
     rules = variant if isinstance(variant, Rules) else rules_of(variant) if variant is not None else given.rules()
@@ -108,7 +109,7 @@ class _Asked:
     """The question, and how its verdicts are made."""
 
     question: str
-    limits: Limits
+    budget: Budget
     started: float
     graph: Any = None
     states: int = 0
@@ -136,12 +137,12 @@ class _Asked:
 
 def _decide(asked: _Asked, system: System) -> Verdict:
     if isinstance(system.observation, Own):
-        check_monotone(system, asked.limits)
-    found = explore(system, asked.limits)
+        check_monotone(system, asked.budget)
+    found = explore(system, asked.budget)
     asked.saw(found)
     notes = tuple(system.calls.impure.values())
     if found.unexplained is not None:
-        short = explore(system, asked.limits, reduce=False, reduce_free=True)
+        short = explore(system, asked.budget, reduce=False, reduce_free=True)
         best, note = (short, ()) if short.unexplained is not None else (found, ("there may be a shorter one: " + short.why,))
         example = _unexplained(system, best)
         return asked.verdict("refuted", example, (*notes, *note), explained=False)
@@ -149,11 +150,11 @@ def _decide(asked: _Asked, system: System) -> Verdict:
         return asked.verdict("unknown", notes=(*notes, found.why))
     system.calls.ask_again()
     if found.dead_end is not None:
-        short = explore(system, asked.limits, reduce=False, reduce_free=True)
+        short = explore(system, asked.budget, reduce=False, reduce_free=True)
         best = short if short.dead_end is not None else found
         return asked.verdict("refuted", _dead_end(system, best), notes, explained=True, live=False)
     if not system.rules.paper_recovery:
-        stuck = fair_cycle(system, asked.limits)
+        stuck = fair_cycle(system, asked.budget)
         if stuck is not None:
             return asked.verdict("refuted", _cycle(system, *stuck), notes, explained=True, live=False)
     return asked.verdict("proved", notes=notes, explained=True, live=True)
@@ -163,7 +164,7 @@ def _unexplained(system: System, found: Found) -> FaultyExecution:
     assert found.unexplained is not None
     labels = labels_to(found, found.unexplained)
     try:
-        judged = judge(system, labels, Limits(timeout=30, max_states=100_000))
+        judged = judge(system, labels, Budget(30.0, 100_000))
     except CutShort:  # too many failure-free executions to list literally; the trace itself is still replayed
         path = list(system.replay(labels))
         observations = [system.see(at) for at in path]
@@ -212,7 +213,7 @@ def _microbatch(
     )
     while True:
         try:
-            found = search(query, asked.limits)
+            found = search(query, asked.budget)
             query.calls.ask_again()
             break
         except FoundImpure:
@@ -225,7 +226,7 @@ def _microbatch(
             return asked.verdict("unknown", notes=(*notes, found.why))
         return asked.verdict("proved", notes=notes, explained=True, live=True)
     shows = _Shown(observation)
-    judged = judge(query, labels, Limits(timeout=None))
+    judged = judge(query, labels, Budget())
     lines, seen = tell(labels, judged.path, judged.observations, shows)
     if found.unexplained is not None:
         assert judged.empty_at == len(labels) - 1

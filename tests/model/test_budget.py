@@ -1,4 +1,4 @@
-"""Time that is spent: shares of a question do not shrink because another program runs."""
+"""How much may be spent: shares of a question do not shrink because another program runs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import time
 import pytest
 
 from pellucid import check, pipeline
-from pellucid.check.clock import Clock, now, patiently
 from pellucid.check.decide import Options
+from pellucid.model import Budget, now, patiently
 
 
 class Time:
@@ -31,7 +31,7 @@ class Time:
 @pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch) -> Time:
     fake = Time()
-    monkeypatch.setattr("pellucid.check.clock.time", fake)
+    monkeypatch.setattr("pellucid.model.budget.time", fake)
     monkeypatch.setattr("pellucid.check.decide.time", fake)
     now()  # from one clock to the other
     return fake
@@ -48,7 +48,7 @@ def test_work_counts_and_waiting_counts_a_tenth(at: Time) -> None:
 
 
 def test_a_clock_is_over_when_the_work_is_done(at: Time) -> None:
-    clock = Clock(1.0)
+    clock = Budget(1.0)
     at.go(wall=2.0, mine=0.9)
     assert not clock.over and clock.left() == pytest.approx(0.1)
     at.go(wall=0.2, mine=0.2)

@@ -1,0 +1,106 @@
+"""How much may be spent: time that is worked, rather than time that goes by, for what is decided must not depend on what else the machine does.
+
+A question is given seconds, and its parts are given shares of them.  On a quiet machine a second of work is a second of the clock.  On a busy one the work takes longer, and a limit on the clock would
+cut a search short that is done in time elsewhere: *proved* at noon, *unknown* at night.  So shares are counted in the processor time of this process, and only the ``timeout`` that a user gives for a
+whole question is a time of the clock as well (`pellucid.check.decide.Options`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["Budget", "CutShort", "now", "patiently"]
+
+T = TypeVar("T")
+
+_SLOWEST = 10.0  # a function that sleeps, or a machine that is busier than that: a second of work lasts no longer than this
+
+
+class _Spent:
+    """Seconds of work so far: no more than went by, and no less than a tenth of them."""
+
+    def __init__(self) -> None:
+        self.wall, self.work, self.total = time.perf_counter(), time.process_time(), 0.0
+
+    def __call__(self) -> float:
+        wall, work = time.perf_counter(), time.process_time()
+        gone = wall - self.wall
+        self.total += max(0.0, min(gone, max(work - self.work, gone / _SLOWEST)))
+        self.wall, self.work = wall, work
+        return self.total
+
+
+now = _Spent()
+
+
+class CutShort(Exception):  # noqa: N818 - a bound, not a mistake
+    """A bound was reached."""
+
+
+class Budget:
+    """How much may be spent on a question or a part of it: seconds of work, states; and who is told about it.  None is no limit.
+
+    >>> Budget(None).left() is None, Budget(0).over
+    (True, True)
+    >>> Budget(max_states=10).look(11, 5)
+    Traceback (most recent call last):
+    pellucid.model.budget.CutShort: the limit of 10 states was reached
+    """
+
+    def __init__(
+        self, timeout: float | None = None, max_states: int | None = None, progress: Callable[[dict[str, Any]], None] | None = None, *, wall: float | None = None
+    ) -> None:
+        """``wall`` is a limit on the time that goes by, of a whole question."""
+        self.timeout, self.max_states, self.progress = timeout, max_states, progress
+        self.end = None if timeout is None else now() + timeout
+        self.by = math.inf if wall is None else time.perf_counter() + wall
+
+    def left(self) -> float | None:
+        """The seconds left."""
+        return None if self.end is None else max(0.0, min(self.end - now(), self.by - time.perf_counter()))
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return self.end is not None and (now() >= self.end or time.perf_counter() >= self.by)
+
+    def full(self, states: int) -> bool:
+        """Whether these are too many states."""
+        return self.max_states is not None and states > self.max_states
+
+    def part(self, share: float, least: float = 0.5) -> Budget:
+        """A budget that ends when this share of what is left is spent."""
+        left = self.left()
+        part = Budget(None if left is None else min(left, max(least, left * share)), self.max_states, self.progress)
+        part.by = self.by
+        return part
+
+    def look(self, states: int, waiting: int) -> None:
+        """Tell how far it is; stop here if a bound is reached."""
+        if self.progress is not None:
+            self.progress({"states": states, "waiting": waiting})
+        if self.full(states):
+            raise CutShort(f"the limit of {self.max_states:,} states was reached")
+        if self.over:
+            raise CutShort(f"the time limit of {self.timeout:g} s was reached after {states:,} states")
+
+
+def patiently(seconds: float, attempt: Callable[[float], T | None]) -> T | None:
+    """What a solver finds in so many seconds of work, where it counts the time that goes by: if other programs had much of that, it is asked again, with more.
+
+    >>> patiently(1.0, lambda limit: "found")
+    'found'
+    >>> patiently(0.0, lambda limit: "found")
+    """
+    patience = seconds
+    for _ in range(3 if seconds > 0 else 0):
+        before, began = now(), time.perf_counter()
+        found = attempt(patience)
+        spent, gone = now() - before, time.perf_counter() - began
+        if found is not None or spent > 0.8 * seconds or gone < 0.8 * patience:
+            return found
+        patience *= min(_SLOWEST, 1.2 * seconds / max(spent, 0.001))
+    return None
