@@ -27,7 +27,8 @@ from tests.strategies import Seeded, make_pipeline
 z3 = pytest.importorskip("z3")
 
 from pellucid.check import smt  # noqa: E402
-from pellucid.check.smt_encode import Clock, Encoding, default  # noqa: E402
+from pellucid.check.smt_encode import Encoding, default  # noqa: E402
+from pellucid.model.budget import Budget  # noqa: E402
 from pellucid.check.smt_frames import input_leaves, replay  # noqa: E402
 from pellucid.check.smt_spacer import expression_of, spacer  # noqa: E402
 from tests.seeds import seeds  # noqa: E402
@@ -316,7 +317,7 @@ def test_spacer_is_only_a_suggestion() -> None:
     s = system_of(lambda x: x.cumulate(lambda a, v: a + 3 if v > 0 else a, 1))
     bad = n.eq(n.var(1, INT), n.const(0))
     code = Encoding(s)
-    proof = spacer(code, bad, [], Clock(10))
+    proof = spacer(code, bad, [], Budget(10))
     assert proof is not None and proof.found_by == "spacer" and smt.check_certificate(s, bad, proof)
     lie = replace(proof, lemmas=(n.le(n.const(2), n.var(1, INT)),))
     assert not smt.check_certificate(s, bad, lie)

@@ -68,10 +68,10 @@ def _valid(system: System, fact: Expr) -> bool:
 
     if not has_z3():
         return False
-    from pellucid.check.clock import Clock
     from pellucid.check.smt_encode import Encoding, ask
     from pellucid.check.smt_frames import Frames
     from pellucid.errors import UsageError
+    from pellucid.model.budget import Budget
 
     try:
         free = Encoding(dataclasses.replace(system, assume=n.TRUE))  # what is assumed of the last push is the question
@@ -85,7 +85,7 @@ def _valid(system: System, fact: Expr) -> bool:
             solver.add(*frames.at(0, [code[1]]))
             frames.extend()
         solver.add(free.z3.Not(frames.at(0 if start else 1, [code[0]])[0]))
-        if ask(solver, Clock(2.0)) is not False:
+        if ask(solver, Budget(2.0)) is not False:
             return False
     return True
 
@@ -93,22 +93,23 @@ def _valid(system: System, fact: Expr) -> bool:
 def _goes_on(system: System, pushes: int = 12) -> bool:
     """Whether so many pushes in a row can satisfy the assumption; True where that is not known."""
     from pellucid.check.decide import has_z3, listable
-    from pellucid.check.explicit import Limits, explore
+    from pellucid.check.explicit import explore
+    from pellucid.model.budget import Budget
 
     if listable(system):
-        space = explore(system, [], limits=Limits(20_000))
+        space = explore(system, [], budget=Budget(max_states=20_000))
         if not space.why:
             return True
         if space.expanded == space.count:
             return False
     if not has_z3():
         return True
-    from pellucid.check.clock import Clock
     from pellucid.check.smt_encode import Encoding, ask
     from pellucid.check.smt_frames import Frames
+    from pellucid.model.budget import Budget
 
     code = Encoding(system)
-    solver, clock = code.z3.Solver(), Clock(3.0)
+    solver, clock = code.z3.Solver(), Budget(3.0)
     frames = Frames(code, solver, start=True)
     for _ in range(pushes):
         if ask(solver, clock) is False:
@@ -123,9 +124,9 @@ def endless(system: System, pushes: Sequence[dict[str, Any]], more: int = 6) -> 
 
     if not has_z3():
         return False
-    from pellucid.check.clock import Clock
     from pellucid.check.smt_encode import Encoding, ask
     from pellucid.check.smt_frames import Frames
+    from pellucid.model.budget import Budget
 
     alone, _ = cone(system, [], all_inputs=True)
     state: list[Any] = [v.start for v in alone.state]
@@ -133,7 +134,7 @@ def endless(system: System, pushes: Sequence[dict[str, Any]], more: int = 6) -> 
         state = [evaluate(e, [*state, *_given(alone, push)]) for e in alone.next]
     there = tuple(dataclasses.replace(v, start=value) for v, value in zip(alone.state, state, strict=True))
     code = Encoding(dataclasses.replace(alone, state=there))
-    solver, clock = code.z3.Solver(), Clock(2.0)
+    solver, clock = code.z3.Solver(), Budget(2.0)
     frames = Frames(code, solver, start=True)
     for t in range(1, more + 1):
         frames.extend()

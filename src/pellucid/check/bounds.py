@@ -20,13 +20,14 @@ from pellucid.check.called import asks
 from pellucid.check.cone import cone
 from pellucid.check.decide import Options, decide_invariant, listable
 from pellucid.check.domains import Domain, domain_of
-from pellucid.check.explicit import Limits, Space, explore
+from pellucid.check.explicit import Space, explore
 from pellucid.check.replay import replay
 from pellucid.check.system import System, build_system
 from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.engine.interpreter import Interpreter
 from pellucid.expr import node as n
 from pellucid.graph.model import Graph
+from pellucid.model.budget import Budget
 
 __all__ = ["buffers"]
 
@@ -67,7 +68,7 @@ def buffers(p: Any, *, ints: Any = None, assume: Any = None, **how: Any) -> Verd
         small, (over, *atoms) = cone(system, [system.overflow, *room])
         if not listable(small) or (system.keys is not None and not system.keys.enough):
             break
-        space = explore(small, [over, *atoms], limits=options.limits())
+        space = explore(small, [over, *atoms], budget=options.budget())
         if space.why:
             break
         if not space.holds(0).any():
@@ -97,7 +98,7 @@ def _with_few_events(graph: Graph, domain: Domain, options: Options) -> _Loop | 
         small, (over,) = cone(system, [system.overflow])
         if not listable(small) or (system.keys is not None and not system.keys.exact):
             continue
-        space = explore(small, [over], limits=Limits(_FEW_STATES, min(options.left or 5.0, 5.0)))
+        space = explore(small, [over], budget=Budget(min(options.left or 5.0, 5.0), _FEW_STATES))
         loop = _growing_loop(graph, small, space) if space.holds(0).any() else None
         if loop is not None:
             return loop

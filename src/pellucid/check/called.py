@@ -20,7 +20,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeAlias
 
-from pellucid.check.clock import now
 from pellucid.check.given import check_arguments
 from pellucid.check.verdict import Verdict
 from pellucid.errors import NotTraceable
@@ -29,6 +28,7 @@ from pellucid.expr.trace import Traced
 from pellucid.expr.types import INT
 from pellucid.expr.witness import Witness, fickle_reason
 from pellucid.graph.model import Graph
+from pellucid.model.budget import now
 
 __all__ = ["Answers", "Failed", "Fickle", "Leaves", "Ledger", "asks", "key_of", "ledger"]
 

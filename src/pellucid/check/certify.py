@@ -22,7 +22,6 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.check.clock import Clock, now
 from pellucid.check.explicit import Space
 from pellucid.check.program import choices_of, encode
 from pellucid.check.second import opinion_on, second_opinion
@@ -35,6 +34,7 @@ from pellucid.check.trial import ENDS, Trial, budget, try_out
 from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, INT
+from pellucid.model.budget import Budget, now
 
 __all__ = ["Certified", "certify", "certify_space", "distrust"]
 
@@ -102,7 +102,7 @@ def _premises(code: Encoding, proof: Proof) -> str:
     solver, system = code.z3.Solver(), code.system
     lemma = code.term(proof.lemma)
     solver.add(*code.typing(code.state), *code.allowed(), code.assume, lemma)
-    answer = ask(solver, Clock(1.0))
+    answer = ask(solver, Budget(1.0))
     if answer is None:
         return ""  # that the premises are met at values of real runs is looked at all the same
     if answer is False:

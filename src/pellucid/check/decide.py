@@ -16,9 +16,8 @@ from typing import Any
 from pellucid.check.advice import advice
 from pellucid.check.answer import Answer, expression
 from pellucid.check.called import ledger
-from pellucid.check.clock import now
 from pellucid.check.cone import cone
-from pellucid.check.explicit import Limits, Space, explore
+from pellucid.check.explicit import Space, explore
 from pellucid.check.formula import F, Formula, Not, Or, is_invariant, kind
 from pellucid.check.given import short
 from pellucid.check.keyed import decide_few, weighed
@@ -29,6 +28,7 @@ from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import INT
+from pellucid.model.budget import Budget, now
 
 __all__ = ["Answer", "Options", "by_smt", "decide", "decide_invariant", "expression", "has_z3", "if_refuted", "listable"]
 
@@ -45,7 +45,7 @@ class Options:
     max_states: int = 5_000_000
     max_depth: int = 20
     progress: Callable[[dict[str, Any]], None] | None = None
-    until: float | None = None  # when this share of the work is done (`pellucid.check.clock`); what is made from these options ends no later
+    until: float | None = None  # when this share of the work is done (`pellucid.model.budget`); what is made from these options ends no later
     by: float | None = None  # when the time of the whole question is up, by the clock on the wall
 
     def __post_init__(self) -> None:
@@ -77,9 +77,9 @@ class Options:
         """Whether the time is up."""
         return self.until is not None and self.by is not None and (now() >= self.until or time.perf_counter() >= self.by)
 
-    def limits(self) -> Limits:
+    def budget(self) -> Budget:
         """The same for explicit search."""
-        return Limits(self.max_states, self.left, self.progress)
+        return Budget(self.left, self.max_states, self.progress)
 
 
 def listable(system: System, observed: Sequence[Expr] = ()) -> bool:
@@ -136,7 +136,7 @@ def _invariant(system: System, good: Expr, options: Options) -> Answer:
     use_explicit = options.engine == "explicit" or (options.engine == "auto" and listable(small, [bad]))
     if use_explicit:
         started = time.perf_counter()
-        space = explore(small, [bad], stop_on=[0], limits=_limits(small, options))
+        space = explore(small, [bad], stop_on=[0], budget=_budget(small, options))
         details = {"states": space.count, "variables": len(small.state)}
         if space.found is not None:
             choices = [*space.path(space.found[0]), space.found[1]]
@@ -192,12 +192,12 @@ def if_refuted(answer: Answer) -> Answer:
     return dataclasses.replace(answer, status="unknown", notes=(*notes, *answer.notes))
 
 
-def _limits(system: System, options: Options) -> Limits:
+def _budget(system: System, options: Options) -> Budget:
     """How far to search: not far where an integer may grow for ever and another engine can take over."""
     endless = any(v.type == INT and v.size is None for v in system.state)
     if endless and options.engine == "auto" and has_z3():
-        return Limits(min(options.max_states, 50_000), options.left, options.progress)
-    return options.limits()
+        return Budget(options.left, min(options.max_states, 50_000), options.progress)
+    return options.budget()
 
 
 def has_z3() -> bool:
@@ -254,7 +254,7 @@ def _temporal(system: System, formula: Formula, options: Options) -> Answer:
             return dataclasses.replace(decided, notes=(note, *decided.notes))
         return decided
     started = time.perf_counter()
-    space = explore(small, observed, limits=_limits(small, options))
+    space = explore(small, observed, budget=_budget(small, options))
     details = {"states": space.count, "variables": len(small.state)}
     if not space.complete:
         if options.engine == "auto" and has_z3():
@@ -262,7 +262,7 @@ def _temporal(system: System, formula: Formula, options: Options) -> Answer:
             if decided.status != "unknown":
                 return dataclasses.replace(decided, details={**details, **decided.details})
         if branching == "ltl":  # a lasso in the part that was seen refutes all the same
-            part = explore(small, observed, limits=Limits(2000))
+            part = explore(small, observed, budget=Budget(max_states=2000))
             found = _lasso(part, formula, number)
             if found is not None:
                 return Answer("refuted", "explicit, automaton", part.pushes(found[0]), found[1], details=details)

@@ -7,37 +7,21 @@ the events can be listed.  Opaque functions are called once for each of their ar
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.check.clock import now
 from pellucid.check.program import Program, compile_program, decode
 from pellucid.check.slot import FALSE
 from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
+from pellucid.model.budget import Budget
 
-__all__ = ["Limits", "Space", "explore"]
+__all__ = ["Space", "explore"]
 
 _NO_RUN = "no run satisfies what is assumed"
-
-
-@dataclass
-class Limits:
-    """How far a search may go, and who is told about it."""
-
-    max_states: int = 20_000_000
-    timeout: float | None = None
-    progress: Callable[[dict[str, Any]], None] | None = None
-
-    def __post_init__(self) -> None:
-        self.started = now()
-
-    def out_of_time(self) -> bool:
-        """Whether the time is up."""
-        return self.timeout is not None and now() - self.started > self.timeout
 
 
 @dataclass
@@ -121,7 +105,7 @@ def _layout(bits: list[int]) -> tuple[Any, Any, Any, int]:
 
 
 def explore(
-    system: System, observed: Sequence[Expr], *, stop_on: Sequence[int] = (), limits: Limits | None = None
+    system: System, observed: Sequence[Expr], *, stop_on: Sequence[int] = (), budget: Budget | None = None
 ) -> Space:
     """Search the states of a system; observations with a number in ``stop_on`` end the search where they hold.
 
@@ -136,7 +120,7 @@ def explore(
 
     from pellucid.check import machine
 
-    limits = limits or Limits()
+    budget = budget or Budget()
     guarded = system.outside is not FALSE  # nobody took care of it: then a space that goes there is not all there is
     if guarded:
         observed = [*[n.and_(o, n.not_(system.outside)) for o in observed], system.outside]
@@ -147,7 +131,8 @@ def explore(
     program = compile_program(system, observed)
     word, shift, bits, words = _layout(program.bits)
     many = len(program.pushes)
-    room = max(min(1024, limits.max_states), 2 * many)
+    most = budget.max_states or 20_000_000
+    room = max(min(1024, most), 2 * many)
     registers = np.zeros(program.registers, np.int64)
     at = len(system.state) + len(system.inputs)
     registers[at : at + len(program.constants)] = program.constants
@@ -169,17 +154,17 @@ def explore(
             program.assumed,
         )  # fmt: skip
         count = int(progress[1])
-        if limits.progress is not None:
-            limits.progress({"states": count, "waiting": count - int(progress[0])})
+        if budget.progress is not None:
+            budget.progress({"states": count, "waiting": count - int(progress[0])})
         if outcome == machine.FOUND:
             found = (int(progress[0]), int(progress[2]))
         elif outcome == machine.OVERFLOW:
             why = "a value left its range (integers here have 64 bits)"
         elif outcome == machine.MORE_STATES:
-            if limits.out_of_time():
-                why = f"the time of {limits.timeout:g} s was up after {count:,} states"
-            elif count >= limits.max_states:
-                why = f"the limit of {limits.max_states:,} states was reached"
+            if budget.over:
+                why = f"the time of {budget.timeout:g} s was up after {count:,} states"
+            elif count >= most:
+                why = f"the limit of {most:,} states was reached"
             elif count + many > len(states):
                 room = 2 * room + many
                 states, parent, chosen = (_more(a, room) for a in (states, parent, chosen))

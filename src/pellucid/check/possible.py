@@ -13,12 +13,13 @@ from pellucid.check.assumed_runs import ending
 from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, by_smt, expression, has_z3, listable
 from pellucid.check.domains import Domain
-from pellucid.check.explicit import Limits, Space, explore
+from pellucid.check.explicit import Space, explore
 from pellucid.check.formula import CTL, Formula
 from pellucid.check.system import System, Variable
 from pellucid.check.ways import by_ways
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
+from pellucid.model.budget import Budget
 
 __all__ = ["possible"]
 
@@ -54,7 +55,7 @@ def _trap(
     States are looked for with the events of ``system``; the proof speaks of all those of ``whole``.
     """
     goal = formula.args[0].args[0]
-    few = explore(system, observed, limits=Limits(400))
+    few = explore(system, observed, budget=Budget(max_states=400))
     aim = expression(goal, dict(zip(number, roots, strict=True)))
     import numpy as np
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
-from pellucid.check.clock import now, patiently
 from pellucid.check.smt_proof import Proof
 from pellucid.check.smtlib import NotWritten, obligations
 from pellucid.check.system import System
 from pellucid.expr.node import Expr
+from pellucid.model.budget import now, patiently
 
 __all__ = ["Opinion", "ask_cvc5", "has_cvc5", "opinion_on", "second_opinion"]
 

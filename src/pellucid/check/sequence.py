@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pellucid.check.certify import distrust
-from pellucid.check.clock import Clock
 from pellucid.check.decide import Answer, Options, decide_invariant, if_refuted
 from pellucid.check.domains import Domain
 from pellucid.check.keyed import sequence_of_keyed
@@ -31,6 +30,7 @@ from pellucid.check.violated import put_out
 from pellucid.check.waiting import again_and_again, falls_silent, trapped, waits_for_ever, within_rounds
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
+from pellucid.model.budget import Budget
 
 __all__ = ["by_keys", "decide_sequence"]
 
@@ -44,7 +44,7 @@ def decide_sequence(
 
     ``queue`` is how much room the queues of the two pipelines get in the search; the answer does not depend on it.
     """
-    clock = Clock(options.left)
+    clock = Budget(options.left)
     both = pair(a, b, domain, 3 if queue is None else queue)
     if any(side.outside is not FALSE for side in both.sides):
         return if_refuted(Answer("unknown", "none"))
@@ -93,7 +93,7 @@ def by_keys(a: Any, b: Any, step: Answer, *, paper: bool = False) -> Answer:
     return sequence_of_keyed(step)
 
 
-def _always(runs: list[Race], good: Callable[[Race], Expr], options: Options, clock: Clock) -> Answer:
+def _always(runs: list[Race], good: Callable[[Race], Expr], options: Options, clock: Budget) -> Answer:
     """Whether something holds in every push: proved of any of the runs, or what is said of the last, which leaves nothing out."""
     for at, running in enumerate(runs):
         answer = decide_invariant(running.system, good(running), _part(options, clock, 0.3 if at else 0.2))
@@ -102,13 +102,13 @@ def _always(runs: list[Race], good: Callable[[Race], Expr], options: Options, cl
     return answer
 
 
-def _part(options: Options, clock: Clock, share: float) -> Options:
+def _part(options: Options, clock: Budget, share: float) -> Options:
     left = clock.part(share, least=1.0).left()
     return dataclasses.replace(options, timeout=left)
 
 
 def _one_ahead_for_ever(
-    a: Any, b: Any, both: Pair, running: Race, domain: Domain, options: Options, clock: Clock, *, first: bool
+    a: Any, b: Any, both: Pair, running: Race, domain: Domain, options: Options, clock: Budget, *, first: bool
 ) -> Answer | None:
     """What is found where no room is enough: one falls silent, or both speak again and again and agree output by output."""
     searches: tuple[Callable[[Options], Answer | None], ...] = (

@@ -27,7 +27,6 @@ from dataclasses import replace
 from typing import Any
 
 from pellucid.check.certify import certify
-from pellucid.check.clock import Clock, now
 from pellucid.check.program import computes_floats
 from pellucid.check.smt_encode import Encoding
 from pellucid.check.smt_frames import replay
@@ -45,6 +44,7 @@ from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL
+from pellucid.model.budget import Budget, now
 
 __all__ = ["Found", "Nothing", "Proof", "Unknown", "check_certificate", "invariant", "prove", "search"]
 
@@ -59,7 +59,7 @@ def search(
     `Nothing` means that there is none so short; `Unknown` that the time was up.
     """
     _check(bad, max_depth)
-    system, clock = with_texts(system, bad), Clock(timeout)
+    system, clock = with_texts(system, bad), Budget(timeout)
     looking = Search(Encoding(system), bad, clock)
     while looking.depth < max_depth:
         found = looking.deeper()
@@ -109,7 +109,7 @@ def _both(
     system: System, bad: Expr, max_depth: int, timeout: float | None, progress: Callable[[str], None] | None = None
 ) -> tuple[str, list[dict[str, Any]] | None, Proof | None, tuple[str, ...]]:
     _check(bad, max_depth)
-    system, clock = with_texts(system, bad), Clock(timeout)
+    system, clock = with_texts(system, bad), Budget(timeout)
     tell = progress or (lambda text: None)
     if not computes_floats(system, [bad]) or system.texts:  # text that becomes a float is no number of the order
         return _by_turns(Encoding(system), bad, max_depth, clock, tell)
@@ -121,11 +121,11 @@ def _both(
     if trace is not None:
         return "refuted", trace, None, ()
     tell("floats bit by bit")
-    return _by_turns(Encoding(system), bad, max_depth, Clock(min(_BITS, _BITS if clock.end is None else clock.left() or 0.0)), tell, search=0.9)
+    return _by_turns(Encoding(system), bad, max_depth, Budget(min(_BITS, _BITS if clock.end is None else clock.left() or 0.0)), tell, search=0.9)
 
 
 def _by_turns(
-    code: Encoding, bad: Expr, max_depth: int, clock: Clock, tell: Callable[[str], None], search: float = 0.4
+    code: Encoding, bad: Expr, max_depth: int, clock: Budget, tell: Callable[[str], None], search: float = 0.4
 ) -> tuple[str, list[dict[str, Any]] | None, Proof | None, tuple[str, ...]]:
     """Search and proofs by turns, depth by depth; a search takes this share of what is left at most."""
     looking = Search(code, bad, clock)
@@ -168,7 +168,7 @@ def _by_turns(
 class _Proofs:
     """Ways to a proof, tried in turn: each adds lemmas, and starts a new induction over all of them."""
 
-    def __init__(self, code: Encoding, bad: Expr, clock: Clock, tell: Callable[[str], None]) -> None:
+    def __init__(self, code: Encoding, bad: Expr, clock: Budget, tell: Callable[[str], None]) -> None:
         self.code, self.bad, self.clock, self.tell = code, bad, clock, tell
         self.lemmas: list[Expr] = []
         self.induction = Induction(code, bad, (), clock)
@@ -233,12 +233,12 @@ class _Proofs:
         return None
 
 
-def _share(clock: Clock, share: float) -> float | None:
+def _share(clock: Budget, share: float) -> float | None:
     left = clock.left()
     return None if left is None else max(0.2, left * share)
 
 
-def _why(clock: Clock) -> str:
+def _why(clock: Budget) -> str:
     return "the time was up" if clock.over else "z3 did not decide it in its share of the time"
 
 

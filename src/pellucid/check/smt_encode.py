@@ -16,13 +16,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pellucid.check.clock import Clock, patiently
 from pellucid.check.smt_text import Texts
 from pellucid.check.system import System
 from pellucid.errors import UsageError
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.text import TEXT_OPS, order_of_text
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type
+from pellucid.model.budget import Budget, patiently
 
 __all__ = ["Encoding", "ask", "default", "load_z3"]
 
@@ -36,7 +36,7 @@ def load_z3() -> Any:
     return z3
 
 
-def ask(solver: Any, clock: Clock, *assumptions: Any, limit: float | None = None) -> bool | None:
+def ask(solver: Any, clock: Budget, *assumptions: Any, limit: float | None = None) -> bool | None:
     """Whether it can be satisfied; None if the time was not enough (or z3 gave up)."""
     left = clock.left()
     if limit is not None:

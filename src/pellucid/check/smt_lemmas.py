@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
-from pellucid.check.clock import Clock
 from pellucid.check.smt_affine import Hull, independent
 from pellucid.check.smt_encode import Encoding, ask
 from pellucid.check.smt_frames import Frames, input_leaves
@@ -27,6 +26,7 @@ from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.text import ends, length, starts
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
+from pellucid.model.budget import Budget
 
 __all__ = ["bound_candidates", "linear_lemmas", "pair_candidates", "sample_states", "surviving"]
 
@@ -35,7 +35,7 @@ _MOST_CANDIDATES, _MOST_CONTEXTS, _FEW_INTS = 1500, 40, 5
 
 
 def sample_states(
-    system: System, exprs: Sequence[Expr] = (), *, runs: int = 24, length: int = 12, clock: Clock | None = None
+    system: System, exprs: Sequence[Expr] = (), *, runs: int = 24, length: int = 12, clock: Budget | None = None
 ) -> list[State]:
     """States of random runs, the start first; always the same ones for the same system."""
     rng = random.Random(0)
@@ -148,7 +148,7 @@ def pair_candidates(system: System, states: Sequence[State], *, floats: bool = F
 class _Step:
     """One push from any state of which some facts are known."""
 
-    def __init__(self, code: Encoding, known: Sequence[Expr], clock: Clock) -> None:
+    def __init__(self, code: Encoding, known: Sequence[Expr], clock: Budget) -> None:
         self.code, self.clock = code, clock
         self.solver = code.z3.Solver()
         self.frames = Frames(code, self.solver, start=False)
@@ -168,7 +168,7 @@ class _Step:
         return model
 
 
-def surviving(code: Encoding, candidates: Sequence[Expr], known: Sequence[Expr], clock: Clock) -> list[Expr]:
+def surviving(code: Encoding, candidates: Sequence[Expr], known: Sequence[Expr], clock: Budget) -> list[Expr]:
     """The largest part of the candidates that is inductive, given what is known (Houdini)."""
     step, kept = _Step(code, known, clock), list(candidates)
     while kept:
@@ -282,7 +282,7 @@ def _free(system: System, states: Sequence[State]) -> list[int]:
 
 
 def linear_lemmas(
-    code: Encoding, states: Sequence[State], known: Sequence[Expr], clock: Clock, *, products: bool = False
+    code: Encoding, states: Sequence[State], known: Sequence[Expr], clock: Budget, *, products: bool = False
 ) -> list[Expr]:
     """Relations between the ints that are inductive, given what is known: samples first, then the solver's states."""
     system = code.system

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pellucid.check.clock import Clock
 from pellucid.check.smt_encode import Encoding, ask
 from pellucid.check.smt_frames import Frames
 from pellucid.check.system import System
@@ -20,6 +19,7 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.printing import show
 from pellucid.expr.types import BOOL, EnumType
+from pellucid.model.budget import Budget
 
 __all__ = ["Induction", "Proof", "check_certificate", "shrink"]
 
@@ -81,7 +81,7 @@ def check_certificate(
     >>> check_certificate(s, bad, Proof(0, (n.le(n.const(1), total),)))  # not so at the start
     False
     """
-    code, clock = Encoding(system) if code is None else code, Clock(timeout)
+    code, clock = Encoding(system) if code is None else code, Budget(timeout)
     z3, (lemma, wrong) = code.z3, code.terms([proof.lemma, bad])
     if any(e.op == "var" and e.value >= len(system.state) for e in n.walk(proof.lemma)) or proof.k < 0:
         return False  # a lemma is about states
@@ -114,7 +114,7 @@ def check_certificate(
 class Induction:
     """The step of k-induction, for k = 0, 1, 2, …; the base is the bounded search's."""
 
-    def __init__(self, code: Encoding, bad: Expr, lemmas: Sequence[Expr], clock: Clock) -> None:
+    def __init__(self, code: Encoding, bad: Expr, lemmas: Sequence[Expr], clock: Budget) -> None:
         self.code, self.bad, self.clock = code, bad, clock
         self.lemmas = list(lemmas)
         z3, system = code.z3, code.system
@@ -151,7 +151,7 @@ class Induction:
         return None
 
 
-def shrink(code: Encoding, bad: Expr, proof: Proof, clock: Clock) -> Proof:
+def shrink(code: Encoding, bad: Expr, proof: Proof, clock: Budget) -> Proof:
     """The proof with fewer lemmas: those that are used, those that these need to be inductive, and of them only what cannot be spared."""
     z3, solver, lemmas = code.z3, code.z3.Solver(), proof.lemmas
     safety = Induction(code, bad, lemmas, clock)
@@ -172,7 +172,7 @@ def shrink(code: Encoding, bad: Expr, proof: Proof, clock: Clock) -> Proof:
         core = {str(c) for c in solver.unsat_core()}
         needed += [i for i, s in enumerate(switches) if str(s) in core and i not in needed]
     kept = tuple(lemmas[j] for j in sorted(needed))
-    brief = Clock(1.0)
+    brief = Budget(1.0)
     for e in sorted(kept, key=lambda e: -sum(1 for _ in n.walk(e))):
         if brief.over or clock.over:
             break

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pellucid.check.clock import Clock
 from pellucid.check.smt_encode import Encoding, ask
 from pellucid.check.smt_frames import Frames, replay
 from pellucid.check.smt_text import words_near
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
+from pellucid.model.budget import Budget
 
 __all__ = ["Found", "Nothing", "Search", "Unknown"]
 
@@ -52,7 +52,7 @@ _ROUNDS = 40  # in which the real answers of functions are learnt
 class Search:
     """Looks for a run, one push deeper at a time."""
 
-    def __init__(self, code: Encoding, bad: Expr, clock: Clock) -> None:
+    def __init__(self, code: Encoding, bad: Expr, clock: Budget) -> None:
         self.code, self.bad, self.clock = code, bad, clock
         self.term = code.term(bad)
         self.solver = code.z3.Solver()
@@ -133,7 +133,7 @@ class Search:
 class _Smaller:
     """Makes the inputs of a run as small as they can be: first silent where possible, then value by value."""
 
-    def __init__(self, code: Encoding, solver: Any, clock: Clock, model: Any) -> None:
+    def __init__(self, code: Encoding, solver: Any, clock: Budget, model: Any) -> None:
         self.code, self.solver, self.model = code, solver, model
         self.clock = clock.part(0.5, least=2.0)
         self.whole = True

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pellucid.check.clock import Clock, patiently
 from pellucid.check.smt_encode import Encoding
 from pellucid.check.smt_proof import Proof
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType
+from pellucid.model.budget import Budget, patiently
 
 __all__ = ["expression_of", "spacer"]
 
 
-def spacer(code: Encoding, bad: Expr, lemmas: Sequence[Expr], clock: Clock) -> Proof | None:
+def spacer(code: Encoding, bad: Expr, lemmas: Sequence[Expr], clock: Budget) -> Proof | None:
     """A proof that Spacer suggests, **unchecked**; None if it has none that can be read."""
     system = code.system
     if system.texts or any(v.type == FLOAT for v in (*system.state, *system.inputs)):

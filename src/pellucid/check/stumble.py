@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pellucid.check.clock import Clock
 from pellucid.check.pushes import Pushes
 from pellucid.check.smt_frames import input_leaves, replay
 from pellucid.check.straight import straight
 from pellucid.check.system import System
 from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.node import Expr
+from pellucid.model.budget import Budget
 
 __all__ = ["repeated", "stumbled"]
 
@@ -23,7 +23,7 @@ _EVENTS, _LONG = 12, 80  # tried again and again, and how often
 _SIMPLE = (0.0, 1.0, -1.0, 2.0, 10.0, 100.0)
 
 
-def stumbled(system: System, bad: Expr, clock: Clock) -> list[dict[str, Any]] | None:
+def stumbled(system: System, bad: Expr, clock: Budget) -> list[dict[str, Any]] | None:
     """The shortest run that was drawn in whose last push ``bad`` holds; None: there was none.
 
     >>> from pellucid import pipeline
@@ -32,7 +32,7 @@ def stumbled(system: System, bad: Expr, clock: Clock) -> list[dict[str, Any]] | 
     >>> from pellucid.expr import node as n
     >>> s = build_system(pipeline(lambda x: x.map(lambda v: v - v), x=float).graph, domain_of(None))
     >>> (value,) = s.value("out")
-    >>> [[abs(push["x"]) for push in stumbled(s, n.and_(s.present("out"), n.not_(n.eq(value, value))), Clock(5.0))]]
+    >>> [[abs(push["x"]) for push in stumbled(s, n.and_(s.present("out"), n.not_(n.eq(value, value))), Budget(5.0))]]
     [[inf]]
     """
     compute = straight([*system.next, system.assume, system.partial, bad])

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.check.clock import now
 from pellucid.check.literal import Literal, is_absent, same, state_readers
 from pellucid.check.pushes import Pushes
 from pellucid.check.straight import straight
@@ -19,6 +18,7 @@ from pellucid.check.system import System
 from pellucid.errors import DataError, IntOverflow, StepError
 from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.node import Expr
+from pellucid.model.budget import now
 
 __all__ = ["ENDS", "Trial", "budget", "try_out"]
 

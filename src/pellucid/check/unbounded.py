@@ -21,12 +21,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pellucid.check.advice import suggested
 from pellucid.check.assume import remembering
-from pellucid.check.clock import now
 from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, decide, decide_invariant, expression, has_z3, listable
 from pellucid.check.domains import Domain
 from pellucid.check.drain import stays_possible
-from pellucid.check.explicit import Limits, explore
+from pellucid.check.explicit import explore
 from pellucid.check.formula import CTL, LTL, Formula, resolve, terms
 from pellucid.check.formula_terms import Flag, Length
 from pellucid.check.guess import NoGuessError
@@ -40,6 +39,7 @@ from pellucid.check.system import System, build_system
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.graph.model import Graph
+from pellucid.model.budget import Budget, now
 
 __all__ = ["decide_about", "decide_unbounded", "speaks_of_queues"]
 
@@ -158,7 +158,7 @@ class _Question:
                 few, (over,) = cone(some, [system.overflow])
             if exact or listable(few, [over]):
                 left = self.left(5.0, _FEW_STATES)
-                space = explore(few, [over], stop_on=[0], limits=Limits(left.max_states, left.timeout, self.options.progress))
+                space = explore(few, [over], stop_on=[0], budget=Budget(left.timeout, left.max_states, self.options.progress))
                 if space.found is not None:
                     return False
                 if exact:

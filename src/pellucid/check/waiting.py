@@ -16,7 +16,7 @@ from pellucid.check.buchi import automaton
 from pellucid.check.cells import Cells
 from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, decide, decide_invariant, listable
-from pellucid.check.explicit import Limits, explore
+from pellucid.check.explicit import explore
 from pellucid.check.fair import accepting_lasso
 from pellucid.check.formula import FALSE, TRUE, And, Atom, F, Formula, G, Not, Or
 from pellucid.check.race import Pair, Race
@@ -25,6 +25,7 @@ from pellucid.check.system import System
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, INT, simplest
+from pellucid.model.budget import Budget
 
 __all__ = ["again_and_again", "fair_lasso", "falls_silent", "trapped", "waits_for_ever", "within_rounds"]
 
@@ -53,9 +54,9 @@ def fair_lasso(system: System, bad: Formula, options: Options) -> tuple[str, Ans
             return "unknown", None
     endless = any(v.type == INT and v.size is None for v in small.state)
     many = min(options.max_states, 50_000) if endless else options.max_states
-    space = explore(small, observed, limits=Limits(many if whole else _PART, options.left))
+    space = explore(small, observed, budget=Budget(options.left, many if whole else _PART))
     if not space.complete:
-        space = explore(small, observed, limits=Limits(_PART))
+        space = explore(small, observed, budget=Budget(max_states=_PART))
     found = accepting_lasso(space, automaton(bad), {a: i for i, a in enumerate(atoms)})
     details = {"states": space.count, "variables": len(small.state)}
     if found is not None:

@@ -119,7 +119,7 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
     states = system.states()
     lanes = min(len(states), _KEYS)  # as many keys as the system shows, unless a key is computed from what is remembered
     events = _events(system, states, p.graph) if p.graph.opaque() else None
-    out, limits = p.graph.outputs[0][0], options.limits()
+    out, budget = p.graph.outputs[0][0], options.budget()
     for size in dict.fromkeys((queue, *(s for s in _SIZES if s > queue))):  # until no queue needs more: up to there all is as it really is
         # A failure is seen, also one because an integer leaves 64 bits.
         inner = build_system(p.graph, Domain(), size, strict=True, events=events, track=Track(lanes=lanes))
@@ -128,7 +128,7 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
         for slot in whole.streams[out][1]:
             bad = n.or_(bad, n.and_(slot.present, n.not_(slot.leaves[0])))
         small, observed = cone(whole, [bad, whole.overflow, whole.failed, whole.present(out), whole.partial])
-        space = explore(small, observed, stop_on=[0, 2], limits=limits)
+        space = explore(small, observed, stop_on=[0, 2], budget=budget)
         if space.found is not None or space.why or not space.holds(1).any():
             break
     question = f"{p.name} says true in every run of the system"

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 from pellucid.check.advice import suggested
 from pellucid.check.assumed_runs import in_domain
-from pellucid.check.clock import Clock
 from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, by_smt, decide_invariant
 from pellucid.check.smt_frames import input_leaves
@@ -28,6 +27,7 @@ from pellucid.expr.node import Expr, walk
 from pellucid.expr.printing import show
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, simplest
+from pellucid.model.budget import Budget
 
 __all__ = ["by_ways"]
 
@@ -51,7 +51,7 @@ def by_ways(system: System, aim: Expr, goal: str, options: Options) -> Answer | 
     """
     whole, (aim,) = cone(system, [aim], all_inputs=True)
     floats = any(v.type == FLOAT for v in whole.state)  # z3 seldom decides what becomes of them
-    clock = Clock(min(options.left or 8.0, 4.0 if floats else 8.0))
+    clock = Budget(min(options.left or 8.0, 4.0 if floats else 8.0))
     ways = _Ways(whole, aim)
     for state in sample_states(whole, [aim])[:_TRIED]:
         ways.find(list(state))

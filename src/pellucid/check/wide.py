@@ -114,8 +114,8 @@ def pushes_at_least(system: System) -> int | None:
     """
     if system.wide.op == "const" or importlib.util.find_spec("z3") is None:
         return None
-    from pellucid.check.clock import Clock
     from pellucid.check.smt_encode import Encoding, ask
+    from pellucid.model.budget import Budget
 
     small, (wide,) = cone(system, [system.wide], all_inputs=True)
     grows = [i for i, v in enumerate(small.state) if v.type == INT and v.size is None]
@@ -129,7 +129,7 @@ def pushes_at_least(system: System) -> int | None:
         term, following = code.term(wide), code.next
     except UsageError:  # floats or bits that z3 is not asked about
         return None
-    z3, clock = code.z3, Clock(1.0)
+    z3, clock = code.z3, Budget(1.0)
     reach = z3.Int("reach")
     solver = z3.Solver()
     solver.add(reach >= largest, reach <= _HALF, *code.typing(code.state), *code.allowed(), code.assume)
