@@ -28,9 +28,9 @@ z3 = pytest.importorskip("z3")
 
 from pellucid.check import smt  # noqa: E402
 from pellucid.check.smt_encode import Encoding, default  # noqa: E402
-from pellucid.model.budget import Budget  # noqa: E402
 from pellucid.check.smt_frames import input_leaves, replay  # noqa: E402
 from pellucid.check.smt_spacer import expression_of, spacer  # noqa: E402
+from pellucid.model.budget import Budget  # noqa: E402
 from tests.seeds import seeds  # noqa: E402
 from tests.volumes import examples  # noqa: E402
 
