@@ -31,13 +31,13 @@ import seed001
 
 from pellucid import Mod, Pipeline, merge, pipeline
 from pellucid.check.decide import Answer, Options, decide
-from pellucid.check.domains import domain_of
-from pellucid.check.explicit import Space, explore
+from pellucid.check.explicit.search import Space, explore
 from pellucid.check.formula import as_formula, resolve
-from pellucid.check.smv import export
-from pellucid.check.smv_run import find_nusmv, run_nusmv
-from pellucid.check.system import build_system
+from pellucid.check.system.build import build_system
+from pellucid.check.system.domains import domain_of
 from pellucid.errors import UsageError
+from pellucid.export.smv.model import export
+from pellucid.export.smv.run import find_nusmv, run_nusmv
 
 GROWING = ["Sum of 1s on window", "Sum of window of width 3", "Product of 1 and k-th"]
 TITLES = {"Sum of window of width 3": "Sum of window of width k"}

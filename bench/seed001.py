@@ -27,15 +27,15 @@ import seed001_appendix as appendix
 import seed001_compare as compare
 
 from pellucid import Mod, Pipeline, check, pipeline
-from pellucid.check.compare import beside, differs
+from pellucid.check.compare.paper import all_equal
+from pellucid.check.compare.products import beside, differs
 from pellucid.check.decide import Options, decide, decide_invariant
-from pellucid.check.domains import Domain, domain_of
+from pellucid.check.explicit.reference import decide_by_reference
 from pellucid.check.formula import Formula, resolve
-from pellucid.check.paper import all_equal
-from pellucid.check.parse import parse
-from pellucid.check.reference import decide_by_reference
-from pellucid.check.smt import invariant
-from pellucid.check.system import System, build_system
+from pellucid.check.formula.parse import parse
+from pellucid.check.smt.engine import invariant
+from pellucid.check.system.build import System, build_system
+from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.verdict import Verdict
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
@@ -174,8 +174,8 @@ SIDE_BY_SIDE = {"step": "G ((a <-> b) & (a -> a.value = b.value))", "sequence": 
 
 def nusmv(problem: Problem) -> str:
     """What NuSMV says of the exported model."""
-    from pellucid.check.smv import export
-    from pellucid.check.smv_run import run_nusmv
+    from pellucid.export.smv.model import export
+    from pellucid.export.smv.run import run_nusmv
 
     if problem.asks in FORMULAS:
         graph, formula = SEVEN[problem.name](problem.k).graph, FORMULAS[problem.asks]
@@ -187,7 +187,7 @@ def nusmv(problem: Problem) -> str:
 
 def has_nusmv() -> bool:
     try:
-        from pellucid.check.smv_run import find_nusmv
+        from pellucid.export.smv.run import find_nusmv
     except ImportError:
         return False
     return find_nusmv() is not None

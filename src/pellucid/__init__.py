@@ -1,6 +1,6 @@
 """Write a stateful stream pipeline once, as plain Python; Pellucid proves it, crashes it, and runs it on Spark."""
 
-from pellucid.check.domains import Mod
+from pellucid.check.system.domains import Mod
 from pellucid.errors import (
     CycleError,
     DataError,

@@ -10,8 +10,8 @@ import pytest
 
 from pellucid import Mod, Stream, check, merge, pipeline
 from pellucid.check.advice import suggested, thresholds
-from pellucid.check.domains import domain_of
-from pellucid.check.system import build_system
+from pellucid.check.system.build import build_system
+from pellucid.check.system.domains import domain_of
 
 
 def after(threshold: int, times: int = 3) -> Any:

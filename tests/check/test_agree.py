@@ -10,13 +10,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pellucid import Mod, Pipeline, UsageError, check
-from pellucid.check.cone import cone
 from pellucid.check.decide import Answer, Options, decide, expression
-from pellucid.check.domains import domain_of
+from pellucid.check.explicit.reference import decide_by_reference
 from pellucid.check.formula import Formula, evaluate_lasso, is_invariant, resolve
-from pellucid.check.parse import parse
-from pellucid.check.reference import decide_by_reference
-from pellucid.check.system import System, build_system
+from pellucid.check.formula.parse import parse
+from pellucid.check.system.build import System, build_system
+from pellucid.check.system.cone import cone
+from pellucid.check.system.domains import domain_of
 from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError
 from pellucid.expr.evaluate import evaluate

@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid import Mod, check, pipeline
-from pellucid.check.assumed_runs import ending
-from pellucid.check.domains import domain_of
+from pellucid.check.endless.assumed_runs import ending
+from pellucid.check.explicit.reference import decide_by_reference
 from pellucid.check.formula import resolve
-from pellucid.check.parse import parse
-from pellucid.check.reference import decide_by_reference
-from pellucid.check.system import build_system
+from pellucid.check.formula.parse import parse
+from pellucid.check.system.build import build_system
+from pellucid.check.system.domains import domain_of
 from pellucid.errors import PellucidError
 
 

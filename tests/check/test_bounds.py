@@ -8,13 +8,13 @@ import pytest
 
 from pellucid import Mod, apply, check, pipeline
 from pellucid.check.decide import Options, decide
-from pellucid.check.domains import domain_of
+from pellucid.check.endless.unbounded import decide_about, speaks_of_queues
 from pellucid.check.formula import resolve
-from pellucid.check.parse import parse
-from pellucid.check.polarity import counted
-from pellucid.check.queues import Room
-from pellucid.check.system import build_system
-from pellucid.check.unbounded import decide_about, speaks_of_queues
+from pellucid.check.formula.parse import parse
+from pellucid.check.formula.polarity import counted
+from pellucid.check.system.build import build_system
+from pellucid.check.system.domains import domain_of
+from pellucid.check.system.queues import Room
 
 late = pipeline(lambda x: apply(lambda a, b: a + b, x.trim(5, id="late"), x, id="sum"), x=int)  # five events wait
 sums = pipeline(lambda a, b: apply(lambda u, v: u + v, a, b, id="sum"), a=int, b=int)  # any number may wait
@@ -140,7 +140,7 @@ def test_a_monitor_gets_the_room_that_it_needs() -> None:
 
 def test_a_system_with_deep_queues_can_do_all_that_the_interpreter_does() -> None:
     """Lengths are exact; the first events are those that wait, as long as no more than the bound ever did."""
-    from pellucid.check.smt_frames import input_leaves
+    from pellucid.check.smt.frames import input_leaves
     from pellucid.engine.interpreter import Interpreter
     from pellucid.expr.evaluate import evaluate
 

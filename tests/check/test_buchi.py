@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.check.buchi import automaton
 from pellucid.check.formula import (
     FALSE,
     TRUE,
@@ -35,8 +34,9 @@ from pellucid.check.formula import (
     evaluate_lasso,
     stream,
 )
-from pellucid.check.formula_automaton import Buchi
-from pellucid.check.parse import parse
+from pellucid.check.formula.automaton import Buchi
+from pellucid.check.formula.buchi import automaton
+from pellucid.check.formula.parse import parse
 from pellucid.errors import UsageError
 
 P, Q = stream("p").present, stream("q").present

@@ -11,15 +11,19 @@ import pytest
 import z3
 
 from pellucid import Mod, apply, check, merge, pipeline
-from pellucid.check import decide, program, run, second, smt_encode
-from pellucid.check.certify import certify, certify_space
-from pellucid.check.domains import domain_of
-from pellucid.check.explicit import explore
-from pellucid.check.queues import Queue
-from pellucid.check.smt_proof import Proof
-from pellucid.check.straight import straight
-from pellucid.check.system import build_system
-from pellucid.check.trial import try_out
+from pellucid.check import decide
+from pellucid.check.belief import second
+from pellucid.check.belief.certify import certify, certify_space
+from pellucid.check.belief.straight import straight
+from pellucid.check.belief.trial import try_out
+from pellucid.check.explicit import program
+from pellucid.check.explicit.search import explore
+from pellucid.check.smt import encode as smt_encode
+from pellucid.check.smt.proof import Proof
+from pellucid.check.system import run
+from pellucid.check.system.build import build_system
+from pellucid.check.system.domains import domain_of
+from pellucid.check.system.queues import Queue
 from pellucid.expr import node as n
 from pellucid.expr.types import INT
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from pellucid import check, pipeline
-from pellucid.check import machine
-from pellucid.check.domains import Domain
-from pellucid.check.program import compile_program
-from pellucid.check.slot import FALSE
-from pellucid.check.smt_encode import Encoding
-from pellucid.check.system import System, Variable
+from pellucid.check.explicit import machine
+from pellucid.check.explicit.program import compile_program
+from pellucid.check.smt.encode import Encoding
+from pellucid.check.system.build import System, Variable
+from pellucid.check.system.domains import Domain
+from pellucid.check.system.slot import FALSE
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.checked import Int64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pellucid import Mod, apply, check, pipeline
-from pellucid.check.compare import apart
+from pellucid.check.compare.products import apart
 
 
 def boom(v):

@@ -68,9 +68,9 @@ def test_a_nan_that_the_pipeline_makes_is_found() -> None:
 @pytest.mark.parametrize("op", ["lt", "le", "eq"])
 def test_a_float_and_an_int_are_compared_exactly(c: int, op: str) -> None:
     """Also where the int is no double: every double near it, against Python."""
-    from pellucid.check.domains import domain_of
-    from pellucid.check.smt_encode import Encoding
-    from pellucid.check.system import build_system
+    from pellucid.check.smt.encode import Encoding
+    from pellucid.check.system.build import build_system
+    from pellucid.check.system.domains import domain_of
     from pellucid.expr import node as n
     from pellucid.expr.types import FLOAT
 
@@ -124,7 +124,7 @@ def test_what_z3_is_told_of_operations_is_true_of_doubles(op: str) -> None:
     """Every fact, at the edges of doubles, with the result that Python has."""
     import z3
 
-    from pellucid.check.float_facts import INFINITE, NOT_A_NUMBER, Operation, facts
+    from pellucid.check.smt.float_facts import INFINITE, NOT_A_NUMBER, Operation, facts
 
     def number(v: float) -> Any:
         if isinstance(v, int):
@@ -151,7 +151,7 @@ def test_what_z3_is_told_of_operations_is_true_of_doubles(op: str) -> None:
 def test_two_operations_keep_the_order_of_their_exact_results() -> None:
     import z3
 
-    from pellucid.check.float_facts import Operation, facts
+    from pellucid.check.smt.float_facts import Operation, facts
 
     a, one, two = z3.Reals("a one two")
     told = z3.And(facts(z3, [Operation("add", (a, z3.RealVal(1)), one, ((0.0,), (1.0,)), False), Operation("mul", (a, z3.RealVal(3)), two, ((0.0,), (3.0,)), False)]))
@@ -162,7 +162,7 @@ def test_two_operations_keep_the_order_of_their_exact_results() -> None:
 
 def test_a_wrong_fact_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each fact is looked at with the values of real runs, and cvc5 is asked as well: nothing rests on z3 alone."""
-    import pellucid.check.smt_order as smt_order
+    import pellucid.check.smt.order as smt_order
 
     right = smt_order.facts
     monkeypatch.setattr(smt_order, "facts", lambda z3, operations: [*right(z3, operations), *(o.made >= 0 for o in operations)])

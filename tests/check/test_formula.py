@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import Stream, apply, pipeline
-from pellucid.check.domains import Mod, domain_of
 from pellucid.check.formula import (
     AG,
     AU,
@@ -37,8 +36,9 @@ from pellucid.check.formula import (
     resolve,
     stream,
 )
-from pellucid.check.parse import parse
-from pellucid.check.system import System, build_system
+from pellucid.check.formula.parse import parse
+from pellucid.check.system.build import System, build_system
+from pellucid.check.system.domains import Mod, domain_of
 from pellucid.errors import UsageError
 from pellucid.expr.evaluate import evaluate
 

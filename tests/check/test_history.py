@@ -9,12 +9,12 @@ import pytest
 
 from pellucid import Stream, check, pipeline
 from pellucid.check.decide import Options, decide, decide_invariant
-from pellucid.check.domains import domain_of
+from pellucid.check.endless.history import History, as_invariant, linear
 from pellucid.check.formula import Atom, Formula, evaluate_lasso, is_invariant, resolve
-from pellucid.check.formula_terms import Ref
-from pellucid.check.history import History, as_invariant, linear
-from pellucid.check.parse import parse
-from pellucid.check.system import build_system
+from pellucid.check.formula.parse import parse
+from pellucid.check.formula.terms import Ref
+from pellucid.check.system.build import build_system
+from pellucid.check.system.domains import domain_of
 from pellucid.expr.evaluate import evaluate
 from tests.check.test_agree import atom, small_pipeline
 from tests.seeds import seeds

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import Pipeline, check, merge, pipeline
-from pellucid.check.parse import parse
+from pellucid.check.formula.parse import parse
 from pellucid.engine.interpreter import Interpreter
 from tests.seeds import seeds
 from tests.strategies import Seeded
@@ -61,7 +61,7 @@ FORMULAS = ["G (out -> out.value > 0)", "G (out -> x)", "G (out -> X !out)", "G 
 
 def broken(p: Pipeline, formula: str, pushes: list[dict[str, int]]) -> bool:
     """Whether a stream that ends shows that a formula is broken: it does not hold, however it goes on."""
-    from pellucid.check.observe import atoms_on
+    from pellucid.check.belief.observe import atoms_on
 
     trace = atoms_on(p.graph, parse(formula), pushes)
     body = parse(formula).args[0]

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import Pipeline, check, merge, pipeline
-from pellucid.check.observe import atoms_on
-from pellucid.check.parse import parse
-from pellucid.check.spans import span_of
+from pellucid.check.belief.observe import atoms_on
+from pellucid.check.formula.parse import parse
+from pellucid.check.formula.spans import span_of
 from tests.check.test_keyed import STEPS
 from tests.seeds import seeds
 from tests.strategies import Seeded

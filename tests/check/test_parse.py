@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.check.formula import AG, AU, EF, EU, FALSE, TRUE, F, Formula, G, Not, O, S, U, X, Y, full, queue, stream
-from pellucid.check.formula_nodes import _LEVEL, CTL, LTL, Atom
-from pellucid.check.formula_terms import Calc, Compare, Flag, Length, Literal, Ref, negative
-from pellucid.check.parse import parse
+from pellucid.check.formula.nodes import _LEVEL, CTL, LTL, Atom
+from pellucid.check.formula.parse import parse
+from pellucid.check.formula.terms import Calc, Compare, Flag, Length, Literal, Ref, negative
 from pellucid.errors import UsageError
 
 IN, OUT, A, B, C = (stream(name).present for name in ("in", "out", "a", "b", "c"))

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import Pipeline, Stream, apply, pipeline
-from pellucid.check.domains import Mod, domain_of
-from pellucid.check.system import System, build_system
+from pellucid.check.system.build import System, build_system
+from pellucid.check.system.domains import Mod, domain_of
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import evaluate
@@ -26,10 +26,10 @@ from tests.strategies import Seeded, make_pipeline
 
 z3 = pytest.importorskip("z3")
 
-from pellucid.check import smt  # noqa: E402
-from pellucid.check.smt_encode import Encoding, default  # noqa: E402
-from pellucid.check.smt_frames import input_leaves, replay  # noqa: E402
-from pellucid.check.smt_spacer import expression_of, spacer  # noqa: E402
+from pellucid.check.smt import engine as smt  # noqa: E402
+from pellucid.check.smt.encode import Encoding, default  # noqa: E402
+from pellucid.check.smt.frames import input_leaves, replay  # noqa: E402
+from pellucid.check.smt.spacer import expression_of, spacer  # noqa: E402
 from pellucid.model.budget import Budget  # noqa: E402
 from tests.seeds import seeds  # noqa: E402
 from tests.volumes import examples  # noqa: E402
@@ -185,8 +185,8 @@ def test_what_cannot_be_said_is_refused_with_the_step() -> None:
 def test_without_z3_only_its_use_is_an_error() -> None:
     code = (
         "import sys; sys.modules['z3'] = None\n"
-        "from pellucid import pipeline; from pellucid.check import smt\n"
-        "from pellucid.check.system import build_system; from pellucid.check.domains import domain_of\n"
+        "from pellucid import pipeline; from pellucid.check.smt import engine as smt\n"
+        "from pellucid.check.system.build import build_system; from pellucid.check.system.domains import domain_of\n"
         "s = build_system(pipeline(lambda x: x, x=int).graph, domain_of(None))\n"
         "try: smt.search(s, s.failed)\n"
         "except smt.UsageError as e: print(e)\n"

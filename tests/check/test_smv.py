@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import Mod, Pipeline, Stream, apply, check, merge, pipeline
-from pellucid.check.compare import beside
+from pellucid.check.compare.products import beside
 from pellucid.check.decide import Options, decide
-from pellucid.check.domains import domain_of
 from pellucid.check.formula import as_formula, resolve
-from pellucid.check.smv import export
-from pellucid.check.smv_run import Checked, find_nusmv, parse_output, pushes_of, run_nusmv
-from pellucid.check.system import build_system
+from pellucid.check.system.build import build_system
+from pellucid.check.system.domains import domain_of
 from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import UsageError
+from pellucid.export.smv.model import export
+from pellucid.export.smv.run import Checked, find_nusmv, parse_output, pushes_of, run_nusmv
 from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Graph
 from tests.seeds import seeds

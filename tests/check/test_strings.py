@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import check, pipeline
-from pellucid.check.domains import domain_of
-from pellucid.check.smt_encode import Encoding
-from pellucid.check.smt_text import HIGHEST, Texts
-from pellucid.check.system import build_system
+from pellucid.check.smt.encode import Encoding
+from pellucid.check.smt.text import HIGHEST, Texts
+from pellucid.check.system.build import build_system
+from pellucid.check.system.domains import domain_of
 from pellucid.errors import NotTraceable, UsageError
 from pellucid.expr import node as n
 from pellucid.expr import text

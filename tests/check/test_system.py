@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pellucid import IntOverflow, Mod, Pipeline, UsageError, check, pipeline
-from pellucid.check.domains import Domain, domain_of
-from pellucid.check.system import System, build_system
-from pellucid.check.tracking import Track
+from pellucid.check.system.build import System, build_system
+from pellucid.check.system.domains import Domain, domain_of
+from pellucid.check.system.tracking import Track
 from pellucid.expr.evaluate import evaluate
 from tests.engine.test_kernel_random import by_interpreter
 from tests.seeds import seeds

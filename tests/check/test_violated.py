@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pellucid import check, pipeline
-from pellucid.check.run import Run
-from pellucid.check.slot import FALSE, Slot
+from pellucid.check.system.run import Run
+from pellucid.check.system.slot import FALSE, Slot
 from pellucid.expr import node as n
 
 same = pipeline(lambda x: x.map(lambda v: v, id="same"), x=int)

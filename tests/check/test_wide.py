@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from pellucid import Mod, StepError, apply, check, pipeline
-from pellucid.check import machine
-from pellucid.check.cone import cone
+from pellucid.check.belief.growth import pushes_before
 from pellucid.check.decide import Options, decide
-from pellucid.check.domains import domain_of
+from pellucid.check.explicit import machine
+from pellucid.check.explicit.program import OPS
+from pellucid.check.explicit.reference import decide_by_reference
 from pellucid.check.formula import resolve
-from pellucid.check.growth import pushes_before
-from pellucid.check.parse import parse
-from pellucid.check.program import OPS
-from pellucid.check.reference import decide_by_reference
-from pellucid.check.smt_encode import Encoding
-from pellucid.check.system import build_system
+from pellucid.check.formula.parse import parse
+from pellucid.check.smt.encode import Encoding
+from pellucid.check.system.build import build_system
+from pellucid.check.system.cone import cone
+from pellucid.check.system.domains import domain_of
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import Overflow64, evaluate
 from pellucid.expr.types import INT

@@ -102,7 +102,7 @@ def test_the_type_of_an_opaque_key_is_part_of_the_graph() -> None:
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s != "two outputs"])
 def test_no_export_takes_a_keyed_step_for_another(shape: str) -> None:
     """Also where the key_by is inside a window."""
-    from pellucid.check.smv_kinds import refuse_what_smv_cannot
+    from pellucid.export.smv.kinds import refuse_what_smv_cannot
 
     for p in made(shape):
         with pytest.raises(UsageError, match="cannot be exported"):

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pellucid.check.bounds import buffers as buffers
     from pellucid.check.declare import properties as properties
     from pellucid.check.declare import property as property
-    from pellucid.check.domains import Mod as Mod
     from pellucid.check.formula import explain as explain
     from pellucid.check.paths import dead_paths as dead_paths
     from pellucid.check.questions import equivalent as equivalent
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from pellucid.check.questions import holds_on as holds_on
     from pellucid.check.questions import implies as implies
     from pellucid.check.questions import live as live
+    from pellucid.check.system.domains import Mod as Mod
     from pellucid.check.verdict import Counterexample as Counterexample
     from pellucid.check.verdict import Verdict as Verdict
     from pellucid.check.watch import Transitions as Transitions
@@ -29,7 +29,7 @@ _HOME = {
     "buffers": "bounds",
     "properties": "declare",
     "property": "declare",
-    "Mod": "domains",
+    "Mod": "pellucid.check.system.domains",
     "explain": "formula",
     "equivalent": "questions",
     "holds": "questions",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
 
-from pellucid.check.cone import cone
-from pellucid.check.system import System
+from pellucid.check.system.build import System
+from pellucid.check.system.cone import cone
 from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.printing import show
@@ -47,8 +47,8 @@ def thresholds(system: System, roots: Sequence[Expr] = ()) -> list[Threshold]:
     """The thresholds of a system, or of the part of it that the roots depend on.
 
     >>> from pellucid import pipeline
-    >>> from pellucid.check.domains import domain_of
-    >>> from pellucid.check.system import build_system
+    >>> from pellucid.check.system.domains import domain_of
+    >>> from pellucid.check.system.build import build_system
     >>> p = pipeline(lambda x: (x * 2).filter(lambda v: v > 60), x=int)
     >>> [(t.words, t.last, t.first) for t in thresholds(build_system(p.graph, domain_of(None)))]
     [('x.value * 2 > 60', 30, 31)]
@@ -108,8 +108,8 @@ def suggested(system: System, roots: Sequence[Expr] = ()) -> list[int]:
     """A few integers that tell the pipeline's cases apart: 0, and around each threshold.
 
     >>> from pellucid import pipeline
-    >>> from pellucid.check.domains import domain_of
-    >>> from pellucid.check.system import build_system
+    >>> from pellucid.check.system.domains import domain_of
+    >>> from pellucid.check.system.build import build_system
     >>> suggested(build_system(pipeline(lambda d: d.filter(lambda v: v > 60), d=int).graph, domain_of(None)))
     [0, 59, 60, 61]
     """

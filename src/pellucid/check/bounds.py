@@ -16,13 +16,13 @@ from itertools import pairwise
 from typing import Any
 
 from pellucid.check.advice import suggested
-from pellucid.check.called import asks
-from pellucid.check.cone import cone
+from pellucid.check.belief.replay import replay
 from pellucid.check.decide import Options, decide_invariant, listable
-from pellucid.check.domains import Domain, domain_of
-from pellucid.check.explicit import Space, explore
-from pellucid.check.replay import replay
-from pellucid.check.system import System, build_system
+from pellucid.check.explicit.search import Space, explore
+from pellucid.check.functions.called import asks
+from pellucid.check.system.build import System, build_system
+from pellucid.check.system.cone import cone
+from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.engine.interpreter import Interpreter
 from pellucid.expr import node as n

@@ -1,7 +1,7 @@
 """Which engine answers, and what its answer is worth.
 
 Explicit search where the events that matter can be listed, after everything that does not matter has been cut away
-(`pellucid.check.cone`); SMT for invariants over infinite domains.  A bound that is reached gives *unknown*.
+(`pellucid.check.system.cone`); SMT for invariants over infinite domains.  A bound that is reached gives *unknown*.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 
 from pellucid.check.advice import advice
 from pellucid.check.answer import Answer, expression
-from pellucid.check.called import ledger
-from pellucid.check.cone import cone
-from pellucid.check.explicit import Space, explore
+from pellucid.check.endless.keyed import decide_few, weighed
+from pellucid.check.explicit.program import TooManyPushes, choices_of, computes_floats, looks_inside_text
+from pellucid.check.explicit.search import Space, explore
 from pellucid.check.formula import F, Formula, Not, Or, is_invariant, kind
+from pellucid.check.functions.called import ledger
 from pellucid.check.given import short
-from pellucid.check.keyed import decide_few, weighed
-from pellucid.check.program import TooManyPushes, choices_of, computes_floats, looks_inside_text
-from pellucid.check.slot import FALSE
-from pellucid.check.system import System
+from pellucid.check.system.build import System
+from pellucid.check.system.cone import cone
+from pellucid.check.system.slot import FALSE
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
@@ -112,7 +112,7 @@ def _assumed(system: System, roots: Sequence[Expr], answer: Callable[[System], A
     """An answer about the runs that satisfy the assumption; ``beginnings`` are what the engine looked at, and must go on."""
     if system.assume is n.TRUE:
         return answer(system)
-    from pellucid.check.assumed_runs import NO_RUN, ending, endless, filled, loosened
+    from pellucid.check.endless.assumed_runs import NO_RUN, ending, endless, filled, loosened
 
     how = ending(system)
     if how == "none":
@@ -152,7 +152,7 @@ def _invariant(system: System, good: Expr, options: Options) -> Answer:
 
 def _believed(answer: Answer, space: Space, observed: list[Expr], spent: float, never: tuple[int, ...] = ()) -> Answer:
     """A proof by a complete search, once the search has passed its check."""
-    from pellucid.check.certify import certify_space
+    from pellucid.check.belief.certify import certify_space
 
     certified = certify_space(space, observed, spent=spent, never=never)
     if not certified.passed:
@@ -162,8 +162,8 @@ def _believed(answer: Answer, space: Space, observed: list[Expr], spent: float, 
 
 def _simplified(system: System) -> Answer:
     """What is bad is false by the rules of expressions alone: the system that says so must do what the interpreter does."""
-    from pellucid.check.certify import distrust
-    from pellucid.check.trial import budget, try_out
+    from pellucid.check.belief.certify import distrust
+    from pellucid.check.belief.trial import budget, try_out
 
     trial = try_out(system, seconds=budget(0.0), most=200)
     if trial.problem:
@@ -211,7 +211,7 @@ def by_smt(system: System, good: Expr, options: Options) -> Answer:
     """Whether ``good`` holds in every step of every run, by the symbolic engine alone."""
     if system.outside is not FALSE:  # nobody took care of it
         return if_refuted(Answer("unknown", "smt"))
-    from pellucid.check.smt import invariant
+    from pellucid.check.smt.engine import invariant
 
     if computes_floats(system, [good]) or system.texts:  # what z3 does not decide of doubles and texts in seconds it does not decide in minutes
         options = dataclasses.replace(options, timeout=min(options.left or _FLOATS, _FLOATS))
@@ -245,7 +245,7 @@ def _temporal(system: System, formula: Formula, options: Options) -> Answer:
     roots = [expression(a) for a in atoms]
     small, observed = cone(system, roots)
     number = {a: i for i, a in enumerate(atoms)}
-    from pellucid.check.unlisted import unlisted
+    from pellucid.check.endless.unlisted import unlisted
 
     if options.engine == "smt" or not listable(small, observed):
         decided = unlisted(system, roots, formula, number, options) if options.engine != "explicit" else Answer("unknown", "none")
@@ -268,7 +268,7 @@ def _temporal(system: System, formula: Formula, options: Options) -> Answer:
                 return Answer("refuted", "explicit, automaton", part.pushes(found[0]), found[1], details=details)
         return Answer("unknown", "explicit", notes=(space.why, *_endless(small)), details=details)
     if branching == "ctl":
-        from pellucid.check.branching import Branching
+        from pellucid.check.explicit.branching import Branching
 
         found = Branching(space, number).refute(formula)
         engine = "explicit, fixpoints"
@@ -282,8 +282,8 @@ def _temporal(system: System, formula: Formula, options: Options) -> Answer:
 
 
 def _lasso(space: Space, formula: Formula, number: dict[Any, int]) -> tuple[list[int], int | None] | None:
-    from pellucid.check.buchi import automaton
-    from pellucid.check.fair import accepting_lasso
+    from pellucid.check.explicit.fair import accepting_lasso
+    from pellucid.check.formula.buchi import automaton
 
     return accepting_lasso(space, automaton(Not(formula)), number)
 

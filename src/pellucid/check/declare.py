@@ -109,7 +109,7 @@ def properties(p: Any, formulas: Iterable[str] | Mapping[str, str], *, name: str
     >>> [found.name for found in declared(globals())][-1]
     'pipeline: something comes out'
     """
-    from pellucid.check.parse import parse
+    from pellucid.check.formula.parse import parse
     from pellucid.check.questions import holds
 
     if not hasattr(p, "graph"):

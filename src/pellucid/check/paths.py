@@ -12,14 +12,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pellucid.check.called import asks
-from pellucid.check.compare import differs, fail_apart
+from pellucid.check.compare.products import differs, fail_apart
 from pellucid.check.decide import Answer, Options
-from pellucid.check.domains import Domain, domain_of
+from pellucid.check.endless.unbounded import decide_unbounded
 from pellucid.check.formula import AG, Atom, Formula
-from pellucid.check.queues import Room
-from pellucid.check.system import System, build_system
-from pellucid.check.unbounded import decide_unbounded
+from pellucid.check.functions.called import asks
+from pellucid.check.system.build import System, build_system
+from pellucid.check.system.domains import Domain, domain_of
+from pellucid.check.system.queues import Room
 from pellucid.check.verdict import Verdict
 from pellucid.expr import node as n
 from pellucid.graph.build import assemble, instantiate, source

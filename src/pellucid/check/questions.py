@@ -9,13 +9,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pellucid.check.advice import domain_notes
-from pellucid.check.assume import assumed_text, remembering
-from pellucid.check.assumed_runs import NO_RUN, ending
-from pellucid.check.called import asks, ledger
-from pellucid.check.companion import on_interpreter
-from pellucid.check.compare import apart, beside, differs, no_longer_implied, side_by_side
+from pellucid.check.belief.companion import on_interpreter
+from pellucid.check.belief.observe import atoms_on
+from pellucid.check.belief.replay import replay
+from pellucid.check.belief.vacuity import idle_notes, vacuity_notes
+from pellucid.check.belief.violated import (
+    Violated,
+    disagreement,
+    formula_violated,
+    implication_violated,
+    paper_violated,
+    sequence_violated,
+    step_violated,
+)
+from pellucid.check.belief.wide import decide_failing, in_64_bits, mentions_failed, wide_notes
+from pellucid.check.compare.paper import decide_paper
+from pellucid.check.compare.products import apart, beside, differs, no_longer_implied, side_by_side
+from pellucid.check.compare.sequence import by_keys, decide_sequence
 from pellucid.check.decide import Answer, Options, expression
-from pellucid.check.domains import Domain, domain_of
+from pellucid.check.endless.assumed_runs import NO_RUN, ending
+from pellucid.check.endless.keyed import track_of
+from pellucid.check.endless.unbounded import decide_about, decide_unbounded, speaks_of_queues
 from pellucid.check.formula import (
     AG,
     EF,
@@ -32,27 +46,13 @@ from pellucid.check.formula import (
     source,
     stream,
 )
+from pellucid.check.functions.called import asks, ledger
 from pellucid.check.given import short
-from pellucid.check.keyed import track_of
-from pellucid.check.observe import atoms_on
-from pellucid.check.paper import decide_paper
-from pellucid.check.replay import replay
-from pellucid.check.same import same_graph
-from pellucid.check.sequence import by_keys, decide_sequence
-from pellucid.check.system import System, build_system
-from pellucid.check.unbounded import decide_about, decide_unbounded, speaks_of_queues
-from pellucid.check.vacuity import idle_notes, vacuity_notes
+from pellucid.check.system.assume import assumed_text, remembering
+from pellucid.check.system.build import System, build_system
+from pellucid.check.system.domains import Domain, domain_of
+from pellucid.check.system.same import same_graph
 from pellucid.check.verdict import Counterexample, Verdict
-from pellucid.check.violated import (
-    Violated,
-    disagreement,
-    formula_violated,
-    implication_violated,
-    paper_violated,
-    sequence_violated,
-    step_violated,
-)
-from pellucid.check.wide import decide_failing, in_64_bits, mentions_failed, wide_notes
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.witness import fickle_reason

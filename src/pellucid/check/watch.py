@@ -15,19 +15,19 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.check.called import asks
-from pellucid.check.certify import certify_space, distrust
-from pellucid.check.cone import cone
+from pellucid.check.belief.certify import certify_space, distrust
+from pellucid.check.belief.literal import Literal
+from pellucid.check.belief.replay import replay
+from pellucid.check.belief.violated import disagreement, monitor_violated
 from pellucid.check.decide import Options
-from pellucid.check.domains import Domain
-from pellucid.check.explicit import explore
+from pellucid.check.explicit.search import explore
+from pellucid.check.functions.called import asks
 from pellucid.check.given import short
-from pellucid.check.literal import Literal
-from pellucid.check.replay import replay
-from pellucid.check.system import System, Variable, build_system
-from pellucid.check.tracking import Track
+from pellucid.check.system.build import System, Variable, build_system
+from pellucid.check.system.cone import cone
+from pellucid.check.system.domains import Domain
+from pellucid.check.system.tracking import Track
 from pellucid.check.verdict import Counterexample, Verdict
-from pellucid.check.violated import disagreement, monitor_violated
 from pellucid.errors import StepError, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr

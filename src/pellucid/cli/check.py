@@ -178,7 +178,7 @@ class _Files:
 
 def _asked(files: _Files, targets: tuple[str, ...], formulas: tuple[str, ...], how: str | None, *, bounded: bool) -> list[Property]:
     from pellucid.check.declare import Property, declared
-    from pellucid.check.parse import parse
+    from pellucid.check.formula.parse import parse
     from pellucid.load import _parts
 
     if len(targets) > 2:
@@ -275,14 +275,14 @@ def _options(ints: str | None, assumed: tuple[str, ...], engine: str | None, tim
 
         Options(engine=engine)  # a wrong name is told at once
     if assumed:
-        from pellucid.check.assume import assumptions
+        from pellucid.check.system.assume import assumptions
 
         out["assume"] = assumptions(list(assumed))
     return out if ints is None else {**out, "ints": _ints(ints)}
 
 
 def _ints(text: str) -> Any:
-    from pellucid.check.domains import Mod
+    from pellucid.check.system.domains import Mod
 
     if text == "exact":
         return None

@@ -32,8 +32,8 @@ def export(target: str, style: str, ints: str, queues: tuple[str, ...], formulas
       pellucid export pipeline.py:totals --property "AG EF out" --out totals.smv
       pellucid export pipeline.py:totals --ints 0..7 --queue 2 --property "!EF full"
     """
-    from pellucid.check.smv import export as smv
     from pellucid.cli.check import _bounds, _ints
+    from pellucid.export.smv.model import export as smv
     from pellucid.load import load_pipeline
 
     pipeline = load_pipeline(target)

@@ -165,7 +165,7 @@ def _comment(case: Case) -> list[str]:
     lines = [f"Broken: {clean(case.question)}"]
     try:
         from pellucid.check.formula import explain
-        from pellucid.check.parse import parse
+        from pellucid.check.formula.parse import parse
 
         lines.append(explain(parse(case.question)))
     except UsageError:

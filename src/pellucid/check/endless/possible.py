@@ -1,0 +1,92 @@
+"""Whether something stays possible, where there are too many states to list: ``AG EF p`` over exact integers.
+
+Proved by a way from every state, refuted by a state that can be reached and from which there is none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pellucid.check.advice import suggested
+from pellucid.check.decide import Answer, Options, by_smt, expression, has_z3, listable
+from pellucid.check.endless.assumed_runs import ending
+from pellucid.check.endless.ways import by_ways
+from pellucid.check.explicit.search import Space, explore
+from pellucid.check.formula import CTL, Formula
+from pellucid.check.system.build import System, Variable
+from pellucid.check.system.cone import cone
+from pellucid.check.system.domains import Domain
+from pellucid.expr import node as n
+from pellucid.expr.node import Expr
+from pellucid.model.budget import Budget
+
+__all__ = ["possible"]
+
+
+def possible(system: System, roots: list[Expr], formula: Formula, number: dict[Any, int], options: Options) -> Answer | None:
+    """``AG EF p`` in an endless space: a way from every state, or a state that can be reached from which there is none."""
+    if formula.op != "AG" or formula.args[0].op != "EF" or not has_z3() or any(part.op in CTL for part in formula.args[0].args[0].walk()):
+        return None
+    if ending(system):  # what looks possible may lie on no run
+        return None
+    events = [v for v in suggested(system, roots) if system.domain.values is None or v in system.domain.values]
+    finite = system if system.domain.values is not None else dataclasses.replace(system, domain=Domain(tuple(sorted(events, key=abs))))
+    few, observed = cone(finite, roots)
+    if listable(few, observed):
+        trapped = _trap(*cone(system, roots, all_inputs=True), few, observed, formula, number, options)
+        if trapped is not None:
+            return trapped
+    goal = formula.args[0].args[0]
+    return by_ways(system, expression(goal), str(goal), options)
+
+
+def _trap(
+    whole: System,
+    roots: list[Expr],
+    system: System,
+    observed: list[Expr],
+    formula: Formula,
+    number: dict[Any, int],
+    options: Options,
+) -> Answer | None:
+    """Refute ``AG EF p`` in an endless space: a state that can be reached, from which SMT proves that p never comes.
+
+    States are looked for with the events of ``system``; the proof speaks of all those of ``whole``.
+    """
+    goal = formula.args[0].args[0]
+    few = explore(system, observed, budget=Budget(max_states=400))
+    aim = expression(goal, dict(zip(number, roots, strict=True)))
+    import numpy as np
+
+    marks = np.zeros(few.count, bool)
+    hit = [int(s) for s in range(few.expanded) if _some(few, s, goal, number)]
+    marks[hit] = True
+    for _ in range(few.count):  # what can still reach the goal in the explored part
+        grown = marks.copy()
+        grown[: few.expanded] |= marks[few.successor].any(axis=1)
+        if (grown == marks).all():
+            break
+        marks = grown
+    for s in np.flatnonzero(~marks[: few.expanded])[:8]:
+        values = dict(zip(map(_identity, system.state), few.values(int(s)), strict=True))
+        way = few.pushes(few.path(int(s)))
+        moved = dataclasses.replace(
+            whole, state=tuple(dataclasses.replace(v, start=values[_identity(v)]) for v in whole.state), lead=tuple(way)
+        )
+        answer = by_smt(moved, n.not_(aim), dataclasses.replace(options, timeout=min(options.left or 10.0, 10.0)))
+        if answer.status == "proved":
+            note = f"after these pushes {goal} never holds again (proved: {answer.details.get('certificate', '')})"
+            return Answer("refuted", "explicit, smt", way, notes=(note,))
+    return None
+
+
+def _identity(v: Variable) -> tuple[str, str, str]:
+    """The same in every cone of a system."""
+    return v.role, v.of, v.name
+
+
+def _some(space: Space, state: int, goal: Formula, number: dict[Any, int]) -> bool:
+    from pellucid.check.explicit.branching import Branching
+
+    return bool(Branching(space, number).where(goal)[state].any())

@@ -1,0 +1,1 @@
+"""The explicit engine: every state, one by one."""

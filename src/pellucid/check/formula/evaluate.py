@@ -1,0 +1,178 @@
+"""What formulas mean, as directly as it can be written: the reference for every engine.
+
+LTL on a lasso (a run that ends in a loop) and on a finite trace, CTL on an explicit Kripke structure.  None of this is
+fast; all of it is meant to be seen to be right.
+
+Finite traces (LTLf): ``X p`` is *strong*, so false in the last step; ``F p`` and ``p U q`` must be met before the end;
+``G p``, ``p W q`` and ``p R q`` need to hold up to the end only.  Past operators mean the same everywhere: ``Y p`` is
+false in the first step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from pellucid.check.formula.nodes import CTL, LTL, PAST, Formula
+from pellucid.errors import UsageError
+
+__all__ = ["evaluate_ctl", "evaluate_finite", "evaluate_lasso", "past_depth"]
+
+Labels = Mapping[Formula, bool] | Collection[Formula]
+
+
+def _holds(atom: Formula, label: Labels) -> bool:
+    return bool(label.get(atom, False)) if isinstance(label, Mapping) else atom in label
+
+
+def past_depth(formula: Formula) -> int:
+    """How many past operators stand inside one another at most.
+
+    >>> from pellucid.check.formula.parse import parse
+    >>> past_depth(parse("G (a -> O (b & Y c))"))
+    2
+    """
+    return max((past_depth(arg) for arg in formula.args), default=0) + (formula.op in PAST)
+
+
+def evaluate_lasso(formula: Formula, trace: Sequence[Labels], loop: int) -> bool:
+    """Whether an LTL formula holds on the run whose steps from ``loop`` on repeat for ever.
+
+    Each step is a mapping from atoms to truth (or the set of those that hold).
+
+    >>> from pellucid.check.formula.parse import parse
+    >>> p = parse("p")
+    >>> evaluate_lasso(parse("G F p"), [{p: False}, {p: True}], loop=0)
+    True
+    >>> evaluate_lasso(parse("F G p"), [{p: False}, {p: True}], loop=0)
+    False
+    """
+    _check(formula, CTL, "an LTL formula")
+    if not 0 <= loop < len(trace):
+        raise UsageError(f"the loop must start within the trace's {len(trace)} steps, found {loop}")
+    # A past operator sees how often the loop has been gone round, but only up to its depth: unroll that often.
+    turns = past_depth(formula)
+    steps = [*trace, *[label for _ in range(turns) for label in trace[loop:]]]
+    return _linear(formula, steps, len(steps) - (len(trace) - loop), {})[0]
+
+
+def evaluate_finite(formula: Formula, trace: Sequence[Labels]) -> bool:
+    """Whether an LTL formula holds on a trace that ends, in the finite reading described above.
+
+    >>> from pellucid.check.formula.parse import parse
+    >>> p = parse("p")
+    >>> [evaluate_finite(parse(text), [{p: False}, {p: True}]) for text in ("X p", "X X p", "X !X p", "G p", "G F p")]
+    [True, False, True, False, True]
+    """
+    _check(formula, CTL, "an LTL formula")
+    if not trace:
+        raise UsageError("an empty trace has no first step to evaluate a formula in: give at least one step")
+    return _linear(formula, trace, None, {})[0]
+
+
+def _linear(f: Formula, steps: Sequence[Labels], loop: int | None, known: dict[Formula, list[bool]]) -> list[bool]:
+    """The truth of ``f`` in each step; after the last comes step ``loop``, or nothing."""
+    if f in known:
+        return known[f]
+    n = len(steps)
+    parts = [_linear(arg, steps, loop, known) for arg in f.args]
+    p = parts[0] if parts else [False] * n
+    q = parts[-1] if parts else [False] * n
+    op = f.op
+    if op == "atom":
+        out = [_holds(f, label) for label in steps]
+    elif op in ("true", "false"):
+        out = [op == "true"] * n
+    elif op in ("!", "&", "|", "->", "<->"):
+        out = [_boolean(op, a, b) for a, b in zip(p, q, strict=True)]
+    elif op == "X":
+        out = [p[i + 1] if i + 1 < n else loop is not None and p[loop] for i in range(n)]
+    elif op in PAST:
+        # Y p: the step before; O p = true S p; H p = not (true S not p).
+        out = []
+        for i in range(n):
+            before = i > 0 and out[i - 1]
+            out.append(
+                {
+                    "Y": i > 0 and p[i - 1],
+                    "O": p[i] or before,
+                    "H": p[i] and (i == 0 or before),
+                    "S": q[i] or (p[i] and before),
+                }[op]
+            )
+    else:
+        # now = good or (stay and next), from below for F and U, from above for the rest.
+        strong = op in ("F", "U")
+        out = [not strong] * n
+        for _ in range(2 if loop is not None else 1):  # twice round a loop is enough
+            for i in reversed(range(n)):
+                after = out[i + 1] if i + 1 < n else out[loop] if loop is not None else not strong
+                out[i] = {
+                    "F": p[i] or after,
+                    "G": p[i] and after,
+                    "U": q[i] or (p[i] and after),
+                    "W": q[i] or (p[i] and after),
+                    "R": q[i] and (p[i] or after),
+                }[op]
+    known[f] = out
+    return out
+
+
+def _boolean(op: str, a: bool, b: bool) -> bool:
+    return {"!": not a, "&": a and b, "|": a or b, "->": not a or b, "<->": a == b}[op]
+
+
+def evaluate_ctl(formula: Formula, successors: Sequence[Iterable[int]], labels: Sequence[Labels]) -> set[int]:
+    """The states in which a CTL formula holds; every state must have a successor.
+
+    >>> from pellucid.check.formula.parse import parse
+    >>> p = parse("p")
+    >>> sorted(evaluate_ctl(parse("EF p"), [[1], [1], [0, 2]], [{p}, set(), set()]))
+    [0, 2]
+    """
+    _check(formula, LTL, "a CTL formula")
+    follow = [set(s) for s in successors]
+    if len(follow) != len(labels):
+        raise UsageError(f"{len(follow)} states have successors, but {len(labels)} have labels")
+    for i, s in enumerate(follow):
+        if not s:
+            raise UsageError(
+                f"state {i} has no successor: CTL speaks of runs that go on for ever; let it follow itself"
+            )
+    return _branching(formula, follow, labels)
+
+
+def _branching(f: Formula, follow: list[set[int]], labels: Sequence[Labels]) -> set[int]:
+    every = set(range(len(follow)))
+    parts = [_branching(arg, follow, labels) for arg in f.args]
+    p = parts[0] if parts else set()
+    q = parts[-1] if parts else set()
+
+    def some(target: set[int]) -> set[int]:
+        return {s for s in every if follow[s] & target}
+
+    def all_(target: set[int]) -> set[int]:
+        return {s for s in every if follow[s] <= target}
+
+    op = f.op
+    if op == "atom":
+        return {s for s in every if _holds(f, labels[s])}
+    if op in ("true", "false"):
+        return every if op == "true" else set()
+    if op in ("!", "&", "|", "->", "<->"):
+        return {s for s in every if _boolean(op, s in p, s in q)}
+    step = some if op[0] == "E" else all_
+    if op[1] == "X":
+        return step(p)
+    out = set(every) if op[1] == "G" else set()
+    while True:
+        following = step(out)
+        new = p & following if op[1] == "G" else q | following if op[1] == "F" else q | (p & following)
+        if new == out:
+            return out
+        out = new
+
+
+def _check(formula: Formula, wrong: frozenset[str], wanted: str) -> None:
+    for part in formula.walk():
+        if part.op in wrong:
+            raise UsageError(f"{wanted} was expected, found {part.op} in {formula}")

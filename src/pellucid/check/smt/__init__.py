@@ -1,0 +1,1 @@
+"""The symbolic engine: all integers, strings and floats, by a solver."""

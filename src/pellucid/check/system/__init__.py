@@ -1,0 +1,1 @@
+"""The transition system of a pipeline (its Kripke structure), as expressions."""

@@ -1,0 +1,372 @@
+"""The transition system of a pipeline: its Kripke structure, as expressions.
+
+One push is one step (seed 001, section 3.1).  In a step every source pushes any event of its domain or stays
+silent; the **state** is the processors' states and queues; **observations** are the presence and value of every
+stream in the step, the lengths of queues after it, overflow and failure.  Everything is an expression over the
+state's variables followed by the inputs', built by running the graph once on symbolic events: so explicit search,
+SMT solvers and exporters all read the same system, and the users' functions are the traced ones.
+
+A queue of bound Q holds up to Q events.  A push that would need more leads to the **overflow** state: nothing is
+dropped or overwritten; ``overflow`` stays true from there on, and all streams are silent.  A push on which a
+function fails leads to ``failed`` in the same way.  A push on which a function that is called and not traced gets an argument on which it was
+not called leads **outside** in the same way: about such a run nothing is claimed.
+
+Integers are exact, unless the system is **strict**: then an integer that leaves 64 bits is a failure, as it is for every engine that runs
+the pipeline.  A question that mentions ``failed`` is asked of the strict system; others are asked of the exact one, which is simpler.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pellucid.check.functions.arguments import tables_of
+from pellucid.check.functions.called import Leaves
+from pellucid.check.functions.tabulate import Tables
+from pellucid.check.system.domains import Domain
+from pellucid.check.system.guess import Guess, is_guess
+from pellucid.check.system.lanes import Lanes, any_of, groups
+from pellucid.check.system.queues import Room
+from pellucid.check.system.run import Run
+from pellucid.check.system.slot import FALSE, TRUE, Slot
+from pellucid.check.system.tracking import Asked, Keys, Recorder, Track, chosen_lanes, plan
+from pellucid.check.system.variable import Variable
+from pellucid.errors import UsageError
+from pellucid.expr import node as n
+from pellucid.expr.node import Expr
+from pellucid.expr.rewrite import substitute
+from pellucid.expr.text import has_text
+from pellucid.expr.types import BOOL, INT, Type, simplest
+from pellucid.graph.model import Graph
+
+__all__ = ["HIDDEN", "System", "Variable", "build_system"]
+
+_MARK = 1_000_000  # inputs are numbered from here until all state variables are known
+HIDDEN = "\0"  # in front of a step's name, among the streams, where an output of that name is another stream
+
+
+@dataclass(frozen=True)
+class System:
+    """A transition system: ``next[i]`` is the new value of ``state[i]``, over state and input variables."""
+
+    name: str
+    domain: Domain
+    state: tuple[Variable, ...]
+    inputs: tuple[Variable, ...]
+    next: tuple[Expr, ...]
+    streams: Mapping[str, tuple[Type, tuple[Slot, ...]]]  # by name: sources, outputs and steps
+    lengths: Mapping[str, Expr]  # of each queue after the step
+    bounds: Mapping[str, int]  # of each queue
+    overflow: Expr
+    failed: Expr
+    sources: tuple[tuple[str, Type], ...] = ()
+    strict: bool = False  # leaving 64 bits is a failure
+    wide: Expr = FALSE  # in this push an integer leaves 64 bits; of a strict system only
+    keys: Keys | None = None  # which keys are tracked
+    partial: Expr = FALSE  # in this push events of keys that are not tracked are seen, or it comes after the end of a run with too many keys: it is not judged
+    outside: Expr = FALSE  # in this push or before, a function got an argument on which it was not called
+    assume: Expr = TRUE  # what is taken for granted of every push: others are in no run
+    outputs: Mapping[str, str] = field(default_factory=dict)  # the step (or source) that each output is
+    graph: Graph | None = None  # whose system it is, so that a proof can be tried on the interpreter
+    lead: tuple[Mapping[str, Any], ...] = ()  # pushes that lead the pipeline to this system's start, if that is not its own
+    failures: Mapping[str, Expr] = field(default_factory=dict)  # of pipelines side by side: which has failed
+    texts: bool = False  # something looks inside a string or orders strings: then a solver's strings are those of Python, and no mere names
+    guessed: tuple[Mapping[str, str], ...] = ()  # pushes that are guessed: for each, what stands there for which source
+
+    def mapped(self, change: Callable[[list[Expr]], list[Expr]]) -> System:
+        """The system with all its expressions changed, the variables apart."""
+        slots = [s for _, many in self.streams.values() for s in many]
+        flat = [*self.next, *self.lengths.values(), *self.failures.values()]
+        flat += [self.overflow, self.failed, self.wide, self.outside, self.assume, self.partial]
+        done = iter(change([*flat, *(e for s in slots for e in (s.present, *s.leaves))]))
+        following = tuple(next(done) for _ in self.next)
+        lengths = {id: next(done) for id in self.lengths}
+        failures = {side: next(done) for side in self.failures}
+        overflow, failed, wide, outside, assume, partial = (next(done) for _ in range(6))
+        streams = {
+            name: (t, tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in many))
+            for name, (t, many) in self.streams.items()
+        }
+        return dataclasses.replace(
+            self, next=following, streams=streams, lengths=lengths, overflow=overflow, failed=failed, wide=wide, assume=assume,
+            outside=outside, partial=partial, failures=failures,
+        )  # fmt: skip
+
+    @property
+    def own_sources(self) -> list[tuple[str, Type]]:
+        """The pipeline's sources: without those that stand for what is guessed."""
+        return [(name, t) for name, t in self.sources if not is_guess(name)]
+
+    @property
+    def full(self) -> Expr:
+        """Some queue has reached its bound, or would have had to grow beyond it."""
+        out = self.overflow
+        for id, length in self.lengths.items():
+            out = n.or_(out, n.eq(length, n.const(self.bounds[id])))
+        return out
+
+    def present(self, stream: str) -> Expr:
+        """Whether the stream carries an event in this step."""
+        out = FALSE
+        for slot in self.streams[stream][1]:
+            out = n.or_(out, slot.present)
+        return out
+
+    def value(self, stream: str) -> tuple[Expr, ...]:
+        """The leaves of its event, of a stream that carries at most one in a push; of others ask for each, the first or the last."""
+        return self.last(stream)
+
+    def first(self, stream: str) -> tuple[Expr, ...]:
+        """The leaves of its first event in this step."""
+        return _chosen(self.streams[stream][1][::-1], self.streams[stream][0])
+
+    def last(self, stream: str) -> tuple[Expr, ...]:
+        """The leaves of its last event in this step."""
+        return _chosen(self.streams[stream][1], self.streams[stream][0])
+
+    def count(self, stream: str) -> Expr:
+        """How many events it carries in this step."""
+        out: Expr = n.const(0)
+        for slot in self.streams[stream][1]:
+            out = n.add(out, n.int_of_bool(slot.present))
+        return out
+
+    def node(self, id: str) -> str:
+        """Under which name the stream of a source or step stands in ``streams``: an output of its name goes before it."""
+        return f"{HIDDEN}{id}" if self.outputs.get(id, id) != id else id
+
+
+def _chosen(slots: Sequence[Slot], t: Type) -> tuple[Expr, ...]:
+    """The leaves of the last of these that is there."""
+    leaves = slots[0].leaves if slots else tuple(n.const(simplest(kind)) for _, kind in t.leaves())
+    for slot in slots[1:]:
+        leaves = tuple(n.ite(slot.present, a, b) for a, b in zip(slot.leaves, leaves, strict=True))
+    return leaves
+
+
+@n.values_only()
+def build_system(
+    graph: Graph,
+    domain: Domain,
+    queue: int | Mapping[str, int] | Room = 3,
+    lossy: Sequence[str] = (),
+    *,
+    strict: bool = False,
+    track: Track | None = None,
+    events: Mapping[str, Iterable[Leaves]] | None = None,
+    sides: Mapping[str, Sequence[str]] | None = None,
+) -> System:
+    """The transition system of a pipeline, with this bound for every queue, or for each by its id, or with another `Room`.
+
+    The streams named in ``lossy`` may lose any of their events (seed 001, section 7); ``strict`` makes leaving 64 bits a failure;
+    ``track`` is what the question looks at, which decides about the keys that are tracked; ``events`` are all that the sources bring, where that is known.
+    ``sides`` are pipelines side by side in one graph, each by its outputs: they fail each for itself, and share what both would do.
+    """
+    for id in lossy:
+        if id not in graph.position:
+            raise UsageError(f"{graph.name} has no stream {id!r} to lose events: it has {', '.join(graph.position)}")
+    known = {id for id, _, _ in graph.queues()}
+    room = queue if isinstance(queue, Room) else Room(queue)
+    if isinstance(room.bounds, Mapping):
+        for id in room.bounds:
+            if id not in known:
+                raise UsageError(f"{graph.name} has no queue {id!r}: it has {', '.join(sorted(known)) or 'none'}")
+
+    inputs: list[Variable] = []
+    sources: dict[int, list[tuple[int, Type]]] = {}
+    for at in graph.sources:
+        node = graph.nodes[at]
+        inputs.append(Variable(f"{node.id}.present", BOOL, role="present", of=node.id))
+        sources[at] = [(len(inputs) - 1, BOOL)]
+        for j, (path, t) in enumerate(node.type.leaves()):
+            inputs.append(Variable(f"{node.id}.{path or 'value'}", t, role="leaf", of=node.id, at=j))
+            sources[at].append((len(inputs) - 1, t))
+    losses = {}
+    for id in lossy:
+        losses[id] = len(inputs)
+        inputs.append(Variable(f"lost.{id}", BOOL, role="lost", of=id))
+    apart = _sides(graph, sides)
+
+    def once(lanes: Callable[[Graph, int], Lanes]) -> tuple[Run, list[list[Slot]], list[Variable], list[tuple[str, str]], dict[str, Expr], Guess]:
+        """One push on symbolic events.
+
+        State variables are found while the graph is run; inputs are numbered from a mark, and moved behind them.
+        """
+        state: list[Variable] = []
+        order: list[tuple[str, str]] = []
+
+        def fresh(step: str, label: str, t: Type, start: Any, size: int | None, role: str, of: str) -> Expr:
+            state.append(Variable(f"{step}:{label}", t, start, size, role, of))
+            order.append((step, label))
+            return n.var(len(state) - 1, t)
+
+        lost = {id: n.var(_MARK + i, BOOL) for id, i in losses.items()}
+        guess = Guess(domain, state, inputs, types, _MARK, 2 * _MARK)
+        run = Run(domain, strict=strict, fresh=fresh, room=room, guess=guess, lost=lost, lanes=lanes, tables=tables)
+        # 0 running, 1 overflow, 2 failed, 3 too many keys, 4 outside
+        size = 5 if graph.opaque() else 4 if keyed else 3
+        stopped = {side: fresh(side, "stopped", INT, 0, size, "stopped", side) for side in apart}
+        running = _any(n.eq(cell, n.const(0)) for cell in stopped.values())
+        slots = {}
+        for at, parts in sources.items():
+            present = n.and_(running, n.var(_MARK + parts[0][0], BOOL))
+            slots[at] = [Slot(present, tuple(n.var(_MARK + i, t) for i, t in parts[1:]))]
+        return run, run.step(graph, slots), state, order, stopped, guess
+
+    types = {graph.nodes[at].id: graph.nodes[at].type for at in graph.sources}
+    tables = Tables(tables_of(graph, domain, events))
+    keyed = any(node.key is not None for node in graph.nodes)
+    keys = None
+    lanes: Callable[[Graph, int], Lanes] = _no_lanes
+    if keyed:
+        asked: list[Asked] = []
+        number, recorders = groups(graph), dict[int, Lanes]()
+        _, _, state, order, *_ = once(lambda _, at: recorders.setdefault(number[at], Recorder(number[at], asked)))
+        source_of = {_MARK + i: v.of for i, v in enumerate(inputs) if v.role in ("present", "leaf")}
+        step_of = {i: step for i, (step, _) in enumerate(order) if i >= len(apart) and state[i].role != "key"}
+
+        def pool(i: int) -> Sequence[Any] | None:
+            v = inputs[i - _MARK] if i >= _MARK else state[i]
+            return range(v.size) if v.size is not None else domain.leaf(v.type) if i >= _MARK or v.type != INT else None
+
+        wanted = track or Track()
+        if domain.assume:  # an event that was left out of a run might have been needed for what is assumed
+            wanted = dataclasses.replace(wanted, whole=True)
+        planned = plan(graph, wanted, asked, source_of, step_of, pool)
+        keys, made = planned.keys, {g: make() for g, make in planned.make.items()}
+        for g, chosen in planned.chosen.items():
+            first = [[len(inputs) + i * len(kinds) + j for j in range(len(kinds))] for i, kinds in enumerate(chosen)]
+            inputs += [Variable(f"key {i + 1}", t, None, None, "key", f"{g}.{i}", j) for i, kinds in enumerate(chosen) for j, t in enumerate(kinds)]
+            made[g] = chosen_lanes(g, [[n.var(_MARK + at, inputs[at].type) for at in row] for row in first])
+
+        lanes = lambda _, at: made[planned.number[at]]
+
+    run, streams, state, order, stopped, guess = once(lanes)
+    running = {side: n.eq(cell, n.const(0)) for side, cell in stopped.items()}
+    fails, over, wide = {}, FALSE, FALSE
+    for side, steps in apart.items():
+        here = [run.trouble[id] for id in steps if id in run.trouble]
+        fails[side] = n.and_(running[side], _any(e for pair in here for e in pair))
+        over = n.or_(over, n.and_(n.and_(running[side], n.not_(fails[side])), run.overflow))  # queues may be shared by both
+        wide = n.or_(wide, n.and_(running[side], _any(leaves_64 for _, leaves_64 in here)))
+    # An overflow, a key too many or an argument that was not tried stops all sides: what comes after is not known of any.
+    stop = {}
+    for side, cell in stopped.items():
+        known_of = n.ite(fails[side], n.const(2), n.ite(n.and_(running[side], over), n.const(1), cell))
+        known_of = n.ite(n.and_(running[side], run.beyond), n.const(3), known_of)
+        stop[side] = n.ite(n.and_(running[side], run.outside), n.const(4), known_of)
+    partial = _any(n.eq(cell, n.const(3)) for cell in stop.values()) if run.beyond is not FALSE else FALSE
+    if keys is not None and keys.chosen:
+        partial = any_of([s.unsure for slots_ in streams for s in slots_])
+    live = {side: n.eq(cell, n.const(0)) for side, cell in stop.items()}
+    going = {id: _any(live[side] for side, steps in apart.items() if id in steps) for id in graph.position}
+    following = list(stop.values())
+    for i, (step, label) in enumerate(order[len(apart) :], len(apart)):
+        # A push that stops the system leaves the rest as it was: one state for each reason is enough.
+        # (Steps that count the same share a cell, so it goes on as long as any side does.)
+        following.append(n.ite(_any(live.values()), run.cells[step, label], n.var(i, state[i].type)))
+    leaves = [n.var(i, v.type) for i, v in enumerate(state)]
+    # What is guessed stands behind the sources, before what is lost.
+    own = sum(v.role in ("present", "leaf") for v in inputs)
+    behind = [_MARK + i for i in range(own)] + [2 * _MARK + i for i in range(len(guess.inputs))] + [_MARK + i for i in range(own, len(inputs))]
+    inputs[own:own] = guess.inputs
+    moved = {old: n.var(len(state) + i, inputs[i].type) for i, old in enumerate(behind)}
+    outputs = {name: graph.nodes[i].id for name, i in graph.outputs}
+    place = {node.id: i for i, node in enumerate(graph.nodes)}
+    place |= {f"{HIDDEN}{id}": i for id, i in place.items() if outputs.get(id, id) != id} | dict(graph.outputs)
+    named: dict[str, list[Slot]] = {name: streams[i] for name, i in place.items()}
+    kinds = {name: graph.nodes[i].type for name, i in place.items()}
+    failures = {side: n.eq(cell, n.const(2)) for side, cell in stop.items()}
+    full = _any(n.eq(cell, n.const(1)) for cell in stop.values())
+    flat: list[Expr] = [*following, *run.lengths.values(), *failures.values(), full, wide, partial, _any(n.eq(cell, n.const(4)) for cell in stop.values())]
+    for name, slots_ in named.items():
+        sure = going[graph.nodes[place[name]].id]
+        if sides is not None and name in outputs:  # an output is its pipeline's own, also where the step behind it is shared
+            sure = _any(live[side] for side in apart if name in sides[side])
+        flat += [e for s in slots_ for e in (n.and_(sure, s.present), *s.leaves)]
+    done = iter(substitute(flat, _Leaves(leaves, moved)))
+    following = [next(done) for _ in following]
+    lengths = {id: next(done) for id in run.lengths}
+    failures = {side: next(done) for side in failures}
+    full, wide, partial, outside = (next(done) for _ in range(4))
+    if sides is None and lengths:  # a push that fails leaves the queues as they were, which is how they would be after silence
+        silence = [*leaves, *(FALSE if v.role == "present" else n.var(len(state) + i, v.type) for i, v in enumerate(inputs))]
+        before = substitute(list(lengths.values()), silence)
+        failed = _any(failures.values())
+        lengths = {id: n.ite(failed, old, now) for (id, now), old in zip(lengths.items(), before, strict=True)}
+    final: dict[str, tuple[Type, tuple[Slot, ...]]] = {}
+    for name, slots_ in named.items():
+        final[name] = kinds[name], tuple(Slot(next(done), tuple(next(done) for _ in s.leaves)) for s in slots_)
+    system = System(
+        graph.name,
+        domain,
+        tuple(state),
+        tuple(inputs),
+        tuple(following),
+        final,
+        lengths,
+        {id: room.of(id) for id in lengths},
+        full,
+        _any(failures.values()),
+        (*types.items(), *guess.sources),
+        strict,
+        wide,
+        keys,
+        partial,
+        outside=FALSE if run.outside is FALSE else outside,
+        outputs=outputs,
+        # An interpreter beside it does the same, unless something is guessed, a queue may overflow unseen, or pipelines fail each for itself.
+        graph=graph if room.beyond == "overflow" and (room.watch is None or known <= room.watch) and sides is None else None,
+        failures=failures if sides else {},
+        texts=has_text(*following, full, wide, partial, outside, *lengths.values(), *failures.values(), *_carried(final)),
+        guessed=tuple(guess.pushes),
+    )
+    if not domain.assume:
+        return system
+    from pellucid.check.system.assume import attach  # it is made of formulas, and they speak of systems
+
+    return attach(system)
+
+
+def _carried(streams: Mapping[str, tuple[Type, tuple[Slot, ...]]]) -> list[Expr]:
+    return [e for _, slots in streams.values() for s in slots for e in (s.present, *s.leaves)]
+
+
+def _no_lanes(graph: Graph, at: int) -> Lanes:
+    raise AssertionError(f"{graph.nodes[at].id} is under no key")
+
+
+def _any(parts: Iterable[Expr]) -> Expr:
+    out = FALSE
+    for part in parts:
+        out = n.or_(out, part)
+    return out
+
+
+def _sides(graph: Graph, sides: Mapping[str, Sequence[str]] | None) -> dict[str, set[str]]:
+    """The steps of each pipeline in a graph: those that its outputs depend on; without sides, all."""
+    if sides is None:
+        return {"": set(graph.position)}
+    outputs, out = dict(graph.outputs), {}
+    for side, names in sides.items():
+        waiting, found = [outputs[name] for name in names], set()
+        while waiting:
+            at = waiting.pop()
+            if graph.nodes[at].id not in found:
+                found.add(graph.nodes[at].id)
+                waiting += graph.nodes[at].inputs
+        out[side] = found
+    return out
+
+
+class _Leaves(list[Expr]):
+    """Variables by number: the state's own, then the inputs' behind them."""
+
+    def __init__(self, state: list[Expr], inputs: dict[int, Expr]) -> None:
+        super().__init__(state)
+        self.inputs = inputs
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.inputs[i] if i in self.inputs else super().__getitem__(i)

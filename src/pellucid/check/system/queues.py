@@ -1,0 +1,217 @@
+"""A queue of a system during one push (of a keyed step: the queue of one key), and what becomes of what does not fit.
+
+A system has finitely many variables, a queue of a pipeline holds whatever comes.  Three ways to deal with that:
+
+* ``overflow``: a push that needs more than the bound stops the system, and says so; what happens up to there is exact;
+* ``deep``: the length is any number, and exact; of the events only the first few are known.  One that moves up from behind them is
+  **any** event that the stream could have carried: the system can do all that the pipeline can, and perhaps more;
+* ``many``: the same with a length that is known up to the bound only, so that there are finitely many states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pellucid.check.system.lanes import Lanes, untracked
+from pellucid.check.system.slot import FALSE, TRUE, Slot
+from pellucid.expr import node as n
+from pellucid.expr.node import Expr
+from pellucid.expr.types import INT, Type, simplest
+from pellucid.graph.model import Node
+
+if TYPE_CHECKING:
+    from pellucid.check.system.run import Run
+
+__all__ = ["Queue", "Room", "fronts_of"]
+
+
+@dataclass(frozen=True)
+class Room:
+    """How many events of each queue a system knows, and what it does with more.
+
+    ``watch`` are the queues that may stop the system, None all of them: what a question does not depend on may overflow unseen.
+
+    >>> Room({"join.0": 5}).of("join.0"), Room({"join.0": 5}).of("join.1"), Room(2).of("join.1")
+    (5, 3, 2)
+    """
+
+    bounds: int | Mapping[str, int] = 3
+    beyond: str = "overflow"  # or deep, many
+    watch: frozenset[str] | None = None
+
+    def of(self, id: str) -> int:
+        """The bound of one queue."""
+        return self.bounds if isinstance(self.bounds, int) else self.bounds.get(id, 3)
+
+
+class Queue:
+    """A queue during one push: what it held, then what came, then what is left.
+
+    ``slots`` come at once; or one by one (`add`), where the queue is that of a key: those of any key are ``like`` them.
+    """
+
+    def __init__(
+        self, run: Run, id: str, step: str, kinds: Sequence[Type], slots: Sequence[Slot] = (), takes: int = 0, mark: str = "", like: Sequence[Slot] = ()
+    ) -> None:
+        self.run, self.id, self.step, self.kinds, self.mark = run, id, step, kinds, mark
+        self.inner = run.room is None
+        self.beyond = "overflow" if run.room is None else run.room.beyond
+        self.many = FALSE  # more wait than are counted
+        empty = tuple(n.const(simplest(t)) for t in self.kinds)
+        behind = 0
+        if run.room is None:  # a window's inner run: the queue is a list that starts empty with the run
+            self.length: Expr = run.cells.get((step, f"{id}.length{mark}"), n.const(0))
+            self.items = list(run.held.get(id + mark, []))
+            self.bound = len(self.items) + len(slots)
+        else:
+            self.bound = run.room.of(id)
+            size = {"overflow": self.bound + 1, "many": self.bound + 2}.get(self.beyond)
+            self.length = run.cell(step, f"{id}.length{mark}", INT, 0, size, "length", id)
+            self.items = [
+                tuple(
+                    run.cell(step, f"{id}.{i}.{j}{mark}", t, simplest(t), run.domain.modulus if t == INT else None, "item", id)
+                    for j, t in enumerate(self.kinds)
+                )
+                for i in range(self.bound)
+            ]
+            if self.beyond == "many":
+                self.many = n.lt(n.const(self.bound), self.length)
+            if self.beyond != "overflow":  # room for all that may be taken: what moves up was not known
+                assert run.guess is not None
+                behind = max(takes, len(slots), len(like))
+                for j in range(behind):
+                    there = n.or_(self.many, n.lt(n.const(self.bound + j), self.length))
+                    some = run.guess.event(f"{id}{mark} behind {self.bound + j}", slots or like, self.items[-1] if self.items else empty)
+                    self.items.append(tuple(n.ite(there, a, b) for a, b in zip(some, empty, strict=True)))
+        for at, s in enumerate(slots):
+            self.add(s.present, s.leaves, room=at < behind)
+
+    def add(self, present: Expr, leaves: Sequence[Expr], *, room: bool = False) -> None:
+        """An event that may come.  There is room for all that comes, beyond the bound; what stays must fit again."""
+        if not room:
+            self.items.append(tuple(n.const(simplest(t)) for t in self.kinds))
+        known = n.and_(present, n.not_(self.many))  # else it is one of those behind, of which any may be any event
+        for i in range(len(self.items)):
+            here = n.and_(known, n.eq(self.length, n.const(i)))
+            self.items[i] = tuple(n.ite(here, a, b) for a, b in zip(leaves, self.items[i], strict=True))
+        self.length = n.ite(present, n.add(self.length, n.const(1)), self.length)
+
+    @property
+    def front(self) -> tuple[Expr, ...]:
+        """The event that came first of those that wait."""
+        return self.items[0] if self.items else tuple(n.const(simplest(t)) for t in self.kinds)
+
+    @property
+    def some(self) -> Expr:
+        return n.not_(n.eq(self.length, n.const(0)))
+
+    def take(self, when: Expr) -> None:
+        empty = tuple(n.const(simplest(t)) for t in self.kinds)
+        shifted = [*self.items[1:], empty]
+        self.items = [
+            tuple(n.ite(when, a, b) for a, b in zip(new, old, strict=True))
+            for new, old in zip(shifted, self.items, strict=True)
+        ]
+        less = n.sub(self.length, n.const(1))
+        if self.beyond == "many":  # there were more than the bound: as many may be left, or the bound
+            assert self.run.guess is not None
+            more = n.and_(self.many, n.lt(n.const(self.bound), self.length))
+            less = n.ite(n.and_(more, self.run.guess.chance(f"{self.id} has more")), self.length, less)
+        self.length = n.ite(when, less, self.length)
+
+    def store(self) -> None:
+        run = self.run
+        if self.beyond == "many":
+            most = n.const(self.bound + 1)
+            self.length = n.ite(n.lt(most, self.length), most, self.length)
+        run.cells[self.step, f"{self.id}.length{self.mark}"] = self.length
+        if self.inner:
+            run.held[self.id + self.mark] = self.items
+            return
+        assert run.room is not None
+        if self.beyond == "overflow" and (run.room.watch is None or self.id in run.room.watch):
+            run.overflow = n.or_(run.overflow, n.lt(n.const(self.bound), self.length))
+        for i in range(self.bound):
+            for j in range(len(self.kinds)):
+                run.cells[self.step, f"{self.id}.{i}.{j}{self.mark}"] = self.items[i][j]
+
+
+def fronts_of(run: Run, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[tuple[Slot, list[tuple[Expr, ...]]]]:
+    """What a step consumes: from each input one event, wherever all have one.  The slots have no leaves yet."""
+    first = ins[0][0]
+    together = all(
+        len(slots) == 1 and slots[0].present is first.present and slots[0].lanes == first.lanes and slots[0].unsure is first.unsure for slots in ins
+    )
+    ids = [f"{node.id}.{at}" for at in range(len(ins))]
+    # In a window's inner run presence may agree in one push and not in another: then something may wait.
+    if together and not any(held.startswith(f"{node.id}.") for held in run.held):
+        run.lengths |= {id: n.const(0) for id in ids if node.queued}
+        return [(first, [slots[0].leaves for slots in ins])]
+    kinds = [[e.type for e in slots[0].leaves] for slots in ins]
+    if lanes is None:
+        mine = [tuple(slots) for slots in ins]
+        key = frozenset((slots, run.room.of(id)) for slots, id in zip(mine, ids, strict=True)) if run.room is not None else None
+        if key is not None and key in run.joined:  # `a + b` and `b + a`: the same events wait, and meet
+            lengths, met = run.joined[key]
+            run.lengths |= {id: lengths[slots] for id, slots in zip(ids, mine, strict=True)}
+            return [(slot, [fronts[slots] for slots in mine]) for slot, fronts in met]
+        takes = max(len(slots) for slots in ins)
+        queues = [Queue(run, id, node.id, t, slots, takes) for id, t, slots in zip(ids, kinds, ins, strict=True)]
+        made = _all_first(queues, takes)
+        run.lengths |= {q.id: q.length for q in queues}
+        if key is not None:
+            lengths = {slots: q.length for slots, q in zip(mine, queues, strict=True)}
+            run.joined[key] = lengths, [(slot, dict(zip(mine, fronts, strict=True))) for slot, fronts in made]
+        return made
+    most = sum(len(slots) for slots in ins)  # each that comes completes a front at most once
+    queues_of = [[Queue(run, id, node.id, t, takes=most, mark=mark, like=slots) for id, t, slots in zip(ids, kinds, ins, strict=True)] for mark in lanes.marks]
+    return _by_lane(run, node, ins, lanes.marks, queues_of)
+
+
+def _all_first(queues: list[Queue], takes: int) -> list[tuple[Slot, list[tuple[Expr, ...]]]]:
+    """Without keys: in a push no step fires more often than its busiest input brings events, so all that came is queued first."""
+    out = []
+    for _ in range(takes):
+        ready: Expr = TRUE
+        for q in queues:
+            ready = n.and_(ready, q.some)
+        out.append((Slot(ready, ()), [q.front for q in queues]))
+        for q in queues:
+            q.take(ready)
+    for q in queues:
+        q.store()
+    return out
+
+
+def _by_lane(
+    run: Run, node: Node, ins: list[list[Slot]], marks: Sequence[str], queues: list[list[Queue]]
+) -> list[tuple[Slot, list[tuple[Expr, ...]]]]:
+    """With keys: input by input and event by event, as the step fires with the event that completes a front of its key."""
+    out = []
+    for at, slots in enumerate(ins):
+        for s in slots:
+            ready_somewhere: Expr = FALSE
+            fronts: list[tuple[Expr, ...]] | None = None
+            for here, lane in zip(s.lanes, queues, strict=False):
+                lane[at].add(n.and_(s.present, here), s.leaves, room=lane[at].beyond != "overflow")
+                ready = n.and_(s.present, here)
+                for q in lane:
+                    ready = n.and_(ready, q.some)
+                now = [q.front for q in lane]
+                fronts = now if fronts is None else [
+                    tuple(n.ite(ready, a, b) for a, b in zip(x, y, strict=True)) for x, y in zip(now, fronts, strict=True)
+                ]
+                ready_somewhere = n.or_(ready_somewhere, ready)
+                for q in lane:
+                    q.take(ready)
+            assert fronts is not None
+            out.append((Slot(ready_somewhere, (), s.lanes, untracked(s)), fronts))
+    for at in range(len(ins)):
+        longest: Expr = n.const(0)
+        for lane in queues:
+            lane[at].store()
+            longest = n.ite(n.lt(longest, lane[at].length), lane[at].length, longest)
+        run.lengths[f"{node.id}.{at}"] = longest
+    return out

@@ -1,0 +1,323 @@
+"""One push of a pipeline on symbolic events: each kind of step as one function, as in the interpreter.
+
+A `Run` keeps what the steps remember as expressions; a window runs its sub-pipeline in a run of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pellucid.check.functions.inside import beyond
+from pellucid.check.functions.tabulate import Tables
+from pellucid.check.system.domains import Domain
+from pellucid.check.system.guess import Guess
+from pellucid.check.system.lanes import Came, Lanes, Memory, groups
+from pellucid.check.system.queues import Room, fronts_of
+from pellucid.check.system.slot import FALSE, TRUE, Slot
+from pellucid.errors import UsageError
+from pellucid.expr import node as n
+from pellucid.expr.function import Function
+from pellucid.expr.node import Expr, walk
+from pellucid.expr.rewrite import failure, overflow, substitute
+from pellucid.expr.trace import Traced
+from pellucid.expr.types import INT, Type, simplest
+from pellucid.graph.model import Graph, Node
+
+__all__ = ["Run"]
+
+
+@dataclass
+class Run:
+    """A symbolic run of a graph: where its steps keep their state, and what went wrong so far."""
+
+    domain: Domain
+    cells: dict[tuple[str, str], Expr] = field(default_factory=dict)  # (step, label) → value now
+    lengths: dict[str, Expr] = field(default_factory=dict)
+    overflow: Expr = FALSE
+    failed: Expr = FALSE
+    strict: bool = False
+    wide: Expr = FALSE
+    fresh: Callable[[str, str, Type, Any, int | None, str, str], Expr] | None = None
+    room: Room | None = None  # of its queues; None in a window's inner run
+    guess: Guess | None = None
+    joined: dict[Any, Any] = field(default_factory=dict)  # steps that wait for the same streams wait for the same events
+    held: dict[str, list[tuple[Expr, ...]]] = field(default_factory=dict)  # queues of a window's inner run
+    lost: dict[str, Expr] = field(default_factory=dict)  # whether a lossy stream loses its events in this push
+    lanes: Callable[[Graph, int], Lanes] | None = None  # of the keys that a step is under
+    pushed: int = 0
+    beyond: Expr = FALSE  # in this push comes a key that has no lane, and none is left
+    tables: Tables = field(default_factory=Tables)  # of the functions that are called
+    outside: Expr = FALSE  # in this push one of them got an argument that its table does not have
+    trouble: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)  # of each step: it fails, it leaves 64 bits
+
+    def cell(
+        self, step: str, label: str, t: Type, start: Any, size: int | None = None, role: str = "state", of: str | None = None
+    ) -> Expr:
+        """The present value of a piece of state, of a step or of one of its queues; created at its start value."""
+        key = (step, label)
+        if key not in self.cells:
+            of = step if of is None else of
+            self.cells[key] = self.fresh(step, label, t, start, size, role, of) if self.fresh is not None else n.const(start)
+        return self.cells[key]
+
+    def size(self, t: Type) -> int | None:
+        """How many values an integer has here, where they are few."""
+        return self.domain.modulus if t == INT else None
+
+    def call(self, fn: Function, leaves: Sequence[Expr], when: Expr, who: str) -> list[Expr]:
+        """A function applied; its failure counts where an event is there."""
+        traced = self.as_data(fn)
+        if traced is None:
+            return self.look_up(fn, leaves, when)
+        roots = traced.roots()
+        m = self.domain.modulus
+        count = None  # of a task's events: a number of its own, not an integer modulo N
+        if traced.count is not None:
+            count = len(traced.outputs)
+        if m is not None:
+            _check_constants([r for i, r in enumerate(roots) if i != count], m, who)
+        with n.values_only(False):  # with every failure in its place
+            made = substitute(roots, list(leaves), self.domain.reduce if m is not None else None)
+        for e in made:
+            self.failed = n.or_(self.failed, n.and_(when, failure(e)))
+        if self.strict and m is None:
+            with n.values_only(False):
+                # One that engines call computes in Python's integers: only what it returns must have 64 bits.
+                conditions = [overflow(root) if fn.traced is not None else beyond(root) for root in roots]
+            for condition in substitute(conditions, list(leaves)):
+                self.wide = n.or_(self.wide, n.and_(when, condition))
+        out = substitute(roots, list(leaves), self.domain.reduce if m is not None else None)
+        return [e if m is None or i == count or e.type != INT else _reduced(e, m) for i, e in enumerate(out)]
+
+    def as_data(self, fn: Function) -> Traced | None:
+        """A function as data, as engines or at least a check can see it; None if there is only its table."""
+        return fn.traced if fn.traced is not None else self.tables.inside(fn)
+
+    def look_up(self, fn: Function, leaves: Sequence[Expr], when: Expr) -> list[Expr]:
+        """A function that is called and not traced: what its table says."""
+        table = self.tables(fn)
+        with n.values_only(False):
+            made = substitute(table.roots, list(leaves))
+        for e in made:
+            self.failed = n.or_(self.failed, n.and_(when, failure(e)))
+        (outside,) = substitute([table.outside], list(leaves))
+        self.outside = n.or_(self.outside, n.and_(when, outside))
+        return substitute(table.roots, list(leaves))
+
+    # ------------------------------------------------------------ the steps, one function each
+
+    def step(self, g: Graph, sources: Mapping[int, list[Slot]]) -> list[list[Slot]]:
+        """One push: the slots of every stream."""
+        self.pushed += 1
+        streams: list[list[Slot]] = []
+        for i, node in enumerate(g.nodes):
+            if node.kind == "source":
+                streams.append(self.leak(node, sources[i]))
+                continue
+            ins = [streams[j] for j in node.inputs]
+            before, (self.failed, self.wide) = (self.failed, self.wide), (FALSE, FALSE)
+            lanes = self.lanes_of(g, i) if node.key is not None else None
+            streams.append(self.leak(node, self.once(node, ins, lanes)))
+            own = self.trouble[node.id] = self.failed, self.wide
+            self.failed, self.wide = n.or_(before[0], own[0]), n.or_(before[1], own[1])
+        return streams
+
+    def once(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        """What a step puts out; two that only count, and count the same, are one."""
+        if self.room is None or lanes is not None or node.kind not in ("trim", "decimate"):
+            return getattr(self, f"do_{node.kind}")(node, ins, lanes)  # type: ignore[no-any-return]
+        key = (node.kind, node.k, tuple(ins[0]))
+        if key not in self.joined:
+            self.joined[key] = getattr(self, f"do_{node.kind}")(node, ins, lanes)
+        return list(self.joined[key])
+
+    def leak(self, node: Node, slots: list[Slot]) -> list[Slot]:
+        """What is left of a stream that may lose its events."""
+        if node.id not in self.lost:
+            return slots
+        return [replace(s, present=n.and_(s.present, n.not_(self.lost[node.id]))) for s in slots]
+
+    def lanes_of(self, g: Graph, i: int) -> Lanes:
+        """The lanes of the keys that a step is under."""
+        if self.lanes is None:  # a window's inner run: a lane for every key that comes, kept from event to event
+            made: dict[int, Lanes] = {}
+            number = groups(g)
+
+            def own(_: Graph, at: int) -> Lanes:
+                return made.setdefault(number[at], Came(f"key {number[at]}", None))
+
+            self.lanes = own
+        return self.lanes(g, i)
+
+    def memory(self, node: Node, s: Slot, lanes: Lanes | None, cells: Sequence[tuple[str, Type, Any, int | None, str]]) -> Memory:
+        """What a step remembers at an event."""
+        return Memory(self, node.id, s, lanes.marks if lanes is not None else (), cells)
+
+    def do_key_by(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        assert node.fn is not None and lanes is not None
+        out = []
+        for s in ins[0]:
+            key = self.call(node.fn, s.leaves, s.known, node.describe())
+            out.append(Slot(s.present, s.leaves, lanes.find(self, tuple(key), s.present)))
+        return out
+
+    def do_map(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        assert node.fn is not None
+        return [replace(s, leaves=tuple(self.call(node.fn, s.leaves, s.known, node.describe()))) for s in ins[0]]
+
+    def do_filter(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        assert node.fn is not None
+        out = []
+        for s in ins[0]:
+            (keep,) = self.call(node.fn, s.leaves, s.known, node.describe())
+            out.append(replace(s, present=n.and_(s.present, keep)))
+        return out
+
+    def do_merge(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        return [s for slots in ins for s in slots]
+
+    def state_cells(self, node: Node) -> list[tuple[str, Type, Any, int | None, str]]:
+        """The state that a user's function keeps: label, type, start value, size and role of each of its leaves."""
+        if node.state is None:  # any Python object: it goes by its number
+            assert node.fn is not None
+            start, many = self.tables.states(node.fn, node.start)
+            return [("state", INT, start, many, "number")]
+        m = self.domain.modulus
+        out = []
+        for (path, t), leaf in zip(node.state.leaves(), node.state.flatten(node.start), strict=True):
+            if m is not None and t == INT and not 0 <= leaf < m:
+                raise UsageError(f"{node.describe()}: its start value {leaf} is not among the integers modulo {m}")
+            out.append((f"state.{path}" if path else "state", t, leaf, self.size(t), "state"))
+        return out
+
+    def do_cumulate(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        assert node.fn is not None
+        out = []
+        for s in ins[0]:
+            memory = self.memory(node, s, lanes, self.state_cells(node))
+            new = self.call(node.fn, [*memory.now, *s.leaves], memory.known, node.describe())
+            memory.keep(new)
+            out.append(replace(s, leaves=tuple(new), unsure=memory.unsure))
+        return out
+
+    def do_decimate(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        assert node.k is not None
+        out = []
+        for s in ins[0]:
+            memory = self.memory(node, s, lanes, [("count", INT, 0, node.k, "count")])
+            (count,) = memory.now
+            memory.keep([n.ite(n.eq(count, n.const(node.k - 1)), n.const(0), n.add(count, n.const(1)))])
+            out.append(replace(s, present=n.and_(s.present, n.eq(count, n.const(0))), unsure=memory.unsure))
+        return out
+
+    def do_trim(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        assert node.k is not None
+        out = []
+        for s in ins[0]:
+            memory = self.memory(node, s, lanes, [("count", INT, 0, node.k + 1, "count")])
+            (count,) = memory.now
+            done = n.eq(count, n.const(node.k))
+            memory.keep([n.ite(done, count, n.add(count, n.const(1)))])
+            out.append(replace(s, present=n.and_(s.present, done), unsure=memory.unsure))
+        return out
+
+    def do_task(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        assert node.fn is not None
+        out = []
+        for s in ins[0]:
+            memory = self.memory(node, s, lanes, self.state_cells(node))
+            old, size = len(memory.now), node.type.width
+            results = self.call(node.fn, [*memory.now, *s.leaves], memory.known, node.describe())
+            memory.keep(results[:old])
+            count, rest = results[old], results[old + 1 :]
+            traced = self.as_data(node.fn)
+            most = len(traced.slots) if traced is not None else self.tables(node.fn).slots
+            for i in range(most):
+                there = n.and_(s.present, n.lt(n.const(i), count))
+                out.append(Slot(there, tuple(rest[i * size : (i + 1) * size]), s.lanes, memory.unsure))
+            if not most:  # it never speaks; but there is a stream, with events of a type
+                out.append(Slot(FALSE, tuple(n.const(simplest(t)) for _, t in node.type.leaves()), s.lanes, memory.unsure))
+        return out
+
+    # -- steps that wait
+
+    def do_apply(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        assert node.fn is not None
+        out = []
+        for s, fronts in fronts_of(self, node, ins, lanes):
+            leaves = [leaf for front in fronts for leaf in front]
+            out.append(replace(s, leaves=tuple(self.call(node.fn, leaves, s.known, node.describe()))))
+        return out
+
+    def do_filter_by(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        return [
+            replace(s, present=n.and_(s.present, fronts[1][0]), leaves=fronts[0])
+            for s, fronts in fronts_of(self, node, ins, lanes)
+        ]
+
+    # -- windows
+
+    def do_window(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        assert node.sub is not None and node.k is not None
+        sub, k = node.sub, node.k
+        kinds = [t for _, t in sub.nodes[sub.sources[0]].type.leaves()]
+        out = []
+        for s in ins[0]:
+            cells: list[tuple[str, Type, Any, int | None, str]] = [("seen", INT, 0, k, "count")]
+            cells += [(f"event{i}.{j}", t, simplest(t), self.size(t), "event") for i in range(k - 1) for j, t in enumerate(kinds)]
+            memory = self.memory(node, s, lanes, cells)
+            count, *flat = memory.now
+            ring = [tuple(flat[i * len(kinds) : (i + 1) * len(kinds)]) for i in range(k - 1)]
+            full = n.eq(count, n.const(k - 1))
+            closes = n.and_(s.present, full)
+            has, last = self.window_value(node, [*ring, s.leaves], n.and_(memory.known, full))
+            out.append(Slot(n.and_(closes, has), last, s.lanes, memory.unsure))
+            after = [n.ite(full, count, n.add(count, n.const(1)))]
+            for i in range(k - 1):
+                later = ring[i + 1] if i + 1 < k - 1 else s.leaves
+                for j in range(len(kinds)):
+                    here = n.ite(n.eq(count, n.const(i)), s.leaves[j], ring[i][j])
+                    after.append(n.ite(full, later[j], here))
+            memory.keep(after)
+        return out
+
+    def window_value(self, node: Node, events: list[tuple[Expr, ...]], closes: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+        """The definition, unrolled: the last event of a fresh sub-pipeline over these events."""
+        assert node.sub is not None
+        inner = Run(self.domain, strict=self.strict, tables=self.tables)
+        has: Expr = FALSE
+        last: tuple[Expr, ...] | None = None
+        for event in events:
+            streams = inner.step(node.sub, {node.sub.sources[0]: [Slot(TRUE, event)]})
+            for s in streams[node.sub.outputs[0][1]]:
+                has = n.or_(has, s.present)
+                last = s.leaves if last is None else tuple(
+                    n.ite(s.present, a, b) for a, b in zip(s.leaves, last, strict=True)
+                )
+        self.failed = n.or_(self.failed, n.and_(closes, inner.failed))
+        self.wide = n.or_(self.wide, n.and_(closes, inner.wide))
+        self.outside = n.or_(self.outside, n.and_(closes, inner.outside))
+        assert last is not None
+        return has, last
+
+
+def _reduced(e: Expr, m: int) -> Expr:
+    """A function's result among the integers modulo N: constants on its branches are not reduced yet."""
+    if e.op == "const":
+        return n.const(e.value % m)
+    if e.op == "ite":
+        return n.ite(e.args[0], _reduced(e.args[1], m), _reduced(e.args[2], m))
+    return e
+
+
+def _check_constants(roots: Sequence[Expr], m: int, who: str) -> None:
+    """Modulo N there is no N: a constant that is compared, added or handed on must be smaller; a divisor need not be."""
+    for e in walk(*roots):
+        operands = e.args[:1] if e.op in ("floordiv", "mod") else e.args
+        for a in (*operands, *(r for r in roots if r is e)):
+            if a.op == "const" and a.type == INT and a.value >= m:
+                raise UsageError(
+                    f"{who}: the constant {a.value} is not among the integers modulo {m}: use Mod({a.value + 1}) or larger"
+                )

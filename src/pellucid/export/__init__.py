@@ -1,0 +1,1 @@
+"""Pipelines in the languages of other tools."""

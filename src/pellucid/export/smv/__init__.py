@@ -1,0 +1,1 @@
+"""A pipeline as a model for NuSMV and nuXmv."""
