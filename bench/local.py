@@ -20,8 +20,8 @@ import numpy as np
 from numba import njit
 
 from pellucid import Pipeline, Stream, pipeline
-from pellucid.engine.columns import Batch
-from pellucid.engine.kernel import Engine
+from pellucid.data.columns import Batch
+from pellucid.engine.kernel.engine import Engine
 from pellucid.expr.types import INT
 
 

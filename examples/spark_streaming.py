@@ -6,8 +6,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from pellucid import Stream, pipeline
-from pellucid.spark import sinks
+from pellucid import Stream, pipeline, sinks
 from pellucid.spark.session import session, stop_if_ours
 
 

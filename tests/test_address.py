@@ -11,7 +11,7 @@ import pytest
 from pellucid.address import Address, from_environment, redact
 from pellucid.errors import DataError, PellucidError, StepError, UsageError
 from pellucid.failures.crash import Command
-from pellucid.spark.sinks.address import parsed, sink_of
+from pellucid.sinks.address import parsed, sink_of
 
 SECRET = "S3cret-Pw"
 
@@ -113,7 +113,7 @@ def test_a_password_that_breaks_the_address_is_told_without_it(password: str) ->
 @pytest.mark.parametrize("dsn", [f"postgresql://me:%zz{SECRET}@db/shop", f"password={SECRET} {SECRET}", f"password=a {SECRET} host=db", f"postgresql://me:{SECRET}@:x/shop"])
 def test_an_address_that_the_library_does_not_understand(dsn: str) -> None:
     pytest.importorskip("psycopg")
-    from pellucid.spark.sinks import postgres
+    from pellucid.sinks import postgres
 
     sink = postgres(dsn, "t")
     with pytest.raises((UsageError, DataError)) as caught:
@@ -140,7 +140,7 @@ def test_a_crash_test_tells_no_password_by_its_arguments(tmp_path: Path) -> None
 
 
 def test_the_settings_of_kafka_stay_secret() -> None:
-    from pellucid.spark.sinks import kafka
+    from pellucid.sinks import kafka
 
     class Reason:
         def str(self) -> str:

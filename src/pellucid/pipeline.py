@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from pellucid.engine.epochs.coordinator import Report
-    from pellucid.engine.kernel import Engine
+    from pellucid.engine.kernel.engine import Engine
 
 __all__ = ["Pipeline", "pipeline", "silent"]
 
@@ -70,7 +70,7 @@ class Pipeline:
             # The graph as it was built: the function might see other closures now.
             prefix = (*scope.get(), self.name)[1:]
             return self._shaped(instantiate(self.graph, list(streams.values()), prefix=prefix))
-        from pellucid.data.memory import run_in_memory
+        from pellucid.engine.in_memory import run_in_memory
 
         return run_in_memory(self.graph, data, named)
 
@@ -89,7 +89,7 @@ class Pipeline:
         >>> pipeline(lambda x: x.trim(1), x=int).trace([1, 2, 3])
         [[], [2], [3]]
         """
-        from pellucid.data.memory import trace_in_memory
+        from pellucid.engine.in_memory import trace_in_memory
 
         return trace_in_memory(self.graph, data, named)
 
@@ -112,7 +112,7 @@ class Pipeline:
         >>> each.push([1, 2, 3], key=["ada", "bob", "ada"])
         [1, 2, 4]
         """
-        from pellucid.engine.kernel import Engine
+        from pellucid.engine.kernel.engine import Engine
 
         return Engine(self.graph, key=_key_type(self.name, key), mode=mode)
 
@@ -156,7 +156,7 @@ class Pipeline:
         from pellucid.engine.epochs import run_epochs
 
         def table(address: str) -> Any:  # only then is the code of the sinks needed
-            from pellucid.spark.sinks.address import sink_of
+            from pellucid.sinks.address import sink_of
 
             return sink_of(address)
 
@@ -238,7 +238,7 @@ class Pipeline:
         >>> "trim" in pipeline(lambda x: x.trim(1), x=int).show()
         True
         """
-        from pellucid.report.draw import draw
+        from pellucid.draw.graph import draw
 
         return draw(self.graph, style)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from pellucid.spark import store
-from pellucid.spark.sinks import common
+from pellucid.sinks import common
+from pellucid.spark.state import store
 
 
 def append_to_sqlite(path: str) -> Callable[[Any, int], None]:

@@ -14,9 +14,8 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow.parquet as pq
 
-from pellucid import Pipeline
+from pellucid import Pipeline, sinks
 from pellucid.expr.types import RecordType
-from pellucid.spark import sinks
 from tests.spark.worlds import found
 
 

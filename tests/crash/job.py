@@ -21,9 +21,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from pellucid.spark import sinks
+from pellucid import sinks
+from pellucid.sinks import common
 from pellucid.spark.session import session
-from pellucid.spark.sinks import common
 from tests.crash import broken
 from tests.crash.pipelines import CASES, MISBEHAVING, Case
 

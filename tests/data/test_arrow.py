@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pellucid.data.arrow import array_of, column_at, leaf_column, numpy_of
 from pellucid.data.bind import Place
-from pellucid.engine.columns import Strings, values_of
+from pellucid.data.columns import Strings, values_of
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
 
 PLACE = Place("t", lambda i: f"row {i + 1}")

@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 from pellucid import pipeline
 from pellucid.cli.main import cli
 from pellucid.data import private, whole
-from pellucid.engine import compile as compiling
 from pellucid.engine.epochs import store as stores
+from pellucid.engine.kernel.engine import compile as compiling
 from pellucid.errors import DataError, StateError, UsageError
-from pellucid.spark.store_files import LocalFiles
+from pellucid.spark.state.files import LocalFiles
 
 PIPELINE = """\
 from pellucid import Stream, pipeline

@@ -19,10 +19,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pellucid import Pipeline, StateError, Stream, apply, pipeline
-from pellucid.engine.carry import check
-from pellucid.engine.columns import Batch
-from pellucid.engine.kernel import Engine
-from pellucid.engine.saved import describe, parts, unpack
+from pellucid.data.columns import Batch
+from pellucid.engine.kernel.engine import Engine
+from pellucid.engine.saved.carry import check
+from pellucid.engine.saved.form import describe, parts, unpack
 from pellucid.expr.types import BOOL, INT, STR, Type
 from pellucid.graph.model import Graph, Node
 from tests.engine.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, same

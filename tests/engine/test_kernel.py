@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from pellucid import DataError, IntOverflow, StateError, StepError, Stream, UsageError, apply, merge, pipeline, silent
-from pellucid.engine.columns import Batch, Strings
+from pellucid.data.columns import Batch, Strings
 from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel import Engine
+from pellucid.engine.kernel.engine import Engine
 from pellucid.expr.types import INT, STR
 
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
@@ -71,7 +71,7 @@ def test_text_keys_and_text_in_the_state(mode: str) -> None:
 
 
 def test_texts_are_forgotten_with_the_events_that_held_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pellucid.engine.kernel._MANY_STRINGS", 1000)
+    monkeypatch.setattr("pellucid.engine.kernel.engine._MANY_STRINGS", 1000)
     p = pipeline(lambda x: x.cumulate(lambda last, s: s if last == "first" else last, start="first"), x=str)
     engine = p.engine(mode="numba")
     for chunk in range(10):
@@ -139,7 +139,7 @@ def test_small_inputs_do_not_wait_for_a_compiler() -> None:
 
 def test_a_second_start_does_not_compile_again(tmp_path: Path) -> None:
     code = (
-        "import time; from pellucid import pipeline; import numba, numpy, pellucid.engine.prims as p; "
+        "import time; from pellucid import pipeline; import numba, numpy, pellucid.engine.kernel.prims as p; "
         "from numba.core import event\n"
         "class L(event.Listener):\n"
         "    n = 0\n"
@@ -384,7 +384,7 @@ def test_an_engine_per_key() -> None:
         (lambda p: p.engine(key=str).push([1], key="a"), "expected the key of each push, as in push(events, key=[…]), found 'a'"),
         (lambda p: p.engine(key=str).push([1, 2], key=["a"]), "expected 2 keys, one for each push, found 1"),
         (lambda p: p.engine(key=str).push([1], key=[1]), "source 'key', event 0: expected str, found int 1"),
-        (lambda p: p.engine(key=str).push_batch({"v": [1]}), "push_batch takes a pellucid.engine.columns.Batch, found dict"),
+        (lambda p: p.engine(key=str).push_batch({"v": [1]}), "push_batch takes a pellucid.data.columns.Batch, found dict"),
     ],
 )
 def test_keys_that_an_engine_does_not_take(ask: Any, said: str) -> None:

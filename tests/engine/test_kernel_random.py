@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import Pipeline, StepError
-from pellucid.engine.columns import Batch, columns_of, values_of
+from pellucid.data.columns import Batch, columns_of, values_of
 from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel import Engine
+from pellucid.engine.kernel.engine import Engine
 from pellucid.expr.types import INT, Type
 from tests.strategies import Seeded, inputs, make_input, make_pipeline, pipelines
 from tests.volumes import some_seeds, volumes

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import Pipeline, pipeline
-from pellucid.engine.kernel import Engine
+from pellucid.engine.kernel.engine import Engine
 from pellucid.expr.types import INT
 from tests import strategies
 from tests.engine.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, cut

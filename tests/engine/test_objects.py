@@ -20,10 +20,10 @@ import pytest
 
 import pellucid
 from pellucid import Pipeline, StateError, Stream, apply, pipeline
-from pellucid.engine import saved
 from pellucid.engine.epochs import run_epochs
-from pellucid.engine.kernel import Engine
-from pellucid.engine.objects import check_states
+from pellucid.engine.kernel.engine import Engine
+from pellucid.engine.saved import form as saved
+from pellucid.engine.saved.objects import check_states
 from pellucid.expr.types import INT
 
 
@@ -65,7 +65,7 @@ def mixed(x: Stream[int]) -> Stream[int]:
 @pytest.mark.parametrize("p", [remembering, mixed], ids=lambda p: p.name)
 @pytest.mark.parametrize("key", [None, INT])
 def test_it_goes_on_as_if_nothing_had_been(p: Pipeline, key: Any) -> None:
-    from pellucid.engine.columns import Batch
+    from pellucid.data.columns import Batch
 
     def push(engine: Engine, values: list[int]) -> list[Any]:
         keys = [[[v % 5 for v in values]]] if key is not None else None

@@ -26,9 +26,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.engine.own_types import OwnTypes
-from pellucid.engine.value_kinds import FIXED, MANY
-from pellucid.engine.values import DEEPEST, Damage, Misfit, Unfit, decode, encode
+from pellucid.engine.saved.own_types import OwnTypes
+from pellucid.engine.saved.value_kinds import FIXED, MANY
+from pellucid.engine.saved.values import DEEPEST, Damage, Misfit, Unfit, decode, encode
 
 
 class Mode(enum.Enum):

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pellucid.engine.compile import _HEAD, _PLAIN
+from pellucid.engine.kernel.compile import _HEAD, _PLAIN
 from pellucid.expr.checked import wrap
 from pellucid.expr.codegen import OVERFLOW, RAISED, Writer
 from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate_call

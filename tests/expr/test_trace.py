@@ -165,7 +165,7 @@ def test_floats_may_be_neither_less_nor_more() -> None:
 
 @pytest.fixture(scope="module")
 def prims() -> Any:
-    return pytest.importorskip("pellucid.engine.prims")
+    return pytest.importorskip("pellucid.engine.kernel.prims")
 
 
 SMALL = [*range(-9, 10), 2**53 - 1, 2**53, 2**53 + 1, 2**62, INT_MAX - 1, INT_MAX, INT_MIN, INT_MIN + 1]
@@ -194,7 +194,7 @@ def test_small_values(prims: Any) -> None:
 @settings(max_examples=250)
 @given(values(INT), values(INT), values(FLOAT), values(FLOAT), st.integers(-3, 80))
 def test_random_values(a: int, b: int, x: float, y: float, s: int) -> None:
-    from pellucid.engine import prims
+    from pellucid.engine.kernel.engine import prims
 
     if b:
         assert prims._idiv(a, b) == a / b

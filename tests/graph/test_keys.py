@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pellucid import Pipeline, PipelineError, Stream, UsageError, apply, check, merge, pipeline
-from pellucid.engine.columns import Batch
+from pellucid.data.columns import Batch
 from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel import Engine
+from pellucid.engine.kernel.engine import Engine
 from pellucid.expr.types import INT
 from pellucid.graph.model import Graph
 from tests.keyed_shapes import EVENTS, SHAPES, add, made, pairs, parity, running, third

@@ -12,10 +12,10 @@ import pytest
 
 from pellucid import apply, check, pipeline
 from pellucid.check.verdict import Counterexample, StepView
+from pellucid.draw.labels import cells
 from pellucid.report.counterexample_rows import asked_about, event_text, sheet_of
 from pellucid.report.counterexample_svg import counterexample_svg
 from pellucid.report.counterexample_text import counterexample_text
-from pellucid.report.labels import cells
 
 SVG = "{http://www.w3.org/2000/svg}"
 

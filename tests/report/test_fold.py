@@ -5,9 +5,9 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 from pellucid import Stream, pipeline
-from pellucid.report.draw import draw
-from pellucid.report.fold import fold
-from pellucid.report.svg import parts
+from pellucid.draw.fold import fold
+from pellucid.draw.graph import draw
+from pellucid.draw.svg import parts
 
 
 def long(x: Stream[int]) -> Stream[int]:

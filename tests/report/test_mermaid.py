@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pellucid import pipeline
+from pellucid.draw.mermaid import _SHAPES, draw_mermaid
 from pellucid.graph.model import KINDS
-from pellucid.report.mermaid import _SHAPES, draw_mermaid
 
 
 def drawn(fn: Any, **types: Any) -> list[str]:

@@ -17,10 +17,10 @@ from pellucid.failures.model import FFail, FRecover, IBorder, Task, TraceStep, i
 from pellucid.failures.model.explain import Explanation, explain
 from pellucid.failures.model.notation import read, read_cut, read_run
 from pellucid.failures.model.trace import CausalOrder, random_trace
-from pellucid.report.spacetime import Run, fold, from_trace
-from pellucid.report.spacetime_cut import from_cut
-from pellucid.report.spacetime_recorded import from_recorded
-from pellucid.report.spacetime_svg import spacetime_svg
+from pellucid.failures.picture.cut import from_cut
+from pellucid.failures.picture.recorded import from_recorded
+from pellucid.failures.picture.run import Run, fold, from_trace
+from pellucid.failures.picture.svg import spacetime_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 CHAIN = "p1: i -> s1 copy\np2: s1 -> s2 sum\np3: s2 -> s3 copy\ni: 1 2 | 3 |"

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 from pellucid import Stream, apply, merge, pipeline
+from pellucid.draw.graph import draw
+from pellucid.draw.theme import FAMILY
 from pellucid.graph.model import KINDS
-from pellucid.report.draw import draw
-from pellucid.report.theme import FAMILY
 
 SVG = "{http://www.w3.org/2000/svg}"
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="sum"), x=int)

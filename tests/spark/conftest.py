@@ -17,7 +17,7 @@ import pytest
 from pellucid.errors import UsageError
 from pellucid.spark import java
 from pellucid.spark.session import session, stop_if_ours
-from pellucid.spark.store import Store
+from pellucid.spark.state.store import Store
 from tests.spark.postgres import MISSING, Postgres, find_programs, serve
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from pellucid.engine.interpreter import Interpreter
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
 from pellucid.spark.frames import Fields, Source
 from pellucid.spark.job import Job, packed
-from pellucid.spark.scan import run_worker
-from pellucid.spark.scan_parts import Cut, cuts
+from pellucid.spark.scan.parts import Cut, cuts
+from pellucid.spark.scan.run import run_worker
 from tests.spark.worlds import Row, found
 from tests.strategies import COLOR, MAPS, ORDER, POINT, PREDICATES, Choice, Color, Order, Point, add_steps
 

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from pellucid import sinks
 from pellucid.cli.main import cli
-from pellucid.spark import sinks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

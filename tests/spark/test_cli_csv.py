@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pellucid.cli import spark_csv
+from pellucid import sinks
 from pellucid.cli.main import cli
-from pellucid.cli.spark_blame import blamed
-from pellucid.cli.spark_looks import files_of
 from pellucid.expr.types import BOOL, FLOAT, INT
-from pellucid.spark import sinks
-from pellucid.spark.store_files import open_files
+from pellucid.spark.files import csv as spark_csv
+from pellucid.spark.files.blame import blamed
+from pellucid.spark.files.looks import files_of
+from pellucid.spark.state.files import open_files
 from tests.data.test_numbers import CELLS, slow
 
 if TYPE_CHECKING:
@@ -260,13 +260,13 @@ def test_csv_is_strict(spark: SparkSession, folder: Path, monkeypatch: pytest.Mo
     (folder / "in.csv").write_bytes(text)
     done = run("same", "--in", "in.csv", "--order", "k")
     assert (done.exit_code, done.stderr) == (2, f"pellucid: in.csv: {message}\n")
-    monkeypatch.setattr("pellucid.cli.spark_csv._LOOKED_AT_HERE", 0)  # as for large files: only what Spark takes for odd is looked through
+    monkeypatch.setattr("pellucid.spark.files.csv._LOOKED_AT_HERE", 0)  # as for large files: only what Spark takes for odd is looked through
     done = run("same", "--in", "in.csv", "--order", "k")
     assert done.exit_code == 2 and done.stderr.startswith("pellucid: in.csv: ") and done.stderr.count("\n") == 1, done.stderr
 
 
 def test_folders(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pellucid.cli.spark_csv._LOOKED_AT_HERE", 0)  # as for large files: Spark looks for line breaks
+    monkeypatch.setattr("pellucid.spark.files.csv._LOOKED_AT_HERE", 0)  # as for large files: Spark looks for line breaks
     place = folder / "in"
     place.mkdir()
     (place / "a.csv").write_text("k,seq,x\na,1,1\n")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
+from pellucid import sinks
 from pellucid.cli.main import cli
-from pellucid.cli.spark_csv import Wanted
-from pellucid.cli.spark_json import json_text, objects
 from pellucid.expr.types import BOOL, FLOAT, INT, STR
-from pellucid.spark import sinks
 from pellucid.spark.failure import explain
+from pellucid.spark.files.csv import Wanted
+from pellucid.spark.files.json import json_text, objects
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,10 +13,10 @@ import pytest
 
 from pellucid import DataError, Pipeline, StateError, pipeline
 from pellucid.expr.types import INT, STR, Type
-from pellucid.spark.bucket import Bucket, held_about, run_bucket
 from pellucid.spark.frames import Fields, Source
 from pellucid.spark.job import Job, Late
-from pellucid.spark.prefix import cut, front, split
+from pellucid.spark.native.prefix import cut, front, split
+from pellucid.spark.state.bucket import Bucket, held_about, run_bucket
 from pellucid.spark.step import Runner
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def test_steps_before_the_shuffle_do_not_miss_a_row() -> None:
 
 def test_a_job_knows_its_front(spark: SparkSession) -> None:
     from pellucid.spark.frames import one_frame
-    from pellucid.spark.native_frames import leaves_of
+    from pellucid.spark.native.frames import leaves_of
 
     df = spark.createDataFrame([("a", 1, 5)], "account string, seq bigint, amount int")
     frame = one_frame(FRONT.graph, {None: df}, value=None, key=["account"], order=["seq"])

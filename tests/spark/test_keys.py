@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from pellucid import DataError, pipeline
-from pellucid.cli.spark_csv import Wanted, cells
 from pellucid.expr.types import INT, STR
 from pellucid.spark.failure import explain
+from pellucid.spark.files.csv import Wanted, cells
 from tests.keyed_shapes import EVENTS, SHAPES, add, made
 from tests.spark.worlds import Row, expected, found
 

@@ -18,7 +18,7 @@ from pellucid.expr.evaluate import evaluate
 from pellucid.expr.node import Expr
 from pellucid.expr.trace import trace
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, STR
-from pellucid.spark.native import MARK, MAX_DEPTH, NotNative, barrier, column, why_not
+from pellucid.spark.native.column import MARK, MAX_DEPTH, NotNative, barrier, column, why_not
 from tests.spark.random_exprs import CORNERS, KINDS, NAMES, Maker, Side, row
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pytest
 from pellucid import DataError, UsageError, apply, pipeline
 from pellucid.expr.types import BOOL, INT, STR, Type
 from pellucid.spark.api import _wait
-from pellucid.spark.bucket import Bucket, run_bucket
 from pellucid.spark.frames import Fields, Frame, Source, key_leaf, order_leaf
 from pellucid.spark.job import Job, Late
+from pellucid.spark.state.bucket import Bucket, run_bucket
 from pellucid.spark.step import Runner
 
 if TYPE_CHECKING:

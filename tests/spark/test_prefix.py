@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pellucid import StepError, pipeline
 from pellucid.engine.interpreter import Interpreter
 from pellucid.graph.model import Graph
-from pellucid.spark.prefix import front, split
+from pellucid.spark.native.prefix import front, split
 from tests.strategies import MAPS, PREDICATES, Seeded, add_steps, make_input
 
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from pellucid import Pipeline, StepError, merge, pipeline
 from pellucid.errors import DataError, IntOverflow, PellucidError
-from pellucid.spark import scan_start, scan_summary
-from pellucid.spark.scan_parts import Cut, cuts
+from pellucid.spark.scan.parts import Cut, cuts
+from pellucid.spark.scan.run import start as scan_start
+from pellucid.spark.scan.run import summary as scan_summary
 from pellucid.spark.step import Done
 from tests.seeds import HUNT, seeds
 from tests.spark.scans import agree, by_interpreter, by_scan, job_of, make_scannable, scanned_by_hand, table_of, total

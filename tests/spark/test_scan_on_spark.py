@@ -15,7 +15,7 @@ from pellucid import Pipeline, StepError, merge, pipeline
 from pellucid.engine.interpreter import Interpreter
 from pellucid.spark.api import Options, run
 from pellucid.spark.failure import explain
-from pellucid.spark.scan_parts import Cut, cuts
+from pellucid.spark.scan.parts import Cut, cuts
 from tests.spark.scans import by_interpreter, job_of, make_scannable, total
 from tests.spark.worlds import Row
 from tests.strategies import Seeded, make_input
@@ -172,7 +172,7 @@ def test_what_cannot_be_cut_runs_on_one_core(spark: Any) -> None:
     out = run(p.graph, [df], {}, Options(order="seq"))
     assert out.rdd.getNumPartitions() == 1 and sorted(map(tuple, out.collect())) == oracle(p, rows)
     from pellucid.spark.frames import one_frame
-    from pellucid.spark.scan import scanned
+    from pellucid.spark.scan.run import scanned
 
     frame = one_frame(p.graph, {None: df}, value=None, key=(), order=("seq",))
     job = job_of(p, tag=None, nth=None)

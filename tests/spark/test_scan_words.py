@@ -8,8 +8,8 @@ import pytest
 
 from pellucid import Pipeline, apply, pipeline
 from pellucid.spark.plan import choose
-from pellucid.spark.scan import scannable
-from pellucid.spark.scan_parts import Cut, cuts, level_graph
+from pellucid.spark.scan.parts import Cut, cuts, level_graph
+from pellucid.spark.scan.run import scannable
 from tests.spark.scans import total
 
 

@@ -14,9 +14,9 @@ from pellucid.data.bind import bind
 from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import PellucidError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
-from pellucid.spark.native import NotNative
+from pellucid.spark.native.column import NotNative
+from pellucid.spark.native.stateless import Remembers, frame, obligations, slots, stateless
 from pellucid.spark.reading import column_of, event_columns, source_leaves, surely_events
-from pellucid.spark.stateless import Remembers, frame, obligations, slots, stateless
 from tests.seeds import HUNT, seeds
 from tests.strategies import JOINS, KEYS, MAPS, ORDER, POINT, PREDICATES, Seeded
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from pellucid import DataError, Pipeline, StepError, pipeline
 from pellucid.expr.types import INT, STR
-from pellucid.spark.bucket import Bucket, in_order, run_bucket
 from pellucid.spark.frames import Fields, Source
 from pellucid.spark.job import Job, Late, packed, unpacked
+from pellucid.spark.state.bucket import Bucket, in_order, run_bucket
 from pellucid.spark.step import Runner, in_chunks
 from tests.spark.worlds import Failed, Row, expected, found, rows_of, table_of, tables_of
 from tests.strategies import Seeded, make_input, make_pipeline

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pellucid import StateError, UsageError
-from pellucid.spark.store import Store
+from pellucid.spark.state.store import Store
 from tests.spark.stores import BIG, blob, contents, names, touched
 
 # ---------------------------------------------------------------- the ordinary

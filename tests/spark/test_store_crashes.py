@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pellucid import StateError
-from pellucid.spark.store import Store
+from pellucid.spark.state.store import Store
 from tests.spark.stores import BIG, blob, contents, names, touched
 
 # ---------------------------------------------------------------- crashes
@@ -87,7 +87,7 @@ def _short(path: str, mode: str, **options: Any) -> _Short:
 
 WRITER = """
 import random, sys
-from pellucid.spark.store import Store
+from pellucid.spark.state.store import Store
 store, version = Store(sys.argv[1]), int(sys.argv[2])
 last = store.load(0, version)
 state = bytearray(last.state) if last else bytearray(random.Random(0).randbytes(200_000))

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from pellucid import pipeline
-from pellucid.engine.columns import Batch
-from pellucid.engine.kernel import Engine
+from pellucid.data.columns import Batch
+from pellucid.engine.kernel.engine import Engine
 from pellucid.expr.types import INT
-from pellucid.spark.store import Store
-from pellucid.spark.store_delta import changes, patch, split
+from pellucid.spark.state.delta import changes, patch, split
+from pellucid.spark.state.store import Store
 from tests.seeds import seeds
 from tests.spark.stores import blob, contents, names, touched
 

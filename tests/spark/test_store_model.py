@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pellucid import StateError
-from pellucid.spark.store import Snapshot, Store
-from pellucid.spark.store_files import RemoteFiles
+from pellucid.spark.state.files import RemoteFiles
+from pellucid.spark.state.store import Snapshot, Store
 from tests.spark.stores import blob, contents, names, touched
 
 # ---------------------------------------------------------------- other file systems

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pytest
 
 from pellucid import PellucidError, Pipeline, StateError, pipeline
-from pellucid.engine import saved
+from pellucid.engine.saved import form as saved
 from pellucid.expr.types import INT, STR
 from pellucid.spark import stream
 from pellucid.spark.failure import explain
 from pellucid.spark.frames import Fields, Source
 from pellucid.spark.job import Job, packed, unpacked
-from pellucid.spark.store import Store
+from pellucid.spark.state.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

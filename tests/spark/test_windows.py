@@ -12,7 +12,7 @@ from pellucid import Pipeline, Stream, merge, pipeline
 from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import PellucidError
 from pellucid.expr.types import BOOL, INT, INT_MAX, Type
-from pellucid.spark.windows import why_not, window_frame
+from pellucid.spark.native.windows import why_not, window_frame
 from tests.seeds import HUNT, seeds
 from tests.strategies import JOINS, MAPS, PREDICATES, Seeded
 

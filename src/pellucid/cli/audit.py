@@ -95,8 +95,8 @@ _DRAWN = 20_000  # steps; a picture of more tells nobody anything
 
 def _draw(found: Audit, place: str, picture: str) -> None:
     from pellucid.failures.audit.recorded import read_trace
-    from pellucid.report.spacetime_recorded import from_recorded
-    from pellucid.report.spacetime_svg import spacetime_svg
+    from pellucid.failures.picture.recorded import from_recorded
+    from pellucid.failures.picture.svg import spacetime_svg
 
     if "://" in place:
         raise UsageError("--picture: the trace must be on this machine")

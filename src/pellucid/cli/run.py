@@ -19,9 +19,9 @@ from pellucid.data.bind import nearest
 from pellucid.errors import StepError, UsageError
 
 if TYPE_CHECKING:
+    from pellucid.data.columns import Output
     from pellucid.data.feed import Fed, Feed
     from pellucid.data.writers import Writer
-    from pellucid.engine.columns import Output
     from pellucid.expr.types import Type
     from pellucid.graph.model import Graph
 
@@ -202,7 +202,7 @@ def _run(
     from pellucid.data.feed import Feed
     from pellucid.data.files import open_reader
     from pellucid.data.writers import refuse_same_file
-    from pellucid.engine.kernel import Engine
+    from pellucid.engine.kernel.engine import Engine
 
     for path in sinks.values():
         refuse_same_file(path, inputs.values())

@@ -90,7 +90,7 @@ def run_with_epochs(
     """Run, say what happened, and how to go on."""
     from pellucid.cli.spark_places import sink_of
     from pellucid.engine.epochs import run_epochs
-    from pellucid.engine.kernel import Engine
+    from pellucid.engine.kernel.engine import Engine
 
     progress = _Progress()
     progress.tell_plain = TellPlain(Engine(graph).why_plain)

@@ -184,9 +184,9 @@ class Work:
 
     def frame(self, **more: Any) -> Any:
         """The DataFrame that comes out; a dict of them for several outputs, or one with the column ``output``."""
-        from pellucid.cli.spark_columns import remember, remembered
-        from pellucid.cli.spark_csv import wanted_of
         from pellucid.cli.spark_places import absolute, reader
+        from pellucid.spark.files.columns import remember, remembered
+        from pellucid.spark.files.csv import wanted_of
 
         o, places = self.options, self.places
         frames = {}
@@ -208,7 +208,7 @@ class Work:
         """Rows as JSON Lines on stdout, in their order; how many."""
         from pyspark.sql import functions as F
 
-        from pellucid.cli.spark_json import json_text
+        from pellucid.spark.files.json import json_text
 
         by = [F.col(f"`{c}`") for c in [*columns(self.options.order, "--order"), *self.places.key, "nth"] if c in df.columns]
         lines = (df.orderBy(*by) if by else df).select(json_text(df.schema).alias("line"))
@@ -254,7 +254,7 @@ def _explained(places: Places, verbose: bool) -> Iterator[None]:
             click.echo(redact(traceback.format_exc()), err=True, nl=False)
         only = next(iter(places.inputs.values())) if len(places.inputs) == 1 else None
         if isinstance(ours, DataError):
-            from pellucid.cli.spark_blame import blamed
+            from pellucid.spark.files.blame import blamed
 
             raise DataError(in_options(blamed(str(ours), places.inputs.values(), places.in_format), only)) from None
         raise type(ours)(in_options(str(ours), only)) from None

@@ -37,7 +37,7 @@ def show(target: str, style: str | None, out: str, as_json: bool) -> None:
     if style == "json":
         text = json.dumps(_document(graph), indent=2, ensure_ascii=False)
     else:
-        from pellucid.report.draw import draw
+        from pellucid.draw.graph import draw
 
         text = draw(graph, style)
     if out == "-":

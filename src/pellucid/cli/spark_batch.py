@@ -12,9 +12,9 @@ from typing import Any
 
 from pellucid.cli.run_spark import Work
 from pellucid.cli.signals import Stopped, checkpoint
-from pellucid.cli.spark_csv import WRITTEN, as_cells
-from pellucid.cli.spark_json import json_text
 from pellucid.cli.spark_places import absolute, on_this_machine, sink_of, target
+from pellucid.spark.files.csv import WRITTEN, as_cells
+from pellucid.spark.files.json import json_text
 
 __all__ = ["batch"]
 

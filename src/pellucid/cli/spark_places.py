@@ -18,10 +18,10 @@ import contextlib
 import os
 from typing import Any
 
-from pellucid.cli.spark_csv import FILES_AT_ONCE, Wanted, cells, files_in
-from pellucid.cli.spark_json import objects
 from pellucid.errors import DataError, UsageError
-from pellucid.spark.sinks.address import SINKS, absolute, on_this_machine, parsed, sink_of
+from pellucid.sinks.address import SINKS, absolute, on_this_machine, parsed, sink_of
+from pellucid.spark.files.csv import FILES_AT_ONCE, Wanted, cells, files_in
+from pellucid.spark.files.json import objects
 
 __all__ = ["absolute", "delimiter_of", "on_this_machine", "reader", "refuse_unwritable", "sink_of", "target"]
 

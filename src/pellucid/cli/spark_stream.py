@@ -18,8 +18,8 @@ import click
 from pellucid.cli.progress import count_text, rate_text
 from pellucid.cli.run_spark import Work, trigger, wait
 from pellucid.cli.signals import checkpoint
-from pellucid.cli.spark_looks import look_at
 from pellucid.cli.spark_places import absolute, delimiter_of, sink_of
+from pellucid.spark.files.looks import look_at
 
 __all__ = ["stream"]
 
@@ -65,7 +65,7 @@ def _under(folder: str, name: str) -> str:
 
 
 def _sink(work: Work, several: bool) -> Any:
-    from pellucid.spark import sinks
+    from pellucid import sinks
 
     parts = {name: _place(work, path) for name, path in work.places.outputs.items()}
     if several:
@@ -76,7 +76,7 @@ def _sink(work: Work, several: bool) -> Any:
 def _place(work: Work, path: str) -> Any:
     if path != "-":
         return sink_of(path)
-    from pellucid.spark.sinks.once_sink import OnceSink
+    from pellucid.sinks.once_sink import OnceSink
 
     class Printed(OnceSink):
         def check_turn(self, query: str, batch: int) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pellucid.data.bind import Binding, Place, shorten
-from pellucid.engine.columns import Column, Output, Strings
+from pellucid.data.columns import Column, Output, Strings
 from pellucid.errors import DataError, UsageError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, TupleType, Type
 

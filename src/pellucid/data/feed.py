@@ -14,9 +14,9 @@ import numpy as np
 
 from pellucid.data.arrow import key_type, source_columns
 from pellucid.data.bind import SHORT, Binding, Place, bind, nearest, type_of_key
+from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
 from pellucid.data.text import Chunk
-from pellucid.engine.columns import Batch, Column, Strings
 from pellucid.errors import DataError, UsageError
 from pellucid.expr.types import BOOL, FLOAT, STR, Type
 from pellucid.graph.model import Graph

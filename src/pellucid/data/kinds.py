@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from pellucid.data.bind import Binding, Place, bind
-from pellucid.data.memory import Given, _from_events
-from pellucid.engine.columns import Column, Output, Strings, values_of
+from pellucid.data.columns import Column, Output, Strings, values_of
+from pellucid.engine.in_memory import Given, _from_events
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, TupleType, Type
 

@@ -2,7 +2,7 @@
 
 It has two forms with the same contents: lists for kernels that CPython runs, arrays for compiled ones.
 Saved, it is one block of bytes that any process, on any machine, can load into the same pipeline (see
-`pellucid.engine.saved`), or carry over to a changed one (`pellucid.engine.carry`).
+`pellucid.engine.saved.form`), or carry over to a changed one (`pellucid.engine.saved.carry`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pellucid.engine.layout import Layout, dense, is_float
-from pellucid.engine.own_types import OwnTypes
-from pellucid.engine.saved import (
+from pellucid.engine.kernel.layout import Layout, dense, is_float
+from pellucid.engine.saved.form import (
     FORMAT,
     Buffer,
     Damaged,
@@ -27,12 +26,13 @@ from pellucid.engine.saved import (
     unpack,
     unpack_texts,
 )
-from pellucid.engine.words import BROKEN, check_words
+from pellucid.engine.saved.own_types import OwnTypes
+from pellucid.engine.saved.words import BROKEN, check_words
 from pellucid.errors import StateError
 from pellucid.expr.types import STR
 
 if TYPE_CHECKING:
-    from pellucid.engine.objects import ObjectWord
+    from pellucid.engine.saved.objects import ObjectWord
 
 __all__ = ["FORMAT", "State", "Texts"]
 
@@ -209,7 +209,7 @@ class State:
             return
         import numpy as np
 
-        from pellucid.engine.prims import rehash
+        from pellucid.engine.kernel.prims import rehash
 
         size, have = len(self.layout.regions[r].keys), int(self.meta[self.region_at(r)])
         searched = max(len(self.keys[r]) // size - self.dense[r], 512)  # small whole keys are found without the table
@@ -298,7 +298,7 @@ class State:
 
     def save(self) -> bytes:
         """The state as bytes."""
-        from pellucid.engine.objects import save_objects  # with NumPy: who saves nothing does without
+        from pellucid.engine.saved.objects import save_objects  # with NumPy: who saves nothing does without
 
         objects = self.has_objects()
         if not objects and len(self.strings) > len(self.layout.strings) + _FEW_TEXTS:
@@ -318,7 +318,7 @@ class State:
     @cached_property
     def objects(self) -> list[ObjectWord]:
         """Where the states are that are any Python object."""
-        from pellucid.engine.objects import object_words
+        from pellucid.engine.saved.objects import object_words
 
         return object_words(describe(self.layout))
 
@@ -360,7 +360,7 @@ class State:
     def _loaded(layout: Layout, saved: Saved) -> State:
         import numpy as np
 
-        from pellucid.engine.objects import load_objects
+        from pellucid.engine.saved.objects import load_objects
 
         state = State(layout)
         state.pushed, state.dense = saved.header["pushed"], list(saved.header["dense"])

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.check.verdict import Counterexample
+from pellucid.draw.labels import clean
 from pellucid.errors import StepError, UsageError
 from pellucid.graph.model import Graph
 from pellucid.report.counterexample_rows import event_fields
-from pellucid.report.labels import clean
 
 __all__ = ["Case", "as_pytest", "pytest_file", "slug"]
 
@@ -202,7 +202,7 @@ def _observed(
     graph: Graph, called: str, variables: list[str], pushes: list[dict[str, Any]], file: str, imports: _Imports
 ) -> list[str]:
     """What the real engine does on these pushes, as assertions."""
-    from pellucid.data.memory import trace_in_memory
+    from pellucid.engine.in_memory import trace_in_memory
     from pellucid.engine.interpreter import Interpreter
     from pellucid.pipeline import silent
 

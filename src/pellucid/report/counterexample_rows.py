@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.check.verdict import Counterexample
+from pellucid.draw.labels import clean, shorten
 from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError
 from pellucid.graph.model import Graph
-from pellucid.report.labels import clean, shorten
 
 __all__ = [
     "FAILS",

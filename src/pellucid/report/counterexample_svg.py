@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from xml.sax.saxutils import escape
 
 from pellucid.check.verdict import Counterexample
+from pellucid.draw.labels import cells, clean, shorten
+from pellucid.draw.theme import CHAR, FAMILY, STYLE
 from pellucid.report.counterexample_rows import FAILS, REPEATS, Row, Sheet, event_text, sheet_of
-from pellucid.report.labels import cells, clean, shorten
-from pellucid.report.theme import CHAR, FAMILY, STYLE
 
 __all__ = ["counterexample_svg"]
 

@@ -11,9 +11,9 @@ import textwrap
 from collections.abc import Collection
 
 from pellucid.check.verdict import Counterexample
+from pellucid.draw.labels import cells as width_of
+from pellucid.draw.labels import clean, shorten
 from pellucid.report.counterexample_rows import FAILS, REPEATS, Row, Sheet, event_text, sheet_of
-from pellucid.report.labels import cells as width_of
-from pellucid.report.labels import clean, shorten
 
 __all__ = ["counterexample_text"]
 

@@ -10,9 +10,9 @@ import json
 from typing import Any
 
 from pellucid.check.verdict import Verdict
+from pellucid.draw.labels import clean
 from pellucid.report.counterexample_json import VERSION, as_json, counterexample_document
 from pellucid.report.counterexample_rows import asked_about
-from pellucid.report.labels import clean
 
 __all__ = [
     "evidence",

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from pellucid.engine.layout import capacities
+from pellucid.engine.kernel.layout import capacities
 from pellucid.errors import UsageError
 from pellucid.expr.types import INT, Type
 from pellucid.graph.model import Graph
 from pellucid.spark.frames import Frame, one_frame
 from pellucid.spark.job import LATE, Job, Late
-from pellucid.spark.order import check_sequence
 from pellucid.spark.plan import Plan, choose
 from pellucid.spark.session import cores
+from pellucid.spark.state.order import check_sequence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,15 +79,15 @@ def _one(graph: Graph, frame: Frame, options: Options, plan: Plan, outputs: tupl
     """One DataFrame with these outputs."""
     job = _job(graph, frame, options, outputs)
     if plan.way == "native":
-        from pellucid.spark.native import NotNative
-        from pellucid.spark.native_frames import native_frame
+        from pellucid.spark.native.column import NotNative
+        from pellucid.spark.native.frames import native_frame
 
         try:
             return native_frame(job, frame, ansi=_ansi(frame.df))
         except NotNative:  # too large as a whole, or checks that no output computes
             plan = replace(plan, way="rows")
     if plan.way == "windows":
-        from pellucid.spark.windows import windows_frame
+        from pellucid.spark.native.windows import windows_frame
 
         return windows_frame(job, frame)
     if plan.way == "rows":
@@ -95,19 +95,19 @@ def _one(graph: Graph, frame: Frame, options: Options, plan: Plan, outputs: tupl
 
         return per_row(replace(job, ordered=False, external=False), frame)
     if plan.way == "inner":
-        from pellucid.spark.native_frames import with_inner_key
+        from pellucid.spark.native.frames import with_inner_key
 
         frame, job = with_inner_key(graph, frame, job, ansi=_ansi(frame.df))
     if plan.way != "scan" and options.native == "auto" and len(graph.sources) == 1:
-        from pellucid.spark.native_frames import leaves_of
-        from pellucid.spark.prefix import cut
+        from pellucid.spark.native.frames import leaves_of
+        from pellucid.spark.native.prefix import cut
 
         leaves, sure = leaves_of(frame)
         job, frame = cut(job, frame, leaves, sure, ansi=_ansi(frame.df))
     if frame.df.isStreaming:
         return _streaming(graph, frame, options, job)
     if plan.way == "scan":
-        from pellucid.spark.scan import scanned
+        from pellucid.spark.scan.run import scanned
 
         return scanned(job, frame, options.partitions)
     from pellucid.spark.batch import keyed
@@ -116,14 +116,14 @@ def _one(graph: Graph, frame: Frame, options: Options, plan: Plan, outputs: tupl
 
 
 def _streaming(graph: Graph, frame: Frame, options: Options, job: Job) -> DataFrame:
-    from pellucid.engine.objects import check_states
+    from pellucid.engine.saved.objects import check_states
 
     check_states(job.graph)
     if options.store == "spark":
-        from pellucid.spark.managed import managed
+        from pellucid.spark.state.managed import managed
 
         return managed(job, frame, options.buckets, tuple(options.drop))
-    from pellucid.spark.store import Store
+    from pellucid.spark.state.store import Store
     from pellucid.spark.stream import prepared, streamed
 
     if options.state is None:

@@ -24,7 +24,7 @@ LATE = "late"  # the name of the output that late rows go to
 
 @dataclass(frozen=True)
 class Late:
-    """What is done about rows that are not in order (see `pellucid.spark.order`)."""
+    """What is done about rows that are not in order (see `pellucid.spark.state.order`)."""
 
     policy: str = "fail"  # or "drop", "keep"
     wait: int = 0  # how far the order must have gone on before a row is applied

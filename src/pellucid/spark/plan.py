@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pellucid.graph.memory import inner_key, remembering
 from pellucid.graph.model import Graph, Node
-from pellucid.spark.memory import inner_key, remembering
-from pellucid.spark.prefix import front
+from pellucid.spark.native.prefix import front
 
 __all__ = ["Plan", "choose", "explain"]
 
@@ -81,7 +81,7 @@ def choose(
         return Plan("keys" if key else "one", (f"{node.describe()} remembers",), problem)
     steps = _steps(graph, memory, front(graph, ansi=ansi) if native == "auto" and not tagged else [])
     if native == "windows":
-        from pellucid.spark.windows import why_not
+        from pellucid.spark.native.windows import why_not
 
         reason = why_not(graph) if not (tagged or several or streaming) else "only one DataFrame in, one output, in a batch"
         if reason is None and not ansi:
@@ -95,7 +95,7 @@ def choose(
         return Plan("inner", ("all it remembers is kept apart by the key of key_by",), steps=steps)
     if streaming:
         return Plan("one", (*why, "the stream has no key"), steps=steps)
-    from pellucid.spark.scan import scannable
+    from pellucid.spark.scan.run import scannable
 
     found = scannable(graph) if not tagged else "several sources are lined up row by row"
     if isinstance(found, str):
@@ -122,8 +122,8 @@ def _without_memory(graph: Graph, native: str, ansi: bool, tagged: bool, order: 
 
 def why_not_native(graph: Graph, ansi: bool) -> str | None:
     """Why a pipeline that remembers nothing does not become Column expressions, or None."""
-    from pellucid.spark.native import why_not
-    from pellucid.spark.stateless import Remembers, slots
+    from pellucid.spark.native.column import why_not
+    from pellucid.spark.native.stateless import Remembers, slots
 
     for node, fn in graph.opaque():
         return f"{node.describe()}: {fn.name} {fn.reason}"
@@ -140,7 +140,7 @@ def why_not_native(graph: Graph, ansi: bool) -> str | None:
 
 
 def _inner_native(graph: Graph, ansi: bool) -> str | None:
-    from pellucid.spark.native import why_not
+    from pellucid.spark.native.column import why_not
 
     for e in inner_key(graph) or []:
         reason = why_not(e, ansi=ansi)

@@ -19,7 +19,7 @@ from pellucid.data.arrow import event_fields, struct_fields
 from pellucid.data.bind import Binding, Place
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
-from pellucid.spark.native import MARK, failure, native_type
+from pellucid.spark.native.column import MARK, failure, native_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from pellucid.data.arrow import array_of, arrow_type, leaf_column, one_mask
 from pellucid.data.bind import Binding, Place
-from pellucid.engine.columns import Batch, Column, Output, Strings
-from pellucid.engine.kernel import Engine
+from pellucid.data.columns import Batch, Column, Output, Strings
+from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import DataError, PellucidError, StepError
 from pellucid.expr.types import Type
 from pellucid.spark.job import LATE, Job, late_columns
-from pellucid.spark.order import Judge, Refusal, shown
+from pellucid.spark.state.order import Judge, Refusal, shown
 
 __all__ = ["Done", "Runner", "in_chunks", "unnumbered"]
 

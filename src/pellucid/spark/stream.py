@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pellucid.engine.saved import Damaged
+from pellucid.engine.saved.form import Damaged
 from pellucid.errors import StateError, UsageError
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import Job, output_schema, packed, unpacked
-from pellucid.spark.store import Snapshot, Store
+from pellucid.spark.state.store import Snapshot, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pellucid.spark.bucket import Bucket
+    from pellucid.spark.state.bucket import Bucket
 
 __all__ = ["Plan", "prepared", "streamed"]
 
@@ -46,7 +46,7 @@ class Plan:
 
 def identity(job: Job, buckets: int) -> dict[str, Any]:
     """What decides where a key lies and which row comes first."""
-    from pellucid.spark.bucket import made_key
+    from pellucid.spark.state.bucket import made_key
 
     fields, types = job.fields, dict(job.fields.types)
     return {
@@ -76,7 +76,7 @@ def prepared(job: Job, store: Store, frame: Frame, buckets: int | None, drop: tu
 
 def _check_state(job: Job, plan: Plan) -> None:
     """Whether the newest snapshots can be gone on from: of buckets that were left by one pipeline, one is enough."""
-    from pellucid.spark.bucket import Bucket
+    from pellucid.spark.state.bucket import Bucket
     from pellucid.spark.step import Runner
 
     seen: set[str] = set()
@@ -181,7 +181,7 @@ def _claim(job: Job, plan: Plan, query: str, version: int) -> None:
 
 def _check_begin(job: Job, plan: Plan, version: int) -> None:
     """An empty folder in the middle of a query is right only for who gives up what there was."""
-    from pellucid.spark.memory import remembering
+    from pellucid.graph.memory import remembering
 
     steps = [node.id for node in remembering(job.graph)]
     if not set(steps) <= set(plan.drop):
@@ -214,7 +214,7 @@ _cache: dict[tuple[str, int], tuple[str, str, Bucket]] = {}  # by folder and buc
 
 def _step(job: Job, plan: Plan, query: str, version: int, number: int, rows: Any) -> list[Any]:
     """The rows of one bucket in one micro-batch: load, push, save, then give out."""
-    from pellucid.spark.bucket import run_bucket
+    from pellucid.spark.state.bucket import run_bucket
 
     bucket = _bucket(job, plan, query, version, number)
     before = bucket.snapshot
@@ -230,7 +230,7 @@ def _step(job: Job, plan: Plan, query: str, version: int, number: int, rows: Any
 
 def _bucket(job: Job, plan: Plan, query: str, version: int, number: int) -> Bucket:
     """The bucket as it was before this micro-batch: from memory if that is the same, else from its file."""
-    from pellucid.spark.bucket import Bucket
+    from pellucid.spark.state.bucket import Bucket
     from pellucid.spark.step import Runner
 
     kept = _cache.pop((plan.store.path, number), None)  # taken out: a step that fails must leave nothing behind

@@ -236,7 +236,7 @@ def test_damaged_parts_are_made_again_from_the_start(runs: Runs) -> None:
 
 def test_a_table_that_lost_what_was_committed(runs: Runs) -> None:
     """Its mark is behind the snapshots: it was emptied, or brought back from an older copy."""
-    from pellucid.spark.sinks.address import sink_of
+    from pellucid.sinks.address import sink_of
 
     total = load_pipeline(f"{runs.folder}/p.py:total")
     options = {"state": runs.folder / "state", "epochs": 300, "tables": sink_of, "say": lambda text: None}

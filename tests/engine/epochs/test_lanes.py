@@ -12,8 +12,8 @@ import pytest
 
 from pellucid.data import blocks as text
 from pellucid.data.bind import Binding
+from pellucid.data.columns import values_of
 from pellucid.data.writers import open_writer
-from pellucid.engine.columns import values_of
 from pellucid.engine.epochs.lanes import Lane
 from pellucid.engine.epochs.marks import check_unchanged
 from pellucid.errors import DataError

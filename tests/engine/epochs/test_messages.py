@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.engine.columns import Strings
+from pellucid.data.columns import Strings
 from pellucid.engine.epochs.channels import Inbox, Outbox, channel
 from pellucid.engine.epochs.messages import (
     BORDER,

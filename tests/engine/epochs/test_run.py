@@ -195,7 +195,7 @@ def test_random_pipelines(tmp_path: Path, seed: int) -> None:
     files: dict[str, str] = {}
     data: dict[str, list[Any]] = {}
     from pellucid.data.arrow import output_batch, output_schema
-    from pellucid.engine.columns import Output, columns_of
+    from pellucid.data.columns import Output, columns_of
 
     for name in names:
         events = data[name] = [step[name] for step in inputs if name in step]

@@ -17,9 +17,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pellucid.spark import sinks
+from pellucid import sinks
+from pellucid.sinks import common
 from pellucid.spark.session import session
-from pellucid.spark.sinks import common
 
 SCHEMA = "id bigint, user string, x double, note string, at timestamp"
 

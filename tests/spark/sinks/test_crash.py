@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow.dataset as ds
 import pytest
 
-from pellucid.spark import sinks
+from pellucid import sinks
 from tests.spark.postgres import Postgres
 from tests.spark.sinks.crash import forget_last_commit, make_source, rows_in, run_job
 

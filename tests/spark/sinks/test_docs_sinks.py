@@ -48,7 +48,7 @@ def test_snippets_run(spark: SparkSession, postgres: Postgres, tmp_path: Path, m
 
 
 def test_each_guarantee_is_on_the_page() -> None:
-    from pellucid.spark import sinks
+    from pellucid import sinks
 
     page = re.sub(r"\s+", " ", PAGE.read_text(encoding="utf-8").replace("`", "")).lower()
     page = re.sub(r" ?\([^)]*\)", "", page)  # what is in brackets explains

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pellucid import sinks
 from pellucid.errors import StateError
-from pellucid.spark import sinks
-from pellucid.spark.sinks import common
-from pellucid.spark.sinks.rows import rows_of
+from pellucid.sinks import common
+from pellucid.sinks.rows import rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pellucid import sinks
 from pellucid.errors import DataError, PellucidError, StateError, UsageError
-from pellucid.spark import sinks
-from pellucid.spark.sinks import common
+from pellucid.sinks import common
 
 MAKERS: dict[str, Callable[[Path], sinks.Sink]] = {
     "parquet": lambda folder: sinks.parquet(folder / "out"),

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pellucid import sinks
 from pellucid.errors import DataError, StateError
-from pellucid.spark import sinks
-from pellucid.spark.sinks import common
+from pellucid.sinks import common
 from tests.spark.sinks import broker as brokers
 from tests.spark.sinks.crash import forget_last_commit, make_source, rows_in, run_job
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from pellucid import sinks
 from pellucid.errors import StateError
-from pellucid.spark import sinks
-from pellucid.spark.sinks import kafka_sink
+from pellucid.sinks import kafka_sink
 
 if TYPE_CHECKING:
     from tests.spark.postgres import Postgres

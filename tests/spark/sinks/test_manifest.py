@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from pellucid import sinks
 from pellucid.data import whole
 from pellucid.errors import DataError, StateError
-from pellucid.spark import sinks, store_files
-from pellucid.spark.sinks import common, folder, manifest
-from pellucid.spark.sinks.manifest import DataFile, Manifest, ManifestLog
-from pellucid.spark.store import Store
+from pellucid.sinks import common, folder, manifest
+from pellucid.sinks.manifest import DataFile, Manifest, ManifestLog
+from pellucid.spark.state import files as store_files
+from pellucid.spark.state.store import Store
 
 
 def made(batch: int, query: str = "q", attempt: str = "a") -> Manifest:

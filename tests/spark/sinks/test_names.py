@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from pellucid import sinks
 from pellucid.errors import DataError, StateError, UsageError
-from pellucid.spark import sinks
-from pellucid.spark.sinks.split_sink import split
+from pellucid.sinks.split_sink import split
 from tests.spark.postgres import Postgres
 
 if TYPE_CHECKING:

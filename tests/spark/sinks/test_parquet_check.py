@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pellucid import sinks
 from pellucid.errors import StateError
-from pellucid.spark import sinks
-from pellucid.spark.sinks import manifest, parquet_read
+from pellucid.sinks import manifest, parquet_read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from pellucid import sinks
 from pellucid.errors import DataError
-from pellucid.spark import sinks
-from pellucid.spark.sinks import folder
+from pellucid.sinks import folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pellucid import sinks
 from pellucid.errors import DataError, StateError
-from pellucid.spark import sinks
-from pellucid.spark.sinks import common
+from pellucid.sinks import common
 from tests.seeds import OF_SPEED
 from tests.spark.postgres import Postgres
 

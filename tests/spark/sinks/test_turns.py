@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pellucid import sinks
 from pellucid.errors import StateError
-from pellucid.spark import sinks
-from pellucid.spark.sinks import common, once_sink
+from pellucid.sinks import common, once_sink
 
 ROWS = pa.table({"id": [1]})
 

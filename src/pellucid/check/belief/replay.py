@@ -8,7 +8,7 @@ from typing import Any
 from pellucid.check.functions.called import Fickle
 from pellucid.check.verdict import StepView
 from pellucid.engine.interpreter import Interpreter
-from pellucid.engine.kernel import Engine
+from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import StepError
 from pellucid.expr.types import conform
 from pellucid.graph.model import Graph

@@ -37,7 +37,7 @@ def run_epochs(
 
     ``inputs`` is a file (or one for each source), ``outputs`` a file or table (or one for each output), ``state`` a folder of
     the run's own; ``settings`` are those of `pellucid.engine.epochs.job.Settings` (``epochs=10_000``, ``key``, ``workers``,
-    ``cut``, ``every``, ``record``, …).  ``tables`` opens addresses of databases (`pellucid.spark.sinks.address.sink_of`).
+    ``cut``, ``every``, ``record``, …).  ``tables`` opens addresses of databases (`pellucid.sinks.address.sink_of`).
 
     >>> import tempfile, pathlib
     >>> from pellucid import pipeline

@@ -22,10 +22,10 @@ from pellucid.data.arrow import source_columns
 from pellucid.data.binary import ArrowReader, ParquetReader, row_place
 from pellucid.data.bind import Binding, Place
 from pellucid.data.blocks import BOM, Block, blocks
+from pellucid.data.columns import Strings
 from pellucid.data.feed import wanted_columns
 from pellucid.data.files import format_of, open_reader
 from pellucid.data.text import Chunk, TextReader
-from pellucid.engine.columns import Strings
 from pellucid.engine.epochs.marks import ReadMark, stamp
 from pellucid.engine.epochs.messages import Events
 from pellucid.expr.types import Type

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.engine.columns import Column, Strings
+from pellucid.data.columns import Column, Strings
 from pellucid.engine.epochs import recording
-from pellucid.engine.saved import pack_texts, unpack_texts
+from pellucid.engine.saved.form import pack_texts, unpack_texts
 from pellucid.expr.types import BOOL, FLOAT, STR, EnumType, Type
 
 __all__ = ["BORDER", "END", "EVENTS", "Events", "Message", "Shape", "content", "decode", "decode_parts", "encode", "frame_lengths", "kind_of", "take", "workers_of"]

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pellucid.data.bind import nearest
-from pellucid.engine.layout import capacities
+from pellucid.engine.kernel.layout import capacities
 from pellucid.errors import UsageError
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph, Node, node_digest

@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from pellucid.data.arrow import array_of, output_batch
 from pellucid.data.bind import type_of_key
+from pellucid.data.columns import Output
 from pellucid.data.private import no_links
 from pellucid.data.whole import sync
-from pellucid.engine.columns import Output
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, positions_of
 from pellucid.engine.epochs.parts import Part, PartName, checksum, parts_in

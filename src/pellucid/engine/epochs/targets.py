@@ -38,7 +38,7 @@ _END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream: four bytes of ones and
 
 
 class Table(Protocol):
-    """A table that remembers, in the same transaction as the rows, how far they go (`pellucid.spark.sinks` has some)."""
+    """A table that remembers, in the same transaction as the rows, how far they go (`pellucid.sinks` has some)."""
 
     def write(self, data: Any, query: str, batch_id: int) -> Any:
         """Write rows once under this number; nothing if the number, or a greater one, is there."""

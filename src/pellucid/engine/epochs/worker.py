@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.engine.columns import Batch, Column, Output, Strings
+from pellucid.data.columns import Batch, Column, Output, Strings
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.channels import Outbox
 from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, Message, as_arrays, kind_of, positions_of
 from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Damaged, Snapshot
 from pellucid.engine.epochs.task import Context, Task
-from pellucid.engine.kernel import Engine
-from pellucid.engine.objects import Changed
+from pellucid.engine.kernel.engine import Engine
+from pellucid.engine.saved.objects import Changed
 from pellucid.errors import StateError, StepError
 from pellucid.expr.types import STR, Type
 from pellucid.graph.model import Graph

@@ -19,7 +19,7 @@ __all__ = ["FaultyExecution", "differs", "step_words"]
 class FaultyExecution(Counterexample):
     """A faulty execution that nothing explains, or that ends without all its output.
 
-    ``trace`` are its steps and ``start`` the configuration it starts from, ready for `pellucid.report.spacetime.from_trace`;
+    ``trace`` are its steps and ``start`` the configuration it starts from, ready for `pellucid.failures.picture.run.from_trace`;
     ``lines`` tell it.  It has no pushes, so ``graphs`` and ``steps`` are empty.
     """
 
@@ -51,8 +51,8 @@ class FaultyExecution(Counterexample):
         """The space-time picture as SVG; of micro-batches, which have no messages between tasks, the lines."""
         if self.start is None:
             return self._lines_as_svg()
-        from pellucid.report.spacetime import from_trace
-        from pellucid.report.spacetime_svg import spacetime_svg
+        from pellucid.failures.picture.run import from_trace
+        from pellucid.failures.picture.svg import spacetime_svg
 
         drawn = [label for label in self.trace if getattr(label, "X", True)]  # a step without messages has no place there
         return spacetime_svg(from_trace(drawn, self.start), title=self.why.split(":")[0])

@@ -1,0 +1,1 @@
+"""Pictures of a pipeline: for a terminal, a page, a notebook."""

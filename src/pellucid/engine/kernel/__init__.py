@@ -1,0 +1,1 @@
+"""A pipeline as one fused loop: its text, its compilation, its run."""

@@ -1,0 +1,580 @@
+"""The kernel engine: runs a pipeline's fused loop over columns, whole or chunk by chunk.
+
+Small inputs run in CPython at once; from some ten thousand events on, the loop is compiled (or read from the
+cache on disk).  State carries over from one form to the other, so nobody notices.
+
+>>> from pellucid import pipeline
+>>> engine = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int).engine()
+>>> engine.push([1, 2, 3]), engine.push([4])
+([1, 3, 6], [10])
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+from pellucid.data.columns import Batch, Column, Output, Strings, columns_of
+from pellucid.engine.failure import call, step_error
+from pellucid.engine.kernel.compile import compile_numba, compile_plain
+from pellucid.engine.kernel.emit import GROW_QUEUE, GROW_REGION, Kernel, emit
+from pellucid.engine.kernel.emit_window import needs_interpreter
+from pellucid.engine.kernel.layout import Layout, dense, encode, is_float, leaf_types
+from pellucid.engine.state import State
+from pellucid.errors import DataError, StateError, StepError, UsageError
+from pellucid.expr.codegen import OVERFLOW, TooDeep
+from pellucid.expr.evaluate import Overflow64
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform
+from pellucid.graph.model import Graph, Node
+from pellucid.graph.stream import silent
+
+__all__ = ["COMPILE_FROM", "Engine"]
+
+COMPILE_FROM = 30_000  # events: below, compiling costs more than it saves
+_CHUNK = 1 << 20  # events per call where a push may put out several events
+_MANY_STRINGS = 1 << 20
+
+
+class Engine:
+    """A running pipeline.
+
+    ``key`` is the type of a key that comes with the data: then the whole pipeline runs once per key.
+    ``mode`` is ``auto``, ``numba`` (compile at once) or ``python`` (never compile).
+    """
+
+    def __init__(self, graph: Graph, *, key: Type | None = None, mode: str = "auto") -> None:
+        if mode not in ("auto", "numba", "python"):
+            raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
+        self.graph, self.key, self.mode = graph, key, mode
+        self._kernels: dict[tuple[bool, bool], Kernel] = {}
+        self._calls: dict[tuple[bool, bool], Callable[..., None]] = {}
+        if mode == "numba" and self.why_plain is not None:
+            raise UsageError(f"{graph.name} cannot be compiled: {self.why_plain.splitlines()[0]}")
+        self.state = State(self._kernel(mode == "numba", False).layout)
+        self._failed: str | None = None
+        self._enough_strings = _MANY_STRINGS
+
+    @cached_property
+    def why_plain(self) -> str | None:
+        """Why the pipeline cannot be compiled and so is slower, a line for each step that is a reason; None if it can."""
+        lines = [f"{node.describe()}: {fn.name} {fn.reason}" for node, fn in self.graph.opaque()]
+        lines += [f"{n.describe()}: has a key_by inside its window" for n in self.graph.nodes if n.sub is not None and needs_interpreter(n.sub)]
+        if lines:
+            return "\n".join(lines)
+        try:
+            self._kernel(True, False)
+        except TooDeep:
+            return "one of its functions nests too deeply"
+        return None
+
+    @property
+    def pushed(self) -> int:
+        """How many pushes there have been."""
+        return self.state.pushed
+
+    def _kernel(self, numba: bool, positions: bool) -> Kernel:
+        which = (numba, positions)
+        if which not in self._kernels:
+            self._kernels[which] = emit(self.graph, numba=numba, external=self.key, positions=positions)
+        return self._kernels[which]
+
+    # ------------------------------------------------------------ data in, data out
+
+    def push(self, *data: Any, **named: Any) -> Any:
+        """Push a chunk of events for each source; returns what the chunk puts out.
+
+        Lists give lists, NumPy arrays give arrays.  Several outputs come as a dict by name.  Of several sources one may bring fewer events than
+        another: it is silent in the rest of the chunk.  An engine that runs per key takes ``key``, the key of each push: a list of keys, of
+        tuples for a key of several parts.
+
+        >>> from pellucid import pipeline
+        >>> engine = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int).engine(key=(str, int))
+        >>> engine.push([1, 2, 3], key=[("a", 1), ("a", 2), ("a", 1)])
+        [1, 2, 4]
+        """
+        names = [self.graph.nodes[i].id for i in self.graph.sources]
+        keys = named.pop("key", None) if self.key is not None else None
+        given = dict(zip(names, data, strict=False)) | named
+        if len(data) > len(names) or set(given) != set(names):
+            raise UsageError(f"{self.graph.name} wants one chunk for each source: {', '.join(names)}")
+        key_columns = None
+        if self.key is not None:
+            given = {name: events if hasattr(events, "__len__") else list(events) for name, events in given.items()}
+            key_columns = self._keys_given(keys, given)
+        arrays = all(type(d).__module__ == "numpy" for d in given.values())
+        columns: list[list[Any]] = []
+        masks: list[Any] = []
+        for name in names:
+            t = self.graph[name].type
+            events = given[name]
+            if type(events).__module__ == "numpy" and t in (BOOL, INT, FLOAT):
+                columns.append([_checked(name, t, events)])
+                masks.append([True] * len(events) if len(names) > 1 else None)
+                continue
+            events = list(events)
+            masks.append([e is not silent for e in events])
+            if len(names) == 1:  # a push in which nothing comes in does nothing
+                events, masks[-1] = [e for e in events if e is not silent], None
+            fill = next((e for e in events if e is not silent), None)
+            events = [fill if e is silent else e for e in events]
+            columns.append(columns_of(t, _conformed(name, t, events, self.pushed)) if fill is not None else [[] for _ in range(t.width)])
+        count = max([len(m) for m in masks if m is not None], default=len(columns[0][0]))
+        for s, mask in enumerate(masks):
+            if mask is not None and (len(mask) < count or len(columns[s][0]) < count):
+                masks[s] = mask + [False] * (count - len(mask))
+                columns[s] = [_padded(t, c, count) for (_, t), c in zip(self.graph[names[s]].type.leaves(), columns[s], strict=True)]
+        outputs = self.push_batch(Batch(count, columns, masks, key_columns))
+        results = {o.name: _array(o.columns[0]) if arrays and o.type.width == 1 else o.events() for o in outputs}
+        return next(iter(results.values())) if len(results) == 1 else results
+
+    def _keys_given(self, keys: Any, given: dict[str, Any]) -> list[list[Column]]:
+        """The columns of the keys of a chunk, for each source; a key stands beside each push."""
+        assert self.key is not None
+        who, count = f"{self.graph.name} runs per key here ({self.key})", max(map(len, given.values()))
+        if keys is None or isinstance(keys, str) or not hasattr(keys, "__len__"):
+            raise UsageError(f"{who}: expected the key of each push, as in push(events, key=[…]), found {'none' if keys is None else repr(keys)}")
+        if len(keys) != count:
+            raise UsageError(f"{who}: expected {count:,} keys, one for each push, found {len(keys):,}")
+        plain = [k.item() if type(k).__module__ == "numpy" else k for k in keys]
+        if len(given) == 1:  # as for the events: a push in which nothing comes in is left out
+            (events,) = given.values()
+            plain = [k for k, event in zip(plain, events, strict=True) if event is not silent]
+        columns = columns_of(self.key, _conformed("key", self.key, plain, self.pushed))
+        return [columns for _ in given]
+
+    def push_batch(self, batch: Batch, *, positions: bool = False) -> list[Output]:
+        """Push columns; the general entrance (see `pellucid.data.columns`)."""
+        if not isinstance(batch, Batch):
+            raise UsageError(
+                f"push_batch takes a pellucid.data.columns.Batch, found {type(batch).__name__}: lists and arrays go to push, a table to the "
+                "pipeline itself, as in p(table, key='user')"
+            )
+        if self._failed is not None:
+            raise StateError(f"this engine was stopped {self._failed}: load a saved state, or make a new one")
+        compiled = self._choose(batch.count)
+        kernel = self._kernel(compiled, positions)
+        several = any(c != 1 for c in kernel.capacity)
+        step = _CHUNK if compiled and several else max(batch.count, 1)
+        parts = []
+        try:
+            for start in range(0, max(batch.count, 1), step):
+                stop = min(start + step, batch.count)
+                parts.append(self._run(kernel, batch, start, stop))
+        except BaseException as error:  # also Ctrl-C: what was done of the push cannot be undone
+            position = error.position if isinstance(error, StepError) else self.pushed
+            self._failed = f"at push {position:,}" if isinstance(error, StepError) else f"by {type(error).__name__} after push {position:,}"
+            raise
+        outputs = [_joined(p) for p in zip(*parts, strict=True)]
+        if len(self.state.strings) > self._enough_strings:
+            self.state.forget_strings()
+            self._enough_strings = max(_MANY_STRINGS, 2 * len(self.state.strings))
+        return outputs
+
+    def _choose(self, count: int) -> bool:
+        if self.mode == "python" or (self.mode == "auto" and self.why_plain is not None):
+            return False
+        return self.mode == "numba" or self.state.compiled or self.pushed + count >= COMPILE_FROM
+
+    # ------------------------------------------------------------ one call of the kernel
+
+    def _run(self, kernel: Kernel, batch: Batch, start: int, stop: int) -> list[Output]:
+        compiled = kernel.numba
+        state = self.state
+        if compiled:
+            state.to_compiled()
+        else:
+            state.to_plain()
+        which = (compiled, kernel.positions)
+        if which not in self._calls:
+            self._calls[which] = compile_numba(kernel) if compiled else compile_plain(kernel)
+        count = stop - start
+        fixed = self._inputs(kernel, batch, start, stop)
+        if compiled and state.pushed == 0 and start == 0:
+            self._look_for_small_keys(kernel.layout, fixed, count)
+        outs = self._room(kernel, count)
+        for o in range(len(self.graph.outputs)):
+            state.meta[state.output_at(o)] = 0
+        fixed |= {name: column for columns in outs for name, column in columns.items()}
+        size = 0
+        for _, fn in kernel.layout.sites:
+            size = max(size, sum([p.width for p in fn.params if p is not None]) if fn is not None else 0)
+        fixed["n"] = count
+        fixed["ei"], fixed["ef"] = self._scratch(size, compiled)
+        fixed["opaque"] = self._opaque(kernel)
+        at = 0
+        while True:
+            arguments = fixed | state.arrays() | {"i": at}
+            self._calls[which](*[arguments[name] for name in kernel.params])
+            at, code, site = (int(v) for v in state.meta[:3])
+            if code == GROW_REGION:
+                state.grow_region(site)
+            elif code == GROW_QUEUE:
+                state.grow_queue(site)
+            elif code:
+                self._fail(kernel.layout, code, site, state.pushed + at, fixed["ei"], fixed["ef"])
+            else:
+                break
+        results = self._collect(kernel, outs, state.pushed)
+        state.pushed += count
+        return results
+
+    @staticmethod
+    def _scratch(size: int, compiled: bool) -> tuple[Any, Any]:
+        if not compiled:
+            return [0] * size, [0.0] * size
+        import numpy as np
+
+        return np.zeros(max(size, 1), np.int64), np.zeros(max(size, 1), np.float64)
+
+    def _inputs(self, kernel: Kernel, batch: Batch, start: int, stop: int) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        whole = start == 0 and stop == batch.count
+        for s, at in enumerate(self.graph.sources):
+            for j, (t, column) in enumerate(zip(leaf_types(self.graph.nodes[at].type), batch.columns[s], strict=True)):
+                out[f"in{s}_{j}"] = self._column(t, column if whole else _cut(column, start, stop), kernel.numba)
+            if kernel.masked:
+                mask: Any = batch.masks[s] if batch.masks else None
+                mask = [True] * batch.count if mask is None else mask
+                out[f"mask{s}"] = self._column(BOOL, mask if whole else mask[start:stop], kernel.numba)
+            if self.key is not None:
+                if batch.keys is None:
+                    raise UsageError(f"{self.graph.name} runs per key here, but the batch has no key columns")
+                for j, (t, column) in enumerate(zip(leaf_types(self.key), batch.keys[s], strict=True)):
+                    out[f"key{s}_{j}"] = self._column(t, column if whole else _cut(column, start, stop), kernel.numba)
+        return out
+
+    def _look_for_small_keys(self, layout: Layout, columns: dict[str, Any], count: int) -> None:
+        """Where keys are small whole numbers, let them be row numbers: a search costs more than the work."""
+        for key, r in layout.region_of.items():
+            name = "key0_0" if key is None else self._key_column(key)
+            if not dense(layout.regions[r]) or name not in columns or not count:
+                continue
+            keys = columns[name][:: max(1, count >> 16)]  # a sample: a key beyond it is searched for
+            least, most = int(keys.min()), int(keys.max())
+            rows = 1 << most.bit_length()
+            small = rows * max(layout.regions[r].width, 1) <= 1 << 24  # words
+            if least >= 0 and rows <= max(4 * count, 1 << 12) and small:
+                self.state.make_dense(r, rows)
+
+    def _key_column(self, key: Type) -> str:
+        """The input column that a key_by reads its key from, if it is a bare field of a source."""
+        for node in self.graph.nodes:
+            if node.kind == "key_by" and node.key == key and node.fn is not None and node.fn.traced is not None:
+                (leaf, *rest), before = node.fn.traced.outputs, self.graph.nodes[node.inputs[0]]
+                while before.kind in ("filter", "decimate", "trim", "key_by"):
+                    before = self.graph.nodes[before.inputs[0]]
+                if leaf.op == "var" and not rest and before.kind == "source":
+                    return f"in{self.graph.sources.index(self.graph.position[before.id])}_{leaf.value}"
+        return ""
+
+    def _column(self, t: Type, column: Any, compiled: bool) -> Any:
+        """A column as the kernel reads it: an array, or a list of numbers."""
+        state = self.state
+        if isinstance(column, Strings):
+            import numpy as np
+
+            table = np.array([state.code(v) for v in column.values] or [0], dtype=np.int64)
+            codes = table[column.codes]
+            return np.ascontiguousarray(codes) if compiled else codes.tolist()
+        if isinstance(column, list):
+            if t == STR:
+                codes = state.strings
+                column = [codes.setdefault(v, len(codes)) for v in column]
+            elif isinstance(t, EnumType):
+                places = {m: i for i, m in enumerate(t.members)}
+                column = [places[v] for v in column]
+            if not compiled:
+                return column
+        import numpy as np
+
+        kind = np.float64 if is_float(t) else np.bool_ if t == BOOL else np.int64
+        array: Any = np.ascontiguousarray(column, dtype=kind)
+        return array if compiled else array.tolist()
+
+    def _room(self, kernel: Kernel, count: int) -> list[dict[str, Any]]:
+        """Empty output columns."""
+        outs: list[dict[str, Any]] = []
+        for o, (_, at) in enumerate(self.graph.outputs):
+            node = self.graph.nodes[at]
+            names = [(f"O{o}_{j}", t) for j, t in enumerate(leaf_types(node.type))]
+            extra = [name for name in (f"P{o}", f"G{o}") if name in kernel.params]
+            if not kernel.numba:
+                outs.append({name: [] for name in [*[n for n, _ in names], *extra]})
+                continue
+            import numpy as np
+
+            room = count * (kernel.capacity[o] or 1)
+            columns: dict[str, Any] = {n: np.empty(room, np.float64 if is_float(t) else np.bool_ if t == BOOL else np.int64) for n, t in names}
+            outs.append(columns | {name: np.empty(room, np.int64) for name in extra})
+        return outs
+
+    def _collect(self, kernel: Kernel, outs: list[dict[str, Any]], offset: int) -> list[Output]:
+        results = []
+        for o, (name, at) in enumerate(self.graph.outputs):
+            node = self.graph.nodes[at]
+            have = int(self.state.meta[self.state.output_at(o)])
+            columns = [self._decoded(t, _head(outs[o][f"O{o}_{j}"], have)) for j, t in enumerate(leaf_types(node.type))]
+            output = Output(name, node.type, columns)
+            if kernel.positions:
+                output.positions = _shifted(_head(outs[o][f"P{o}"], have), offset)
+                if f"G{o}" in outs[o]:
+                    output.key_type, output.keys = self._keys_of(node, _head(outs[o][f"G{o}"], have))
+            results.append(output)
+        return results
+
+    def _decoded(self, t: Type, column: Any) -> Column:
+        """A kernel's column as the outside sees it."""
+        if t == STR:
+            texts = self.state.texts()
+            if isinstance(column, list):
+                return [texts[c] for c in column]
+            return Strings(column, texts)
+        if isinstance(column, list):
+            if isinstance(t, EnumType):
+                members = t.members
+                return [members[c] for c in column]
+            if t == BOOL:
+                return [bool(v) for v in column]
+        result: Column = column
+        return result
+
+    def _keys_of(self, node: Node, rows: Any) -> tuple[Type, list[Column]]:
+        """The keys of these rows: the one that came with the data, if one did, else a key_by's own."""
+        state, layout = self.state, self.state.layout
+        key = self.key if self.key is not None else node.key
+        assert key is not None
+        r = layout.region_of[node.key]
+        size = len(layout.regions[r].keys)
+        if self.key is not None and node.key is not None:  # under a key_by: its rows know those of the key that came with the data
+            inner = state.keys[r]
+            rows = [inner[row * size] for row in rows] if isinstance(rows, list) else inner[rows * size]
+            r, size = layout.region_of[None], key.width
+        columns: list[Column] = []
+        for j, t in enumerate(leaf_types(key)):
+            stored = state.keys[r]
+            if isinstance(rows, list):
+                values: Any = [stored[row * size + j] for row in rows]
+                values = [bool(v) for v in values] if t == BOOL else values
+            else:
+                values = stored[rows * size + j]
+                values = values.astype(bool) if t == BOOL else values
+            columns.append(self._decoded(t, values))
+        return key, columns
+
+    # ------------------------------------------------------------ functions that were not traced
+
+    def _opaque(self, kernel: Kernel) -> list[Any]:
+        if "opaque" not in kernel.params:
+            return []
+        copies = [partial(copy.deepcopy, start) for start in reversed(kernel.layout.objects)]
+        return [self._caller(node, fn) for node, fn in kernel.layout.sites] + copies
+
+    def _caller(self, node: Node, fn: Any) -> Any:
+        """What the kernel calls for an opaque function: leaves in, leaves out."""
+        state = self.state
+
+        def encoded(t: Type, value: Any) -> tuple[Any, ...]:
+            return tuple(encode(k, v, state.strings) for k, v in zip(leaf_types(t), t.flatten(value), strict=True))
+
+        if fn is None:
+            return self._window_caller(node, encoded)
+        kinds = list(fn.params)
+
+        def one(*leaves: Any) -> Any:
+            args, at = [], 0
+            for p in kinds:
+                if p is None:
+                    args.append(leaves[at])
+                    at += 1
+                else:
+                    args.append(self._value(p, leaves[at : at + p.width]))
+                    at += p.width
+            result = call(node, fn, args, state.pushed + state.meta[0])
+            if not fn.task:
+                return encoded(fn.result, result)
+            new, events = result
+            rows = [encoded(node.type, e) for e in events]
+            return (*(encoded(node.state, new) if node.state is not None else (new,)), rows)
+
+        return one
+
+    def _window_caller(self, node: Node, encoded: Any) -> Any:
+        from pellucid.engine.interpreter import Interpreter
+
+        assert node.sub is not None
+        sub = node.sub
+        t = sub.nodes[sub.sources[0]].type
+
+        def run(rows: list[tuple[Any, ...]]) -> tuple[bool, tuple[Any, ...]]:
+            inner = Interpreter(sub)
+            inner.pushed = self.state.pushed + self.state.meta[0]
+            last: list[Any] = []
+            for row in rows:
+                last = inner.push({"in": self._value(t, row)})["out"][-1:] or last
+                inner.pushed -= 1  # failures are those of the present push
+            return (True, encoded(node.type, last[0])) if last else (False, ())
+
+        return run
+
+    def _value(self, t: Type, leaves: Sequence[Any]) -> Any:
+        """Stored leaves as an event."""
+        out: list[Any] = []
+        for kind, leaf in zip(leaf_types(t), leaves, strict=True):
+            if kind == STR:
+                out.append(self.state.texts()[leaf])
+            elif isinstance(kind, EnumType):
+                out.append(kind.members[int(leaf)])
+            elif kind == BOOL:
+                out.append(bool(leaf))
+            else:
+                out.append(float(leaf) if kind == FLOAT else int(leaf))
+        return t.unflatten(out)
+
+    # ------------------------------------------------------------ failures
+
+    def _fail(self, layout: Layout, code: int, site: int, position: int, ei: Any, ef: Any) -> None:
+        """The kernel stopped in a function: call the user's own on the same arguments for the message."""
+        node, fn = layout.sites[site]
+        assert fn is not None
+        args, at = [], 0
+        for p in fn.params:
+            kinds = leaf_types(p)
+            args.append(self._value(p, [(ef if is_float(t) else ei)[at + j] for j, t in enumerate(kinds)]))
+            at += len(kinds)
+        call(node, fn, args, position)
+        if code == OVERFLOW:
+            raise step_error(node, args, position, Overflow64("in the middle of an expression"))
+        changed = "it failed here when the pipeline was built, and does not now: it depends on something that has changed since"
+        raise step_error(node, args, position, RuntimeError(changed))
+
+    # ------------------------------------------------------------ state
+
+    def save(self) -> bytes:
+        """The state as bytes, for this or another process.
+
+        >>> from pellucid import pipeline
+        >>> engine = pipeline(lambda x: x.trim(2), x=int).engine()
+        >>> engine.push([1])
+        []
+        >>> len(engine.save()) > 0
+        True
+        """
+        if self._failed is not None:
+            raise StateError("the state of an engine that stopped in the middle of a push is not saved")
+        return self.state.save()
+
+    def load(self, data: bytes | memoryview) -> None:
+        """Go on from a saved state; refused if it is damaged or of another pipeline."""
+        self._go_on(State.load(self.state.layout, data))
+
+    def carry(self, data: bytes | memoryview, *, drop: Collection[str] = ()) -> None:
+        """Go on from the saved state of another version of this pipeline (see `pellucid.engine.saved.carry`).
+
+        What a step remembered is found by the step's id.  Steps that are new start as new; a step that is gone, or does
+        not fit any more, is refused unless ``drop`` names it.
+
+        >>> from pellucid import pipeline
+        >>> old = pipeline(lambda x: x.trim(2, id="cut"), x=int).engine()
+        >>> old.push([1])
+        []
+        >>> new = pipeline(lambda x: x.trim(2, id="cut").decimate(2, id="half"), x=int).engine()
+        >>> new.carry(old.save())
+        >>> new.push([2, 3, 4, 5])
+        [3, 5]
+        """
+        from pellucid.engine.saved.carry import carry
+
+        self._go_on(carry(self.state.layout, data, drop=drop))
+
+    def _go_on(self, state: State) -> None:
+        self.state = state
+        self._failed = None
+        self._calls = {k: v for k, v in self._calls.items() if k[0]}
+        worth_it = self.mode == "numba" or self.pushed >= COMPILE_FROM  # a saved state is in the compiled form, however small
+        if not (worth_it and self._choose(0)):
+            self.state.to_plain()
+
+    @property
+    def queues(self) -> dict[str, int]:
+        """How many events wait in each queue (of all keys together)."""
+        return {q.id: int(self.state.meta[self.state.queue_at(i) + 2]) for i, q in enumerate(self.state.layout.queues)}
+
+
+def _conformed(name: str, t: Type, events: list[Any], offset: int) -> list[Any]:
+    out = []
+    for i, event in enumerate(events):
+        try:
+            out.append(conform(t, event))
+        except ValueError as error:
+            raise DataError(f"source {name!r}, event {offset + i:,}: {error}") from None
+    return out
+
+
+def _checked(name: str, t: Type, array: Any) -> Any:
+    """An array whose numbers fit the source's type; nothing is cut off in silence."""
+    import numpy as np
+
+    kind = np.dtype({"bool": np.bool_, "int": np.int64, "float": np.float64}[str(t)])
+    if array.ndim != 1 or not (array.dtype == kind or (t != BOOL and np.can_cast(array.dtype, kind, "safe"))):
+        raise DataError(f"source {name!r}: expected a one-dimensional array of {t}, found {array.ndim} dimension(s) of {array.dtype}")
+    if t == FLOAT and np.isnan(array).any():
+        raise DataError(f"source {name!r}, event {int(np.isnan(array).argmax()):,}: NaN is no event; leave it out")
+    return array
+
+
+def _array(column: Any) -> Any:
+    import numpy as np
+
+    return np.asarray([column.values[c] for c in column.codes] if isinstance(column, Strings) else column)
+
+
+def _padded(t: Type, column: Any, count: int) -> Any:
+    missing = count - len(column)
+    if isinstance(column, list):
+        zero = t.members[0] if isinstance(t, EnumType) else "" if t == STR else 0
+        return column + [column[0] if column else zero] * missing
+    import numpy as np
+
+    return np.concatenate([column, np.zeros(missing, column.dtype)])
+
+
+def _cut(column: Any, start: int, stop: int) -> Any:
+    return Strings(column.codes[start:stop], column.values) if isinstance(column, Strings) else column[start:stop]
+
+
+def _head(column: Any, have: int) -> Any:
+    """The filled part; a copy where that frees much memory."""
+    if isinstance(column, list):
+        return column
+    return column[:have].copy() if have < len(column) // 2 else column[:have]
+
+
+def _shifted(positions: Any, offset: int) -> Any:
+    if isinstance(positions, list):
+        return [p + offset for p in positions] if offset else positions
+    return positions + offset
+
+
+def _joined(parts: Sequence[Output]) -> Output:
+    if len(parts) == 1:
+        return parts[0]
+    import numpy as np
+
+    def join(columns: list[Any]) -> Any:
+        if isinstance(columns[0], Strings):
+            return Strings(np.concatenate([c.codes for c in columns]), columns[-1].values)
+        if isinstance(columns[0], list):
+            return [v for c in columns for v in c]
+        return np.concatenate(columns)
+
+    first = parts[0]
+    joined = Output(first.name, first.type, [join([p.columns[j] for p in parts]) for j in range(len(first.columns))])
+    if first.positions is not None:
+        joined.positions = join([p.positions for p in parts])
+    if first.keys is not None:
+        joined.key_type = first.key_type
+        joined.keys = [join([p.keys[j] for p in parts if p.keys is not None]) for j in range(len(first.keys))]
+    return joined
+

@@ -1,0 +1,1 @@
+"""The saved form of what an engine remembers: data only."""

@@ -1,0 +1,1 @@
+"""Space-time pictures of runs with crashes."""

@@ -1,0 +1,33 @@
+"""Sinks that keep exactly-once: each micro-batch of a streaming query is in the target once, whatever crashes.
+
+A sink is what ``foreachBatch`` takes::
+
+    from pellucid import sinks
+
+    query = df.writeStream.foreachBatch(sinks.parquet("out/sums")).option("checkpointLocation", "state/sums").start()
+
+=============  ====================================================================================================
+``parquet``    files by the executors, a manifest as the commit; ``read``, ``read_spark`` follow the manifest
+``postgres``   rows by COPY and the batch's number in one transaction
+``sqlite``     the same in a file
+``delta``      a commit of Delta's log that carries the query and the batch
+``kafka``      a transaction of Kafka that carries the batch's number
+``once``       a function of one's own, with a ledger
+``split``      several outputs, each to a sink of its own
+=============  ====================================================================================================
+
+Every sink has ``guarantee`` (a sentence), ``write(data, query, batch_id)``, ``last(query)`` and ``read()``.
+"""
+
+from __future__ import annotations
+
+from pellucid.sinks.common import Sink, Written
+from pellucid.sinks.delta_sink import delta
+from pellucid.sinks.kafka_sink import kafka
+from pellucid.sinks.once_sink import once
+from pellucid.sinks.parquet_sink import parquet, read, read_spark
+from pellucid.sinks.postgres_sink import postgres
+from pellucid.sinks.split_sink import split
+from pellucid.sinks.sqlite_sink import sqlite
+
+__all__ = ["Sink", "Written", "delta", "kafka", "once", "parquet", "postgres", "read", "read_spark", "split", "sqlite"]

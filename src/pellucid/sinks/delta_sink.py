@@ -1,0 +1,197 @@
+"""Delta Lake through the ``deltalake`` package: the batch's number is in the same commit as its files.
+
+A commit of Delta can carry ``txn`` actions: an application's id and the version it has reached.  Here they are the query and
+the batch.  Writing the same pair twice is no error for Delta, so the number is read first, from the *same* snapshot of the
+table on which the commit is then based: if another writer has committed the same query meanwhile, the commit is refused as a
+conflict ("Concurrent transaction failed"), and the number is read again.  Appends of other queries do not disturb.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pellucid.errors import DataError, StateError, UsageError
+from pellucid.sinks import common, partitions
+from pellucid.sinks.address import absolute
+from pellucid.sinks.rows import computed, is_spark, rows_of, schema_of
+from pellucid.sinks.schema import differences, refuse_doubled
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+__all__ = ["DeltaSink", "delta"]
+
+
+class DeltaSink(common.Sink):
+    """See :func:`delta`."""
+
+    kind: ClassVar[str] = "delta"
+    guarantee: ClassVar[str] = "each batch is in the table whole and once, because its files and its number are one commit of Delta's log"
+
+    def __init__(self, path: str | os.PathLike[str], *, partition_by: tuple[str, ...] = (),
+                 storage_options: dict[str, str] | None = None, drained: bool = False, first_batch: int | None = None,
+                 query: str | None = None) -> None:
+        super().__init__(query, first_batch)
+        self.drained = drained
+        self._looked: set[str] = set()
+        self.path = absolute(os.fspath(path))  # the same table also after a change of the working folder
+        self.partition_by = partition_by
+        self.storage_options = storage_options
+
+    @property
+    def place(self) -> str:
+        return self.path
+
+    def last(self, query: str) -> int | None:
+        table = self._table()
+        return None if table is None else table.transaction_version(query)
+
+    def read(self) -> pa.Table:
+        table = self._table()
+        if table is None:
+            raise DataError(f"{self.path}: no Delta table is there")
+        return table.to_pyarrow_table()
+
+    def _write(self, data: Any, query: str, batch: int) -> common.Written:
+        import pyarrow as pa
+
+        if self._table() is not None:
+            return self._commit(data, query, batch)
+        # A new table is a commit of its own, because Delta lets two drivers make one with rows at once; it is made only
+        # when the whole batch is known to be there, so that a step that fails does not decide the columns.
+        whole = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
+        with computed(whole):
+            return self._commit(whole, query, batch)
+
+    def _commit(self, data: Any, query: str, batch: int) -> common.Written:
+        lake = _deltalake()
+        for _ in range(10):
+            table = self._table() or self._created(schema_of(data))
+            last = table.transaction_version(query)
+            self._look(table, query)
+            if last is not None and batch <= last:
+                return common.Written(query, batch, 0, skipped=True)
+            self._compare(table, schema_of(data))
+            parts = self._partitions(table, schema_of(data))
+            rows = rows_of(data)  # a DataFrame is computed again on a second attempt: the same rows, by the offset log
+            common.point("delta:before-commit")
+            try:
+                self._append(table, rows, parts, query, batch)
+            except lake.exceptions.DeltaError as error:
+                if "File name too long" in str(error):
+                    raise DataError(f"{self.path}: partition_by={list(parts)}: a value's folder would have a name that is too long for the file system; "
+                                    "shorten it before the sink, or partition by something shorter") from None
+                if not isinstance(error, lake.exceptions.CommitFailedError):
+                    raise
+                if not is_spark(data) and not hasattr(data, "num_rows") and not isinstance(data, (list, tuple)):
+                    raise StateError(f"{self.path}: batch {batch}: another driver of query {query!r} committed meanwhile, and a reader of "
+                                     "Arrow batches cannot be read twice; write the batch again") from None
+                continue
+            self._looked.add(query)
+            common.point("delta:after-commit")
+            return common.Written(query, batch, rows.count, skipped=False)
+        raise StateError(f"{self.path}: batch {batch} of query {query!r} met another writer's commit ten times in a row: "
+                         "is a second driver of this query still running?")
+
+    def _look(self, table: DeltaTable, query: str) -> None:
+        """At the start: a batch of this query had rows, so the table must have some."""
+        if self.drained or query in self._looked:
+            return
+        filled = table.transaction_version(_filled(query))
+        if filled is not None and not table.file_uris():
+            raise StateError(f"{self.path}: the table is empty, yet batch {filled} of query {query!r} put rows there: was it emptied, or overwritten? Batches "
+                             "that are there by their numbers would be left out. Bring the rows back (RESTORE to the version before); or, to write "
+                             "everything again, begin with a new checkpoint; or, if other programs take the rows out, say drained=True")
+
+    def _partitions(self, table: DeltaTable, schema: pa.Schema) -> tuple[str, ...]:
+        """The columns by which the table is partitioned, whoever made it."""
+        there = tuple(table.metadata().partition_columns)
+        if self.partition_by and self.partition_by != there:
+            raise DataError(f"{self.path}: partition_by={list(self.partition_by)}, but the table that is there is partitioned by {list(there)}: "
+                            "name these, or write to another table")
+        partitions.check_delta(self.path, there, schema)
+        return there
+
+    def _append(self, table: DeltaTable, rows: Any, parts: tuple[str, ...], query: str, batch: int) -> None:
+        import pyarrow as pa
+
+        lake = _deltalake()
+        # Delta reads from a thread of its own, which Spark does not know as the query's: the job must begin in this one.
+        batches = partitions.checked_rows(self.path, parts, rows, nulls=("",))
+        begun = list(itertools.islice(batches, 1))
+        lake.write_deltalake(
+            table, pa.RecordBatchReader.from_batches(rows.schema, itertools.chain(begun, batches)), mode="append",
+            partition_by=list(parts) or None,
+            commit_properties=lake.CommitProperties(app_transactions=[lake.Transaction(name, batch) for name in ([query, _filled(query)] if begun else [query])]),
+        )
+
+    def _table(self) -> DeltaTable | None:
+        lake = _deltalake()
+        try:
+            return lake.DeltaTable(self.path, storage_options=self.storage_options)
+        except lake.exceptions.TableNotFoundError:
+            return None
+
+    def _created(self, schema: pa.Schema) -> DeltaTable:
+        """An empty table; two drivers may try at once, and one of them finds the other's."""
+        lake = _deltalake()
+        wanted = self._as_delta(schema)
+        partitions.check_delta(self.path, self.partition_by, schema)
+        try:
+            lake.DeltaTable.create(self.path, schema=wanted, mode="ignore",
+                                   partition_by=list(self.partition_by) or None, storage_options=self.storage_options)
+        except lake.exceptions.DeltaError:
+            if self._table() is None:
+                raise
+        table = self._table()
+        assert table is not None
+        return table
+
+    def _as_delta(self, schema: pa.Schema) -> Any:
+        """The columns as Delta has them."""
+        refuse_doubled(schema.names, case_counts=False)
+        try:
+            return _deltalake().Schema.from_arrow(schema)
+        except Exception as error:  # deltalake raises no class of its own here, and adds the stack of its own calls
+            raise DataError(f"{self.path}: Delta cannot hold these columns: {str(error).splitlines()[0]}; cast them before the sink") from None
+
+    def _compare(self, table: DeltaTable, given: pa.Schema) -> None:
+        import pyarrow as pa
+
+        # Both through Delta's own types, which know fewer kinds than Arrow: a large string is a string there.
+        there, wanted = pa.schema(table.schema().to_arrow()), pa.schema(self._as_delta(given).to_arrow())
+        different = differences(there, wanted)
+        if different:
+            raise DataError(f"{self.path}: the batch does not fit the Delta table: {different}; write to another table, or alter this one")
+
+
+def _filled(query: str) -> str:
+    """The name under which the log keeps the last batch of the query that had rows; a query's own name has no colon."""
+    return f"{query}:rows"
+
+
+def _deltalake() -> Any:
+    try:
+        import deltalake
+        import deltalake.exceptions
+    except ImportError:
+        raise UsageError("the Delta sink needs the package deltalake: pip install deltalake") from None
+    return deltalake
+
+
+def delta(path: str | os.PathLike[str], *, partition_by: str | list[str] | tuple[str, ...] = (),
+          storage_options: dict[str, str] | None = None, drained: bool = False, first_batch: int | None = None,
+          query: str | None = None) -> DeltaSink:
+    """A Delta table in which each micro-batch counts once; ``storage_options`` are those of ``deltalake``.
+
+    ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.  ``first_batch`` says that the sink
+    begins with this batch of an older checkpoint.
+
+    >>> delta("lake/sums").guarantee
+    "each batch is in the table whole and once, because its files and its number are one commit of Delta's log"
+    """
+    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+    return DeltaSink(path, partition_by=columns, storage_options=storage_options, drained=drained, first_batch=first_batch, query=query)

@@ -1,0 +1,283 @@
+"""PostgreSQL: the rows and the number of the batch in one transaction.
+
+The transaction first locks the query's row of ``pellucid_epochs``; a second driver waits there, and then sees what the first
+has committed.  Rows go in by ``COPY`` of CSV that Arrow writes: no value passes through Python.
+
+With ``parallel=True`` the executors copy into an unlogged table of this attempt, each task under its own number, and
+the driver moves the rows of *those tasks whose result Spark accepted* in one transaction.  A task that ran twice leaves rows
+under a second number, which nobody moves.  It pays where the batch is too large for one connection; each row is
+written twice.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pellucid.address import Address
+from pellucid.errors import DataError, StateError, UsageError
+from pellucid.sinks import common
+from pellucid.sinks import postgres_marks as marks
+from pellucid.sinks.copy_csv import csv_bytes
+from pellucid.sinks.postgres_marks import quoted
+from pellucid.sinks.rows import is_spark, rows_of, schema_of
+from pellucid.sinks.schema import postgres_type, refuse_doubled
+
+if TYPE_CHECKING:
+    import psycopg
+    import pyarrow as pa
+
+__all__ = ["PostgresSink", "postgres"]
+
+_ADVISORY = 7233181290055142706  # any number nobody else uses: held while tables are made, which IF NOT EXISTS alone does not guard
+
+
+class PostgresSink(common.Sink):
+    """See :func:`postgres`."""
+
+    kind: ClassVar[str] = "postgres"
+    guarantee: ClassVar[str] = "each batch is in the table whole and once, because its rows and its number are one transaction"
+
+    def __init__(self, dsn: str, table: str, *, parallel: bool = False, wait: float = 60.0, drained: bool = False, first_batch: int | None = None,
+                 query: str | None = None) -> None:
+        super().__init__(query, first_batch)
+        self.drained = drained
+        self._looked: set[str] = set()
+        self.table = marks.checked_table(table)
+        self.address = Address(dsn, table)
+        self.parallel = parallel
+        self.wait = wait
+
+    @property
+    def place(self) -> str:
+        return f"table {self.table!r}"
+
+    def _is_empty(self, db: psycopg.Connection[Any]) -> bool:
+        return bool(db.execute(f"SELECT NOT EXISTS (SELECT FROM {quoted(self.table)})".encode()).fetchone() == (True,))
+
+    def last(self, query: str) -> int | None:
+        with self._connection() as db:
+            target = marks.target_of(db, self.table)
+            last = -1 if target is None else marks.last_mark(db, target, query)
+            return None if last < 0 else last
+
+    def read(self) -> pa.Table:
+        """The table's rows."""
+        import pyarrow as pa
+
+        with self._connection() as db:
+            cursor = db.execute(f"SELECT * FROM {quoted(self.table)}".encode())
+            names = [column.name for column in cursor.description or []]
+            columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(names)
+            return pa.table([_array(column) for column in columns], names=names)
+
+    def _write(self, data: Any, query: str, batch: int) -> common.Written:
+        schema = schema_of(data)
+        with self._connection() as db:
+            self._prepare(db, schema)
+            if self.parallel and is_spark(data):
+                last = self.last(query)
+                if last is not None and batch <= last:  # only to save the work; the transaction below looks again
+                    return common.Written(query, batch, 0, skipped=True)
+                return self._through_staging(db, data, schema, query, batch)
+            rows = rows_of(data)
+            copy = f"COPY {quoted(self.table)} ({_names(schema)}) FROM STDIN (FORMAT csv)"
+
+            def fill() -> int:
+                with db.cursor().copy(copy.encode()) as out:
+                    for piece in rows:
+                        out.write(csv_bytes(piece))
+                return rows.count
+
+            return self._once(db, query, batch, fill)
+
+    def _once(self, db: psycopg.Connection[Any], query: str, batch: int, fill: Callable[[], int]) -> common.Written:
+        """Run ``fill`` in a transaction with the batch's number, unless the number is there already."""
+        import psycopg
+
+        try:
+            with db.transaction():
+                db.execute("SELECT set_config('lock_timeout', %s, true)", (f"{int(self.wait * 1000)}ms",))
+                target = marks.target_of(db, self.table)
+                if target is None:
+                    raise StateError(f"table {self.table!r}: it was dropped while batch {batch} was written; run the batch again")
+                last = marks.locked_mark(db, target, query)
+                self._look(db, target, query)
+                if batch <= last:
+                    return common.Written(query, batch, 0, skipped=True)
+                count = fill()
+                marks.advance(db, target, query, batch, count)
+                common.point("postgres:before-commit")
+        except psycopg.errors.LockNotAvailable:
+            raise StateError(f"table {self.table!r}: another writer has held query {query!r} for {self.wait:g} s: "
+                             "is a second driver of this query still running?") from None
+        except psycopg.DataError as error:
+            raise DataError(f"table {self.table!r}: PostgreSQL refuses a value of batch {batch}: {str(error).strip()}") from error
+        self._looked.add(query)
+        common.point("postgres:after-commit")
+        return common.Written(query, batch, count, skipped=False)
+
+    def _look(self, db: psycopg.Connection[Any], target: marks.Target, query: str) -> None:
+        """At the start: the numbers of this table tell of rows, so there must be some."""
+        if self.drained or query in self._looked:
+            return
+        written = marks.written(db, target)
+        if written and self._is_empty(db):
+            raise StateError(common.emptied(self.place, query, written, f"DELETE FROM pellucid_epochs WHERE target = '{target.name}'"))
+
+    def _through_staging(self, db: psycopg.Connection[Any], df: Any, schema: pa.Schema, query: str, batch: int) -> common.Written:
+        staging = f"pellucid_staging_{uuid.uuid4().hex}"
+        names = _names(schema)
+        db.execute(f"CREATE UNLOGGED TABLE {quoted(staging)} AS SELECT 0::bigint AS pellucid_task, {names} FROM {quoted(self.table)} LIMIT 0".encode())
+        db.execute("INSERT INTO pellucid_staging VALUES (%s, pg_backend_pid(), now())", (staging,))
+        try:
+            copy = f"COPY {quoted(staging)} (pellucid_task, {names}) FROM STDIN (FORMAT csv)"
+            numbered = df.toDF(*(f"c{place}" for place in range(len(schema))))  # mapInArrow trips over a backtick in a name
+            accepted = numbered.mapInArrow(_copier(self.address, copy), "task bigint, n bigint").collect()
+            common.point("postgres:staged")
+
+            def fill() -> int:
+                insert = f"INSERT INTO {quoted(self.table)} ({names}) SELECT {names} FROM {quoted(staging)} WHERE pellucid_task = ANY".replace("%", "%%")
+                moved: int = db.execute(f"{insert}(%s)".encode(), ([row["task"] for row in accepted],)).rowcount
+                if moved != sum(row["n"] for row in accepted):
+                    raise StateError(f"table {self.table!r}: batch {batch}: the executors copied {sum(row['n'] for row in accepted)} rows, "
+                                     f"but {moved} are in {staging}: did the server restart meanwhile? Run the batch again")
+                return moved
+
+            return self._once(db, query, batch, fill)
+        finally:
+            if not db.broken:
+                db.execute(f"DROP TABLE IF EXISTS {quoted(staging)}".encode())
+                db.execute("DELETE FROM pellucid_staging WHERE name = %s", (staging,))
+
+    def _prepare(self, db: psycopg.Connection[Any], schema: pa.Schema) -> None:
+        """Make the tables that are missing, refuse a table with other columns, drop staging tables of drivers that died."""
+        refuse_doubled(schema.names)
+        long = next((name for name in schema.names if len(name.encode()) > 63), None)
+        if long is not None:
+            raise DataError(f"column {long!r}: PostgreSQL cuts a name after 63 bytes; rename it before the sink")
+        wanted = {field.name: postgres_type(field.name, field.type) for field in schema}
+        bookkeeping = db.execute(
+            "SELECT to_regclass('pellucid_staging') IS NOT NULL AND EXISTS "
+            "(SELECT FROM pg_attribute WHERE attrelid = to_regclass('pellucid_epochs') AND attname = 'rows')").fetchone()
+        if not self._columns(db) or bookkeeping != (True,):
+            with db.transaction():
+                db.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY,))
+                db.execute(marks.EPOCHS.encode())
+                db.execute(marks.COUNT.encode())
+                db.execute("CREATE TABLE IF NOT EXISTS pellucid_staging (name text PRIMARY KEY, pid integer NOT NULL, at timestamptz NOT NULL)")
+                columns = ", ".join(f"{marks.identifier(name)} {kind}" for name, (kind, _) in wanted.items())
+                db.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self.table)} ({columns})".encode())
+        self._compare(self._columns(db), wanted)
+        if self.parallel:
+            gone = db.execute("SELECT name FROM pellucid_staging s WHERE NOT EXISTS "
+                              "(SELECT FROM pg_stat_activity a WHERE a.pid = s.pid AND coalesce(a.backend_start <= s.at, true))").fetchall()
+            for (name,) in gone:
+                db.execute(f"DROP TABLE IF EXISTS {quoted(name)}".encode())
+                db.execute("DELETE FROM pellucid_staging WHERE name = %s", (name,))
+
+    def _columns(self, db: psycopg.Connection[Any]) -> dict[str, tuple[str, bool]]:
+        """The table's columns: type, and whether PostgreSQL fills the column by itself."""
+        found = db.execute(
+            "SELECT attname, format_type(atttypid, atttypmod), atthasdef OR attidentity <> '' FROM pg_attribute "
+            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum", (quoted(self.table),)).fetchall()
+        return {name: (kind, filled) for name, kind, filled in found}
+
+    def _compare(self, there: dict[str, tuple[str, bool]], wanted: dict[str, tuple[str, frozenset[str]]]) -> None:
+        different = [f"column {name!r} ({kind}) is missing in the table" for name, (kind, _) in wanted.items() if name not in there]
+        different += [f"column {name!r} ({kind}) is not in the batch" for name, (kind, filled) in there.items()
+                      if name not in wanted and not filled]
+        different += [f"column {name!r} is {there[name][0]} in the table and {kind} in the batch" for name, (kind, fits) in wanted.items()
+                      if name in there and there[name][0] not in fits]
+        if different:
+            raise DataError(f"table {self.table!r} does not fit the batch: {', '.join(different)}; name another table, or alter this one")
+
+    @contextmanager
+    def _connection(self) -> Iterator[psycopg.Connection[Any]]:
+        psycopg = _psycopg()
+        try:
+            db = psycopg.connect(self.address.connection, autocommit=True)
+        except psycopg.OperationalError as error:
+            raise DataError(f"PostgreSQL cannot be reached for table {self.table!r}: {self.address.clean(error)}") from None
+        except psycopg.ProgrammingError:  # it repeats what it could not read, which may be a password, or half of one
+            raise UsageError(f"table {self.table!r}: this is no address that PostgreSQL understands: expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
+                             "with % ? # / @ in a password written as %25 %3F %23 %2F %40; or key=value pairs") from None
+        db.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # who waited for the lock must see what was committed meanwhile
+        try:
+            yield db
+        except psycopg.Error as error:  # the server is gone, its disk is full, a right is missing
+            raise DataError(f"table {self.table!r}: PostgreSQL says: {' '.join(str(error).split()) or type(error).__name__}") from error
+        finally:
+            db.close()
+
+
+def _copier(address: Address, copy: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What a task runs: copy its rows under its own number, and report the number only when they are in."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import psycopg
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        from pellucid.sinks.copy_csv import csv_bytes
+
+        context = TaskContext.get()
+        assert context is not None
+        task, count = context.taskAttemptId(), 0
+        with psycopg.connect(address.connection) as db, db.cursor().copy(copy.encode()) as out:
+            for batch in batches:
+                if batch.num_rows:
+                    label = pa.array([task] * batch.num_rows, pa.int64())
+                    out.write(csv_bytes(pa.RecordBatch.from_arrays([label, *batch.columns], ["pellucid_task", *batch.schema.names])))
+                    count += batch.num_rows
+        yield pa.RecordBatch.from_pydict({"task": [task], "n": [count]}, pa.schema({"task": pa.int64(), "n": pa.int64()}))
+
+    return run
+
+
+def _names(schema: pa.Schema) -> str:
+    return ", ".join(marks.identifier(name) for name in schema.names)
+
+
+def _array(column: tuple[Any, ...]) -> pa.Array:
+    """A column of what the server gave; JSON of several shapes (maps with other keys in other rows) stays text.
+
+    >>> _array(({"a": 1}, {"a": None})).type, _array(({"a": 1}, {})).to_pylist()
+    (StructType(struct<a: int64>), ['{"a": 1}', '{}'])
+    """
+    import pyarrow as pa
+
+    given = list(column)
+    if not any(isinstance(value, (dict, list)) for value in given):
+        return pa.array(given)
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError):
+        made = pa.array(given)
+        if made.to_pylist() == given:
+            return made
+    return pa.array([None if value is None else json.dumps(value) for value in given], pa.string())
+
+
+def _psycopg() -> Any:
+    try:
+        import psycopg
+    except ImportError:
+        raise UsageError("the PostgreSQL sink needs psycopg 3: pip install 'psycopg[binary]'") from None
+    return psycopg
+
+
+def postgres(dsn: str, table: str, *, parallel: bool = False, wait: float = 60.0, drained: bool = False, first_batch: int | None = None,
+             query: str | None = None) -> PostgresSink:
+    """A table in PostgreSQL in which each micro-batch counts once.
+
+    The table is made from the first batch's columns (``'schema.table'`` names a schema).  ``parallel=True`` lets the
+    executors copy; they must reach the server, too.  ``wait`` is how many seconds to wait for another driver of the query.
+    ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.  ``first_batch`` says that the sink
+    begins with this batch of an older checkpoint.
+
+    >>> postgres("host=db dbname=shop", "sums").guarantee
+    'each batch is in the table whole and once, because its rows and its number are one transaction'
+    """
+    return PostgresSink(dsn, table, parallel=parallel, wait=wait, drained=drained, first_batch=first_batch, query=query)

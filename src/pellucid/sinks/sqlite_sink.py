@@ -1,0 +1,199 @@
+"""SQLite: the rows and the number of the batch in one transaction.
+
+``BEGIN IMMEDIATE`` takes the database's one write lock before the last batch is read, so a second writer waits, and then sees
+what the first has committed.  SQLite has no dates, decimals or records: they are stored as exact text.  It turns NaN into
+NULL without a word, so a batch with NaN is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pellucid.errors import DataError, StateError
+from pellucid.sinks import common
+from pellucid.sinks.rows import Rows, rows_of
+from pellucid.sinks.schema import refuse_doubled, sqlite_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["SQLiteSink", "sqlite"]
+
+_EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
+    (target TEXT NOT NULL, query TEXT NOT NULL, batch INTEGER NOT NULL, rows INTEGER, PRIMARY KEY (target, query))"""
+
+
+class SQLiteSink(common.Sink):
+    """See :func:`sqlite`."""
+
+    kind: ClassVar[str] = "sqlite"
+    guarantee: ClassVar[str] = "each batch is in the table whole and once, because its rows and its number are one transaction"
+
+    def __init__(self, path: str | os.PathLike[str], table: str, *, wait: float = 60.0, drained: bool = False, first_batch: int | None = None,
+                 query: str | None = None) -> None:
+        super().__init__(query, first_batch)
+        self.drained = drained
+        self._looked: set[str] = set()
+        self.path = Path(path).absolute()
+        self.table = table
+        self.wait = wait
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}: table {self.table!r}"
+
+    def last(self, query: str) -> int | None:
+        with self._connection() as db:
+            if not self._columns(db, "pellucid_epochs"):
+                return None
+            return self._last(db, query)
+
+    def read(self) -> pa.Table:
+        """The table's rows, with SQLite's types."""
+        import pyarrow as pa
+
+        with self._connection() as db:
+            cursor = db.execute(f"SELECT * FROM {_quoted(self.table)}")
+            columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(cursor.description)
+            return pa.table({d[0]: pa.array(list(c)) for d, c in zip(cursor.description, columns, strict=True)})
+
+    def _write(self, data: Any, query: str, batch: int) -> common.Written:
+        rows = rows_of(data)
+        with self._connection() as db:
+            self._begin(db)
+            try:
+                db.execute(_EPOCHS)
+                if "rows" not in self._columns(db, "pellucid_epochs"):  # of an earlier version, which did not count
+                    db.execute("ALTER TABLE pellucid_epochs ADD COLUMN rows INTEGER")
+                self._look(db, query)
+                last = self._last(db, query)
+                if last is not None and batch <= last:
+                    db.execute("ROLLBACK")
+                    return common.Written(query, batch, 0, skipped=True)
+                self._fit(db, rows.schema)
+                self._insert(db, rows)
+                db.execute("INSERT INTO pellucid_epochs (target, query, batch, rows) VALUES (?, ?, ?, ?) ON CONFLICT (target, query) "
+                           "DO UPDATE SET batch = excluded.batch, rows = coalesce(rows, 0) + excluded.rows", (self.table, query, batch, rows.count))
+                common.point("sqlite:before-commit")
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+            common.point("sqlite:after-commit")
+        self._looked.add(query)
+        return common.Written(query, batch, rows.count, skipped=False)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        # Transactions are begun and ended here, by name; sqlite3's own habit of opening them is switched off.
+        try:
+            db = sqlite3.connect(self.path, timeout=self.wait, isolation_level=None)
+        except sqlite3.OperationalError as error:
+            raise DataError(f"{self.path}: SQLite cannot open it ({error}): does the folder exist, may you write there?") from None
+        with closing(db):
+            try:
+                yield db
+            except sqlite3.DatabaseError as error:  # a full or failing disk, a file that is no database or a damaged one, one that may not be written
+                if isinstance(error, sqlite3.ProgrammingError):
+                    raise
+                raise DataError(f"{self.path}: SQLite says: {error}") from None
+
+    def _begin(self, db: sqlite3.Connection) -> None:
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            raise StateError(f"{self.path}: another writer has held the database for {self.wait:g} s: "
+                             "is a second driver of this query still running?") from None
+        except sqlite3.DatabaseError as error:
+            raise DataError(f"{self.path}: {error}") from None
+
+    def _last(self, db: sqlite3.Connection, query: str) -> int | None:
+        # To SQLite T and t are one table (of the letters a to z), so they are one mark.
+        row = db.execute("SELECT max(batch) FROM pellucid_epochs WHERE target = ? COLLATE NOCASE AND query = ?", (self.table, query)).fetchone()
+        return None if row[0] is None else int(row[0])
+
+    def _look(self, db: sqlite3.Connection, query: str) -> None:
+        """At the start: the numbers of this table tell of rows, so there must be some."""
+        if self.drained or query in self._looked:
+            return
+        (written,) = db.execute("SELECT sum(rows) FROM pellucid_epochs WHERE target = ? COLLATE NOCASE", (self.table,)).fetchone()
+        if written and (not self._columns(db, self.table) or db.execute(f"SELECT EXISTS (SELECT 1 FROM {_quoted(self.table)})").fetchone() == (0,)):
+            raise StateError(common.emptied(self.place, query, int(written), f"DELETE FROM pellucid_epochs WHERE target = '{self.table}'"))
+
+    @staticmethod
+    def _columns(db: sqlite3.Connection, table: str) -> dict[str, str]:
+        return {row[1]: str(row[2]).upper() for row in db.execute(f"PRAGMA table_info({_quoted(table)})")}
+
+    def _fit(self, db: sqlite3.Connection, schema: pa.Schema) -> None:
+        """Make the table if there is none; refuse one with other columns."""
+        refuse_doubled(schema.names, case_counts=False)
+        wanted = {field.name: sqlite_type(field.name, field.type) for field in schema}
+        there = self._columns(db, self.table)
+        if not there:
+            columns = ", ".join(f"{_quoted(name)} {kind}" for name, kind in wanted.items())
+            db.execute(f"CREATE TABLE {_quoted(self.table)} ({columns})")
+            return
+        different = [f"column {name!r} ({kind}) is missing in the table" for name, kind in wanted.items() if name not in there]
+        different += [f"column {name!r} ({there[name]}) is not in the batch" for name in there if name not in wanted]
+        different += [f"column {name!r} is {there[name]} in the table and {kind} in the batch"
+                      for name, kind in wanted.items() if there.get(name, kind) != kind]
+        if different:
+            raise DataError(f"{self.path}: table {self.table!r} does not fit the batch: {', '.join(different)}; "
+                            "name another table, or alter this one")
+
+    def _insert(self, db: sqlite3.Connection, rows: Rows) -> None:
+        names = ", ".join(_quoted(name) for name in rows.schema.names)
+        marks = ", ".join("?" * len(rows.schema.names))
+        for piece in rows:
+            columns = [_values(self.table, field, column) for field, column in zip(rows.schema, piece.columns, strict=True)]
+            db.executemany(f"INSERT INTO {_quoted(self.table)} ({names}) VALUES ({marks})", zip(*columns, strict=True))
+
+
+def _values(table: str, field: pa.Field, column: pa.Array) -> list[Any]:
+    """The column as what SQLite stores."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    t = pa.types
+    if t.is_floating(field.type) and pc.any(pc.is_nan(column)).as_py():
+        raise DataError(f"table {table!r}: column {field.name!r} has a NaN, which SQLite would store as NULL; filter it or replace it before the sink")
+    if t.is_temporal(field.type):
+        return [None if value is None else value.isoformat() for value in column.to_pylist()]
+    if t.is_decimal(field.type):
+        return [None if value is None else str(value) for value in column.to_pylist()]
+    if t.is_nested(field.type):
+        return [None if value is None else json.dumps(value, default=str) for value in column.to_pylist()]
+    return list(column.to_pylist())
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def sqlite(path: str | os.PathLike[str], table: str, *, wait: float = 60.0, drained: bool = False, first_batch: int | None = None,
+           query: str | None = None) -> SQLiteSink:
+    """A table in a SQLite file in which each micro-batch counts once.
+
+    The table is made from the first batch's columns.  ``wait`` is how many seconds to wait for another writer.  ``drained`` says that
+    other programs take rows out, so that an empty table is no sign of damage.  ``first_batch`` says that the sink begins with this batch
+    of an older checkpoint.
+
+    >>> import pyarrow as pa, tempfile
+    >>> sink = sqlite(tempfile.mkdtemp() + "/sums.db", "sums")
+    >>> print(sink.write(pa.table({"user": ["a", "b"], "sum": [1, 2]}), "query-1", 0))
+    query-1: batch 0: 2 rows written
+    >>> print(sink.write(pa.table({"user": ["a", "b"], "sum": [1, 2]}), "query-1", 0))
+    query-1: batch 0: left out, its rows are there already
+    >>> sink.read().to_pylist()
+    [{'user': 'a', 'sum': 1}, {'user': 'b', 'sum': 2}]
+    """
+    return SQLiteSink(path, table, wait=wait, drained=drained, first_batch=first_batch, query=query)

@@ -1,0 +1,1 @@
+"""Text files on Spark, read cell for cell as the local engine reads them."""

@@ -1,0 +1,277 @@
+"""CSV files on Spark, cell for cell as the local engine reads them (:mod:`pellucid.data.text`).
+
+Spark's own reading of CSV differs where nobody sees it: a backslash escapes, a quoted empty text is null, a number with a blank before it is
+a text, the columns of a second file go by their place and not by their names, a row with a cell too many is cut.  So all cells are read as
+texts, whole, with the header of every file compared; then each column is turned into what the pipeline wants of it, or, where
+the pipeline does not say it (key and order), into what its cells look like.  A cell that does not fit is an error with its file and value.
+
+A line break in a quoted cell means that a file cannot be cut at any line.  Only then it is read in one piece: a batch looks
+first whether there is one (and whether it is strict CSV), a stream cannot know what will come, and always does it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pellucid.data.bind import refuse_twice
+from pellucid.data.files import look_through
+from pellucid.data.numbers import BLANKS, FALSE, FLOAT_CELL, INT_CELL, TRUE
+from pellucid.errors import DataError
+from pellucid.expr.types import BOOL, FLOAT, INT, Type
+from pellucid.graph.model import Graph
+from pellucid.sinks.address import absolute, on_this_machine
+from pellucid.spark.failure import MARK
+from pellucid.spark.files.columns import as_begun
+
+__all__ = ["FILES_AT_ONCE", "WRITTEN", "Wanted", "as_cells", "cells", "files_in", "wanted_of"]
+
+_CELLS = {"long": INT_CELL, "double": FLOAT_CELL}
+FILES_AT_ONCE = 1000  # new files that one micro-batch reads
+_NULL = "\x01no cell\x01"  # what an unquoted empty cell is for Spark, so that "" is another
+_QUOTES = {"quote": '"', "escape": '"', "charToEscapeQuoteEscaping": '"'}
+_READ = _QUOTES | {"mode": "FAILFAST", "nullValue": _NULL, "emptyValue": "", "columnPruning": False, "enforceSchema": False, "unescapedQuoteHandling": "RAISE_ERROR"}
+_TRIMMED = {"ignoreLeadingWhiteSpace": True, "ignoreTrailingWhiteSpace": True}
+WRITTEN = _QUOTES | {"header": True, "emptyValue": '""', "nullValue": "", "ignoreLeadingWhiteSpace": False, "ignoreTrailingWhiteSpace": False}
+_LOOKED_AT_HERE = 64 << 20  # bytes of files that are looked through in this process; more of them by Spark
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is known of the columns before a file is opened: types by name, which are keys and orders, the only other one."""
+
+    types: Mapping[str, Type] = field(default_factory=dict)
+    only: Type | None = None  # of the one column that is neither key nor order
+    keys: Collection[str] = ()
+    orders: Collection[str] = ()
+    silent: bool = False  # an empty cell is no event
+
+    def by_name(self, names: list[str]) -> dict[str, Type]:
+        """The types of these columns, as far as the pipeline says them.
+
+        >>> Wanted({"x": INT}, only=INT, keys=["user"]).by_name(["user", "amount"])
+        {'amount': int}
+        """
+        others = [n for n in names if n not in self.keys and n not in self.orders]
+        if self.only is not None and len(others) == 1 and not any(n in self.types for n in names):
+            return {others[0]: self.only}
+        return {n: self.types[n] for n in names if n in self.types}
+
+
+def wanted_of(graph: Graph, source: str | None, value: str | None, keys: Collection[str], orders: Collection[str]) -> Wanted:
+    """What a pipeline wants of the columns of a source, or (None) of one file that holds all of them.
+
+    >>> from pellucid import pipeline
+    >>> wanted_of(pipeline(lambda w: w.trim(1), w=str).graph, None, "word", ["user"], []).types
+    {'word': str}
+    """
+    nodes = [graph.nodes[i] for i in graph.sources if source is None or graph.nodes[i].id == source]
+    wide = source is None and len(nodes) > 1
+    types: dict[str, Type] = {}
+    only: Type | None = None
+    for node in nodes:
+        for path, t in node.type.leaves():
+            name = (f"{node.id}.{path}" if wide else path) if path else (value or node.id)
+            types[name] = t
+            if not path and not wide and value is None:
+                only = t
+    return Wanted(types, only, keys, orders, silent=wide)
+
+
+def files_in(path: str) -> list[str]:
+    """The files of a folder of this machine, also in folders in it, as Spark finds them; a file by itself."""
+    if not os.path.isdir(path):
+        return [path]
+    out = []
+    for folder, folders, files in os.walk(path):
+        folders[:] = sorted(f for f in folders if not f.startswith((".", "_")) or "=" in f)
+        out += [os.path.join(folder, f) for f in sorted(files) if not f.startswith((".", "_"))]
+    return out
+
+
+def cells(spark: Any, path: str, sep: str, stream: bool, wanted: Wanted, begun: Any = None, only: str | None = None) -> Any:
+    """The DataFrame of the CSV files at a place; ``only`` those whose name is like this."""
+    from pyspark.sql import functions as F
+
+    place = absolute(path)
+    breaks, looked = (True, False) if stream else _has_line_break(spark, path, sep, place, only)
+    whole = stream or breaks
+
+    def configured(read: Any, **more: Any) -> Any:
+        for name, option in (_READ | {"sep": sep, "multiLine": whole} | more).items():
+            read = read.option(name, option)
+        return (read.option("pathGlobFilter", only) if only else read).format("csv")
+
+    head = configured(spark.read, header=False).load(place).head(1)
+    if not head:
+        raise DataError(f"{path}: holds no {'tsv' if sep == chr(9) else 'csv'} file with columns: put one there first")
+    raw = [_NULL if cell is None else cell for cell in head[0]]
+    names = _checked_names(path, raw)
+    looks = configured(spark.read, header=True, inferSchema=True, **_TRIMMED).load(place).schema
+    types = wanted.by_name(names)
+    found = _as_local(looks, names, types, wanted.keys)
+    if stream:
+        _refuse_no_rows(path, looks, lambda: configured(spark.read.schema(_texts(raw)), header=True).load(place), names, wanted)
+        found = _with_types(as_begun(found, begun), types)
+    reads = configured((spark.readStream if stream else spark.read).schema(_texts(raw)), header=True)
+    if stream:
+        reads = reads.option("maxFilesPerTrigger", FILES_AT_ONCE)
+    texts = reads.load(place).toDF(*(f"c{i}" for i in range(len(raw))))
+    columns = []
+    for i, f in enumerate(found.fields):
+        filled = not wanted.silent and f.name in types and f.name not in wanted.keys
+        cell = _uncut(F.col(f"c{i}"), f.name) if whole and i == len(raw) - 1 else F.col(f"c{i}")
+        cell = cell if looked else _encoded(cell, f.name)
+        columns.append(_converted(cell, f.dataType, f.name, filled).alias(f.name))
+    return texts.select(*columns)
+
+
+def _texts(names: list[str]) -> Any:
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    return StructType([StructField(name, StringType(), True) for name in names])
+
+
+def _checked_names(path: str, raw: list[str]) -> list[str]:
+    """The names in a header; refused as the local reader refuses them."""
+    names = [f"_c{i}" if cell == _NULL else cell.strip() for i, cell in enumerate(raw)]
+    refuse_twice(path, names)
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise DataError(f"{path}: two columns are called {name!r} but for upper and lower case, which Spark takes for the same: rename one")
+        seen.add(name.lower())
+    if len(names) == 1 and any(c in names[0] for c in ";\t"):
+        raise DataError(
+            f"{path}: its header is one column {names[0]!r}: its fields must be parted by commas (or by tabs, with --in-format tsv)"
+        )
+    return names
+
+
+def _as_local(looks: Any, names: list[str], types: Mapping[str, Type], keys: Collection[str]) -> Any:
+    """The types of columns: what the pipeline wants, else what Spark found, with 64 bits; a key is int, bool or str."""
+    from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
+
+    fields = []
+    for name, f in zip(names, looks.fields, strict=True):
+        t = LongType() if isinstance(f.dataType, IntegerType) else f.dataType
+        if name in keys and not isinstance(t, (BooleanType, LongType)):
+            t = StringType()
+        fields.append(StructField(name, t, True))
+    return _with_types(StructType(fields), types)
+
+
+def _with_types(schema: Any, types: Mapping[str, Type]) -> Any:
+    from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType
+
+    own: dict[Type, Any] = {INT: LongType(), FLOAT: DoubleType(), BOOL: BooleanType()}
+    return StructType([StructField(f.name, own.get(types[f.name], StringType()) if f.name in types else f.dataType, True) for f in schema.fields])
+
+
+def _refuse_no_rows(path: str, looks: Any, read: Any, names: list[str], wanted: Wanted) -> None:
+    """A stream keeps the types that it began with: it cannot begin where no cell shows them."""
+    unknown = [n for n in (*wanted.keys, *wanted.orders) if n in names and n not in wanted.types]
+    if unknown and all(f.dataType.typeName() == "string" for f in looks.fields) and not read().head(1):
+        raise DataError(f"{path}: its files hold no rows yet, and nothing shows what is in {', '.join(unknown)}: put a file with a row there first")
+
+
+def _converted(cell: Any, t: Any, name: str, filled: bool) -> Any:
+    """A text as a value of this type; null for an empty cell (or the empty text), an error for what it cannot be."""
+    from pyspark.sql import functions as F
+
+    kind = t.typeName()
+    if kind == "string":
+        return F.coalesce(cell, F.lit("")) if filled else cell
+    word = {"long": "int", "double": "float", "boolean": "bool (true or false)"}.get(kind, kind)
+    if kind == "boolean":
+        bare = F.trim(cell, F.lit(BLANKS))
+        value = F.when(bare.isin(*TRUE), F.lit(True)).when(bare.isin(*FALSE), F.lit(False))
+    else:
+        value = cell.try_cast(t)
+        if kind in _CELLS:  # Spark's own grammar also has digits of other scripts, and 1d
+            value = F.when(cell.rlike(rf"^(?:{_CELLS[kind]})\z"), value)
+    return F.when(cell.isNotNull() & (cell != ""), F.coalesce(value, _refused(cell, name, f"expected {word}, found '").cast(t)))
+
+
+def _refused(cell: Any, name: str, why: str) -> Any:
+    from pyspark.sql import functions as F
+
+    begin = F.concat(F.lit(f"{MARK}DataError: "), F.input_file_name(), F.lit(f": column {name!r}: {why}"))
+    return F.raise_error(F.concat(begin, F.substring(cell, 1, 60), F.lit("'; correct the value or remove the row")))
+
+
+def _encoded(cell: Any, name: str) -> Any:
+    """A cell of a file that nobody has looked through: what is no UTF-8 has become the sign for that, without a word."""
+    from pyspark.sql import functions as F
+
+    why = "a byte that is not UTF-8, or the sign U+FFFD, which Spark puts in its place: convert the file, for example with iconv -t UTF-8; found '"
+    return F.when(cell.contains("\ufffd"), _refused(cell, name, why).cast("string")).otherwise(cell)
+
+
+def _uncut(cell: Any, name: str) -> Any:
+    r"""The last cell of a row in a file that is read in one piece: a carriage return at its end is none of its text.
+
+    Spark takes the end of the first line for that of all lines, and leaves the ``\r`` of a later ``\r\n`` in the cell.
+    """
+    from pyspark.sql import functions as F
+
+    why = "a carriage return is at the end of the line, but not of the first line: give all lines the same end, for example with dos2unix; found '"
+    return F.when(cell.endswith("\r"), _refused(cell, name, why).cast("string")).otherwise(cell)
+
+
+def as_cells(df: Any) -> Any:
+    """A DataFrame as CSV has it: no structs, and infinities and NaN spelled as the local engine spells them."""
+    from pyspark.sql import functions as F
+
+    columns = []
+    for f, x, path in _flat(df.schema, lambda name: F.col("`" + name.replace("`", "``") + "`"), ""):
+        if f.dataType.typeName() in ("double", "float"):
+            infinite = F.lit(float("inf"))
+            words = F.when(F.isnan(x), "nan").when(x == infinite, "inf").when(x == -infinite, "-inf")
+            x = words.otherwise(x.cast("string"))
+        columns.append(x.alias(path))
+    return df.select(*columns)
+
+
+def _flat(schema: Any, column: Any, prefix: str) -> Iterator[tuple[Any, Any, str]]:
+    """The columns that are no structs, by their dotted paths: a cell of CSV holds no more than a scalar."""
+    for f in schema.fields:
+        x = column(f.name)
+        if f.dataType.typeName() == "struct":
+            yield from _flat(f.dataType, x.getField, f"{prefix}{f.name}.")
+        else:
+            yield f, x, f"{prefix}{f.name}"
+
+
+# ------------------------------------------------------------------ what is seen before a batch is read
+
+
+def _has_line_break(spark: Any, path: str, sep: str, place: str, only: str | None) -> tuple[bool, bool]:
+    """Whether a quoted cell goes over several lines; and whether all files were looked through here, and are strict CSV in UTF-8.
+
+    What is on this machine is looked through by the local engine's own eyes; if it is much, only if Spark has seen a line that looks like it.
+    """
+    files = [f for f in files_in(path) if only is None or _is_like(f, only)] if on_this_machine(path) else None
+    if files is not None and sum(os.path.getsize(f) for f in files) <= _LOOKED_AT_HERE:
+        return _looked_through(files, sep), True
+    from pyspark.sql import functions as F
+
+    read = spark.read.option("pathGlobFilter", only) if only else spark.read
+    value = F.col("value")
+    odd = (F.length(value) - F.length(F.replace(value, F.lit('"'), F.lit("")))) % 2 == 1
+    if not read.option("lineSep", "\n").text(place).filter(odd | value.rlike(r"\r(?!\z)")).head(1):
+        return False, False
+    return (True, False) if files is None else (_looked_through(files, sep), True)
+
+
+def _looked_through(files: list[str], sep: str) -> bool:
+    breaks = False
+    for file in files:
+        breaks = (os.path.getsize(file) > 0 and look_through(file, sep)) or breaks
+    return breaks
+
+
+def _is_like(file: str, only: str) -> bool:
+    return file.endswith(tuple(only[2:-1].split(",")))

@@ -1,0 +1,1 @@
+"""Pipelines, or their beginnings, as Spark's own expressions."""

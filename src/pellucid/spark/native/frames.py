@@ -1,0 +1,58 @@
+"""Frames made of Spark's own expressions: whole pipelines that remember nothing, and keys that a pipeline makes itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pellucid.data.bind import Binding
+from pellucid.expr.types import BOOL, INT, STR, Type
+from pellucid.graph.memory import inner_key
+from pellucid.graph.model import Graph
+from pellucid.spark.frames import Frame, column_at
+from pellucid.spark.job import Job
+from pellucid.spark.native.column import column
+from pellucid.spark.reading import never_null, source_leaves, surely_events
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["leaves_of", "native_frame", "with_inner_key"]
+
+
+def native_frame(job: Job, frame: Frame, *, ansi: bool) -> DataFrame:
+    """A pipeline that remembers nothing, as a filter and a projection of the user's DataFrame."""
+    from pellucid.spark.native.stateless import frame as stateless_frame
+
+    schema = frame.raw.schema
+    keys = {name for name, _ in frame.fields.key}
+    kept = {name: column_at(schema, name) for name, _ in job.kept}
+    keep = [(never_null(c, "key", name, frame.raw) if name in keys else c).alias(name) for name, c in kept.items()]
+    names = [name for name, _ in job.outputs]
+    leaves, sure = leaves_of(frame)
+    return stateless_frame(job.graph, frame.raw, leaves, keep, outputs=names, nth=job.nth, ansi=ansi, sure=sure, tag=job.tag)
+
+
+def leaves_of(frame: Frame) -> tuple[list[Column], list[bool]]:
+    """The leaves of the one source, as columns of the user's DataFrame, and which of them never fail to be read."""
+    (source,) = frame.fields.sources
+    binding = Binding(source.name, source.type, source.columns)
+    schema = frame.raw.schema
+    return source_leaves(binding, schema, "the DataFrame"), surely_events(binding, schema, "the DataFrame")
+
+
+def with_inner_key(graph: Graph, frame: Frame, job: Job, *, ansi: bool) -> tuple[Frame, Job]:
+    """The frame with the key that the pipeline makes by ``key_by`` as its key; the engine makes it again for itself."""
+    leaves, _ = leaves_of(frame)
+    found = inner_key(graph)
+    assert found is not None
+    columns = [column(e, leaves, ansi=ansi).alias(f"k{i}") for i, e in enumerate(found)]
+    key = tuple((f"key_by {i}" if len(found) > 1 else "key_by", _kept_as(e.type)) for i, e in enumerate(found))
+    fields = replace(frame.fields, key=key)
+    chosen = (*columns, *frame.columns)
+    made = replace(frame, df=frame.raw.select(*chosen), fields=fields, columns=chosen)
+    return made, replace(job, fields=fields, external=False)
+
+
+def _kept_as(t: Type) -> Type:
+    return t if t in (INT, BOOL, STR) else STR

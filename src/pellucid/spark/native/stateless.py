@@ -1,0 +1,463 @@
+"""Pipelines that remember nothing, as guarded expressions of one event.
+
+What a step puts out in one push is a list of **slots**: an expression that says whether the event comes, and one
+for each of its leaves, all over the leaves of the source.  A map substitutes, a filter adds to the condition, a merge
+puts lists one behind the other.  A step whose answer depends on earlier pushes has no slots: :class:`Remembers`.
+
+>>> from pellucid import pipeline
+>>> p = pipeline(lambda x: x.map(lambda v: v + 1).filter(lambda v: v > 3), x=int)
+>>> slots(p.graph, 2)
+[Slot(when=v0 + 1 > 3, leaves=(v0 + 1,), key=())]
+
+Failures keep their place.  A step that fails fails the push, also if no output reads it or a later filter drops the
+event.  Most of that happens by itself, since Spark computes the same expressions; what the outputs do not compute
+(:func:`obligations`) is evaluated in the filter, for its failure only.  As everywhere in Spark, columns and rows that a
+later query does not ask for are not computed, and do not fail.
+
+One push with one possible event is a filter and a projection, the plan that one would write by hand; with several it
+is an array that is exploded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pellucid.errors import PellucidError
+from pellucid.expr import node as n
+from pellucid.expr.node import FALSE, TRUE, Expr, fails, fails_here, walk
+from pellucid.expr.rewrite import rebuild, substitute
+from pellucid.expr.trace import Traced
+from pellucid.expr.types import BOOL, INT, RecordType, TupleType, Type, conform
+from pellucid.graph.model import Graph, Node
+from pellucid.spark.native.column import NotNative, barrier, checked, column, size
+from pellucid.spark.reading import column_of, event_columns, pack
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["MAX_SLOTS", "MAX_TOTAL", "Frame", "Remembers", "Slot", "Stateless", "frame", "obligations", "slots", "stateless", "step"]
+
+MAX_SLOTS = 64  # how many events one push may put out natively
+MAX_TOTAL = 10_000  # how many operations all columns together may have
+
+
+class Remembers(PellucidError):  # noqa: N818
+    """A step's events depend on more than the present push; ``node`` is the step and ``why`` the reason."""
+
+    def __init__(self, node: Node, why: str) -> None:
+        super().__init__(f"{node.describe()} {why}")
+        self.node = node
+        self.why = why
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One event that a push may put out: when it comes, its leaves, and the leaves of its key if it has one."""
+
+    when: Expr
+    leaves: tuple[Expr, ...]
+    key: tuple[Expr, ...] = ()
+
+
+@dataclass
+class Stateless:
+    """A graph as slots: those of every step, what each push evaluates, and the messages of the users' raises."""
+
+    graph: Graph
+    slots: list[list[Slot]] = field(default_factory=list)
+    evaluated: list[tuple[Expr, Expr]] = field(default_factory=list)  # (when, what): may fail
+    raises: list[str] = field(default_factory=list)
+
+
+def slots(graph: Graph, at: int) -> list[Slot]:
+    """The events that the step at this position puts out in one push."""
+    return stateless(graph, at).slots[at]
+
+
+def stateless(graph: Graph, at: int | None = None) -> Stateless:
+    """The whole graph (or all up to one position) as slots; raises ``Remembers`` where a step has memory.
+
+    >>> from pellucid import pipeline
+    >>> stateless(pipeline(lambda x: x.decimate(2, id="half"), x=int).graph)
+    Traceback (most recent call last):
+    ...
+    pellucid.spark.native.stateless.Remembers: step 'half' (decimate, ...) remembers how many events it has seen
+    """
+    out = Stateless(graph)
+    for i, node in enumerate(graph.nodes if at is None else graph.nodes[: at + 1]):
+        if node.kind == "source":
+            if i != graph.sources[0]:
+                raise Remembers(node, "is a second source, which may be silent")
+            out.slots.append([Slot(TRUE, tuple(n.var(k, t) for k, (_, t) in enumerate(node.type.leaves())))])
+        else:
+            out.slots.append(step(out, node, [out.slots[j] for j in node.inputs]))
+        if len(out.slots[-1]) > MAX_SLOTS:
+            raise Remembers(node, f"may put out more than {MAX_SLOTS} events in one push")
+    return out
+
+
+def step(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
+    """The slots of one step from those of its inputs; what it evaluates is noted in ``out``."""
+    kind, k = node.kind, node.k
+    if kind == "merge":
+        return [slot for events in inputs for slot in events]
+    if kind == "cumulate":
+        raise Remembers(node, "remembers its last value")
+    if kind in ("decimate", "trim"):
+        if k != (1 if kind == "decimate" else 0):
+            raise Remembers(node, "remembers how many events it has seen")
+        return inputs[0]
+    if kind == "window":
+        if k != 1:
+            raise Remembers(node, "remembers the last events")
+        return [_window(out, node, slot) for slot in inputs[0]]
+    events = _together(node, inputs) if node.queued else inputs[0]
+    if kind == "filter_by":
+        width = len(events[0].leaves) - 1 if events else 0
+        return [replace(s, when=n.and_(s.when, s.leaves[width]), leaves=s.leaves[:width]) for s in events]
+    if node.fn is None or node.fn.traced is None:
+        why = node.fn.reason if node.fn is not None else "has no function"
+        raise Remembers(node, f"cannot be traced: {node.fn.name if node.fn else 'it'} {why}")
+    traced = _numbered(out, node, node.fn.traced)
+    if kind == "task":
+        return [made for slot in events for made in _task(out, node, traced, slot)]
+    return [_called(out, kind, traced, slot) for slot in events]
+
+
+def _numbered(out: Stateless, node: Node, traced: Traced) -> Traced:
+    """The trace with its raises counted on from those of the other steps."""
+    if not traced.raises:
+        return traced
+    first = len(out.raises)
+    out.raises += [f"{node.describe()} failed: {text}" for text in traced.raises]
+    made: dict[int, Expr] = {}
+    for e in walk(*traced.roots()):
+        if e.op == "raise":
+            made[id(e)] = n.raise_(first + e.value, e.type)
+        else:
+            made[id(e)] = rebuild(e, [made[id(a)] for a in e.args]) if e.args else e
+    return replace(
+        traced,
+        outputs=tuple(made[id(e)] for e in traced.outputs),
+        count=None if traced.count is None else made[id(traced.count)],
+        slots=tuple(tuple(made[id(e)] for e in slot) for slot in traced.slots),
+    )
+
+
+def _evaluates(out: Stateless, when: Expr, *whats: Expr) -> None:
+    out.evaluated += [(when, what) for what in whats if fails(what) and (when, what) not in out.evaluated]
+
+
+def _called(out: Stateless, kind: str, traced: Traced, slot: Slot) -> Slot:
+    made = tuple(substitute(traced.outputs, slot.leaves))
+    _evaluates(out, slot.when, *made)
+    if kind == "filter":
+        return replace(slot, when=n.and_(slot.when, made[0]))
+    return replace(slot, key=made) if kind == "key_by" else replace(slot, leaves=made)
+
+
+def _together(node: Node, inputs: list[list[Slot]]) -> list[Slot]:
+    """The inputs side by side, if they always come together: slot by slot under the same condition and key."""
+    first = inputs[0]
+    for other in inputs[1:]:
+        if [(s.when, s.key) for s in other] != [(s.when, s.key) for s in first]:
+            raise Remembers(node, "waits for its inputs, which do not always come together")
+    return [replace(row[0], leaves=tuple(e for s in row for e in s.leaves)) for row in zip(*inputs, strict=True)]
+
+
+def _task(out: Stateless, node: Node, traced: Traced, slot: Slot) -> list[Slot]:
+    if node.state is None or traced.count is None:
+        raise Remembers(node, "keeps a state")
+    start = tuple(n.const(v) for v in node.state.flatten(conform(node.state, node.start)))
+    roots = substitute(traced.roots(), (*start, *slot.leaves))
+    states = roots[: len(start)]
+    if not all(_is(e, value) for e, value in zip(states, start, strict=True)):
+        raise Remembers(node, "remembers its state")
+    count, rest = roots[len(start)], roots[len(start) + 1 :]
+    _evaluates(out, slot.when, *states, count)
+    width = traced.event.width if traced.event is not None else 0
+    made = []
+    for i in range(len(traced.slots)):
+        when = n.and_(slot.when, _more_than(count, i))
+        leaves = tuple(rest[i * width : (i + 1) * width])
+        if when is not FALSE:
+            _evaluates(out, when, *leaves)  # on a path with fewer events they are constant
+            made.append(Slot(when, leaves, slot.key))
+    return made
+
+
+def _is(e: Expr, value: Expr) -> bool:
+    """Whether an expression has this value wherever it does not fail."""
+    if e.op == "ite":
+        return _is(e.args[1], value) and _is(e.args[2], value)
+    return e is value or e.op == "raise" or (e.op == "after" and _is(e.args[-1], value))
+
+
+def _more_than(count: Expr, i: int) -> Expr:
+    """``count > i``, told apart where the count is: there it is a constant."""
+    made: dict[int, Expr] = {}
+    for e in walk(count):
+        if e.type != INT:
+            continue
+        if e.op == "const":
+            made[id(e)] = n.const(e.value > i)
+        elif e.op == "ite":
+            made[id(e)] = n.ite(e.args[0], made[id(e.args[1])], made[id(e.args[2])])
+        elif e.op == "after":
+            made[id(e)] = n.after(e.args[:-1], made[id(e.args[-1])])
+        elif e.op == "raise":
+            made[id(e)] = n.raise_(e.value, BOOL)
+        else:
+            made[id(e)] = n.lt(n.const(i), e)
+    return made[id(count)]
+
+
+def _window(out: Stateless, node: Node, slot: Slot) -> Slot:
+    """A window of one event: the last event of a sub-pipeline that begins anew with each."""
+    assert node.sub is not None
+    inner = stateless(node.sub)
+    first = len(out.raises)
+    out.raises += inner.raises
+
+    def inside(e: Expr) -> Expr:
+        made: dict[int, Expr] = {}
+        for part in walk(e):
+            if part.op == "raise":
+                made[id(part)] = n.raise_(first + part.value, part.type)
+            elif part.op == "var":
+                made[id(part)] = slot.leaves[part.value]
+            else:
+                made[id(part)] = rebuild(part, [made[id(a)] for a in part.args]) if part.args else part
+        return made[id(e)]
+
+    for when, what in inner.evaluated:
+        _evaluates(out, n.and_(slot.when, inside(when)), inside(what))
+    events = inner.slots[node.sub.outputs[0][1]]
+    comes: Expr = FALSE
+    leaves: list[Expr] = []
+    for event in events:  # the last one that comes counts
+        when = inside(event.when)
+        made = [inside(e) for e in event.leaves]
+        leaves = [n.ite(when, new, old) for new, old in zip(made, leaves, strict=True)] if leaves else made
+        comes = n.or_(when, comes) if comes is not FALSE else when
+    return replace(slot, when=n.and_(slot.when, comes), leaves=tuple(leaves) or slot.leaves)
+
+
+# ---------------------------------------------------------------- failures
+
+
+def obligations(found: Stateless, outputs: Sequence[int], read: Sequence[Expr] = ()) -> tuple[list[Expr], list[Expr]]:
+    """What a push evaluates for its failure only: parts that may fail, and leaves, that the outputs do not compute.
+
+    ``read`` are the leaves whose reading may fail (a null): a row is read whether or not a step looks at it.
+
+    >>> from pellucid import pipeline
+    >>> p = pipeline(lambda x: x.map(lambda v: v * v).filter(lambda v: v > 3), x=int)
+    >>> obligations(stateless(p.graph), [2])
+    ([], [])
+    >>> q = pipeline(lambda x: (x.map(lambda v: v * v), x.map(lambda v: v + 1)), x=int)
+    >>> obligations(stateless(q.graph), [2], [n.var(0, INT), n.var(1, INT)])  # only the second output is asked for
+    ([after(v0 * v0, True)], [v1])
+    """
+    events = [slot for at in outputs for slot in found.slots[at]]
+    always = _computed([slot.when for slot in events] + [e for slot in events if slot.when is TRUE for e in slot.leaves])
+    out: list[Expr] = []
+    for when, what in found.evaluated:
+        known = always
+        if when is not TRUE:
+            known = always | _computed([e for slot in events if slot.when is when for e in slot.leaves])
+        lazily = what.type == BOOL and n.and_(when, what) in always
+        if not lazily and not _covered(what, known):
+            out.append(n.and_(when, _for_failure(what)))
+    return out, [leaf for leaf in read if leaf not in always]
+
+
+def _for_failure(e: Expr) -> Expr:
+    """A truth value that fails where the expression does."""
+    return e if e.type == BOOL else n.after((e,), TRUE)
+
+
+def _computed(roots: Sequence[Expr]) -> frozenset[Expr]:
+    """Every part that is evaluated whenever these are."""
+    must: set[Expr] = set()
+    stack = list(roots)
+    while stack:
+        e = stack.pop()
+        if e in must:
+            continue
+        must.add(e)
+        stack.extend(e.args[:1] if e.op in ("ite", "and", "or") else e.args)
+    return frozenset(must)
+
+
+def _covered(e: Expr, known: frozenset[Expr]) -> bool:
+    """Whether everything in an expression that may fail is evaluated anyway."""
+    covered: dict[int, bool] = {}
+    for part in walk(e):
+        rest = all(covered[id(a)] for a in part.args)
+        covered[id(part)] = part in known or not fails(part) or (rest and not fails_here(part))
+    return covered[id(e)]
+
+
+# ---------------------------------------------------------------- the DataFrame
+
+_EVENT = "pellucid_event"
+
+
+def frame(
+    graph: Graph,
+    df: DataFrame,
+    leaves: Sequence[Column],
+    keep: Sequence[Column],
+    *,
+    outputs: Sequence[str] | None = None,
+    nth: str | None = None,
+    ansi: bool,
+    sure: Sequence[bool] = (),
+    tag: str | None = None,
+) -> DataFrame:
+    """The events of a pipeline that remembers nothing, one row each, as a DataFrame of Spark's own expressions.
+
+    ``leaves`` are the source's leaf columns (`pellucid.spark.reading.source_leaves`), ``sure[i]`` says that reading
+    the i-th never fails; ``keep`` are columns that every event carries along.  ``nth`` names a column that numbers the
+    events of one push.  With ``tag`` there is a column with the output's name and one column for each output; without
+    it one output gives the columns of its events.  Raises ``Remembers`` or ``NotNative`` if it cannot be done exactly.
+    """
+    found = stateless(graph)
+    source = found.slots[graph.sources[0]][0]
+    return Frame(found, source.leaves, leaves, outputs=outputs, ansi=ansi, sure=sure, tag=tag).over(df, keep, nth)
+
+
+class Frame:
+    """Makes the DataFrame of slots: ``leaves`` are the columns of the variables that the slots are written in."""
+
+    def __init__(
+        self,
+        found: Stateless,
+        variables: Sequence[Expr],
+        leaves: Sequence[Column],
+        *,
+        outputs: Sequence[str] | None,
+        ansi: bool,
+        sure: Sequence[bool],
+        tag: str | None,
+        checks: Sequence[tuple[Column, Type]] = (),
+    ) -> None:
+        from pyspark.sql import functions as F
+
+        graph = found.graph
+        names = [name for name, _ in graph.outputs] if outputs is None else list(outputs)
+        if tag is None and len(names) != 1:
+            raise ValueError("several outputs need a column that tells them apart")
+        self.f, self.found, self.leaves, self.ansi, self.tag = F, found, leaves, ansi, tag
+        at = dict(graph.outputs)
+        self.types = {name: graph.nodes[at[name]].type for name in names}
+        self.events = [(name, slot) for name in names for slot in found.slots[at[name]]]
+        self.sure = {i for i, yes in enumerate(sure) if yes}
+        unsure = [v for v in variables if v.value not in self.sure]
+        self.due, reads = obligations(found, [at[name] for name in names], unsure)
+        self.checks = [*checks, *((leaves[v.value], v.type) for v in reads)]
+        total = sum(size(e) for _, slot in self.events for e in (slot.when, slot.when, *slot.leaves)) + sum(map(size, self.due))
+        if total > MAX_TOTAL:
+            raise NotNative(f"is written out in more than {MAX_TOTAL:,} operations")
+        if not self.events:
+            raise NotNative("never puts out an event")
+
+    def over(self, df: DataFrame, keep: Sequence[Column], nth: str | None) -> DataFrame:
+        """The events of all rows."""
+        if len(self.events) == 1:
+            name, slot = self.events[0]
+            number = [self.f.lit(0).alias(nth)] if nth is not None else []
+            return self.filtered(df, slot.when).select(*keep, *self.label(name), *number, *self.columns(name, slot))
+        exploded = self.filtered(df, TRUE).select(*keep, self.f.explode(self.f.array(*self.items())).alias(_EVENT))
+        event = column_of(_EVENT)
+        if any(slot.when is not TRUE for _, slot in self.events):
+            exploded = exploded.filter(event.isNotNull())
+        kept = [column_of(name) for name in exploded.columns[: len(keep)]]
+        shown = [name for name in self.shown() if nth is not None or name != _NTH]
+        return exploded.select(*kept, *[event.getField(x).alias(nth if x == _NTH and nth else x) for x in shown])
+
+    def made(self, e: Expr) -> Column:
+        return column(e, self.leaves, ansi=self.ansi, raises=self.found.raises)
+
+    def filtered(self, df: DataFrame, when: Expr) -> DataFrame:
+        """The rows with an event; and what only fails is evaluated here, where no later step can drop it."""
+        condition = n.after(tuple(self.due), when)
+        if condition is when and not self.checks:
+            for part in _conjuncts(when):  # what cannot fail comes first, so that Spark may move it
+                if fails(part) or any(e.op == "var" and e.value not in self.sure for e in walk(part)):
+                    break
+                df = df.filter(self.made(part)) if part is not TRUE else df
+                condition = _without(condition, part)
+        if condition is TRUE and not self.checks:
+            return df
+        return df.filter(barrier(checked(self.checks, self.made(condition))))
+
+    def items(self) -> list[Column]:
+        """The possible events of a push, each a struct or null."""
+        counts: dict[str, Column] = {}
+        out = []
+        for name, slot in self.events:
+            number = counts.get(name, self.f.lit(0))
+            item = self.f.struct(*self.label(name), number.alias(_NTH), *self.columns(name, slot))
+            comes = self.made(slot.when)
+            out.append(item if slot.when is TRUE else self.f.when(comes, item))
+            counts[name] = number + (self.f.lit(1) if slot.when is TRUE else comes.cast("int"))
+        return out
+
+    def label(self, name: str) -> list[Column]:
+        return [self.f.lit(name).alias(self.tag)] if self.tag is not None else []
+
+    def columns(self, name: str, slot: Slot) -> list[Column]:
+        """The columns of one event; with a tag, one column for each output, null for the others."""
+        mine = pack(self.types[name], [self.made(e) for e in slot.leaves], name)
+        if self.tag is None:
+            return mine
+        own = mine[0] if _one_column(self.types[name]) else self.f.struct(*mine).alias(name)
+        return [
+            own if other == name else self.f.lit(None).cast(_column_type(t, other)).alias(other)
+            for other, t in self.types.items()
+        ]
+
+    def shown(self) -> list[str]:
+        if self.tag is not None:
+            return [self.tag, _NTH, *self.types]
+        name, t = next(iter(self.types.items()))
+        return [_NTH, *[f.name for f in event_columns(t, name)]]
+
+
+_NTH = "pellucid_nth"
+
+
+def _one_column(t: Type) -> bool:
+    return not isinstance(t, (RecordType, TupleType))
+
+
+def _column_type(t: Type, name: str) -> Any:
+    from pyspark.sql.types import StructType
+
+    fields = event_columns(t, name)
+    return fields[0].dataType if _one_column(t) else StructType(fields)
+
+
+def _conjuncts(e: Expr) -> list[Expr]:
+    """The parts of a conjunction, in the order of their evaluation."""
+    out, stack = [], [e]
+    while stack:
+        part = stack.pop()
+        if part.op == "and":
+            stack += [part.args[1], part.args[0]]
+        else:
+            out.append(part)
+    return out
+
+
+def _without(e: Expr, first: Expr) -> Expr:
+    """A conjunction without its first part."""
+    rest = _conjuncts(e)[1:]
+    out: Expr = TRUE
+    for part in rest:
+        out = n.and_(out, part)
+    return out

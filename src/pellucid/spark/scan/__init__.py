@@ -1,0 +1,1 @@
+"""One stream without keys on all cores."""
