@@ -4,8 +4,9 @@
 
 1. States and transitions per second of explicit search, on systems with many states.  The compiled machine is loaded
    before; building the system is not counted, turning it into a program is.
-2. Our answer and NuSMV's (found by PELLUCID_NUSMV, on the PATH, or in the wheel pyboolnet) on the same models: ours from
-   the pipeline to the verdict, NuSMV's from the exported text to its answer, its start included and also shown apart.
+2. Our answer and NuSMV's (found by PELLUCID_NUSMV, on the PATH, or in the wheel pyboolnet) on the same models: ours
+   from the pipeline to the verdict, NuSMV's from the exported text to its answer, its start included and also shown
+   apart.
 3. Milliseconds and states as N, Q and k grow, one at a time from N=4, Q=3, k=3: of the question `AG EF out`, for which
    what does not matter is cut away first, and of the whole system, from which nothing is cut.
 
@@ -109,16 +110,27 @@ def rate(case: Big, repeat: int = 3) -> dict[str, Any]:
     seconds, space = timed(whole(case.pipeline, case.n, case.q), repeat, 3.0)
     choices = len(space.program.pushes)
     return {
-        "name": case.name, "N": case.n, "Q": case.q, "states": space.count, "choices": choices,
-        "instructions": len(space.program.code), "seconds": seconds, "states_per_s": space.count / seconds,
+        "name": case.name,
+        "N": case.n,
+        "Q": case.q,
+        "states": space.count,
+        "choices": choices,
+        "instructions": len(space.program.code),
+        "seconds": seconds,
+        "states_per_s": space.count / seconds,
         "transitions_per_s": space.expanded * choices / seconds,
         "agrees": space.complete and case.states in (None, space.count),
-    }  # fmt: skip
+    }
 
 
 def show_rates(cases: list[Big]) -> list[dict[str, Any]]:
-    print("\n1. Explicit search of whole systems (steps: instructions of the register machine for each transition, at most)")
-    print(f"{'system':26}{'N':>4}{'states':>11}{'choices':>9}{'steps':>7}{'seconds':>9}{'states/s':>12}{'transitions/s':>15}")
+    print(
+        "\n1. Explicit search of whole systems (steps: instructions of the register machine for each transition, at "
+        "most)"
+    )
+    print(
+        f"{'system':26}{'N':>4}{'states':>11}{'choices':>9}{'steps':>7}{'seconds':>9}{'states/s':>12}{'transitions/s':>15}"
+    )
     rows = []
     for case in cases:
         r = rate(case)
@@ -126,7 +138,13 @@ def show_rates(cases: list[Big]) -> list[dict[str, Any]]:
         print(
             f"{r['name']:26}{r['N']:>4}{r['states']:11,}{r['choices']:9,}{r['instructions']:7}{r['seconds']:9.3f}"
             f"{r['states_per_s']:12,.0f}{r['transitions_per_s']:15,.0f}"
-            + ("" if r["agrees"] else f"  WRONG: not complete, or not {case.states:,} states" if case.states else "  NOT COMPLETE"),
+            + (
+                ""
+                if r["agrees"]
+                else f"  WRONG: not complete, or not {case.states:,} states"
+                if case.states
+                else "  NOT COMPLETE"
+            ),
             flush=True,
         )
     return rows
@@ -160,7 +178,8 @@ def questions(quick: bool = False) -> list[Question]:
 
 
 def within(p: Pipeline, formula: str, ints: Mod, queue: int) -> Answer:
-    """The paper's question, as NuSMV has it: a full queue ends the run.  (`check.holds` asks about queues without a bound.)"""
+    """The paper's question, as NuSMV has it: a full queue ends the run.  (`check.holds` asks about queues without a
+    bound.)"""
     system = build_system(p.graph, domain_of(ints), queue)
     return decide(system, resolve(as_formula(formula), system), Options())
 
@@ -170,10 +189,19 @@ def beside(question: Question, nusmv: bool = True, timeout: float = 120.0, repea
     p, formula, ints = question.pipeline, question.formula, Mod(question.n)
     ours, verdict = timed(lambda: within(p, formula, ints, question.q), 5)
     out: dict[str, Any] = {
-        "name": question.name, "formula": formula, "N": question.n, "Q": question.q, "k": question.k,
-        "verdict": verdict.status, "states": verdict.details.get("states"), "ms": ours * 1e3,
-        "nusmv": None, "nusmv_ms": None, "ratio": None, "agrees": None,
-    }  # fmt: skip
+        "name": question.name,
+        "formula": formula,
+        "N": question.n,
+        "Q": question.q,
+        "k": question.k,
+        "verdict": verdict.status,
+        "states": verdict.details.get("states"),
+        "ms": ours * 1e3,
+        "nusmv": None,
+        "nusmv_ms": None,
+        "ratio": None,
+        "agrees": None,
+    }
     if not nusmv:
         return out
     text = export(p, domain=ints, queue=question.q, properties=[formula])
@@ -234,11 +262,18 @@ def growth(name: str, along: str, size: int) -> dict[str, Any]:
     search = whole(p, at["N"], at["Q"])
     all_ms, space = timed(search, 3)
     return {
-        "name": TITLES.get(name, name), "along": along, **at, "verdict": verdict.status,
-        "states": verdict.details.get("states"), "ms": ms * 1e3, "whole_states": space.count, "whole_ms": all_ms * 1e3,
-        # Another way to the same verdict, from the whole space: from every state some state that puts out can be reached.
+        "name": TITLES.get(name, name),
+        "along": along,
+        **at,
+        "verdict": verdict.status,
+        "states": verdict.details.get("states"),
+        "ms": ms * 1e3,
+        "whole_states": space.count,
+        "whole_ms": all_ms * 1e3,
+        # Another way to the same verdict, from the whole space: from every state some state that puts out can be
+        # reached.
         "agrees": verdict.status == ("proved" if always_possible(space) else "refuted"),
-    }  # fmt: skip
+    }
 
 
 def always_possible(space: Space) -> bool:
@@ -260,9 +295,12 @@ def show_growth(curves: dict[str, list[int]]) -> list[dict[str, Any]]:
             curve = [growth(name, along, s) for s in sizes]
             rows += curve
             for label, key, shape in (
-                ("AG EF out", "verdict", ">11"), ("  states", "states", "11,"), ("  ms", "ms", "11.1f"),
-                ("whole system: states", "whole_states", "11,"), ("  ms", "whole_ms", "11.1f"),
-            ):  # fmt: skip
+                ("AG EF out", "verdict", ">11"),
+                ("  states", "states", "11,"),
+                ("  ms", "ms", "11.1f"),
+                ("whole system: states", "whole_states", "11,"),
+                ("  ms", "whole_ms", "11.1f"),
+            ):
                 print(f"  {label:32}" + "".join(f"{r[key]:{shape}}" for r in curve), flush=True)
             if not all(r["agrees"] for r in curve):
                 print("  THE WHOLE SYSTEM SAYS OTHERWISE: " + " ".join(str(r[along]) for r in curve if not r["agrees"]))
@@ -278,7 +316,10 @@ def main(argv: list[str] | None = None) -> int:
         nusmv = find_nusmv()
     except UsageError as e:
         parser.error(str(e))
-    print(f"Python {platform.python_version()}, {platform.machine()}; the compiled machine loaded in {load():.2f} s, not counted below")
+    print(
+        f"Python {platform.python_version()}, {platform.machine()}; the compiled machine loaded in {load():.2f} s, not "
+        "counted below"
+    )
     sizes = {"N": [2, 4, 6], "Q": [1, 2, 4], "k": [2, 4, 6]}
     if not args.quick:
         sizes = {"N": list(range(2, 9)), "Q": list(range(1, 9)), "k": list(range(2, 9))}
@@ -289,7 +330,10 @@ def main(argv: list[str] | None = None) -> int:
     }
     wrong = sum(r["agrees"] is False for rows in figures.values() for r in rows)
     unasked = sum(r["agrees"] is None for r in figures["nusmv"])
-    print(f"\ndisagreements: {wrong}" + (f"; {unasked} questions without an answer from NuSMV to compare with" if unasked else ""))
+    print(
+        f"\ndisagreements: {wrong}"
+        + (f"; {unasked} questions without an answer from NuSMV to compare with" if unasked else "")
+    )
     if args.json:
         Path(args.json).write_text(json.dumps(figures | {"found_nusmv": nusmv is not None}, indent=1))
     return 1 if wrong else 0

@@ -4,8 +4,9 @@
 
 checker   states and transitions per second of the search for failure transparency, with nothing reduced, on three
           shapes; and the states and seconds of the same question as `check.failures` asks it, reduced.
-runtime   events per second with and without borders (every 100,000 events), and the time of a recovery against the size of the state.
-audit     steps per second of `pellucid audit`, locally and on Spark, on a trace of 10^7 steps with twenty crashes.
+runtime   events per second with and without borders (every 100,000 events), and the time of a recovery against the size
+of the state. audit     steps per second of `pellucid audit`, locally and on Spark, on a trace of 10^7 steps with twenty
+crashes.
 
 It ends with 1 where a verdict is not the expected one.
 """
@@ -102,6 +103,7 @@ def checker(quick: bool) -> tuple[list[Row], bool]:
 
 # ---------------------------------------------------------------- all sections
 
+
 def audits(quick: bool) -> tuple[list[Row], bool]:
     from failures_audit import measure
 
@@ -115,7 +117,11 @@ def runtime(quick: bool) -> tuple[list[Row], bool]:
     return [*found["throughput"], *found["recovery"]], found["right"]
 
 
-SECTIONS: dict[str, Callable[[bool], tuple[list[Row], bool]]] = {"checker": checker, "runtime": runtime, "audit": audits}
+SECTIONS: dict[str, Callable[[bool], tuple[list[Row], bool]]] = {
+    "checker": checker,
+    "runtime": runtime,
+    "audit": audits,
+}
 
 
 def main() -> int:
@@ -134,7 +140,12 @@ def main() -> int:
         document["sections"][name] = rows
         print(f"\n{name}")
         for row in rows:
-            print("  " + ", ".join(f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in row.items()))
+            print(
+                "  "
+                + ", ".join(
+                    f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in row.items()
+                )
+            )
     if args.json is not None:
         args.json.write_text(json.dumps(document, indent=2))
     return 0 if right else 1

@@ -1,4 +1,5 @@
-"""How fast a recorded run is audited: steps/s locally and on Spark, on a trace of ten million steps with twenty crashes.
+"""How fast a recorded run is audited: steps/s locally and on Spark, on a trace of ten million steps with twenty
+crashes.
 
 ``python bench/failures_audit.py [--steps 10000000] [--spark]``
 """
@@ -24,22 +25,35 @@ from pellucid.failures.audit import audit
 
 
 def measure(steps: int, *, spark: bool = False) -> tuple[list[dict[str, Any]], bool]:
-    """One row for each engine, and whether both say that the trace holds, with the same explanation: else the numbers mean nothing."""
+    """One row for each engine, and whether both say that the trace holds, with the same explanation: else the numbers
+    mean nothing."""
     out: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="pellucid-bench-") as folder:
         place = Path(folder) / "trace.parquet"
         began = time.monotonic()
         trace = large_trace(steps)
         pq.write_table(trace, place, row_group_size=1 << 20)
-        print(f"{len(trace):,} steps made in {time.monotonic() - began:.1f} s, {os.path.getsize(place) / 1e6:,.0f} MB as Parquet", file=sys.stderr)
+        print(
+            f"{len(trace):,} steps made in {time.monotonic() - began:.1f} s, {os.path.getsize(place) / 1e6:,.0f} MB as "
+            "Parquet",
+            file=sys.stderr,
+        )
         del trace
         began, cpu = time.monotonic(), time.process_time()
         found = audit(place)
         whole, used = time.monotonic() - began, time.process_time() - cpu
         right = found.holds
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        out.append({"engine": "local", "steps": found.steps, "seconds": round(whole, 2), "steps/s": round(found.steps / whole),
-                    "steps/s of processor time": round(found.steps / used), "peak GB": round(peak, 2)})  # fmt: skip
+        out.append(
+            {
+                "engine": "local",
+                "steps": found.steps,
+                "seconds": round(whole, 2),
+                "steps/s": round(found.steps / whole),
+                "steps/s of processor time": round(found.steps / used),
+                "peak GB": round(peak, 2),
+            }
+        )
         if spark:
             from pellucid.spark.audit import audit_on_spark
             from pellucid.spark.session import session, stop_if_ours
@@ -50,7 +64,14 @@ def measure(steps: int, *, spark: bool = False) -> tuple[list[dict[str, Any]], b
             whole = time.monotonic() - began
             stop_if_ours(made)
             right &= there.holds and there.explained == found.explained
-            out.append({"engine": "spark", "steps": there.steps, "seconds": round(whole, 2), "steps/s": round(there.steps / whole)})
+            out.append(
+                {
+                    "engine": "spark",
+                    "steps": there.steps,
+                    "seconds": round(whole, 2),
+                    "steps/s": round(there.steps / whole),
+                }
+            )
     return out, right
 
 

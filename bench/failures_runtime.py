@@ -1,11 +1,13 @@
-"""What crashes cost a run: events/s with and without borders, and how long a recovery takes against the size of the state.
+"""What crashes cost a run: events/s with and without borders, and how long a recovery takes against the size of the
+state.
 
 ``python bench/failures_runtime.py [--events 20000000] [--borders 100000] [--megabytes 1,10,100,1000]``
 
-Throughput: the same input through ``pellucid run`` (one process), through the tasks with one epoch, and with a border every
-100,000 pushes, for one sum and for a sum for each of 1,000 keys; the runs alternate, and the median counts.  Beside the time there is the processor time of all processes together:
-where others use the machine, it is the better figure for what a border costs.  Recovery: a worker with a state of some megabytes (one sum for each key)
-is killed with ``kill -9``; measured is the time from the death to all tasks being ready again.
+Throughput: the same input through ``pellucid run`` (one process), through the tasks with one epoch, and with a border
+every 100,000 pushes, for one sum and for a sum for each of 1,000 keys; the runs alternate, and the median counts.
+Beside the time there is the processor time of all processes together: where others use the machine, it is the better
+figure for what a border costs.  Recovery: a worker with a state of some megabytes (one sum for each key) is killed with
+``kill -9``; measured is the time from the death to all tasks being ready again.
 """
 
 from __future__ import annotations
@@ -35,7 +37,11 @@ from pellucid.expr.types import INT
 
 @pipeline
 def sums(x: Stream[int]) -> Stream[int]:
-    return x.filter(lambda v: v % 2 == 1, id="odd").cumulate(lambda t, v: t + v, start=0, id="sum").decimate(10, id="tenth")
+    return (
+        x.filter(lambda v: v % 2 == 1, id="odd")
+        .cumulate(lambda t, v: t + v, start=0, id="sum")
+        .decimate(10, id="tenth")
+    )
 
 
 @pipeline
@@ -52,7 +58,11 @@ def plain(source: str, out: str, key: str | None) -> None:
     schema = output_schema(sums.graph.nodes[-1].type, "out", {key: INT} if key else {})
     with open_writer(out, schema) as writer:
         for fed in Feed(sums.graph, {None: reader}, value="x", key=[key] if key else []):
-            writer.write(output_batch(engine.push_batch(fed.batch, positions=key is not None)[0], schema, key=[key] if key else []))
+            writer.write(
+                output_batch(
+                    engine.push_batch(fed.batch, positions=key is not None)[0], schema, key=[key] if key else []
+                )
+            )
     reader.close()
 
 
@@ -62,12 +72,20 @@ def processor_seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def throughput(folder: Path, events: int, borders: int, rounds: int, key: str | None) -> tuple[list[dict[str, Any]], bool]:
+def throughput(
+    folder: Path, events: int, borders: int, rounds: int, key: str | None
+) -> tuple[list[dict[str, Any]], bool]:
     """Events per second of the three ways, and whether they have the same output."""
     source = str(folder / "in.parquet")
     rng = np.random.default_rng(1)
-    parquet.write_table(pa.table({"x": rng.integers(0, 1000, events)} | ({key: rng.integers(0, 1000, events)} if key else {})), source)
-    seconds: dict[str, list[tuple[float, float]]] = {"one process": [], "tasks, one epoch": [], f"tasks, a border every {borders:,}": []}
+    parquet.write_table(
+        pa.table({"x": rng.integers(0, 1000, events)} | ({key: rng.integers(0, 1000, events)} if key else {})), source
+    )
+    seconds: dict[str, list[tuple[float, float]]] = {
+        "one process": [],
+        "tasks, one epoch": [],
+        f"tasks, a border every {borders:,}": [],
+    }
     same = True
     for number in range(rounds + 1):  # the first one warms the cache of compiled kernels
         for name in seconds:
@@ -76,20 +94,37 @@ def throughput(folder: Path, events: int, borders: int, rounds: int, key: str | 
                 plain(source, str(folder / "plain.parquet"), key)
             else:
                 count = events + 1 if "one" in name else borders
-                run_epochs(sums, source, folder / "out.parquet", state=folder / f"state {key} {number} {count}", epochs=count, value="x", key=key)
+                run_epochs(
+                    sums,
+                    source,
+                    folder / "out.parquet",
+                    state=folder / f"state {key} {number} {count}",
+                    epochs=count,
+                    value="x",
+                    key=key,
+                )
             if number:
                 seconds[name].append((time.monotonic() - began, processor_seconds() - used))
             if name != "one process":
                 same &= parquet.read_table(folder / "plain.parquet").equals(parquet.read_table(folder / "out.parquet"))
-    medians = {name: (statistics.median(s for s, _ in found), statistics.median(u for _, u in found)) for name, found in seconds.items()}
+    medians = {
+        name: (statistics.median(s for s, _ in found), statistics.median(u for _, u in found))
+        for name, found in seconds.items()
+    }
     base = medians["tasks, one epoch"]
     rows = [
         {
-            "what": name, "per key": key is not None, "events": events, "seconds": round(s, 2), "events_per_second": round(events / s), "against_one_epoch": round(s / base[0], 3),
-            "processor_seconds": round(u, 2), "processor_against_one_epoch": round(u / base[1], 3),
+            "what": name,
+            "per key": key is not None,
+            "events": events,
+            "seconds": round(s, 2),
+            "events_per_second": round(events / s),
+            "against_one_epoch": round(s / base[0], 3),
+            "processor_seconds": round(u, 2),
+            "processor_against_one_epoch": round(u / base[1], 3),
         }
         for name, (s, u) in medians.items()
-    ]  # fmt: skip
+    ]
     return rows, same
 
 
@@ -106,14 +141,28 @@ def recovery(folder: Path, megabytes: int) -> dict[str, Any]:
     os.environ["PELLUCID_FAULTS"] = f"worker:event=kill@{chunks}"
     state = folder / f"state{megabytes}"
     try:
-        report = run_epochs(by_key, source, folder / "out.csv", state=state, epochs=borders, key="k", value="x", patience=600, say=lambda text: None)
+        report = run_epochs(
+            by_key,
+            source,
+            folder / "out.csv",
+            state=state,
+            epochs=borders,
+            key="k",
+            value="x",
+            patience=600,
+            say=lambda text: None,
+        )
     finally:
         del os.environ["PELLUCID_FAULTS"]
     sizes = [path.stat().st_size for path in (state / "snapshots" / "worker").glob("*.snap")]
     return {
-        "megabytes": megabytes, "keys": keys, "snapshot_megabytes": round(max(sizes) / 1e6, 1), "recoveries": report.recoveries,
-        "recovery_seconds": round(report.recovery_seconds[0], 3) if report.recovery_seconds else None, "run_seconds": round(report.seconds, 1),
-    }  # fmt: skip
+        "megabytes": megabytes,
+        "keys": keys,
+        "snapshot_megabytes": round(max(sizes) / 1e6, 1),
+        "recoveries": report.recoveries,
+        "recovery_seconds": round(report.recovery_seconds[0], 3) if report.recovery_seconds else None,
+        "run_seconds": round(report.seconds, 1),
+    }
 
 
 def measure(events: int, borders: int, megabytes: list[int], rounds: int = 3) -> dict[str, Any]:
@@ -126,7 +175,11 @@ def measure(events: int, borders: int, megabytes: list[int], rounds: int = 3) ->
             found, right = throughput(folder, events, borders, rounds, key)
             rows, same = rows + found, same and right
         recoveries = [recovery(folder, m) for m in megabytes]
-        return {"throughput": rows, "recovery": recoveries, "right": same and all(r["recoveries"] == 1 for r in recoveries)}
+        return {
+            "throughput": rows,
+            "recovery": recoveries,
+            "right": same and all(r["recoveries"] == 1 for r in recoveries),
+        }
 
 
 def main() -> None:

@@ -171,14 +171,39 @@ def cases() -> list[Case]:
         Case("passthrough", passthrough, hand_passthrough, loop_passthrough, lambda f, _: f.select(c + 0)),
         Case("running sum", running_sum, hand_sum, loop_sum, lambda f, _: f.select(c.cum_sum())),
         Case("odd, then sum", sum_of_odds, hand_odds, loop_odds, lambda f, _: f.filter(c % 2 == 1).select(c.cum_sum())),
-        Case("window sum, 3", window_3, hand_window, loop_window(3), lambda f, _: f.select(c.rolling_sum(3)).drop_nulls(), k=3),
         Case(
-            "window sum, 1000", window_1000, hand_window, loop_window(1000),
-            lambda f, _: f.select(c.rolling_sum(1000)).drop_nulls(), k=1000,
+            "window sum, 3",
+            window_3,
+            hand_window,
+            loop_window(3),
+            lambda f, _: f.select(c.rolling_sum(3)).drop_nulls(),
+            k=3,
         ),
-        Case("keyed sum, 10^3", running_sum, hand_keyed, loop_keyed, lambda f, _: f.select(c.cum_sum().over("key")), keys=10**3),
-        Case("keyed sum, 10^6", running_sum, hand_keyed, loop_keyed, lambda f, _: f.select(c.cum_sum().over("key")), keys=10**6),
-    ]  # fmt: skip
+        Case(
+            "window sum, 1000",
+            window_1000,
+            hand_window,
+            loop_window(1000),
+            lambda f, _: f.select(c.rolling_sum(1000)).drop_nulls(),
+            k=1000,
+        ),
+        Case(
+            "keyed sum, 10^3",
+            running_sum,
+            hand_keyed,
+            loop_keyed,
+            lambda f, _: f.select(c.cum_sum().over("key")),
+            keys=10**3,
+        ),
+        Case(
+            "keyed sum, 10^6",
+            running_sum,
+            hand_keyed,
+            loop_keyed,
+            lambda f, _: f.select(c.cum_sum().over("key")),
+            keys=10**6,
+        ),
+    ]
 
 
 def best(run: Callable[[], Any], repeat: int = 5) -> tuple[float, Any]:
@@ -239,7 +264,11 @@ def measure(case: Case, events: int, seed: int) -> dict[str, Any]:
     columns = [[keys]] if case.keys else None
 
     def ours() -> Any:
-        return Engine(case.pipeline.graph, key=key_type, mode="numba").push_batch(Batch(events, [[x]], [], columns))[0].columns[0]
+        return (
+            Engine(case.pipeline.graph, key=key_type, mode="numba")
+            .push_batch(Batch(events, [[x]], [], columns))[0]
+            .columns[0]
+        )
 
     def hand() -> Any:
         out = np.empty(events, np.int64)
@@ -277,7 +306,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", metavar="FILE", help="also write the figures to a file")
     args = parser.parse_args()
-    print(f"{args.events:,} events, Python {platform.python_version()}, {platform.machine()}; millions of events per second")
+    print(
+        f"{args.events:,} events, Python {platform.python_version()}, {platform.machine()}; millions of events per "
+        "second"
+    )
     peers = ["pellucid", "numba by hand", "polars", "python loop", "bytewax"]
     print(f"{'':18}" + "".join(f"{p:>15}" for p in peers) + f"{'by hand / us':>15}{'us / loop':>12}")
     figures = {}

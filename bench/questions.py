@@ -1,4 +1,5 @@
-"""Questions that people ask, with the time that each takes: `python bench/questions.py [--markdown docs/explanation/questions.md]`.
+"""Questions that people ask, with the time that each takes: `python bench/questions.py [--markdown
+docs/explanation/questions.md]`.
 
 A verdict that is not the right one is shouted; *unknown* counts as not decided.
 """
@@ -36,7 +37,8 @@ was there, and what it could not decide then was mended in its cause. `python be
 
 
 def work() -> float:
-    """Seconds of processor time so far, of this process and of those that it has waited for: what else the machine does counts for nothing."""
+    """Seconds of processor time so far, of this process and of those that it has waited for: what else the machine does
+    counts for nothing."""
     spent = os.times()
     return spent.user + spent.system + spent.children_user + spent.children_system
 
@@ -66,12 +68,28 @@ def main() -> int:
         print(f"{q.about:24} {q.words:70} {q.answer:8} {status:8} {seconds:6.2f}{mark}", flush=True)
         if not right:
             print(f"{'':24} {notes[:200]}", flush=True)
-        rows.append(f"| `{q.about}` | {q.words} | {'yes' if q.answer == 'proved' else 'no'} | {status if right else f'**{status}**'} | {seconds:.1f} |")
-    pipelines, slowest, median = len({q.about for q in chosen}), max(took, default=0.0), sorted(took)[len(took) // 2] if took else 0.0
+        rows.append(
+            f"| `{q.about}` | {q.words} | {'yes' if q.answer == 'proved' else 'no'} | "
+            f"{status if right else f'**{status}**'} | {seconds:.1f} |"
+        )
+    pipelines, slowest, median = (
+        len({q.about for q in chosen}),
+        max(took, default=0.0),
+        sorted(took)[len(took) // 2] if took else 0.0,
+    )
     percent = 100 * len(took) / max(1, len(chosen))
-    print(f"{len(took)} of {len(chosen)} decided rightly ({percent:.0f} %), {wrong} wrong, the slowest of these in {slowest:.1f} s; {pipelines} pipelines")
+    print(
+        f"{len(took)} of {len(chosen)} decided rightly ({percent:.0f} %), {wrong} wrong, the slowest of these in "
+        f"{slowest:.1f} s; {pipelines} pipelines"
+    )
     if given.markdown:
-        numbers = {"total": len(chosen), "right": len(took), "open": len(chosen) - len(took) - wrong, "wrong": wrong, "percent": percent}
+        numbers = {
+            "total": len(chosen),
+            "right": len(took),
+            "open": len(chosen) - len(took) - wrong,
+            "wrong": wrong,
+            "percent": percent,
+        }
         head = HEAD.format(**numbers, pipelines=pipelines, slowest=slowest, median=median)
         given.markdown.write_text(head + "\n".join(rows) + "\n", encoding="utf-8")
     return 1 if wrong else 0

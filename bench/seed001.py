@@ -2,9 +2,10 @@
 
     python bench/seed001.py [--exact] [--no-oracle] [--json FILE]
 
-The grid (Bédard and Hallé, TIME 2021, section 5): seven pipelines with queue sizes Q, integers modulo N and parameters k;
-*no full queue*, *liveness*, *bounded liveness*; comparisons step by step and as sequences.  The second engine is SMT for
-invariants and the reference engine for the rest; the third is NuSMV on the exported model, where one can be found
+The grid (Bédard and Hallé, TIME 2021, section 5): seven pipelines with queue sizes Q, integers modulo N and parameters
+k;
+*no full queue*, *liveness*, *bounded liveness*; comparisons step by step and as sequences.  The second engine is SMT
+for invariants and the reference engine for the rest; the third is NuSMV on the exported model, where one can be found
 (PELLUCID_NUSMV, the PATH, or the wheel pyboolnet).  ``--exact`` asks the same questions over exact integers.
 The paper's times are of NuXmv 2.0.0 on a 12-core 3.6 GHz Xeon.
 """
@@ -64,20 +65,33 @@ BRANCHING = {"bounded liveness": "AG (out | AX (out | AX out))"}  # the same, fo
 
 # Milliseconds in the paper: tables 7a (N=4, Q=3), 7b (no full queue, by Q) and 7c (N=2, Q=2).
 PAPER_7A = {
-    "Output if smaller than k": (53, 56, 88), "Passthrough": (24, 25, 26), "Product of 1 and k-th": (387, 342, 1139),
-    "Sum of 1s on window": (1317, 1330, 5231), "Sum of doubles": (1269, 1116, 11220), "Sum of odds": (612, 526, 2075),
+    "Output if smaller than k": (53, 56, 88),
+    "Passthrough": (24, 25, 26),
+    "Product of 1 and k-th": (387, 342, 1139),
+    "Sum of 1s on window": (1317, 1330, 5231),
+    "Sum of doubles": (1269, 1116, 11220),
+    "Sum of odds": (612, 526, 2075),
     "Sum of window of width 3": (4842, 4948, 15641),
-}  # fmt: skip
+}
 PAPER_7B = {
-    "Sum of odds": (719, 2992, 2249, 8207), "Sum of 1s on window": (4761, 4525, 4513, 4458), "Passthrough": (23, 23, 24, 23),
-    "Sum of doubles": (175, 1694, 17012, 95619), "Product of 1 and k-th": (78, 206, 823, 4158),
-    "Sum of window of width 3": (23216, 23385, 22901, 23018), "Output if smaller than k": (49, 58, 67, 95),
-}  # fmt: skip
+    "Sum of odds": (719, 2992, 2249, 8207),
+    "Sum of 1s on window": (4761, 4525, 4513, 4458),
+    "Passthrough": (23, 23, 24, 23),
+    "Sum of doubles": (175, 1694, 17012, 95619),
+    "Product of 1 and k-th": (78, 206, 823, 4158),
+    "Sum of window of width 3": (23216, 23385, 22901, 23018),
+    "Output if smaller than k": (49, 58, 67, 95),
+}
 PAPER_7C = {
-    "Passthrough": (26, 34), "Passthrough vs delay": (31, 44), "Product of 1 and k-th": (176, 450),
-    "Sum of 1s on window": (2085, 10868), "Sum of odds": (1259, 1423), "Sum of window of width 3": (468, 10966),
-    "Window sum of 2": (488, 963), "Window sum of 3": (16107, 116959),
-}  # fmt: skip
+    "Passthrough": (26, 34),
+    "Passthrough vs delay": (31, 44),
+    "Product of 1 and k-th": (176, 450),
+    "Sum of 1s on window": (2085, 10868),
+    "Sum of odds": (1259, 1423),
+    "Sum of window of width 3": (468, 10966),
+    "Window sum of 2": (488, 963),
+    "Window sum of 3": (16107, 116959),
+}
 
 
 @dataclass(frozen=True)
@@ -135,7 +149,9 @@ def ask(problem: Problem, ints: Any) -> Any:
     if ints is None:
         if problem.asks in FORMULAS:
             return check.holds(a, FORMULAS[problem.asks], queue=problem.q, warn=False)
-        how = "paper" if problem.asks == "sequence" else problem.asks  # the paper's own formula, which is weaker than ours
+        how = (
+            "paper" if problem.asks == "sequence" else problem.asks
+        )  # the paper's own formula, which is weaker than ours
         return check.equivalent(a, b, how=how, queue=problem.q)
     started = time.perf_counter()
     if problem.asks in FORMULAS:
@@ -143,11 +159,14 @@ def ask(problem: Problem, ints: Any) -> Any:
         answer = decide(system, resolve(parse(FORMULAS[problem.asks]), system), Options())
     else:
         answer = decide_invariant(*compared(problem, a, b, domain_of(ints)), Options(engine="explicit"))
-    return Verdict(answer.status, problem.asks, answer.engine, time.perf_counter() - started, None, answer.notes, answer.details)
+    return Verdict(
+        answer.status, problem.asks, answer.engine, time.perf_counter() - started, None, answer.notes, answer.details
+    )
 
 
 def compared(problem: Problem, a: Pipeline, b: Pipeline, domain: Domain) -> tuple[System, Expr]:
-    """Two pipelines side by side, within the bound for queues; for sequences an equality step stands after both (Figure 4b)."""
+    """Two pipelines side by side, within the bound for queues; for sequences an equality step stands after both (Figure
+    4b)."""
     system = build_system(beside(a, b, joined=problem.asks == "sequence"), domain, problem.q)
     if problem.asks == "step":
         return system, n.not_(differs(system))
@@ -205,7 +224,10 @@ def main() -> int:
     oracle = not args.no_oracle and not args.exact and has_nusmv()
     ask(Problem("Passthrough", "liveness", 2, 1), Mod(2))  # the machine is compiled once, or read from the cache
     print(f"{len(problems)} problems; NuSMV: {'yes' if oracle else 'not used'}")
-    print(f"{'pipeline':26}{'asks':18}{'N':>3}{'Q':>3}{'k':>3}  {'verdict':9}{'engine':22}{'ms':>8}  {'second':20}{'NuSMV':22}paper ms")
+    print(
+        f"{'pipeline':26}{'asks':18}{'N':>3}{'Q':>3}{'k':>3}  {'verdict':9}{'engine':22}{'ms':>8}  "
+        f"{'second':20}{'NuSMV':22}paper ms"
+    )
     rows, wrong, worst, total = [], 0, 0.0, 0.0
     for p in problems:
         verdict = ask(p, None if args.exact else Mod(p.n))
@@ -226,8 +248,20 @@ def main() -> int:
             f"{verdict.seconds * 1e3:8.1f}  {other:20}{by_nusmv:22}{'' if args.exact else p.paper}",
             flush=True,
         )
-        rows.append({"name": p.name, "asks": p.asks, "N": p.n, "Q": p.q, "k": p.k, "verdict": verdict.status,
-                     "engine": verdict.engine, "ms": verdict.seconds * 1e3, "second": other, "nusmv": by_nusmv})  # fmt: skip
+        rows.append(
+            {
+                "name": p.name,
+                "asks": p.asks,
+                "N": p.n,
+                "Q": p.q,
+                "k": p.k,
+                "verdict": verdict.status,
+                "engine": verdict.engine,
+                "ms": verdict.seconds * 1e3,
+                "second": other,
+                "nusmv": by_nusmv,
+            }
+        )
     counts = Counter(r["verdict"] for r in rows)
     print(f"\n{dict(counts)}; {total:.2f} s in all, {worst * 1e3:.0f} ms at most; disagreements: {wrong}")
     if args.json:

@@ -4,8 +4,9 @@
 
 Batch peers: native expressions; repartition, sort on one packed number, ``mapInArrow`` with a Numba loop; SQL window
 functions; ``applyInArrow`` by key.  Streaming peers: ``foreachBatch`` with that loop and state files of its own;
-``applyInPandasWithState``; ``transformWithStateInPandas`` (where protobuf is installed); for small micro-batches a bare query.
-Answers are compared by their number and a checksum before anything is timed; the best of some rounds counts, peers by turns.
+``applyInPandasWithState``; ``transformWithStateInPandas`` (where protobuf is installed); for small micro-batches a bare
+query. Answers are compared by their number and a checksum before anything is timed; the best of some rounds counts,
+peers by turns.
 """
 
 from __future__ import annotations
@@ -102,7 +103,9 @@ def kernel_by_hand(df: DataFrame, partitions: int) -> DataFrame:
 
     odd = df.filter("x % 2 = 1")  # before the shuffle, as ours does
     packed = odd.withColumn("p", F.shiftleft("user", 40).bitwiseOR(F.col("seq")))
-    return packed.repartition(partitions, "user").sortWithinPartitions("p").select("user", "seq", "x").mapInArrow(run, OUT)
+    return (
+        packed.repartition(partitions, "user").sortWithinPartitions("p").select("user", "seq", "x").mapInArrow(run, OUT)
+    )
 
 
 def windows_by_hand(df: DataFrame) -> DataFrame:
@@ -166,8 +169,17 @@ def own_state(folder: str, partitions: int) -> Callable[[DataFrame, int], None]:
             kept = table.select(["user", "seq"]).append_column("out", pa.array(totals)).filter(pa.array(x % 2 == 1))
             yield from kept.to_batches()
 
-        packed = df.filter("x % 2 = 1").withColumn("p", F.shiftleft("user", 40).bitwiseOR(F.col("seq"))).withColumn("b", F.pmod(F.hash("user"), F.lit(partitions)))
-        finish(packed.repartition(partitions, "user").sortWithinPartitions("p").select("user", "seq", "x", "b").mapInArrow(run, OUT))
+        packed = (
+            df.filter("x % 2 = 1")
+            .withColumn("p", F.shiftleft("user", 40).bitwiseOR(F.col("seq")))
+            .withColumn("b", F.pmod(F.hash("user"), F.lit(partitions)))
+        )
+        finish(
+            packed.repartition(partitions, "user")
+            .sortWithinPartitions("p")
+            .select("user", "seq", "x", "b")
+            .mapInArrow(run, OUT)
+        )
 
     return write
 
@@ -186,7 +198,11 @@ def pandas_with_state(df: DataFrame) -> DataFrame:
             state.update((int(sums.iloc[-1]),))
             yield pd.DataFrame({"user": whole.user, "seq": whole.seq, "out": sums})
 
-    return df.filter("x % 2 = 1").groupBy("user").applyInPandasWithState(run, OUT, "total bigint", "append", GroupStateTimeout.NoTimeout)
+    return (
+        df.filter("x % 2 = 1")
+        .groupBy("user")
+        .applyInPandasWithState(run, OUT, "total bigint", "append", GroupStateTimeout.NoTimeout)
+    )
 
 
 def transform_with_state(df: DataFrame) -> DataFrame:
@@ -282,7 +298,8 @@ def batch(spark: SparkSession, folder: str, count: int, keys: int, rounds: int) 
 
 
 def _compared(title: str, ways: dict[str, Callable[[], DataFrame]], count: int, rounds: int) -> dict[str, Any]:
-    """Seconds to run what was written down before; writing it down is told apart, as it does not grow with the events."""
+    """Seconds to run what was written down before; writing it down is told apart, as it does not grow with the
+    events."""
     answers = {name: checksum(make()) for name, make in ways.items()}  # also starts the workers and compiles
     assert len(set(answers.values())) == 1, answers
     frames = {name: make() for name, make in ways.items()}
@@ -309,7 +326,12 @@ def streaming(spark: SparkSession, folder: str, count: int, keys: int) -> dict[s
     seconds: dict[str, float] = {}
     counted: dict[str, int] = {}
     quick = [name for name in peers if "WithState" not in name]
-    for name in [*quick, *quick, *quick, *(name for name in peers if name not in quick)]:  # by turns: the first one meets a cold Java
+    for name in [
+        *quick,
+        *quick,
+        *quick,
+        *(name for name in peers if name not in quick),
+    ]:  # by turns: the first one meets a cold Java
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", _ROCKS)
         times, rows = stream_seconds(spark, folder, peers[name])
         seconds[name] = min(sum(times) * count / rows, seconds.get(name, float("inf")))
@@ -336,14 +358,18 @@ def small(spark: SparkSession, folder: str) -> dict[str, Any]:
         "pellucid, a pipeline without state": lambda df, f: noop(doubled.spark(df, key="user", order="seq")),
         "a bare query": lambda df, f: noop(df),
         "a bare query with one shuffle": lambda df, f: noop(df.repartition(cores, "user")),
-        "the same, and an empty mapInArrow": lambda df, f: noop(df.repartition(cores, "user").mapInArrow(unchanged, SCHEMA)),
+        "the same, and an empty mapInArrow": lambda df, f: noop(
+            df.repartition(cores, "user").mapInArrow(unchanged, SCHEMA)
+        ),
         "a bare query with state of Spark's own": lambda df, f: noop(df.groupBy("user").count()).outputMode("update"),
     }
     seconds: dict[str, list[float]] = {name: [] for name in peers}
     for turn in range(4):
         for name, make in peers.items():
             times = stream_seconds(spark, folder, make, skip=5)[0]
-            seconds[name] += times if turn else []  # in the first turn the JVM is still warming up, for whoever comes first
+            seconds[name] += (
+                times if turn else []
+            )  # in the first turn the JVM is still warming up, for whoever comes first
     found = {name: float(np.median(times)) for name, times in seconds.items()}
     print("\nmicro-batches of ten rows, median")
     for name, value in found.items():

@@ -1,4 +1,5 @@
-"""A run that is killed with kill -9 in the middle, and goes on: the output is that of a run in which nothing happened."""
+"""A run that is killed with kill -9 in the middle, and goes on: the output is that of a run in which nothing
+happened."""
 
 import os
 import signal
@@ -18,7 +19,13 @@ def total(x: Stream[int]) -> Stream[int]:
 
 def run(folder: Path) -> None:
     total.run_epochs(
-        folder / "x.csv", folder / "out.csv", state=folder / "state", epochs=1000, chunk=100, record=True, say=lambda text: None
+        folder / "x.csv",
+        folder / "out.csv",
+        state=folder / "state",
+        epochs=1000,
+        chunk=100,
+        record=True,
+        say=lambda text: None,
     )
 
 

@@ -1,5 +1,5 @@
-"""For all tests: chance is the same in every run; Javas that start quickly, wherever a test starts one; and what takes longest comes first, so that
-no process ends alone."""
+"""For all tests: chance is the same in every run; Javas that start quickly, wherever a test starts one; and what takes
+longest comes first, so that no process ends alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,19 @@ from tests import hunt, seeds
 from tests.spark import quick_jvm
 
 # Folders and files by how long their files take; the doctests, which take the least, come last.
-FIRST = ("tests/crash/", "tests/spark/", "tests/test_docs.py", "tests/test_examples.py", "tests/judge/", "tests/engine/", "tests/cli/", "tests/failures/",
-         "tests/check/", "tests/report/", "tests/")  # fmt: skip
+FIRST = (
+    "tests/crash/",
+    "tests/spark/",
+    "tests/test_docs.py",
+    "tests/test_examples.py",
+    "tests/judge/",
+    "tests/engine/",
+    "tests/cli/",
+    "tests/failures/",
+    "tests/check/",
+    "tests/report/",
+    "tests/",
+)
 
 seeds.load_profile()
 quick_jvm.set_up()
@@ -24,4 +35,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sorted by folder alone: within one, the order of the tests stays."""
-    items.sort(key=lambda item: next((n for n, folder in enumerate(FIRST) if item.nodeid.startswith(folder)), len(FIRST)))
+    items.sort(
+        key=lambda item: next((n for n, folder in enumerate(FIRST) if item.nodeid.startswith(folder)), len(FIRST))
+    )

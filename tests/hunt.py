@@ -4,9 +4,9 @@
     make hunt SEED=4711 MINUTES=5
     make hunt SEED=4712 ONLY=tests/spark/test_scan.py::test_random_pipelines    # what a hunt found, again
 
-A round is one run of pytest over all tests that draw (those of Hypothesis, and those marked ``seeded``), with one seed; the next round has the next
-seed.  So what a round finds is found again by that seed alone, whatever ran before it.  The exit code is 1 if something was found.
-What a hunt finds becomes a fixed test.
+A round is one run of pytest over all tests that draw (those of Hypothesis, and those marked ``seeded``), with one seed;
+the next round has the next seed.  So what a round finds is found again by that seed alone, whatever ran before it.  The
+exit code is 1 if something was found. What a hunt finds becomes a fixed test.
 """
 
 from __future__ import annotations
@@ -57,8 +57,21 @@ class Hunting:
 
 def a_round(seed: int, until: float, found: Path, only: list[str], processes: int) -> bool:
     """All random tests with this seed; whether they could be run at all."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", RANDOM, f"--hypothesis-seed={seed}", "-p", "no:cacheprovider", "--tb=short"]
-    command += ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"] if processes > 1 and not only else []
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        RANDOM,
+        f"--hypothesis-seed={seed}",
+        "-p",
+        "no:cacheprovider",
+        "--tb=short",
+    ]
+    command += (
+        ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"] if processes > 1 and not only else []
+    )
     environment = os.environ | {"PELLUCID_HUNT": str(seed), UNTIL: str(until), FOUND: str(found)}
     return subprocess.run([*command, *(only or ["tests"])], env=environment, check=False).returncode in (0, 1)
 
@@ -80,11 +93,15 @@ def told(found: list[tuple[int, str]], rounds: int, seed: int, minutes: float) -
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.hunt", description="random tests with new seeds, until the time is over")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.hunt", description="random tests with new seeds, until the time is over"
+    )
     parser.add_argument("--seed", type=int, help="the first seed; by chance, if not given")
     parser.add_argument("--minutes", type=float, default=30, help="how long to go on (30)")
     parser.add_argument("--processes", type=int, default=2, help="tests at a time (2)")
-    parser.add_argument("only", nargs="*", help="only these tests, one round, as a hunt that has found something prints it")
+    parser.add_argument(
+        "only", nargs="*", help="only these tests, one round, as a hunt that has found something prints it"
+    )
     asked = parser.parse_args()
     seed = secrets.randbelow(10**6) if asked.seed is None else asked.seed
     if seed < 0:
@@ -100,7 +117,9 @@ def main() -> int:
                 print(f"the tests could not be run with seed {seed + rounds}: see above", file=sys.stderr)
                 return 2
             rounds += 1
-        found = list(dict.fromkeys((int(at), str(test)) for at, test in map(json.loads, record.read_text().splitlines())))
+        found = list(
+            dict.fromkeys((int(at), str(test)) for at, test in map(json.loads, record.read_text().splitlines()))
+        )
     print(told(found, rounds, seed, (time.time() - began) / 60))
     return 1 if found else 0
 

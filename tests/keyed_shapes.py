@@ -1,4 +1,5 @@
-"""Keys and nested pipelines in every shape that we could think of: each as a pipeline that calls others, and written out by hand."""
+"""Keys and nested pipelines in every shape that we could think of: each as a pipeline that calls others, and written
+out by hand."""
 
 from __future__ import annotations
 
@@ -98,7 +99,10 @@ SHAPES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda x: changes(x.key_by(third)),
         lambda x: x.key_by(third).task(lambda last, v: (v, [] if v == last else [last, v]), initial=0),
     ),
-    "the argument of a window": (lambda x: x.key_by(parity).window(2, running), lambda x: x.key_by(parity).window(2, lambda w: w.cumulate(add, start=0))),
+    "the argument of a window": (
+        lambda x: x.key_by(parity).window(2, running),
+        lambda x: x.key_by(parity).window(2, lambda w: w.cumulate(add, start=0)),
+    ),
     "a window inside": (
         lambda x: smooth(x.key_by(parity)),
         lambda x: x.key_by(parity).window(2, lambda w: w.cumulate(add, start=0)),

@@ -1,7 +1,7 @@
 """Random pipelines and random inputs, shared by the tests.
 
-A pipeline is a list of small decisions, made by Hypothesis or by a seeded generator, built through the public API.  The functions are ordinary
-Python, of many shapes, some of which fail on some events.
+A pipeline is a list of small decisions, made by Hypothesis or by a seeded generator, built through the public API.  The
+functions are ordinary Python, of many shapes, some of which fail on some events.
 """
 
 from __future__ import annotations
@@ -88,7 +88,13 @@ MAPS: dict[Type, list[Callable[[Any], Any]]] = {
         _clip,
     ],
     BOOL: [lambda b: not b, lambda b: 1 if b else 0, lambda b: b + 2],
-    FLOAT: [lambda f: f * 0.5, lambda f: f + 1.25, lambda f: f > 2, lambda f: -f, lambda f: int(f) if abs(f) < 1e6 else 0],
+    FLOAT: [
+        lambda f: f * 0.5,
+        lambda f: f + 1.25,
+        lambda f: f > 2,
+        lambda f: -f,
+        lambda f: int(f) if abs(f) < 1e6 else 0,
+    ],
     STR: [lambda s: s == "a", lambda s: 1 if s == "odd" or s == "b" else 0, lambda s: s],
     COLOR: [_describe, lambda c: c is not Color.RED, lambda c: {Color.RED: Color.BLUE}.get(c, c)],
     POINT: [_move, lambda p: p.x, lambda p: p.color, lambda p: p.y * p.x],
@@ -115,7 +121,8 @@ ADDERS: list[Callable[[Any, Any], Any]] = [
     lambda a, v: a + 100 // (v - 11),
 ]
 FOLDS: dict[Type, list[tuple[Callable[[Any, Any], Any], Any]]] = {
-    INT: [(f, s) for f in ADDERS for s in (0, 3)] + [(lambda a, v: (a[1], a[0] + v), (0, 1)), (lambda a, v: a or v > 3, False)],
+    INT: [(f, s) for f in ADDERS for s in (0, 3)]
+    + [(lambda a, v: (a[1], a[0] + v), (0, 1)), (lambda a, v: a or v > 3, False)],
     BOOL: [(lambda a, b: a and b, True), (lambda a, b: a or b, False), (lambda n, b: n + b, 0)],
     FLOAT: [(lambda a, f: a + f, 0), (lambda a, f: max(a, f), 0.5)],
     STR: [(lambda n, s: n + (s == "a"), 0), (lambda a, s: s if a == "a" else a, "a")],
@@ -319,7 +326,9 @@ def make_pipeline(c: Choice, **limits: Any) -> Pipeline:
 Telling = Callable[[list[dict[str, Any]]], tuple[dict[str, list[Any]], int | None]]
 
 
-def make_judged(c: Choice, *, max_steps: int = 8, windows: int = 2, keys: bool = True, sources: int = 3) -> tuple[Pipeline, Telling]:
+def make_judged(
+    c: Choice, *, max_steps: int = 8, windows: int = 2, keys: bool = True, sources: int = 3
+) -> tuple[Pipeline, Telling]:
     """A random pipeline, and what it means: pushes in, events out (see `tests.judge.told`).
 
     ``windows`` is how deep windows, and pipelines that are called, may be in one another.

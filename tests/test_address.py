@@ -38,14 +38,20 @@ LEAKS = [
     str({"sasl.username": "me", "sasl.password": SECRET}),
     str({"aws_secret_access_key": SECRET, "region": "eu"}),
     f'{{"token": "{SECRET}", "n": 1}}',
-    f"sasl.jaas.config=PlainLoginModule required username=\"me\" password=\"{SECRET}\";",
+    f'sasl.jaas.config=PlainLoginModule required username="me" password="{SECRET}";',
     f"--conf spark.hadoop.fs.s3a.secret.key={SECRET} failed",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("text", LEAKS)
 def test_a_secret_is_never_shown(text: str) -> None:
-    for shown in (redact(text), str(Address.of(text)), repr(Address.of(text)), Address.of(text).stored, Address.of(text).identity):
+    for shown in (
+        redact(text),
+        str(Address.of(text)),
+        repr(Address.of(text)),
+        Address.of(text).stored,
+        Address.of(text).identity,
+    ):
         assert SECRET not in shown
     for kind in (PellucidError, DataError, StepError):
         assert SECRET not in str(kind(f"--out {text}: cannot be written")) and SECRET not in repr(kind(text))
@@ -110,7 +116,15 @@ def test_a_password_that_breaks_the_address_is_told_without_it(password: str) ->
     assert SECRET not in str(caught.value)
 
 
-@pytest.mark.parametrize("dsn", [f"postgresql://me:%zz{SECRET}@db/shop", f"password={SECRET} {SECRET}", f"password=a {SECRET} host=db", f"postgresql://me:{SECRET}@:x/shop"])
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        f"postgresql://me:%zz{SECRET}@db/shop",
+        f"password={SECRET} {SECRET}",
+        f"password=a {SECRET} host=db",
+        f"postgresql://me:{SECRET}@:x/shop",
+    ],
+)
 def test_an_address_that_the_library_does_not_understand(dsn: str) -> None:
     pytest.importorskip("psycopg")
     from pellucid.sinks import postgres
@@ -126,17 +140,25 @@ def test_an_address_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("SHOP", f"postgresql://me:{SECRET}@db/shop")
     assert sink_of(from_environment("env:SHOP#t")).address.connection == f"postgresql://me:{SECRET}@db/shop"
     monkeypatch.delenv("SHOP")
-    with pytest.raises(UsageError, match="--out env:SHOP#t: there is no environment variable 'SHOP': set it to the address"):
+    with pytest.raises(
+        UsageError, match="--out env:SHOP#t: there is no environment variable 'SHOP': set it to the address"
+    ):
         from_environment("env:SHOP#t")
 
 
 def test_a_crash_test_tells_no_password_by_its_arguments(tmp_path: Path) -> None:
-    places = {"a": f"postgresql://me:{SECRET}%7B@db/shop#t_{{run}}", "b": "{folder}/b.csv", "c": "postgresql://me@db/shop#u"}
+    places = {
+        "a": f"postgresql://me:{SECRET}%7B@db/shop#t_{{run}}",
+        "b": "{folder}/b.csv",
+        "c": "postgresql://me@db/shop#u",
+    }
     command = Command("p.py:x", ("in.csv",), places, 10, 5)
     argv, environment = command.argv(tmp_path / "run-1"), command.secrets(tmp_path / "run-1")
     assert SECRET not in " ".join(argv) and SECRET not in repr(command)
     assert environment == {"PELLUCID_OUT_0": f"postgresql://me:{SECRET}%7B@db/shop#t_run_1"}
-    assert "a=env:PELLUCID_OUT_0" in argv and f"b={tmp_path}/run-1/b.csv" in argv and "c=postgresql://me@db/shop#u" in argv
+    assert (
+        "a=env:PELLUCID_OUT_0" in argv and f"b={tmp_path}/run-1/b.csv" in argv and "c=postgresql://me@db/shop#u" in argv
+    )
 
 
 def test_the_settings_of_kafka_stay_secret() -> None:
@@ -169,5 +191,10 @@ def test_a_secret_setting_is_no_argument_of_the_jvm(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", "/"))
     for quiet in (True, False):
         with pytest.raises(InterruptedError):
-            session._start(pyspark.sql.SparkSession, {"spark.hadoop.fs.s3a.secret.key": SECRET, "spark.app.name": "x"}, quiet=quiet, submitted=False)
+            session._start(
+                pyspark.sql.SparkSession,
+                {"spark.hadoop.fs.s3a.secret.key": SECRET, "spark.app.name": "x"},
+                quiet=quiet,
+                submitted=False,
+            )
     assert ("spark.app.name", "x") in seen and SECRET not in str(seen)

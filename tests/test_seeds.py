@@ -55,8 +55,13 @@ def test_no_test_draws_from_anywhere_else() -> None:
         if file.name in ("seeds.py", "hunt.py"):
             continue
         for line, name, call in calls(file):
-            unseeded = name in ("random.Random", "Random", "np.random.default_rng", "numpy.random.default_rng") and not call.args
-            shared = name in ("random.choice", "random.sample", "random.shuffle", "random.seed") or name.startswith(("np.random.rand", "secrets."))
+            unseeded = (
+                name in ("random.Random", "Random", "np.random.default_rng", "numpy.random.default_rng")
+                and not call.args
+            )
+            shared = name in ("random.choice", "random.sample", "random.shuffle", "random.seed") or name.startswith(
+                ("np.random.rand", "secrets.")
+            )
             other = name == "settings" and {k.arg for k in call.keywords} & {"derandomize", "database", "deadline"}
             if unseeded or shared or other:
                 wrong.append(f"{file.relative_to(HERE)}:{line}: {ast.unparse(call)}")
@@ -73,8 +78,24 @@ def run(folder: Path, fine: bool, *args: str, hash_seed: str = "0", **more: str)
     (folder / "conftest.py").write_text("from tests.conftest import *")
     (folder / "test_example.py").write_text(EXAMPLE.replace("{fine}", str(fine)))
     path = os.pathsep.join([str(HERE.parent / "src"), str(HERE.parent)])
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PELLUCID_HUNT", "PYTEST_"))} | {"PYTHONPATH": path, "PYTHONHASHSEED": hash_seed} | more
-    command = [sys.executable, "-m", "pytest", "-q", "-c", str(HERE.parent / "pyproject.toml"), "-p", "no:cacheprovider", "--rootdir", str(folder), *args]
+    environment = (
+        {k: v for k, v in os.environ.items() if not k.startswith(("PELLUCID_HUNT", "PYTEST_"))}
+        | {"PYTHONPATH": path, "PYTHONHASHSEED": hash_seed}
+        | more
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-c",
+        str(HERE.parent / "pyproject.toml"),
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(folder),
+        *args,
+    ]
     return subprocess.run([*command, str(folder)], env=environment, capture_output=True, text=True, timeout=600)
 
 
@@ -83,13 +104,18 @@ def drawn(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_what_is_drawn_depends_on_nothing_but_the_seed(tmp_path: Path) -> None:
-    """Not on the hash seed, nor on the modules that other tests have loaded; a hunt draws something else, and puts what it finds on record."""
-    (tmp_path / "test_before.py").write_text("CONSTANTS = [123456789, 'a text of a module that is loaded before']\ndef test_before():\n    pass\n")
+    """Not on the hash seed, nor on the modules that other tests have loaded; a hunt draws something else, and puts what
+    it finds on record."""
+    (tmp_path / "test_before.py").write_text(
+        "CONSTANTS = [123456789, 'a text of a module that is loaded before']\ndef test_before():\n    pass\n"
+    )
     one = run(tmp_path, True, hash_seed="1")
     two = run(tmp_path, True, "--deselect", "test_before.py::test_before", "-p", "tests.crash.pipelines", hash_seed="2")
     assert "6 passed" in one.stdout and drawn(one) == drawn(two)
     record = tmp_path / "found"
-    other = run(tmp_path, False, "-m", hunt.RANDOM, "--hypothesis-seed=7", PELLUCID_HUNT="7", PELLUCID_HUNT_FOUND=str(record))
+    other = run(
+        tmp_path, False, "-m", hunt.RANDOM, "--hypothesis-seed=7", PELLUCID_HUNT="7", PELLUCID_HUNT_FOUND=str(record)
+    )
     assert other.returncode == 1 and "1 failed, 4 passed, 1 deselected" in other.stdout, other.stdout
     assert "7000001" in drawn(other) and drawn(other) != drawn(one)
     assert [json.loads(line) for line in record.read_text().splitlines()] == [[7, "test_example.py::test_drawn"]]
@@ -116,7 +142,10 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     monkeypatch.setattr(sys, "argv", ["hunt", "--seed", "11", "--minutes", "1"])
     assert hunt.main() == 1 and asked == [(11, [], 2), (12, [], 2)]
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "hunting with seed 11" and said[-2:] == ["2 rounds in 1.0 minutes, seeds 11 to 12: 1 test failed", "  make hunt SEED=12 ONLY='tests/a.py::test_b'"]
+    assert said[0] == "hunting with seed 11" and said[-2:] == [
+        "2 rounds in 1.0 minutes, seeds 11 to 12: 1 test failed",
+        "  make hunt SEED=12 ONLY='tests/a.py::test_b'",
+    ]
     monkeypatch.setattr(sys, "argv", ["hunt", "--seed", "3", "tests/a.py::test_b"])
     assert hunt.main() == 0 and asked[-1] == (3, ["tests/a.py::test_b"], 2)
     monkeypatch.setattr(hunt, "a_round", lambda *_: False)

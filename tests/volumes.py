@@ -15,12 +15,14 @@ def volumes(few: int, many: int) -> pytest.MarkDecorator:
 
 
 def some_seeds(few: int, many: int) -> list[Any]:
-    """Seeds for a random test that takes seconds each (it compiles, say): few in every run, the others among the long ones."""
+    """Seeds for a random test that takes seconds each (it compiles, say): few in every run, the others among the long
+    ones."""
     return [*seeds(few), *(pytest.param(seed, marks=pytest.mark.long) for seed in seeds(many - few, few))]
 
 
 def examples(few: int, many: int) -> int:
-    """For ``max_examples`` of a test that takes a tenth of a second and more for each: few in every run, many in a hunt.
+    """For ``max_examples`` of a test that takes a tenth of a second and more for each: few in every run, many in a
+    hunt.
 
     >>> examples(8, 25)
     8

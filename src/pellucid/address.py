@@ -1,8 +1,9 @@
 """Addresses of targets, and no password where somebody could read it.
 
-An `Address` keeps two things apart: the ``connection`` string, which is for who connects and nobody else, and what may be seen: ``shown``
-(for messages and documents), ``stored`` (to find the target again, without any secret) and ``identity`` (which target it is: the same whoever
-logs in, and with whatever password).  `redact` takes the secrets out of any text; every error of Pellucid goes through it.
+An `Address` keeps two things apart: the ``connection`` string, which is for who connects and nobody else, and what may
+be seen: ``shown`` (for messages and documents), ``stored`` (to find the target again, without any secret) and
+``identity`` (which target it is: the same whoever logs in, and with whatever password).  `redact` takes the secrets out
+of any text; every error of Pellucid goes through it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ HIDDEN = "***"
 _WORDS = r"password|passwd|passphrase|pwd|secret"
 _MORE = r"token|credential|api[_.-]?key|access[_.-]?key|account[_.-]?key|private[_.-]?key|session[_.-]?key|shared[_.-]?key|jaas[_.-]?config|signature"
 _QUOTED = r"'(?:\\.|''|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?"
-# user:secret@ of a URL; a secret may hold anything, also what should have been encoded.  host:5432/… without an @ is none.
-_USERINFO = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#@'\"]*):(?!\d{1,5}(?:[/?#,;\s)][^@\s]*)?(?:\s|$))((?:(?!://)[^\n])*)@")
+# user:secret@ of a URL; a secret may hold anything, also what should have been encoded.  host:5432/… without an @ is
+# none.
+_USERINFO = re.compile(
+    r"([A-Za-z][A-Za-z0-9+.-]*://[^\s:/?#@'\"]*):(?!\d{1,5}(?:[/?#,;\s)][^@\s]*)?(?:\s|$))((?:(?!://)[^\n])*)@"
+)
 _KEYWORD = re.compile(rf"(?i)((?:(?<=[^\w.?&;-])|^)[\w.-]*(?:{_WORDS})[\w.-]*)(\s*=\s*)({_QUOTED}|[^\s&;,'\")\]}}]+)")
 _QUERY = re.compile(rf"(?i)([?&;][\w.%-]*(?:{_WORDS}|{_MORE}|key|sig|sas)=)([^&;#\s'\"]+)")
 _PAIRS = re.compile(r"(?:\s*\w+\s*=\s*(?:'(?:\\.|[^'\\])*'|[^\s'=]*))*\s*")  # keyword=value, as libpq has it
@@ -69,7 +73,10 @@ def from_environment(place: str) -> str:
     name, hash_, table = place[4:].partition("#")
     found = os.environ.get(name)
     if not found:
-        raise UsageError(f"--out {place}: there is no environment variable {name!r}: set it to the address, as in {name}=postgresql://USER:PASSWORD@HOST/DATABASE")
+        raise UsageError(
+            f"--out {place}: there is no environment variable {name!r}: set it to the address, as in "
+            f"{name}=postgresql://USER:PASSWORD@HOST/DATABASE"
+        )
     return found + hash_ + table
 
 
@@ -105,7 +112,11 @@ class Address:
         """For messages and documents; of what cannot be taken apart, nothing."""
         if self.misspelt() is not None:
             return f"{self.connection.partition('://')[0]}://{HIDDEN}{self._hash}"
-        if ":" not in self.connection.partition("=")[0] and "=" in self.connection and _PAIRS.fullmatch(self.connection) is None:
+        if (
+            ":" not in self.connection.partition("=")[0]
+            and "=" in self.connection
+            and _PAIRS.fullmatch(self.connection) is None
+        ):
             return HIDDEN + self._hash
         return redact(self.connection) + self._hash
 
@@ -122,7 +133,8 @@ class Address:
 
     @property
     def identity(self) -> str:
-        """Which target it is.  Who logs in, and how, is no part of it; the server, the database, the table and the session's options are."""
+        """Which target it is.  Who logs in, and how, is no part of it; the server, the database, the table and the
+        session's options are."""
         if self.connection.startswith(("postgresql://", "postgres://")):
             return f"postgresql://{_place(_parameters(self.connection))}{self._hash}"
         if self.connection.startswith("sqlite:"):
@@ -138,17 +150,20 @@ class Address:
         return {s for secret in found for s in (secret, unquote(secret)) if s}
 
     def clean(self, text: object) -> str:
-        """What a library says about a connection, without the secrets of this one, wherever and however it repeats them."""
+        """What a library says about a connection, without the secrets of this one, wherever and however it repeats
+        them."""
         return without(str(text).strip(), self.secrets())
 
     def misspelt(self) -> str | None:
-        """What is wrong with a URL that can be read in two ways: a password has characters that mean something else there."""
+        """What is wrong with a URL that can be read in two ways: a password has characters that mean something else
+        there."""
         if not self.connection.startswith(("postgresql://", "postgres://")):
             return None
         head = self.connection.partition("://")[2].rpartition("@")[0]
         if re.search(r"[/?#@\s]", head) is None:
             return None
-        return ("one of / ? # @ or a blank comes before an @: in a password, or wherever it stands for itself, write those as %2F %3F %23 %40 %20; "
+        return ("one of / ? # @ or a blank comes before an @: in a password, or wherever it stands for itself, write "
+                "those as %2F %3F %23 %40 %20; "
                 "or leave the password out, and set PGPASSWORD")  # fmt: skip
 
     def __str__(self) -> str:
@@ -165,7 +180,11 @@ def without(text: str, secrets: Iterable[str]) -> str:
     'the broker said *** is wrong for password=***'
     """
     for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN) if len(secret) > 3 else re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", HIDDEN, text)
+        text = (
+            text.replace(secret, HIDDEN)
+            if len(secret) > 3
+            else re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", HIDDEN, text)
+        )
     return redact(text)
 
 
@@ -183,7 +202,13 @@ def _parameters(url: str) -> dict[str, str]:
     found["host"] = ",".join(unquote(m[1]) if m else "" for m in hosts)
     found["port"] = ",".join((m[2] or "") if m else "" for m in hosts)
     found |= {key: value for key, value in parse_qsl(query) if not is_secret(key)}
-    for name, variable in (("host", "PGHOST"), ("port", "PGPORT"), ("dbname", "PGDATABASE"), ("user", "PGUSER"), ("options", "PGOPTIONS")):
+    for name, variable in (
+        ("host", "PGHOST"),
+        ("port", "PGPORT"),
+        ("dbname", "PGDATABASE"),
+        ("user", "PGUSER"),
+        ("options", "PGOPTIONS"),
+    ):
         if not found.get(name, "").strip(","):
             found[name] = os.environ.get(variable, "")
     return found
@@ -197,5 +222,7 @@ def _place(found: dict[str, str]) -> str:
     ports = found["port"].split(",")
     ports = ports if len(ports) == len(hosts) else [ports[0]] * len(hosts)
     servers = ",".join(f"{quote(host, safe='[]:')}:{port or '5432'}" for host, port in zip(hosts, ports, strict=True))
-    more = "&".join(f"{key}={quote(found[key], safe='=')}" for key in ("hostaddr", "options", "service") if found.get(key))
+    more = "&".join(
+        f"{key}={quote(found[key], safe='=')}" for key in ("hostaddr", "options", "service") if found.get(key)
+    )
     return f"{servers}/{quote(found['dbname'] or found['user'])}" + (f"?{more}" if more else "")

@@ -100,7 +100,8 @@ class UsageError(PellucidError):
 
 
 def from_outside(error: BaseException) -> PellucidError | None:
-    """What the user's machine refused (a disk, a folder, a connection, a database), in one line; None if it is something else.
+    """What the user's machine refused (a disk, a folder, a connection, a database), in one line; None if it is
+    something else.
 
     Such an error is no bug: the message says what the system says, and about which file.
 

@@ -76,7 +76,8 @@ def _load(file: str) -> types.ModuleType:
             raise UsageError(f"{name}:{error.lineno}: syntax error: {error.msg}{code}") from None
         except SystemExit as error:
             raise UsageError(
-                f"{file}{_user_line(error, file)}: the file ends the program while it is loaded (exit code {error.code}): "
+                f"{file}{_user_line(error, file)}: the file ends the program while it is loaded (exit code "
+                f"{error.code}): "
                 "guard that with if __name__ == '__main__'"
             ) from None
         except Exception as error:
@@ -114,8 +115,8 @@ def _load_path(path: str) -> types.ModuleType:
 class _Source(importlib.machinery.SourceFileLoader):
     """Reads the file itself every time, as Python does with a program.
 
-    Python's cache of compiled modules takes a file for unchanged that was changed within the same second and is as long as before;
-    and it would leave a ``__pycache__`` beside the user's file.
+    Python's cache of compiled modules takes a file for unchanged that was changed within the same second and is as long
+    as before; and it would leave a ``__pycache__`` beside the user's file.
     """
 
     def get_code(self, fullname: str) -> types.CodeType:

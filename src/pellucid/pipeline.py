@@ -50,10 +50,11 @@ class Pipeline:
 
         Data is a list or other iterable, a NumPy array, a pandas Series or DataFrame, or an Arrow table; the
         result is of the same kind.  For several sources give several, by position or by name: the i-th
-        push takes the i-th event of each, ``silent`` where there is none; one that ends before the others is refused, unless
-        ``short="silent"`` says that it is silent from then on.  ``key`` names the column of a table that keeps events apart, or a list
-        of several: the pipeline runs once for each key, and the result has the key's columns, too.  (A source called ``key`` or ``short`` comes
-        before these words.)  Parameters of the function that are no streams (``k: int = 3``) can be given where the pipeline is called on streams.
+        push takes the i-th event of each, ``silent`` where there is none; one that ends before the others is refused,
+        unless ``short="silent"`` says that it is silent from then on.  ``key`` names the column of a table that keeps
+        events apart, or a list of several: the pipeline runs once for each key, and the result has the key's columns,
+        too.  (A source called ``key`` or ``short`` comes before these words.)  Parameters of the function that are no
+        streams (``k: int = 3``) can be given where the pipeline is called on streams.
 
         >>> import pyarrow as pa
         >>> from pellucid import pipeline
@@ -96,8 +97,8 @@ class Pipeline:
     def engine(self, *, key: Any = None, mode: str = "auto") -> Engine:
         """A running instance that is pushed chunk by chunk, saved and loaded.
 
-        ``key`` is the type of a key that comes with the data: ``str``, or ``(str, int)`` for a key of several parts.  The pipeline then
-        runs once for each key, and every push says its keys, one for each event.
+        ``key`` is the type of a key that comes with the data: ``str``, or ``(str, int)`` for a key of several parts.
+        The pipeline then runs once for each key, and every push says its keys, one for each event.
 
         >>> from pellucid import pipeline
         >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
@@ -118,7 +119,8 @@ class Pipeline:
 
     @property
     def why_plain(self) -> str | None:
-        """Why it runs in plain Python, event by event, which is slower: a line for each step that is a reason; None if it is compiled.
+        """Why it runs in plain Python, event by event, which is slower: a line for each step that is a reason; None if
+        it is compiled.
 
         >>> from pellucid import pipeline
         >>> print(pipeline(lambda x: x.map(lambda v: v + 1), x=int).why_plain)
@@ -140,9 +142,9 @@ class Pipeline:
     ) -> Report:
         """Run over files so that crashes do not show: what is killed goes on with the same call, to the same output.
 
-        ``inputs`` is a file (or one for each source), ``outputs`` a file or a table (``sqlite:FILE#TABLE``; or one for each
-        output), ``state`` a folder of the run's own, ``epochs`` the pushes in an epoch.  ``settings`` are the options of
-        ``pellucid run``: ``key``, ``workers``, ``cut``, ``every``, ``record``, ….
+        ``inputs`` is a file (or one for each source), ``outputs`` a file or a table (``sqlite:FILE#TABLE``; or one for
+        each output), ``state`` a folder of the run's own, ``epochs`` the pushes in an epoch.  ``settings`` are the
+        options of ``pellucid run``: ``key``, ``workers``, ``cut``, ``every``, ``record``, ….
 
         >>> import pathlib, tempfile
         >>> from pellucid import pipeline
@@ -191,9 +193,11 @@ class Pipeline:
         * ``order``: the columns that put the events of a key in order; needed if the pipeline remembers anything.
         * ``step``: give all outputs as one DataFrame with this column, which tells the output of a row.
         * ``nth``: the column that numbers the events of one push (``nth`` where a push can put out several).
-        * ``late``: what is done about an event that comes after a later one: ``fail``, ``drop``, or ``keep`` it as an output
-          called ``late``.  ``wait``: hold events back until the order has gone on by so much (a number or a timedelta).
-        * ``sequence``: the order counts up by one from this number; ``gaps`` (``fail`` or ``wait``) if a number is missing.
+        * ``late``: what is done about an event that comes after a later one: ``fail``, ``drop``, or ``keep`` it as an
+          output called ``late``.  ``wait``: hold events back until the order has gone on by so much (a number or a
+          timedelta).
+        * ``sequence``: the order counts up by one from this number; ``gaps`` (``fail`` or ``wait``) if a number is
+          missing.
         * ``state``: the folder in which a streaming query keeps its snapshots; ``store="spark"``: let Spark keep them;
           ``buckets``: into how many parts the keys go; ``drop``: steps whose state is given up after a change.
         * ``partitions``: into how many parts a batch goes.  ``native``: ``auto``, ``off``, or ``windows``.
@@ -229,7 +233,9 @@ class Pipeline:
         from pellucid.spark.plan import explain
 
         given = None if key is None else bool(key)
-        return explain(self.graph, key=given, order=None if order is None else bool(order), streaming=streaming, native=native)
+        return explain(
+            self.graph, key=given, order=None if order is None else bool(order), streaming=streaming, native=native
+        )
 
     def show(self, style: str = "text") -> str:
         """The graph as ``text``, ``mermaid`` or ``svg``.
@@ -262,7 +268,8 @@ def _key_type(name: str, key: Any) -> Type | None:
             raise TypeMismatch("a key has parts, and none of them is a float")
     except (TypeMismatch, TypeError):  # unhashable things, too
         raise UsageError(
-            f"{name}.engine(key={key!r}): key= is the type of the key that comes with every event: str, int, bool, an enum, or (str, int) for a "
+            f"{name}.engine(key={key!r}): key= is the type of the key that comes with every event: str, int, bool, an "
+            "enum, or (str, int) for a "
             "key of several parts; to run a table by its columns, call the pipeline on it, as in p(table, key='user')"
         ) from None
     return kinds[0] if not isinstance(key, (tuple, list)) else TupleType(tuple(kinds))

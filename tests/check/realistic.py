@@ -1,4 +1,5 @@
-"""Questions that people ask about pipelines that people write, with the answers that are right: `bench/questions.py` asks them all.
+"""Questions that people ask about pipelines that people write, with the answers that are right: `bench/questions.py`
+asks them all.
 
 Each answer was worked out by hand before it was asked.
 """
@@ -48,7 +49,9 @@ class Payment:
 
 @pipeline
 def balances(p: Stream[Payment]) -> Stream[int]:
-    return p.filter(lambda e: e.approved).key_by(lambda e: e.account).cumulate(lambda total, e: total + e.cents, start=0)
+    return (
+        p.filter(lambda e: e.approved).key_by(lambda e: e.account).cumulate(lambda total, e: total + e.cents, start=0)
+    )
 
 
 @pipeline
@@ -65,11 +68,29 @@ def balances_unapproved(p: Stream[Payment]) -> Stream[int]:  # forgets to look w
 
 
 holds(balances, "no balance is negative", "refuted", "G (out -> out.value >= 0)")
-holds(balances, "no balance is negative if nobody pays a negative amount", "proved", "G (out -> out.value >= 0)", assume="p -> p.value.cents >= 0")
-holds(balances, "a payment that was not approved changes nothing that is seen", "proved", "G (p -> (out <-> p.value.approved))")
+holds(
+    balances,
+    "no balance is negative if nobody pays a negative amount",
+    "proved",
+    "G (out -> out.value >= 0)",
+    assume="p -> p.value.cents >= 0",
+)
+holds(
+    balances,
+    "a payment that was not approved changes nothing that is seen",
+    "proved",
+    "G (p -> (out <-> p.value.approved))",
+)
 question(balances, "another balance can always come", "proved", lambda **how: check.live(balances, **how))
-question(balances, "the same, written as a task", "proved", lambda **how: check.equivalent(balances, balances_as_task, **how))
-question(balances, "the same without looking at approval", "refuted", lambda **how: check.equivalent(balances, balances_unapproved, **how))
+question(
+    balances, "the same, written as a task", "proved", lambda **how: check.equivalent(balances, balances_as_task, **how)
+)
+question(
+    balances,
+    "the same without looking at approval",
+    "refuted",
+    lambda **how: check.equivalent(balances, balances_unapproved, **how),
+)
 
 
 @pipeline
@@ -108,7 +129,12 @@ def large_off_by_one(p: Stream[Payment]) -> Stream[Payment]:
 
 holds(large, "only payments above 1,000.00 are reported", "proved", "G (out -> out.value.cents > 100000)")
 holds(large, "every large payment is reported", "refuted", "G (p.value.cents > 100000 -> out)")
-holds(large, "every large payment that was approved is reported", "proved", "G (p.value.cents > 100000 & p.value.approved -> out)")
+holds(
+    large,
+    "every large payment that was approved is reported",
+    "proved",
+    "G (p.value.cents > 100000 & p.value.approved -> out)",
+)
 holds(large, "never two reports in a row", "refuted", "G (out -> X !out)")
 question(large, "a report is always possible", "proved", lambda **how: check.live(large, **how))
 question(large, "the same in two steps", "proved", lambda **how: check.equivalent(large, large_in_two_steps, **how))
@@ -142,16 +168,33 @@ def alarms_of_each(r: Stream[Reading]) -> Stream[int]:
 
 
 holds(alarms, "never two alarms in a row", "proved", "G (out -> X !out)")
-holds(alarms, "after an alarm three readings of rest", "proved", "G (out & X r & X X r & X X X r -> X (!out & X (!out & X !out)))")
-holds(alarms, "after an alarm four readings of rest", "refuted", "G (out & X r & X X r & X X X r & X X X X r -> X X X X !out)")
+holds(
+    alarms,
+    "after an alarm three readings of rest",
+    "proved",
+    "G (out & X r & X X r & X X X r -> X (!out & X (!out & X !out)))",
+)
+holds(
+    alarms,
+    "after an alarm four readings of rest",
+    "refuted",
+    "G (out & X r & X X r & X X X r & X X X X r -> X X X X !out)",
+)
 holds(alarms, "an alarm is about more than 80 degrees", "proved", "G (out -> out.value > 80)")
 holds(alarms, "every reading above 80 is an alarm", "refuted", "G (r.value.degrees > 80 -> out)")
-holds(alarms, "a reading above 80 is an alarm, if none was before", "proved", "G (r.value.degrees > 80 & !Y O out -> out)")
+holds(
+    alarms, "a reading above 80 is an alarm, if none was before", "proved", "G (r.value.degrees > 80 & !Y O out -> out)"
+)
 question(alarms, "another alarm is always possible", "proved", lambda **how: check.live(alarms, **how))
 holds(alarms_of_each, "an alarm is about more than 80 degrees", "proved", "G (out -> out.value > 80)")
 holds(alarms_of_each, "never two alarms in a row, of all sensors", "refuted", "G (out -> X !out)")
 question(alarms_of_each, "another alarm is always possible", "proved", lambda **how: check.live(alarms_of_each, **how))
-question(alarms_of_each, "the same as one cooldown for all sensors", "refuted", lambda **how: check.equivalent(alarms_of_each, alarms, **how))
+question(
+    alarms_of_each,
+    "the same as one cooldown for all sensors",
+    "refuted",
+    lambda **how: check.equivalent(alarms_of_each, alarms, **how),
+)
 
 
 class Heating(enum.Enum):
@@ -239,8 +282,18 @@ def split_with_a_gap(f: Stream[Flight]) -> Stream[int]:
     return merge(delay.filter(lambda d: d > 60), delay.filter(lambda d: d < 60))
 
 
-question(split_and_merged, "nothing is lost or doubled by splitting at 60", "proved", lambda **how: check.equivalent(split_and_merged, delays, **how))
-question(split_with_a_gap, "nothing is lost by > 60 and < 60", "refuted", lambda **how: check.equivalent(split_with_a_gap, delays, **how))
+question(
+    split_and_merged,
+    "nothing is lost or doubled by splitting at 60",
+    "proved",
+    lambda **how: check.equivalent(split_and_merged, delays, **how),
+)
+question(
+    split_with_a_gap,
+    "nothing is lost by > 60 and < 60",
+    "refuted",
+    lambda **how: check.equivalent(split_with_a_gap, delays, **how),
+)
 holds(split_and_merged, "every flight comes out", "proved", "G (f <-> out)")
 
 
@@ -255,8 +308,19 @@ def speed_if_late(f: Stream[Flight]) -> Stream[int]:
 
 
 holds(speed, "it never fails", "refuted", "G !failed")
-holds(speed_if_late, "it never fails, for distances below 10,000", "proved", "G !failed", assume="f -> f.value.distance >= 0 & f.value.distance < 10000")
-question(speed, "the same as the one that leaves out a delay of 0", "refuted", lambda **how: check.equivalent(speed, speed_if_late, **how))
+holds(
+    speed_if_late,
+    "it never fails, for distances below 10,000",
+    "proved",
+    "G !failed",
+    assume="f -> f.value.distance >= 0 & f.value.distance < 10000",
+)
+question(
+    speed,
+    "the same as the one that leaves out a delay of 0",
+    "refuted",
+    lambda **how: check.equivalent(speed, speed_if_late, **how),
+)
 
 
 # ---------------------------------------------------------------------------- orders and users
@@ -384,11 +448,22 @@ def sums_of_two(a: Stream[int], b: Stream[int]) -> Stream[int]:
 
 
 question(difference, "another difference can always come", "proved", lambda **how: check.live(difference, **how))
-question(difference, "the same with its inputs the other way round", "proved", lambda **how: check.equivalent(difference, difference_turned, **how))
+question(
+    difference,
+    "the same with its inputs the other way round",
+    "proved",
+    lambda **how: check.equivalent(difference, difference_turned, **how),
+)
 question(difference, "the same as the sum", "refuted", lambda **how: check.equivalent(difference, sums_of_two, **how))
 holds(difference, "it speaks only when one of the two does", "proved", "G (out -> a | b)")
 holds(difference, "where both speak it speaks", "proved", "G (a & b -> out)")
-holds(sums_of_two, "the sum of positive numbers is positive", "proved", "G (out -> out.value > 0)", assume="(a -> a.value > 0) & (b -> b.value > 0)")
+holds(
+    sums_of_two,
+    "the sum of positive numbers is positive",
+    "proved",
+    "G (out -> out.value > 0)",
+    assume="(a -> a.value > 0) & (b -> b.value > 0)",
+)
 
 
 @pipeline
@@ -396,10 +471,26 @@ def mean_of_three(t: Stream[int]) -> Stream[int]:
     return t.window(3, pipeline(lambda w: w.cumulate(lambda s, v: s + v, start=0), w=int)).map(lambda s: s // 3)
 
 
-holds(mean_of_three, "a mean is between 0 and 100, if readings are", "proved", "G (out -> out.value >= 0 & out.value <= 100)", assume="t -> t.value >= 0 & t.value <= 100")
+holds(
+    mean_of_three,
+    "a mean is between 0 and 100, if readings are",
+    "proved",
+    "G (out -> out.value >= 0 & out.value <= 100)",
+    assume="t -> t.value >= 0 & t.value <= 100",
+)
 holds(mean_of_three, "a mean is no larger than the reading", "refuted", "G (out -> out.value <= t.value)")
-question(mean_of_three, "while readings come, one comes out within three", "proved", lambda **how: check.live(mean_of_three, within=3, **how))
-question(mean_of_three, "while readings come, one comes out within two", "refuted", lambda **how: check.live(mean_of_three, within=2, **how))
+question(
+    mean_of_three,
+    "while readings come, one comes out within three",
+    "proved",
+    lambda **how: check.live(mean_of_three, within=3, **how),
+)
+question(
+    mean_of_three,
+    "while readings come, one comes out within two",
+    "refuted",
+    lambda **how: check.live(mean_of_three, within=2, **how),
+)
 
 
 @pipeline
@@ -420,7 +511,8 @@ holds(clamped, "a clamped value is below 1", "refuted", "G (out -> out.value < 1
 
 @pipeline
 def bucket(r: Stream[bool]) -> Stream[int]:
-    """A token bucket: True asks for a token, False is a tick that brings one, up to five; puts out what is left when it gives one."""
+    """A token bucket: True asks for a token, False is a tick that brings one, up to five; puts out what is left when it
+    gives one."""
 
     def serve(tokens: int, asks: bool) -> tuple[int, list[int]]:
         if not asks:
@@ -447,7 +539,12 @@ def without_dead_step(t: Stream[int]) -> Stream[int]:
 
 
 question(with_dead_step, "every step matters", "refuted", lambda **how: check.dead_paths(with_dead_step, **how))
-question(without_dead_step, "the same in the other order", "proved", lambda **how: check.equivalent(with_dead_step, without_dead_step, **how))
+question(
+    without_dead_step,
+    "the same in the other order",
+    "proved",
+    lambda **how: check.equivalent(with_dead_step, without_dead_step, **how),
+)
 
 
 @pipeline
@@ -455,6 +552,17 @@ def against_the_one_before(t: Stream[int]) -> Stream[int]:
     return apply(lambda now, before: now - before, t.trim(1), t)
 
 
-question(against_the_one_before, "its queues are bounded", "proved", lambda **how: check.buffers(against_the_one_before, **how))
+question(
+    against_the_one_before,
+    "its queues are bounded",
+    "proved",
+    lambda **how: check.buffers(against_the_one_before, **how),
+)
 question(difference, "its queues are bounded", "refuted", lambda **how: check.buffers(difference, **how))
-holds(against_the_one_before, "no difference is negative, if readings rise", "proved", "G (out -> out.value >= 0)", assume="t -> t.value >= Y t.value")
+holds(
+    against_the_one_before,
+    "no difference is negative, if readings rise",
+    "proved",
+    "G (out -> out.value >= 0)",
+    assume="t -> t.value >= Y t.value",
+)

@@ -1,4 +1,5 @@
-"""More questions that people ask, on pipelines that were written after the checker was: nobody chose them because they can be decided."""
+"""More questions that people ask, on pipelines that were written after the checker was: nobody chose them because they
+can be decided."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Watch(NamedTuple):
 
 @pipeline
 def fraud(s: Stream[Swipe]) -> Stream[int]:
-    """The second swipe in a row above 500.00 with one card is an alert; then five swipes of that card are left alone."""
+    """The second swipe in a row above 500.00 with one card is an alert; then five swipes of that card are left
+    alone."""
 
     def see(w: Watch, e: Swipe) -> tuple[Watch, list[int]]:
         if w.rest > 0:
@@ -104,7 +106,12 @@ holds(clicks_of_session, "no count is negative", "proved", "G (out -> out.value 
 holds(clicks_of_session, "a count comes with a logout only", "proved", "G (out -> v.value.kind = LOGOUT)")
 holds(clicks_of_session, "every logout gives a count", "refuted", "G (v.value.kind = LOGOUT -> out)")
 holds(clicks_of_session, "no count without a login before", "proved", "G (out -> Y O v.value.kind = LOGIN)")
-holds(clicks_of_session, "somebody who comes in and goes out at once has no clicks", "proved", "G (v.value.kind = LOGOUT & Y v.value.kind = LOGIN & v.value.user = Y v.value.user -> out.value = 0)")
+holds(
+    clicks_of_session,
+    "somebody who comes in and goes out at once has no clicks",
+    "proved",
+    "G (v.value.kind = LOGOUT & Y v.value.kind = LOGIN & v.value.user = Y v.value.user -> out.value = 0)",
+)
 _live(clicks_of_session, "another count can always come", "proved")
 
 
@@ -141,10 +148,18 @@ def orders(e: Stream[OrderEvent]) -> Stream[Status]:
     return e.key_by(lambda event: event.order).task(act, Status.OPEN)
 
 
-holds(orders, "nothing is shipped before anything was paid", "proved", "G (out.value = SHIPPED -> Y O out.value = PAID)")
+holds(
+    orders, "nothing is shipped before anything was paid", "proved", "G (out.value = SHIPPED -> Y O out.value = PAID)"
+)
 holds(orders, "what is said fits what was done", "proved", "G (out.value = CANCELLED -> e.value.did = CANCEL)")
 holds(orders, "nobody can cancel twice in a row", "refuted", "G (out.value = CANCELLED -> X !(out.value = CANCELLED))")
-holds(orders, "no order is cancelled twice in a row", "proved", "G (out.value = CANCELLED -> X !(out.value = CANCELLED))", assume="e.value.order = Y e.value.order")
+holds(
+    orders,
+    "no order is cancelled twice in a row",
+    "proved",
+    "G (out.value = CANCELLED -> X !(out.value = CANCELLED))",
+    assume="e.value.order = Y e.value.order",
+)
 holds(orders, "every payment is taken", "refuted", "G (e.value.did = PAY -> out.value = PAID)")
 _live(orders, "something can always happen", "proved")
 holds(orders, "something can always be shipped", "proved", "AG EF out.value = SHIPPED")
@@ -156,7 +171,13 @@ def stock(arrived: Stream[int], sold: Stream[int]) -> Stream[int]:
 
 
 holds(stock, "stock is never negative", "refuted", "G (out -> out.value >= 0)")
-holds(stock, "stock is never negative, if it is sold only when as much arrives", "proved", "G (out -> out.last >= 0)", assume="arrived & arrived.value >= 0 & (sold -> sold.value <= arrived.value)")
+holds(
+    stock,
+    "stock is never negative, if it is sold only when as much arrives",
+    "proved",
+    "G (out -> out.last >= 0)",
+    assume="arrived & arrived.value >= 0 & (sold -> sold.value <= arrived.value)",
+)
 holds(stock, "at most two numbers in one push", "proved", "G (out.count <= 2)")
 _live(stock, "another number can always come", "proved")
 
@@ -178,7 +199,9 @@ def debounced(b: Stream[bool]) -> Stream[bool]:
 
 
 holds(debounced, "after a change two readings without one", "proved", "G (out & X b & X X b -> X (!out & X !out))")
-holds(debounced, "after a change three readings without one", "refuted", "G (out & X b & X X b & X X X b -> X X X !out)")
+holds(
+    debounced, "after a change three readings without one", "refuted", "G (out & X b & X X b & X X X b -> X X X !out)"
+)
 holds(debounced, "a change says what the reading says", "proved", "G (out -> (out.value <-> b.value))")
 holds(debounced, "the contact can always be closed again", "proved", "AG EF out.value")
 _live(debounced, "a change can always come", "proved")
@@ -205,9 +228,21 @@ def overload(m: Stream[Sample]) -> Stream[bool]:
     return m.key_by(lambda e: e.device).task(see, False)
 
 
-holds(overload, "true means above 90, false below 70", "proved", "G (out -> (out.value & m.value.level > 90 | !out.value & m.value.level < 70))")
-holds(overload, "levels from 70 to 90 change nothing", "proved", "G (m.value.level >= 70 & m.value.level <= 90 -> !out)")
-holds(overload, "a device that is told twice to be high says so once", "proved", "G (m.value.level > 90 & Y m.value.level > 90 & m.value.device = Y m.value.device -> !out)")
+holds(
+    overload,
+    "true means above 90, false below 70",
+    "proved",
+    "G (out -> (out.value & m.value.level > 90 | !out.value & m.value.level < 70))",
+)
+holds(
+    overload, "levels from 70 to 90 change nothing", "proved", "G (m.value.level >= 70 & m.value.level <= 90 -> !out)"
+)
+holds(
+    overload,
+    "a device that is told twice to be high says so once",
+    "proved",
+    "G (m.value.level > 90 & Y m.value.level > 90 & m.value.device = Y m.value.device -> !out)",
+)
 holds(overload, "the first thing said is true", "proved", "G (out & !Y O out -> out.value)")
 _live(overload, "something can always be said", "proved")
 
@@ -219,7 +254,8 @@ class Leader(enum.Enum):
 
 @pipeline
 def leader(beat: Stream[int], tick: Stream[bool]) -> Stream[Leader]:
-    """LOST after three ticks without a heartbeat, BACK at the next heartbeat; a beat in the same push as a tick counts first."""
+    """LOST after three ticks without a heartbeat, BACK at the next heartbeat; a beat in the same push as a tick counts
+    first."""
 
     def see(missed: int, is_beat: bool) -> tuple[int, list[Leader]]:
         if is_beat:
@@ -231,10 +267,26 @@ def leader(beat: Stream[int], tick: Stream[bool]) -> Stream[Leader]:
 
 holds(leader, "no BACK before a LOST", "proved", "G (any(out.value = BACK) -> Y O any(out.value = LOST))")
 holds(leader, "LOST comes with a tick only", "proved", "G (any(out.value = LOST) -> tick)")
-holds(leader, "a heartbeat without a tick keeps it for two ticks", "proved", "G (beat & !tick & X (tick & !beat) -> X (!out & X !any(out.value = LOST)))")
-holds(leader, "a heartbeat with a tick keeps it for two more", "refuted", "G (beat & tick & X (tick & !beat) -> X (!out & X !any(out.value = LOST)))")
+holds(
+    leader,
+    "a heartbeat without a tick keeps it for two ticks",
+    "proved",
+    "G (beat & !tick & X (tick & !beat) -> X (!out & X !any(out.value = LOST)))",
+)
+holds(
+    leader,
+    "a heartbeat with a tick keeps it for two more",
+    "refuted",
+    "G (beat & tick & X (tick & !beat) -> X (!out & X !any(out.value = LOST)))",
+)
 holds(leader, "it is never lost", "refuted", "G !any(out.value = LOST)")
-holds(leader, "it is never lost, if each tick brings a heartbeat", "proved", "G !any(out.value = LOST)", assume="tick -> beat")
+holds(
+    leader,
+    "it is never lost, if each tick brings a heartbeat",
+    "proved",
+    "G !any(out.value = LOST)",
+    assume="tick -> beat",
+)
 holds(leader, "it can always come back", "proved", "AG EF any(out.value = BACK)")
 
 
@@ -260,9 +312,19 @@ def breaker(c: Stream[Call]) -> Stream[bool]:
 
 
 holds(breaker, "it can always be closed again", "proved", "AG EF (out & !out.value)")
-holds(breaker, "once open it stays so until a reset", "proved", "G (out.value -> X (!(out & !out.value) W c.value = RESET))")
+holds(
+    breaker,
+    "once open it stays so until a reset",
+    "proved",
+    "G (out.value -> X (!(out & !out.value) W c.value = RESET))",
+)
 holds(breaker, "it opens after two failures", "refuted", "G (c.value = FAILED & Y c.value = FAILED -> out.value)")
-holds(breaker, "three failures in a row open it", "proved", "G (c.value = FAILED & Y (c.value = FAILED & Y c.value = FAILED) -> out.value)")
+holds(
+    breaker,
+    "three failures in a row open it",
+    "proved",
+    "G (c.value = FAILED & Y (c.value = FAILED & Y c.value = FAILED) -> out.value)",
+)
 _live(breaker, "it answers each call", "proved", within=1)
 
 
@@ -284,28 +346,49 @@ class Paid:
 @pipeline
 def settled(i: Stream[Invoice], p: Stream[Paid]) -> Stream[int]:
     """What was paid too much for an invoice, when both are there."""
-    return apply(lambda invoice, paid: paid.cents - invoice.due, i.key_by(lambda e: e.id), p.key_by(lambda e: e.invoice))
+    return apply(
+        lambda invoice, paid: paid.cents - invoice.due, i.key_by(lambda e: e.id), p.key_by(lambda e: e.invoice)
+    )
 
 
 @pipeline
 def settled_turned(i: Stream[Invoice], p: Stream[Paid]) -> Stream[int]:
-    return apply(lambda paid, invoice: paid.cents - invoice.due, p.key_by(lambda e: e.invoice), i.key_by(lambda e: e.id))
+    return apply(
+        lambda paid, invoice: paid.cents - invoice.due, p.key_by(lambda e: e.invoice), i.key_by(lambda e: e.id)
+    )
 
 
 @pipeline
-def settled_in_order(i: Stream[Invoice], p: Stream[Paid]) -> Stream[int]:  # pairs the first invoice with the first payment, whatever their ids
+def settled_in_order(
+    i: Stream[Invoice], p: Stream[Paid]
+) -> Stream[int]:  # pairs the first invoice with the first payment, whatever their ids
     return apply(lambda invoice, paid: paid.cents - invoice.due, i, p)
 
 
 holds(settled, "nothing comes out if nothing comes in", "proved", "G (out -> i | p)")
-holds(settled, "a payment for an invoice in the same push is matched", "proved", "G (i & p & i.value.id = p.value.invoice -> out)")
+holds(
+    settled,
+    "a payment for an invoice in the same push is matched",
+    "proved",
+    "G (i & p & i.value.id = p.value.invoice -> out)",
+)
 holds(settled, "an invoice and a payment in the same push are matched", "refuted", "G (i & p -> out)")
 holds(settled, "nothing is paid too much", "refuted", "G (out -> out.value <= 0)")
 _live(settled, "another match is always possible", "proved")
-_same(settled, settled_turned, "the same with its inputs the other way round, also where one push settles two", "refuted")
-_same(settled, settled_turned, "the same with its inputs the other way round, if they come one at a time", "proved", assume="!(i & p)")
+_same(
+    settled, settled_turned, "the same with its inputs the other way round, also where one push settles two", "refuted"
+)
+_same(
+    settled,
+    settled_turned,
+    "the same with its inputs the other way round, if they come one at a time",
+    "proved",
+    assume="!(i & p)",
+)
 _same(settled, settled_in_order, "the same without looking at ids", "refuted")
-question(settled, "nothing waits for ever: its queues are bounded", "refuted", lambda **how: check.buffers(settled, **how))
+question(
+    settled, "nothing waits for ever: its queues are bounded", "refuted", lambda **how: check.buffers(settled, **how)
+)
 
 
 @dataclass(frozen=True)
@@ -325,9 +408,22 @@ def in_time(e: Stream[Stamped]) -> Stream[int]:
 
 
 holds(in_time, "nothing is left out", "refuted", "G (e -> out)")
-holds(in_time, "nothing is left out of what is sorted and not negative", "proved", "G (e -> out)", assume="e.value.ts >= 0 & e.value.ts >= Y e.value.ts")
-holds(in_time, "what is at most ten seconds behind the one before is kept", "refuted", "G (e.value.ts >= Y e.value.ts - 10 -> out)")
-holds(in_time, "the first event is kept, if its time is not negative", "proved", "G (e & e.value.ts >= 0 & !Y O e -> out)")
+holds(
+    in_time,
+    "nothing is left out of what is sorted and not negative",
+    "proved",
+    "G (e -> out)",
+    assume="e.value.ts >= 0 & e.value.ts >= Y e.value.ts",
+)
+holds(
+    in_time,
+    "what is at most ten seconds behind the one before is kept",
+    "refuted",
+    "G (e.value.ts >= Y e.value.ts - 10 -> out)",
+)
+holds(
+    in_time, "the first event is kept, if its time is not negative", "proved", "G (e & e.value.ts >= 0 & !Y O e -> out)"
+)
 _live(in_time, "another event can always come out", "proved")
 
 
@@ -374,7 +470,12 @@ def limited_loosely(r: Stream[Request]) -> Stream[int]:  # <= for <
 holds(limited, "what is left is 0, 1 or 2", "proved", "G (out -> out.value >= 0 & out.value <= 2)")
 holds(limited, "each request is served", "refuted", "G (r & !r.value.tick -> out)")
 holds(limited, "the first request of all is served", "proved", "G (r & !r.value.tick & !Y O r -> out)")
-holds(limited, "a request after a tick of the same client is served", "proved", "G (r & !r.value.tick & Y r.value.tick & r.value.client = Y r.value.client -> out)")
+holds(
+    limited,
+    "a request after a tick of the same client is served",
+    "proved",
+    "G (r & !r.value.tick & Y r.value.tick & r.value.client = Y r.value.client -> out)",
+)
 _live(limited, "somebody can always be served", "proved")
 _same(limited, limited_by_use, "the same, counting what was used", "proved")
 _same(limited, limited_loosely, "the same with <= for <", "refuted")
@@ -393,8 +494,12 @@ def over_500(s: Stream[Swipe]) -> Stream[bool]:
     return s.key_by(lambda e: e.card).cumulate(lambda t, e: t + max(e.cents, 0), start=0).map(lambda t: t > 500)
 
 
-question(over_1000, "a card above 10.00 is above 5.00", "proved", lambda **how: check.implies(over_1000, over_500, **how))
-question(over_500, "a card above 5.00 is above 10.00", "refuted", lambda **how: check.implies(over_500, over_1000, **how))
+question(
+    over_1000, "a card above 10.00 is above 5.00", "proved", lambda **how: check.implies(over_1000, over_500, **how)
+)
+question(
+    over_500, "a card above 5.00 is above 10.00", "refuted", lambda **how: check.implies(over_500, over_1000, **how)
+)
 
 
 @pipeline
@@ -407,7 +512,13 @@ def warm(t: Stream[int]) -> Stream[int]:
     return mean_of_four(t).filter(lambda m: m > 50)
 
 
-holds(mean_of_four, "a mean is between 10 and 20, if readings are", "proved", "G (out -> out.value >= 10 & out.value <= 20)", assume="t.value >= 10 & t.value <= 20")
+holds(
+    mean_of_four,
+    "a mean is between 10 and 20, if readings are",
+    "proved",
+    "G (out -> out.value >= 10 & out.value <= 20)",
+    assume="t.value >= 10 & t.value <= 20",
+)
 _live(mean_of_four, "while readings come, one comes out within four", "proved", within=4)
 _live(mean_of_four, "while readings come, one comes out within three", "refuted", within=3)
 holds(warm, "an alert needs this reading above 50", "refuted", "G (out -> t.value > 50)")
@@ -427,7 +538,12 @@ def without_repeats(m: Stream[Sample]) -> Stream[int]:
 
 
 holds(without_repeats, "the first sample of all comes out", "proved", "G (m & !Y O m -> out)")
-holds(without_repeats, "the same sample twice in a row comes out once", "proved", "G (m.value.device = Y m.value.device & m.value.level = Y m.value.level -> !out)")
+holds(
+    without_repeats,
+    "the same sample twice in a row comes out once",
+    "proved",
+    "G (m.value.device = Y m.value.device & m.value.level = Y m.value.level -> !out)",
+)
 holds(without_repeats, "what comes out is what came in", "proved", "G (out -> out.value = m.value.level)")
 holds(without_repeats, "each sample comes out", "refuted", "G (m -> out)")
 _live(without_repeats, "another level can always come out", "proved")
@@ -451,7 +567,9 @@ holds(records, "each record is above 0", "proved", "G (out -> out.value > 0)")
 holds(records, "each record beats the one before", "proved", "G (out -> out.value > Y out.value | !Y O out)")
 holds(records_rise, "each record beats the one before, as a pipeline says it", "proved", "G (out -> out.value)")
 _live(records, "another record is always possible", "proved")
-_live(records, "another record is always possible, with readings below a million", "refuted", assume="t.value < 1000000")
+_live(
+    records, "another record is always possible, with readings below a million", "refuted", assume="t.value < 1000000"
+)
 _live(records, "while readings come, a record comes within three", "refuted", within=3)
 
 
@@ -473,12 +591,17 @@ _live(retries, "a wait can always come", "proved")
 
 @pipeline
 def sorted_out(e: Stream[Stamped]) -> dict[str, Stream[int]]:
-    return {"good": e.filter(lambda s: s.v >= 0).map(lambda s: s.v), "bad": e.filter(lambda s: s.v < 0).map(lambda s: s.ts)}
+    return {
+        "good": e.filter(lambda s: s.v >= 0).map(lambda s: s.v),
+        "bad": e.filter(lambda s: s.v < 0).map(lambda s: s.ts),
+    }
 
 
 holds(sorted_out, "each event goes one way", "proved", "G (e -> (good | bad)) & G !(good & bad)")
 holds(sorted_out, "nothing is bad", "refuted", "G !bad")
-question(sorted_out, "something bad can always come", "proved", lambda **how: check.live(sorted_out, output="bad", **how))
+question(
+    sorted_out, "something bad can always come", "proved", lambda **how: check.live(sorted_out, output="bad", **how)
+)
 
 
 @pipeline
@@ -489,4 +612,10 @@ def share(part: Stream[int], whole: Stream[int]) -> Stream[int]:
 WITHIN = "(part -> part.value >= 0 & part.value <= 1000) & (whole -> whole.value >= 1000)"
 holds(share, "it never fails", "refuted", "G !failed")
 holds(share, "it never fails, for parts up to 1,000 of a whole of at least 1,000", "proved", "G !failed", assume=WITHIN)
-holds(share, "a share is at most 100, for the same", "proved", "G (out -> out.value >= 0 & out.value <= 100)", assume=WITHIN)
+holds(
+    share,
+    "a share is at most 100, for the same",
+    "proved",
+    "G (out -> out.value >= 0 & out.value <= 100)",
+    assume=WITHIN,
+)

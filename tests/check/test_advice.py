@@ -1,4 +1,5 @@
-"""Advice that is never wrong: suggested integers tell the pipeline's cases apart, and a verdict over some integers says that it is one."""
+"""Advice that is never wrong: suggested integers tell the pipeline's cases apart, and a verdict over some integers says
+that it is one."""
 
 from __future__ import annotations
 
@@ -72,10 +73,15 @@ def test_a_suggestion_contains_the_constants() -> None:
 
 def test_live_over_exact_integers_is_decided_with_the_pipelines_own_thresholds() -> None:
     verdict = check.live(after(60))
-    assert verdict.proved and verdict.notes == ("from every state out holds within 3 push(es): d.value = 61; d.value = 61; d.value = 61",)
+    assert verdict.proved and verdict.notes == (
+        "from every state out holds within 3 push(es): d.value = 61; d.value = 61; d.value = 61",
+    )
     verdict = check.live(after(60), ints={0, 61})  # the counter has no bound, and matters only up to 3
     assert verdict.proved
-    assert verdict.notes == ("from every state out holds within 3 push(es): d.value = 61; d.value = 61; d.value = 61", "for the events {0, 61} only")
+    assert verdict.notes == (
+        "from every state out holds within 3 push(es): d.value = 61; d.value = 61; d.value = 61",
+        "for the events {0, 61} only",
+    )
 
 
 def test_live_over_exact_integers_is_refuted_where_it_ends() -> None:
@@ -92,7 +98,8 @@ def test_a_domain_that_misses_a_threshold_is_told() -> None:
     verdict = check.live(after(60), ints=range(4))
     assert verdict.refuted
     assert verdict.notes == (
-        "for the events range(0, 4) only, where d.value > 60 is never so: with ints={0, 1, 2, 3, 59, 60, 61}, which has the pipeline's own thresholds, "
+        "for the events range(0, 4) only, where d.value > 60 is never so: with ints={0, 1, 2, 3, 59, 60, 61}, which "
+        "has the pipeline's own thresholds, "
         "the verdict may differ",
     )
     assert verdict.notes[0] in str(verdict)
@@ -106,7 +113,9 @@ def test_a_domain_that_misses_a_threshold_is_told() -> None:
 def test_no_word_where_the_values_do_not_matter() -> None:
     assert check.live(pipeline(lambda x: x.decimate(3), x=int), ints=range(4)).notes == ()
     assert check.live(after(1), ints=Mod(4)).notes != ("for the events range(0, 4) only",)
-    assert check.holds(pipeline(lambda x: x.filter(lambda v: v > 1), x=int), "G (out -> out.value > 1)", ints=range(4)).notes == ("for the events range(0, 4) only",)
+    assert check.holds(
+        pipeline(lambda x: x.filter(lambda v: v > 1), x=int), "G (out -> out.value > 1)", ints=range(4)
+    ).notes == ("for the events range(0, 4) only",)
 
 
 def test_records_have_thresholds_of_their_own() -> None:
@@ -124,7 +133,10 @@ def test_no_ints_are_proposed_for_what_is_none(kind: type) -> None:
     p = pipeline(lambda x: x.filter(lambda v: v == kind("1")), x=kind)
     verdict = check.holds(p, "G F out | F G !out | G (out -> X !out)")
     assert verdict.unknown
-    assert f"values of type {kind.__name__} cannot be listed: ask an invariant (G …), or make a bool, an enum or an int of them first" in verdict.notes[0]
+    assert (
+        f"values of type {kind.__name__} cannot be listed: ask an invariant (G …), or make a bool, an enum or an int "
+        "of them first" in verdict.notes[0]
+    )
     assert "ints=" not in verdict.notes[0]
 
 
@@ -132,7 +144,10 @@ def test_the_advice_of_an_unknown_has_the_thresholds() -> None:
     p = pipeline(lambda x, y: merge(x.filter(lambda v: v > 60), y), x=int, y=int)
     verdict = check.holds(p, "G (out -> F (x & X x.value > 100))")
     assert verdict.unknown
-    assert "give a finite domain, such as ints={0, 59, 60, 61, 99, 100, 101}, which has the pipeline's own thresholds" in verdict.notes[0]
+    assert (
+        "give a finite domain, such as ints={0, 59, 60, 61, 99, 100, 101}, which has the pipeline's own thresholds"
+        in verdict.notes[0]
+    )
 
 
 def test_events_at_the_edge_of_64_bits_are_named_in_a_note():

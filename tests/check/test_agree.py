@@ -1,4 +1,5 @@
-"""Random pipelines and random formulas: explicit search = the reference engine = SMT = brute force over input streams."""
+"""Random pipelines and random formulas: explicit search = the reference engine = SMT = brute force over input
+streams."""
 
 from __future__ import annotations
 
@@ -24,8 +25,26 @@ from pellucid.expr.types import BOOL, INT, simplest
 from tests.strategies import Choice, Drawn, Seeded, make_pipeline
 from tests.volumes import examples, some_seeds
 
-BRANCHING = ["AG EF {a}", "AG ({a} -> EX {b})", "EF ({a} & !{b})", "AF {a}", "EG !{a}", "A [!{a} U {b}]", "AG (EF {a} | EF {b})", "EX ({a} | EG {b})"]
-LINEAR = ["G F {a}", "F G !{a}", "G ({a} -> X {b})", "{a} U {b}", "G ({a} -> F {b})", "F ({a} & X !{a})", "G (O {a} | !{b})", "!{a} W {b}"]
+BRANCHING = [
+    "AG EF {a}",
+    "AG ({a} -> EX {b})",
+    "EF ({a} & !{b})",
+    "AF {a}",
+    "EG !{a}",
+    "A [!{a} U {b}]",
+    "AG (EF {a} | EF {b})",
+    "EX ({a} | EG {b})",
+]
+LINEAR = [
+    "G F {a}",
+    "F G !{a}",
+    "G ({a} -> X {b})",
+    "{a} U {b}",
+    "G ({a} -> F {b})",
+    "F ({a} & X !{a})",
+    "G (O {a} | !{b})",
+    "!{a} W {b}",
+]
 INVARIANTS = ["G !({a} & {b})", "AG ({a} -> {b})", "!EF full", "G !failed", "G (out -> out.value = out.value)"]
 
 
@@ -95,7 +114,11 @@ def lasso(system: System, formula: Formula, answer: Answer) -> tuple[list[dict[F
         else:
             push = pushes[len(trace)]
         seen.append(state)
-        leaves = [*state, name in push, *(t.flatten(push[name]) if name in push else map(simplest, (k for _, k in t.leaves())))]
+        leaves = [
+            *state,
+            name in push,
+            *(t.flatten(push[name]) if name in push else map(simplest, (k for _, k in t.leaves()))),
+        ]
         trace.append({a: bool(evaluate(e, leaves)) for a, e in zip(formula.atoms(), observed, strict=True)})
         state = tuple(evaluate(e, leaves) for e in small.next)
 
@@ -126,9 +149,20 @@ def test_invariants_by_three_engines_and_brute_force(seed: int) -> None:
         return
     most = c.of([0, 1, 2, 3])
     wanted = brute_force(p, 4, lambda out: any(v > most for v in out[-1:]))
-    seconds = 10 if wanted is None else 600  # what is there must be found, however long it takes; a proof is not asked for
+    seconds = (
+        10 if wanted is None else 600
+    )  # what is there must be found, however long it takes; a proof is not asked for
     for engine in ("explicit", "smt"):
-        verdict = check.holds(p, f"G (out -> out.value <= {most})", ints=range(3), queue=8, engine=engine, max_states=4000, max_depth=5, timeout=seconds)
+        verdict = check.holds(
+            p,
+            f"G (out -> out.value <= {most})",
+            ints=range(3),
+            queue=8,
+            engine=engine,
+            max_states=4000,
+            max_depth=5,
+            timeout=seconds,
+        )
         if verdict.refuted:
             assert verdict.counterexample is not None
             steps = verdict.counterexample.steps

@@ -58,10 +58,25 @@ def test_over_exact_integers(p, formula, assume, status):
 
 PIPELINES = [total, small, step]
 ASSUMED = [
-    "x.value >= Y x.value", "x", "x & x.value > Y x.value", "x -> !Y x", "x.value != 1", "x & x.value > 9", "x.value < Y x.value | x.value = 2",
-    "x.value = 0 | Y x", "O x.value = 2 -> x",
-]  # fmt: skip
-FORMULAS = ["G (out -> out.value > 0)", "AG EF out", "G F out", "AG (out -> AX out)", "EF (out & EX out)", "F G !out", "G (x -> x.value < 2)"]
+    "x.value >= Y x.value",
+    "x",
+    "x & x.value > Y x.value",
+    "x -> !Y x",
+    "x.value != 1",
+    "x & x.value > 9",
+    "x.value < Y x.value | x.value = 2",
+    "x.value = 0 | Y x",
+    "O x.value = 2 -> x",
+]
+FORMULAS = [
+    "G (out -> out.value > 0)",
+    "AG EF out",
+    "G F out",
+    "AG (out -> AX out)",
+    "EF (out & EX out)",
+    "F G !out",
+    "G (x -> x.value < 2)",
+]
 
 
 @pytest.mark.parametrize("assumed", ASSUMED)
@@ -113,13 +128,20 @@ def satisfied(assumed, pushes):
 
 
 def test_that_nothing_satisfies_it_is_said():
-    for p, assume in ((total, "x & x.value > 3"), (small, "x & x.value > Y x.value"), (total, lambda v: v > 9), (small, "x & !x")):
+    for p, assume in (
+        (total, "x & x.value > 3"),
+        (small, "x & x.value > Y x.value"),
+        (total, lambda v: v > 9),
+        (small, "x & !x"),
+    ):
         verdict = check.holds(p, "G (out -> out.value >= 0)", ints=range(3), assume=assume)
         if assume in ("x & x.value > 3", "x & x.value > Y x.value", "x & !x"):
             assert verdict.unknown and "no run satisfies what is assumed" in verdict.notes[0]
         else:  # silence is a run
             assert verdict.proved
-    over_all = check.holds(total, "G (out -> out.value >= 0)", assume="x & x.value > Y x.value & x.value < 9 & x.value > 0")
+    over_all = check.holds(
+        total, "G (out -> out.value >= 0)", assume="x & x.value > Y x.value & x.value < 9 & x.value > 0"
+    )
     assert over_all.unknown and "no run satisfies" in over_all.notes[0]
 
 
@@ -134,9 +156,13 @@ def test_every_question_takes_it():
     assert check.live(above, assume="x.value < 50").refuted
     assert check.live(pipeline(lambda x: x.decimate(3), x=int), within=3, assume="x.value > 80").proved
     late = check.live(pipeline(lambda x: x.decimate(3), x=int), within=2, assume="x.value > Y x.value + 1")
-    assert late.refuted and all(b["x"] > a["x"] + 1 for a, b in zip(late.counterexample.inputs, late.counterexample.inputs[1:], strict=False))
+    assert late.refuted and all(
+        b["x"] > a["x"] + 1 for a, b in zip(late.counterexample.inputs, late.counterexample.inputs[1:], strict=False)
+    )
     assert list(check.buffers(both, assume="x <-> y").details["bounds"].values()) == [0, 0]
-    dead = check.dead_paths(pipeline(lambda x: x.filter(lambda v: v > 0, id="positive").trim(1), x=int), assume="x.value > 0")
+    dead = check.dead_paths(
+        pipeline(lambda x: x.filter(lambda v: v > 0, id="positive").trim(1), x=int), assume="x.value > 0"
+    )
     assert list(dead.details["dead"]) == ["positive"]
 
 
@@ -168,7 +194,10 @@ def test_the_command_line(tmp_path):
     from pellucid.cli.main import cli
 
     file = tmp_path / "steps.py"
-    file.write_text("from pellucid import Stream, pipeline\n\n\n@pipeline\ndef step(x: Stream[int]) -> Stream[int]:\n    return x.trim(1) - x\n")
+    file.write_text(
+        "from pellucid import Stream, pipeline\n\n\n@pipeline\ndef step(x: Stream[int]) -> Stream[int]:\n    return "
+        "x.trim(1) - x\n"
+    )
     ask = ["check", f"{file}:step", "--property", "G (out -> out.value >= 0)"]
     assert CliRunner().invoke(cli, ask).exit_code == 1
     done = CliRunner().invoke(cli, [*ask, "--assume", "x.value >= Y x.value"])
@@ -188,4 +217,6 @@ def test_about_a_source_with_the_name_of_the_output():
     p = pipeline(lambda out: out.map(lambda v: v + 1), out=int)
     assert check.holds(p, 'G (output("out") -> output("out").value > 3)', assume='source("out").value > 2').proved
     assert check.holds(p, 'G (output("out") -> output("out").value > 3)', assume='source("out").value > 1').refuted
-    assert check.holds(p, 'G (output("out") -> output("out").value > 3)', assume='source("out").value >= Y source("out").value').refuted
+    assert check.holds(
+        p, 'G (output("out") -> output("out").value > 3)', assume='source("out").value >= Y source("out").value'
+    ).refuted

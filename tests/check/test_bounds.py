@@ -36,7 +36,9 @@ def test_what_comes_after_a_queue_is_full_counts(ints: Any, queue: Any) -> None:
 
 def test_no_step_is_dead_because_a_queue_is_short() -> None:
     assert check.dead_paths(late).details["dead"] == {}
-    assert check.dead_paths(pipeline(lambda x: apply(lambda a, b: a + b, x.trim(5).filter(lambda v: v * v < 0, id="none"), x), x=int)).details["dead"]
+    assert check.dead_paths(
+        pipeline(lambda x: apply(lambda a, b: a + b, x.trim(5).filter(lambda v: v * v < 0, id="none"), x), x=int)
+    ).details["dead"]
 
 
 @pytest.mark.parametrize("ints", [None, Mod(2), range(3)], ids=str)
@@ -64,7 +66,9 @@ def test_what_can_always_be_done_however_long_the_queues_are(p: Any) -> None:
 def test_what_can_not_be_done_any_more_is_no_matter_of_queues() -> None:
     dead = ask(three, "AG EF out")  # three events of a, and no more
     assert dead.status == "refuted" and "never holds again" in dead.notes[0]
-    run = check.holds_on(three, "G !out", *zip(*[(push.get("a", 0), push.get("b", 0)) for push in dead.pushes if push], strict=True))
+    run = check.holds_on(
+        three, "G !out", *zip(*[(push.get("a", 0), push.get("b", 0)) for push in dead.pushes if push], strict=True)
+    )
     assert run.refuted or not dead.pushes
     never = pipeline(lambda a, b: a.filter(lambda v: v > 80 and v < 10) + b, a=int, b=int)
     assert ask(never, "AG EF out").status == "refuted"
@@ -86,7 +90,9 @@ def test_values_that_waited_are_those_that_came() -> None:
 
 
 def test_a_bound_is_part_of_a_question_that_speaks_of_queues() -> None:
-    assert speaks_of_queues(parse("G (queue(sum.1).length <= 2 | out)")) and not speaks_of_queues(parse("G (out -> failed)"))
+    assert speaks_of_queues(parse("G (queue(sum.1).length <= 2 | out)")) and not speaks_of_queues(
+        parse("G (out -> failed)")
+    )
     assert check.holds(late, "!EF overflow", queue=5).proved and check.holds(late, "!EF overflow", queue=4).refuted
     assert check.holds(late, "!EF full", queue=6).proved and check.holds(late, "!EF full", queue=5).refuted
     assert check.holds(late, "EF out", queue=1).proved
@@ -134,7 +140,9 @@ def test_a_monitor_gets_the_room_that_it_needs() -> None:
     slow = pipeline(lambda x: apply(lambda new, old: new - old != 5, x.trim(5), x), x=int)
     assert check.monitor(counter, slow).refuted
     assert check.monitor(counter, pipeline(lambda x: apply(lambda new, old: new != old, x.trim(5), x), x=int)).proved
-    endless = check.monitor(counter, pipeline(lambda x: apply(lambda new, old: new == old or old >= 0, x.decimate(3), x), x=int))
+    endless = check.monitor(
+        counter, pipeline(lambda x: apply(lambda new, old: new == old or old >= 0, x.decimate(3), x), x=int)
+    )
     assert endless.unknown and "needs more than 32 events" in endless.notes[0]
 
 
@@ -145,7 +153,11 @@ def test_a_system_with_deep_queues_can_do_all_that_the_interpreter_does() -> Non
     from pellucid.expr.evaluate import evaluate
 
     p = pipeline(lambda a, b: apply(lambda u, v: u - v, a.filter(lambda v: v > 1), b.trim(1), id="join"), a=int, b=int)
-    runs = [[{"a": 5}, {"b": 1}, {"a": 2, "b": 3}, {"a": 1}], [{"a": 3}] * 6 + [{"b": 7}] * 9, [{"b": i} for i in range(5)] + [{"a": 9}] * 6]
+    runs = [
+        [{"a": 5}, {"b": 1}, {"a": 2, "b": 3}, {"a": 1}],
+        [{"a": 3}] * 6 + [{"b": 7}] * 9,
+        [{"b": i} for i in range(5)] + [{"a": 9}] * 6,
+    ]
     for beyond in ("deep", "many"):
         system = build_system(p.graph, domain_of(None), Room(2, beyond))
         for run in runs:

@@ -73,14 +73,44 @@ def well_formed(made: Buchi) -> None:
 
 
 FORMULAS = [
-    "true", "false", "p", "!p", "X p", "F p", "G p", "p U q", "p W q", "p R q", "G F p", "F G p", "G (p -> F q)",
-    "G F p -> G F q", "G (p | X (p | X p))", "p U (q U p)", "!(p U (q U X p))", "(p U q) U p", "p <-> X q", "X X X p",
-    "F (p U q)", "G (p R q)",
-]  # fmt: skip
+    "true",
+    "false",
+    "p",
+    "!p",
+    "X p",
+    "F p",
+    "G p",
+    "p U q",
+    "p W q",
+    "p R q",
+    "G F p",
+    "F G p",
+    "G (p -> F q)",
+    "G F p -> G F q",
+    "G (p | X (p | X p))",
+    "p U (q U p)",
+    "!(p U (q U X p))",
+    "(p U q) U p",
+    "p <-> X q",
+    "X X X p",
+    "F (p U q)",
+    "G (p R q)",
+]
 PAST = [
-    "Y p", "F Y p", "G (p -> O q)", "G (p -> Y q)", "F (p & H q)", "G (p S q)", "O F p", "F (p & O (q & Y p))",
-    "G (q -> (p S X q))", "H X p", "G F (p & Y !p)", "F G (p S Y q)", "F O (p S q)",
-]  # fmt: skip
+    "Y p",
+    "F Y p",
+    "G (p -> O q)",
+    "G (p -> Y q)",
+    "F (p & H q)",
+    "G (p S q)",
+    "O F p",
+    "F (p & O (q & Y p))",
+    "G (q -> (p S X q))",
+    "H X p",
+    "G F (p & Y !p)",
+    "F G (p S Y q)",
+    "F O (p S q)",
+]
 
 
 @pytest.mark.parametrize("text", FORMULAS + PAST)
@@ -103,11 +133,19 @@ def test_every_formula_on_every_lasso_up_to_length_5(text):
 @pytest.mark.parametrize(
     ("text", "states", "edges"),
     [
-        ("true", 1, 1), ("false", 0, 0), ("G p", 1, 1), ("F p", 2, 3), ("p U q", 2, 3), ("G F p", 2, 4), ("F G p", 2, 3),
-        ("G (p -> F q)", 2, 5), ("G (p -> O q)", 2, 3), ("G (in -> out | X (out | X out))", 3, 6),
+        ("true", 1, 1),
+        ("false", 0, 0),
+        ("G p", 1, 1),
+        ("F p", 2, 3),
+        ("p U q", 2, 3),
+        ("G F p", 2, 4),
+        ("F G p", 2, 3),
+        ("G (p -> F q)", 2, 5),
+        ("G (p -> O q)", 2, 3),
+        ("G (in -> out | X (out | X out))", 3, 6),
         ("!G (in -> out | X (out | X out))", 4, 5),
     ],
-)  # fmt: skip
+)
 def test_sizes_are_pinned(text, states, edges):
     made = automaton(parse(text))
     assert (made.states, len(made.transitions)) == (states, edges)
@@ -216,7 +254,18 @@ def as_buchi(first: str, states: dict[str, list[tuple[str, str]]]) -> Buchi:
 @pytest.mark.skipif(shutil.which("spin") is None, reason="spin is not installed")
 @pytest.mark.parametrize(
     "text",
-    ["F p", "G p", "p U q", "G F p", "F G p", "G (p -> F q)", "G F p -> G F q", "(p U q) U p", "!(p U (q U p))", "G p | F q"],
+    [
+        "F p",
+        "G p",
+        "p U q",
+        "G F p",
+        "F G p",
+        "G (p -> F q)",
+        "G F p -> G F q",
+        "(p U q) U p",
+        "!(p U (q U p))",
+        "G p | F q",
+    ],
 )
 def test_against_spin(text):
     ours, theirs = automaton(parse(text)), as_buchi(*spin(text))

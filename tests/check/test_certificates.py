@@ -43,7 +43,10 @@ def disbelieved(verdict: check.Verdict) -> bool:
 def test_a_proof_by_smt_says_what_it_passed() -> None:
     verdict = check.holds(total, "G (out -> out.value >= 0)", ints=range(100), engine="smt")
     assert verdict.proved and verdict.details["certificate"].endswith(":state >= 0)")
-    assert "premises can be met; tried on" in verdict.details["checked"] and "of the interpreter" in verdict.details["checked"]
+    assert (
+        "premises can be met; tried on" in verdict.details["checked"]
+        and "of the interpreter" in verdict.details["checked"]
+    )
     assert ("confirmed by cvc5" in verdict.details["checked"]) == (importlib.util.find_spec("cvc5") is not None)
 
 
@@ -53,14 +56,19 @@ def test_a_complete_search_says_what_it_passed() -> None:
     assert "checked" in check.live(of_three).details and "checked" in check.holds(of_three, "G F out | F G !x").details
 
 
-@pytest.mark.parametrize("p", [
-    total, of_three, steps,
-    pipeline(lambda x: x.decimate(3) + x, x=int),
-    pipeline(lambda x: x.filter(lambda v: 100 // v > 3), x=int),
-    pipeline(lambda x, y: apply(lambda a, b: a / b, x.decimate(2), y), x=int, y=float),
-    pipeline(lambda x: merge(x.window(2, steps), x.trim(2)), x=int),
-    pipeline(lambda x: x.map(lambda s: s == "on"), x=str),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "p",
+    [
+        total,
+        of_three,
+        steps,
+        pipeline(lambda x: x.decimate(3) + x, x=int),
+        pipeline(lambda x: x.filter(lambda v: 100 // v > 3), x=int),
+        pipeline(lambda x, y: apply(lambda a, b: a / b, x.decimate(2), y), x=int, y=float),
+        pipeline(lambda x: merge(x.window(2, steps), x.trim(2)), x=int),
+        pipeline(lambda x: x.map(lambda s: s == "on"), x=str),
+    ],
+)
 def test_systems_do_what_the_interpreter_does(p: Any) -> None:
     for strict in (False, True):
         trial = try_out(build_system(p.graph, domain_of(None), 2, strict=strict), seconds=0.05)
@@ -68,7 +76,9 @@ def test_systems_do_what_the_interpreter_does(p: Any) -> None:
 
 
 def test_lost_events_are_lost_for_the_interpreter_too() -> None:
-    system = build_system(steps.graph, domain_of(range(5)), 3, ("x", *[node.id for node in steps.graph.nodes if node.kind == "trim"]))
+    system = build_system(
+        steps.graph, domain_of(range(5)), 3, ("x", *[node.id for node in steps.graph.nodes if node.kind == "trim"])
+    )
     assert try_out(system, seconds=0.05).problem == ""
 
 
@@ -125,7 +135,11 @@ def test_a_wrong_window(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_wrong_count(monkeypatch: pytest.MonkeyPatch) -> None:
     right = run.Run.do_decimate
-    monkeypatch.setattr(run.Run, "do_decimate", lambda self, node, ins, cap: right(self, dataclasses.replace(node, k=node.k + 1), ins, cap))
+    monkeypatch.setattr(
+        run.Run,
+        "do_decimate",
+        lambda self, node, ins, cap: right(self, dataclasses.replace(node, k=node.k + 1), ins, cap),
+    )
     p = pipeline(lambda x: x.decimate(2), x=int)
     assert disbelieved(check.holds(p, "G (out -> X !out)"))
 
@@ -168,10 +182,13 @@ def test_a_second_solver_that_does_not_decide_is_no_confirmation(monkeypatch: py
 # ------------------------------------------------------------ a wrong search
 
 
-@pytest.mark.parametrize("spoil", [
-    lambda space: space.successor.__setitem__((1, 1), 0),
-    lambda space: space.seen.__setitem__((1, 1), 1 - space.seen[1, 1]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda space: space.successor.__setitem__((1, 1), 0),
+        lambda space: space.seen.__setitem__((1, 1), 1 - space.seen[1, 1]),
+    ],
+)
 def test_a_search_that_recorded_something_else(spoil: Callable[[Any], None]) -> None:
     s = build_system(of_three.graph, domain_of(range(2)))
     space = explore(s, [s.present("out")])
@@ -185,7 +202,9 @@ def test_a_search_that_stopped_too_soon(monkeypatch: pytest.MonkeyPatch) -> None
 
     def some(*args: Any, **more: Any) -> Any:
         space = real(*args, **more)
-        return dataclasses.replace(space, expanded=space.expanded - 1, successor=space.successor[:-1], seen=space.seen[:-1])
+        return dataclasses.replace(
+            space, expanded=space.expanded - 1, successor=space.successor[:-1], seen=space.seen[:-1]
+        )
 
     monkeypatch.setattr(decide, "explore", some)
     assert disbelieved(check.holds(of_three, "G (out -> out.value <= 9)", ints=range(4)))
@@ -201,7 +220,10 @@ def test_integers_modulo_n_are_tried_on_the_system_alone() -> None:
 def test_straight_is_what_evaluate_says() -> None:
     from pellucid.expr.evaluate import evaluate
 
-    s = build_system(pipeline(lambda x, y: apply(lambda a, b: (a // 3 - b * 2) % 7, x.decimate(2), y), x=int, y=int).graph, domain_of(None))
+    s = build_system(
+        pipeline(lambda x, y: apply(lambda a, b: (a // 3 - b * 2) % 7, x.decimate(2), y), x=int, y=int).graph,
+        domain_of(None),
+    )
     roots = [*s.next, *(e for _, slots in s.streams.values() for slot in slots for e in (slot.present, *slot.leaves))]
     compute = straight(roots)
     for leaves, after in try_out(s, seconds=0.02).points:

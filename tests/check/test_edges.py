@@ -28,25 +28,76 @@ from pellucid.expr.types import BOOL, FLOAT, INT, Type, fits_int
 
 POWERS = [2**31, 2**32, 2**53, 2**62, 2**63]
 INTS = sorted(
-    v for v in {0, 1, -1, 2, -2, 3, -3, 7, 62, 63, 64, 65, -64, *(s * p + d for p in POWERS for s in (1, -1) for d in (-1, 0, 1))} if fits_int(v)
+    v
+    for v in {
+        0,
+        1,
+        -1,
+        2,
+        -2,
+        3,
+        -3,
+        7,
+        62,
+        63,
+        64,
+        65,
+        -64,
+        *(s * p + d for p in POWERS for s in (1, -1) for d in (-1, 0, 1)),
+    }
+    if fits_int(v)
 )
 FLOATS = [
-    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 0.1, 3.0, 5e-324, -5e-324, 2.2250738585072014e-308, 1e300, -1e300, 2.0**53, 2.0**53 + 2, 2.0**62,
-    2.0**63, -(2.0**63), math.nextafter(2.0**63, 0), math.nextafter(-(2.0**63), -math.inf), 1.7976931348623157e308, math.inf, -math.inf, math.nan,
-]  # fmt: skip
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    -2.5,
+    0.1,
+    3.0,
+    5e-324,
+    -5e-324,
+    2.2250738585072014e-308,
+    1e300,
+    -1e300,
+    2.0**53,
+    2.0**53 + 2,
+    2.0**62,
+    2.0**63,
+    -(2.0**63),
+    math.nextafter(2.0**63, 0),
+    math.nextafter(-(2.0**63), -math.inf),
+    1.7976931348623157e308,
+    math.inf,
+    -math.inf,
+    math.nan,
+]
 
 Python = Callable[..., Any]
 BINARY: dict[str, Python] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b,
-}  # fmt: skip
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+}
 BITS: dict[str, Python] = {
-    "band": lambda a, b: a & b, "bor": lambda a, b: a | b, "bxor": lambda a, b: a ^ b, "shr": lambda a, b: a >> b,
-    "shl": lambda a, b: (a << b if b < 100 else (1 << 100 if a else 0)),
-}  # fmt: skip
+    "band": lambda a, b: a & b,
+    "bor": lambda a, b: a | b,
+    "bxor": lambda a, b: a ^ b,
+    "shr": lambda a, b: a >> b,
+    "shl": lambda a, b: a << b if b < 100 else (1 << 100 if a else 0),
+}
 COMPARE: dict[str, tuple[Callable[[Expr, Expr], Expr], Python]] = {
-    "eq": (n.eq, lambda a, b: a == b), "lt": (n.lt, lambda a, b: a < b), "le": (n.le, lambda a, b: a <= b),
-    "min": (lambda a, b: n.ite(n.lt(b, a), b, a), min), "max": (lambda a, b: n.ite(n.lt(a, b), b, a), max),
-}  # fmt: skip
+    "eq": (n.eq, lambda a, b: a == b),
+    "lt": (n.lt, lambda a, b: a < b),
+    "le": (n.le, lambda a, b: a <= b),
+    "min": (lambda a, b: n.ite(n.lt(b, a), b, a), min),
+    "max": (lambda a, b: n.ite(n.lt(a, b), b, a), max),
+}
 ONE: dict[str, Python] = {"neg": lambda a: -a, "abs": abs, "invert": lambda a: ~a}
 ROUND: dict[str, Python] = {"trunc": math.trunc, "floor": math.floor, "ceil": math.ceil}
 
@@ -123,7 +174,9 @@ def system(kinds: tuple[Type, ...], values: list[int] | None = None) -> System:
     return System("edges", Domain(tuple(values) if values else None), (), inputs, (), {}, {}, {}, FALSE, FALSE)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if " eq " not in name and " lt " not in name and " le " not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in CASES if " eq " not in name and " lt " not in name and " le " not in name]
+)
 def test_the_evaluator_and_checked_integers(name: str) -> None:
     e, kinds, f = CASES[name]
     bad, wide = failure(e), overflow(e)
@@ -141,7 +194,9 @@ def test_the_evaluator_and_checked_integers(name: str) -> None:
         try:
             got = f(*[Int64(a) if isinstance(a, int) else a for a in args])
             assert shape(got) == shape(exact), args
-            assert fits or "shl" in name or name in ROUND, args  # the table's own guard; a float has no checked integers
+            assert fits or "shl" in name or name in ROUND, (
+                args
+            )  # the table's own guard; a float has no checked integers
         except Overflow64:
             assert not fits, args
         except (ArithmeticError, ValueError):

@@ -96,10 +96,13 @@ def test_the_reason_why_a_step_is_dead_is_true() -> None:
     """A filter whose events nobody hears of is dead, but it does not let every event through."""
     p = pipeline(lambda x: x.filter(lambda v: v > 3, id="some").filter(lambda v: v != v, id="none"), x=int)
     assert check.dead_paths(p, ints=range(8)).details["dead"] == {
-        "some": "what it does is not seen: without it the outputs are the same", "none": "it never carries an event",
-    }  # fmt: skip
+        "some": "what it does is not seen: without it the outputs are the same",
+        "none": "it never carries an event",
+    }
     all_ = pipeline(lambda x: x.filter(lambda v: v >= 0, id="all").trim(1), x=int)
-    assert check.dead_paths(all_, ints=range(8)).details["dead"] == {"all": "it lets every event through: without it the outputs are the same"}
+    assert check.dead_paths(all_, ints=range(8)).details["dead"] == {
+        "all": "it lets every event through: without it the outputs are the same"
+    }
 
 
 def test_a_step_that_leaves_64_bits_matters() -> None:

@@ -99,7 +99,13 @@ def test_bad_arguments():
 
 
 def test_kind():
-    assert [kind(parse(t)) for t in ("a & b", "AG a", "A [a U b]", "a U b", "O a")] == ["state", "ctl", "ctl", "ltl", "ltl"]
+    assert [kind(parse(t)) for t in ("a & b", "AG a", "A [a U b]", "a U b", "O a")] == [
+        "state",
+        "ctl",
+        "ctl",
+        "ltl",
+        "ltl",
+    ]
     with pytest.raises(UsageError, match="AG F out mixes AG of CTL with F of LTL: write all of it in CTL"):
         kind(parse("AG F out"))
 
@@ -107,11 +113,20 @@ def test_kind():
 @pytest.mark.parametrize(
     ("text", "invariant"),
     [
-        ("G (a -> b)", "a -> b"), ("AG a", "a"), ("!EF full", "!full"), ("!F a", "!a"), ("!EF !a", "a"),
-        ("AG a & !EF b", "a & !b"), ("a", None), ("AG EF a", None), ("G O a", None), ("EF a", None), ("AG a | AG b", None),
+        ("G (a -> b)", "a -> b"),
+        ("AG a", "a"),
+        ("!EF full", "!full"),
+        ("!F a", "!a"),
+        ("!EF !a", "a"),
+        ("AG a & !EF b", "a & !b"),
+        ("a", None),
+        ("AG EF a", None),
+        ("G O a", None),
+        ("EF a", None),
+        ("AG a | AG b", None),
         ("!G a", None),
     ],
-)  # fmt: skip
+)
 def test_is_invariant(text, invariant):
     found = is_invariant(parse(text))
     assert (str(found) if found is not None else None) == invariant
@@ -123,22 +138,56 @@ def test_is_invariant(text, invariant):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("AG EF out", "From every state that can be reached, it is possible to reach one in which out carries an event."),
+        (
+            "AG EF out",
+            "From every state that can be reached, it is possible to reach one in which out carries an event.",
+        ),
         ("!EF full", "In every state that can be reached, no queue is full."),
-        ("AG (in -> AF out)", "In every state that can be reached, if in carries an event, then whatever comes in, a state is reached in which out carries an event."),
-        ("EF AG !out", "It is possible to reach a state from which in every state that can be reached from there, out carries no event."),
-        ("G (in -> F out)", "On every run, in every step, if in carries an event, then in that step or a later one out carries an event."),
+        (
+            "AG (in -> AF out)",
+            "In every state that can be reached, if in carries an event, then whatever comes in, a "
+            "state is reached in which out carries an event.",
+        ),
+        (
+            "EF AG !out",
+            "It is possible to reach a state from which in every state that can be reached from there, out "
+            "carries no event.",
+        ),
+        (
+            "G (in -> F out)",
+            "On every run, in every step, if in carries an event, then in that step or a later one out "
+            "carries an event.",
+        ),
         ("G F out", "On every run, again and again out carries an event."),
         ("!G F out", "On every run, from some step on, in every step out carries no event."),
-        ("G (out -> O in)", "On every run, in every step, if out carries an event, then in that step or an earlier one in carries an event."),
-        ("a U b", "On every run, sooner or later there is a step in which b carries an event, and in every step before it a carries an event."),
-        ("E [!full U out]", "It is possible that sooner or later there is a step in which out carries an event, and in every step before it no queue is full."),
+        (
+            "G (out -> O in)",
+            "On every run, in every step, if out carries an event, then in that step or an earlier one "
+            "in carries an event.",
+        ),
+        (
+            "a U b",
+            "On every run, sooner or later there is a step in which b carries an event, and in every step before "
+            "it a carries an event.",
+        ),
+        (
+            "E [!full U out]",
+            "It is possible that sooner or later there is a step in which out carries an event, and in "
+            "every step before it no queue is full.",
+        ),
         ("AG queue(a.0).length <= 1", "In every state that can be reached, queue a.0 holds at most 1 event."),
         ("out.value != 3", "In the first step, out carries an event, and each is not 3."),
-        ("out.value.price + 1 > x.value", "In the first step, out and x carry events, and for each with each the price of out plus 1 is more than the value of x."),
-        ("G (a & b | c)", "On every run, in every step, either (a carries an event and b carries an event) or c carries an event."),
+        (
+            "out.value.price + 1 > x.value",
+            "In the first step, out and x carry events, and for each with each the price "
+            "of out plus 1 is more than the value of x.",
+        ),
+        (
+            "G (a & b | c)",
+            "On every run, in every step, either (a carries an event and b carries an event) or c carries an event.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_explain(text, words):
     assert explain(parse(text)) == words
 
@@ -156,13 +205,26 @@ def trace(word: str) -> list[dict[Formula, bool]]:
 @pytest.mark.parametrize(
     ("text", "word", "truth"),
     [
-        ("G p", "ppp", True), ("F q", "pp.", False), ("X p", "p", False), ("!X !p", "p", True), ("G X p", "ppp", False),
-        ("p U q", "ppq", True), ("p U q", "ppp", False), ("p W q", "ppp", True), ("q R p", "ppp", True),
-        ("q R p", "pbq", True), ("q R p", "pq", False), ("F (q & Y p)", "pq", True), ("Y true", "p", False),
-        ("G (q -> O p)", "q", False), ("F (q & H q)", "qq", True), ("F (. S q)".replace(".", "p"), "qpp", True),
-        ("G (p S q)", "qpp", True), ("G (p S q)", "qp.", False),
+        ("G p", "ppp", True),
+        ("F q", "pp.", False),
+        ("X p", "p", False),
+        ("!X !p", "p", True),
+        ("G X p", "ppp", False),
+        ("p U q", "ppq", True),
+        ("p U q", "ppp", False),
+        ("p W q", "ppp", True),
+        ("q R p", "ppp", True),
+        ("q R p", "pbq", True),
+        ("q R p", "pq", False),
+        ("F (q & Y p)", "pq", True),
+        ("Y true", "p", False),
+        ("G (q -> O p)", "q", False),
+        ("F (q & H q)", "qq", True),
+        ("F (. S q)".replace(".", "p"), "qpp", True),
+        ("G (p S q)", "qpp", True),
+        ("G (p S q)", "qp.", False),
     ],
-)  # fmt: skip
+)
 def test_finite_traces(text, word, truth):
     assert evaluate_finite(parse(text), trace(word)) is truth
 
@@ -170,11 +232,17 @@ def test_finite_traces(text, word, truth):
 @pytest.mark.parametrize(
     ("text", "word", "loop", "truth"),
     [
-        ("G F p", ".p", 0, True), ("F G p", ".p", 0, False), ("F G p", ".p", 1, True), ("p U q", "pp", 0, False),
-        ("p W q", "pp", 0, True), ("F (q & O p)", "q.p", 0, True),  # p comes before q only in the second turn
-        ("F (p & Y (q & Y (p & Y q)))", "qp", 0, True), ("H p", "p.", 0, True), ("G H p", "p.", 0, False),
+        ("G F p", ".p", 0, True),
+        ("F G p", ".p", 0, False),
+        ("F G p", ".p", 1, True),
+        ("p U q", "pp", 0, False),
+        ("p W q", "pp", 0, True),
+        ("F (q & O p)", "q.p", 0, True),  # p comes before q only in the second turn
+        ("F (p & Y (q & Y (p & Y q)))", "qp", 0, True),
+        ("H p", "p.", 0, True),
+        ("G H p", "p.", 0, False),
     ],
-)  # fmt: skip
+)
 def test_lassos(text, word, loop, truth):
     assert evaluate_lasso(parse(text), trace(word), loop) is truth
 
@@ -232,7 +300,13 @@ def test_ctl_is_ltl_on_all_or_some_runs(structure, question):
 @settings(max_examples=100)
 @given(structures)
 def test_ctl_dualities(structure):
-    for a, b in (("AG p", "!EF !p"), ("AF p", "!EG !p"), ("AX p", "!EX !p"), ("A [p U q]", "!E [!q U (!p & !q)] & AF q"), ("EF p", "E [true U p]")):
+    for a, b in (
+        ("AG p", "!EF !p"),
+        ("AF p", "!EG !p"),
+        ("AX p", "!EX !p"),
+        ("A [p U q]", "!E [!q U (!p & !q)] & AF q"),
+        ("EF p", "E [true U p]"),
+    ):
         assert evaluate_ctl(parse(a), *structure) == evaluate_ctl(parse(b), *structure), (a, b)
 
 
@@ -280,16 +354,32 @@ def truth(text: str, of: Any, ints: Any = None, **inputs: Any) -> bool:
 @pytest.mark.parametrize(
     ("text", "event", "expected"),
     [
-        ("out", 3, True), ("out", 2, False), ("in & x & !out", 2, True), ("out.value = 4", 3, True),
-        ("out.value > 4", 3, False), ("in.value = 3", 3, True), ("x.value + 1 = out.value", 3, True),
-        ("odds & more", 5, True), ("value = 4", 3, True), ("out = in", 2, False), ("out = in", 3, True),
+        ("out", 3, True),
+        ("out", 2, False),
+        ("in & x & !out", 2, True),
+        ("out.value = 4", 3, True),
+        ("out.value > 4", 3, False),
+        ("in.value = 3", 3, True),
+        ("x.value + 1 = out.value", 3, True),
+        ("odds & more", 5, True),
+        ("value = 4", 3, True),
+        ("out = in", 2, False),
+        ("out = in", 3, True),
         # values of a silent stream: no comparison holds, not even !=
-        ("out.value != 7", 2, False), ("out.value = 7", 2, False), ("!(out.value = 7)", 2, True),
-        ("x.value < out.value", 2, False), ("x.value != 7 | true", None, True), ("x.value != 7", None, False),
-        ("in", None, False), ("x.value % x.value = 0", 0, False), ("x.value % x.value = 0", 2, True),
-        ("full | overflow | failed", 3, False), ("x.value = 3.0", 3, True), ("x.value < 3.5", 3, True),
+        ("out.value != 7", 2, False),
+        ("out.value = 7", 2, False),
+        ("!(out.value = 7)", 2, True),
+        ("x.value < out.value", 2, False),
+        ("x.value != 7 | true", None, True),
+        ("x.value != 7", None, False),
+        ("in", None, False),
+        ("x.value % x.value = 0", 0, False),
+        ("x.value % x.value = 0", 2, True),
+        ("full | overflow | failed", 3, False),
+        ("x.value = 3.0", 3, True),
+        ("x.value < 3.5", 3, True),
     ],
-)  # fmt: skip
+)
 def test_atoms_of_a_pipeline(text, event, expected):
     assert truth(text, odd, **({} if event is None else {"x": event})) is expected
 
@@ -297,12 +387,20 @@ def test_atoms_of_a_pipeline(text, event, expected):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("t.value.price = 1.5", True), ("t.price > 1", True), ("t.value.color = Color.RED", True), ("t.color = RED", True),
-        ("GREEN = t.color", False), ("t.color != GREEN", True), ("t.size * 2 - 1 >= 3", True), ("out", False),
-        ("queue(total.0).length = 1", True), ("queue(total.1).length = 0", True), ("t.value = t.value", True),
+        ("t.value.price = 1.5", True),
+        ("t.price > 1", True),
+        ("t.value.color = Color.RED", True),
+        ("t.color = RED", True),
+        ("GREEN = t.color", False),
+        ("t.color != GREEN", True),
+        ("t.size * 2 - 1 >= 3", True),
+        ("out", False),
+        ("queue(total.0).length = 1", True),
+        ("queue(total.1).length = 0", True),
+        ("t.value = t.value", True),
         ("n.value = t.size", False),
     ],
-)  # fmt: skip
+)
 def test_records_enums_and_queues(text, expected):
     assert truth(text, trades, t=Trade(1.5, 2, Color.RED)) is expected
 
@@ -324,25 +422,60 @@ def test_resolved_atoms_are_expressions_that_print_as_they_were_written():
     ("of", "text", "message"),
     [
         (odd, "G outt", "odd has no stream 'outt': did you mean 'out'? It has x, odds, more, out, and 'in' for x"),
-        (odd, "oddz.value > 3", "odd has no stream 'oddz.value': did you mean 'odds'? It has x, odds, more, out, and 'in' for x"),
+        (
+            odd,
+            "oddz.value > 3",
+            "odd has no stream 'oddz.value': did you mean 'odds'? It has x, odds, more, out, and 'in' for x",
+        ),
         (odd, "zzz", "odd has no stream 'zzz': it has x, odds, more, out, and 'in' for x"),
         (trades, "in", "trades has 2 sources, so 'in' is none of them: write t or n"),
         (odd, "queue(a.0).length = 1", "odd has no queue 'a.0': it has none"),
-        (trades, "queue(total.2).length = 1", "trades has no queue 'total.2': did you mean 'total.1'? It has total.0, total.1"),
+        (
+            trades,
+            "queue(total.2).length = 1",
+            "trades has no queue 'total.2': did you mean 'total.1'? It has total.0, total.1",
+        ),
         (odd, 'out.value = "a"', 'in out.value = "a": out.value is an int and "a" is a str: they cannot be compared'),
-        (odd, "out = 3", "in out = 3: out is a bool and 3 is an int: they cannot be compared; out says whether an event is there, the event itself is out.value"),
-        (odd, "out.value = true", "in out.value = true: out.value is an int and true is a bool: they cannot be compared"),
+        (
+            odd,
+            "out = 3",
+            "in out = 3: out is a bool and 3 is an int: they cannot be compared; out says whether an "
+            "event is there, the event itself is out.value",
+        ),
+        (
+            odd,
+            "out.value = true",
+            "in out.value = true: out.value is an int and true is a bool: they cannot be compared",
+        ),
         (odd, "out.value", "out.value is an int, not a condition: compare it, as in out.value = …"),
         (odd, "out + 1 > 2", "in out + 1: out is a bool: + wants numbers; the event itself is out.value"),
         (odd, "out.value % 0 = 1", "in out.value % 0: nothing has a remainder by 0"),
         (odd, "out.value = 99999999999999999999", "the number 99999999999999999999 does not fit in 64 bits"),
         (odd, "out.price > 1", "in out.price: out.value is an int and has no fields: write out or out.value"),
-        (trades, "t.prise > 1", "in t.prise: t.value is a Trade(price: float, size: int, color: Color) and has no field 'prise': did you mean 'price'? It has price, size, color"),
-        (trades, "t.color = REDD", "in t.color compared with REDD: Color has no member 'REDD': did you mean 'RED'? It has RED, GREEN"),
-        (trades, "t.color < RED", "in t.color < RED: t.color is a Color and RED is a Color: they have no order that < could ask for"),
-        (trades, "t.value > 3", "in t.value > 3: t.value is a Trade(price: float, size: int, color: Color) and 3 is an int: they have no order that > could ask for"),
+        (
+            trades,
+            "t.prise > 1",
+            "in t.prise: t.value is a Trade(price: float, size: int, color: Color) and has no "
+            "field 'prise': did you mean 'price'? It has price, size, color",
+        ),
+        (
+            trades,
+            "t.color = REDD",
+            "in t.color compared with REDD: Color has no member 'REDD': did you mean 'RED'? It has RED, GREEN",
+        ),
+        (
+            trades,
+            "t.color < RED",
+            "in t.color < RED: t.color is a Color and RED is a Color: they have no order that < could ask for",
+        ),
+        (
+            trades,
+            "t.value > 3",
+            "in t.value > 3: t.value is a Trade(price: float, size: int, color: Color) and 3 is an "
+            "int: they have no order that > could ask for",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_is_said(of, text, message):
     with pytest.raises(UsageError) as error:
         resolve(parse(text), system(of))

@@ -60,7 +60,7 @@ WRONG = {
     "holds_on with a number": lambda: check.holds_on(p, "G out", 3),
     "holds_on with a wrong event": lambda: check.holds_on(p, "G out", ["a"]),
     "holds_on with nothing in it": lambda: check.holds_on(p, "G out", []),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -99,10 +99,20 @@ def test_what_is_made_from_options_ends_with_them():
     assert Options(timeout=None).left is None
 
 
-@pytest.mark.parametrize("ask", [
-    lambda **how: check.equivalent(pipeline(lambda x, y: x * x * y - y * x, x=int, y=int), pipeline(lambda y, x: y * (x * x - x) * 1, y=int, x=int), **how),
-    lambda **how: check.dead_paths(pipeline(lambda x, y: merge(x * y * x, y * x * x).filter(lambda v: v % 7 != 3), x=int, y=int), **how),
-], ids=["equivalent", "dead_paths"])  # fmt: skip
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda **how: check.equivalent(
+            pipeline(lambda x, y: x * x * y - y * x, x=int, y=int),
+            pipeline(lambda y, x: y * (x * x - x) * 1, y=int, x=int),
+            **how,
+        ),
+        lambda **how: check.dead_paths(
+            pipeline(lambda x, y: merge(x * y * x, y * x * x).filter(lambda v: v % 7 != 3), x=int, y=int), **how
+        ),
+    ],
+    ids=["equivalent", "dead_paths"],
+)
 def test_the_time_is_for_the_whole_question(ask):
     started = time.perf_counter()
     ask(timeout=2)
@@ -130,5 +140,10 @@ def test_more_pushes_than_explicit_search_tries_is_unknown() -> None:
 def test_a_large_domain_takes_no_longer_than_a_small_one() -> None:
     """Its events are not gone through again and again: a span says as much."""
     began = time.process_time()
-    verdict = check.holds(pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int), "G (out -> out.value >= 0)", ints=range(10**6), timeout=5)
+    verdict = check.holds(
+        pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int),
+        "G (out -> out.value >= 0)",
+        ints=range(10**6),
+        timeout=5,
+    )
     assert not verdict.refuted and time.process_time() - began < 6

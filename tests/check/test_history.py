@@ -33,7 +33,13 @@ def formula(c: Seeded, atoms: list[Formula], depth: int, ops: str) -> Formula:
     if depth == 0 or c.of([True, False, False, False]):
         return c.of(atoms)  # type: ignore[no-any-return]
     op = c.of(ops.split())
-    return Formula(op, tuple(formula(c, atoms, depth - 1, ops) for _ in range(2 if op in ("&", "|", "->", "<->", "S", "W", "R", "U") else 1)))
+    return Formula(
+        op,
+        tuple(
+            formula(c, atoms, depth - 1, ops)
+            for _ in range(2 if op in ("&", "|", "->", "<->", "S", "W", "R", "U") else 1)
+        ),
+    )
 
 
 def judged(f: Formula, trace: list[set[Formula]]) -> list[bool]:
@@ -101,7 +107,10 @@ def test_the_automaton_and_the_history_agree(seed: int) -> None:
 
 
 def test_branching_that_is_linear() -> None:
-    told = {text: linear(parse(text)) for text in ("AG (p -> AX q)", "AG (p -> AG q)", "A [p U q]", "!EF (p & EX q)", "AX p & AX q")}
+    told = {
+        text: linear(parse(text))
+        for text in ("AG (p -> AX q)", "AG (p -> AG q)", "A [p U q]", "!EF (p & EX q)", "AX p & AX q")
+    }
     assert {text: str(f) for text, f in told.items()} == {
         "AG (p -> AX q)": "G (!p | X q)",
         "AG (p -> AG q)": "G (!p | G q)",

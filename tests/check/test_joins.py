@@ -23,11 +23,15 @@ def test_what_is_assumed_of_events_holds_of_those_that_wait() -> None:
 
 def test_what_is_assumed_of_one_source_is_not_assumed_of_the_other() -> None:
     assert check.holds(sums, "G (out -> out.value > 0)", assume="a.value > 0", warn=False).refuted
-    assert check.holds(sums, "G (out -> out.value > 0)", assume="(a & b -> a.value > 0) & b.value > 0", warn=False).refuted  # a alone may be anything
+    assert check.holds(
+        sums, "G (out -> out.value > 0)", assume="(a & b -> a.value > 0) & b.value > 0", warn=False
+    ).refuted  # a alone may be anything
 
 
 def test_what_is_assumed_of_two_pushes_is_not_of_one() -> None:
-    assert not check.holds(sums, "G (out -> out.value >= 0)", assume="a.value >= Y a.value & b.value >= Y b.value", warn=False, timeout=4).proved
+    assert not check.holds(
+        sums, "G (out -> out.value >= 0)", assume="a.value >= Y a.value & b.value >= Y b.value", warn=False, timeout=4
+    ).proved
 
 
 def test_a_share_never_fails_and_is_at_most_a_hundred() -> None:
@@ -43,11 +47,18 @@ class Bill(NamedTuple):
     due: int
 
 
-settled = pipeline(lambda i, p: apply(lambda a, b: b.due - a.due, i.key_by(lambda e: e.id), p.key_by(lambda e: e.id)), i=Bill, p=Bill)
+settled = pipeline(
+    lambda i, p: apply(lambda a, b: b.due - a.due, i.key_by(lambda e: e.id), p.key_by(lambda e: e.id)), i=Bill, p=Bill
+)
 
 
 @pytest.mark.parametrize(
-    ("formula", "status"), [("G (i & p & i.value.id = p.value.id -> out)", "proved"), ("G (i & p -> out)", "refuted"), ("AG EF out", "proved")]
+    ("formula", "status"),
+    [
+        ("G (i & p & i.value.id = p.value.id -> out)", "proved"),
+        ("G (i & p -> out)", "refuted"),
+        ("AG EF out", "proved"),
+    ],
 )
 def test_a_join_by_key(formula: str, status: str) -> None:
     assert check.holds(settled, formula, warn=False).status == status
@@ -78,6 +89,12 @@ def test_a_way_may_need_one_source_alone() -> None:
 
 
 def test_an_assumption_about_a_join_by_key_of_streams_that_remember() -> None:
-    pairs = pipeline(lambda a, b: apply(lambda u, v: u + v, a.key_by(lambda v: v).cumulate(lambda t, v: max(t, v), start=0), b.key_by(lambda v: v)), a=int, b=int)
+    pairs = pipeline(
+        lambda a, b: apply(
+            lambda u, v: u + v, a.key_by(lambda v: v).cumulate(lambda t, v: max(t, v), start=0), b.key_by(lambda v: v)
+        ),
+        a=int,
+        b=int,
+    )
     assert check.holds(pairs, "G (a & b -> out)", assume="a.value >= 0 & b.value >= 0", warn=False).refuted
     assert check.holds(pairs, "G (out -> a | b)", assume="a.value >= 0 & b.value >= 0", warn=False).proved

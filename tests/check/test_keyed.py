@@ -36,7 +36,11 @@ STEPS: list[Any] = [
     lambda s: s.key_by(lambda v: v % 2),
     lambda s: s.task(lambda seen, v: (v, [v] if v != seen else []), 0),
 ]
-KEYS: list[Any] = [lambda s: s.key_by(lambda v: v), lambda s: s.key_by(lambda v: v % 2), lambda s: s.key_by(lambda v: v == 1)]
+KEYS: list[Any] = [
+    lambda s: s.key_by(lambda v: v),
+    lambda s: s.key_by(lambda v: v % 2),
+    lambda s: s.key_by(lambda v: v == 1),
+]
 
 
 def drawn(c: Seeded) -> Pipeline:
@@ -56,7 +60,13 @@ def streams(longest: int) -> list[list[dict[str, int]]]:
     return [[{"x": v} for v in row] for many in range(1, longest + 1) for row in product(INTS, repeat=many)]
 
 
-FORMULAS = ["G (out -> out.value > 0)", "G (out -> x)", "G (out -> X !out)", "G (x & X x -> out | X out)", "G (out -> out.value = x.value)"]
+FORMULAS = [
+    "G (out -> out.value > 0)",
+    "G (out -> x)",
+    "G (out -> X !out)",
+    "G (x & X x -> out | X out)",
+    "G (out -> out.value = x.value)",
+]
 
 
 def broken(p: Pipeline, formula: str, pushes: list[dict[str, int]]) -> bool:
@@ -118,7 +128,10 @@ def test_two_pipelines_are_equal_if_every_short_stream_says_so(seed: int) -> Non
 
 
 def test_totals_of_each_user() -> None:
-    totals = pipeline(lambda x: x.key_by(lambda e: e.user).map(lambda e: max(e.amount, 0)).cumulate(lambda t, v: t + v, start=0), x=Pay)
+    totals = pipeline(
+        lambda x: x.key_by(lambda e: e.user).map(lambda e: max(e.amount, 0)).cumulate(lambda t, v: t + v, start=0),
+        x=Pay,
+    )
     assert check.holds(totals, "G (out -> out.value >= 0)", warn=False).proved
     assert check.holds(totals, "AG EF out", warn=False).proved
 
@@ -156,7 +169,12 @@ def test_three_declines_in_a_row() -> None:
 def test_a_monitor_that_keeps_things_apart() -> None:
     system = check.Transitions([0], lambda s: [(s + 1) % 4], lambda s: {"x": Pay(s % 2, s)})
     few = pipeline(lambda x: x.key_by(lambda e: e.user).cumulate(lambda n, e: min(n + 1, 9), start=0) < 4, x=Pay)
-    moves = pipeline(lambda x: x.key_by(lambda e: e.user).map(lambda e: e.amount).window(2, pipeline(lambda y: y.trim(1) != y, y=int)), x=Pay)
+    moves = pipeline(
+        lambda x: (
+            x.key_by(lambda e: e.user).map(lambda e: e.amount).window(2, pipeline(lambda y: y.trim(1) != y, y=int))
+        ),
+        x=Pay,
+    )
     assert check.monitor(system, few).refuted
     assert check.monitor(system, moves).proved
 

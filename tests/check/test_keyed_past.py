@@ -1,4 +1,5 @@
-"""Formulas of the past about pipelines with any number of keys: what has to be seen of other keys' pushes, and what may be left out."""
+"""Formulas of the past about pipelines with any number of keys: what has to be seen of other keys' pushes, and what may
+be left out."""
 
 from __future__ import annotations
 
@@ -52,7 +53,10 @@ def holds_at(f: Any, trace: list[Any], i: int) -> bool:
         case "G":
             return all(holds_at(f.args[0], trace, j) for j in range(i, len(trace)))
         case "S":
-            return any(holds_at(f.args[1], trace, j) and all(holds_at(f.args[0], trace, k) for k in range(j + 1, i + 1)) for j in range(i + 1))
+            return any(
+                holds_at(f.args[1], trace, j) and all(holds_at(f.args[0], trace, k) for k in range(j + 1, i + 1))
+                for j in range(i + 1)
+            )
     raise AssertionError(f.op)
 
 
@@ -76,7 +80,9 @@ def test_a_verdict_is_what_short_streams_with_any_keys_show(seed: int) -> None:
     p, formula = pipeline(body, x=int), c.of(FORMULAS)
     verdict = check.holds(p, formula, timeout=2, warn=False)
     events = [{"x": 0}, {"x": 1}, {"x": 2}, {}]
-    shortest = next((row for many in range(1, 5) for row in product(events, repeat=many) if broken(p, formula, list(row))), None)
+    shortest = next(
+        (row for many in range(1, 5) for row in product(events, repeat=many) if broken(p, formula, list(row))), None
+    )
     if verdict.proved:
         assert shortest is None
     if verdict.refuted:
@@ -121,12 +127,19 @@ def test_two_pushes_under_one_key_where_others_may_come_between() -> None:
     again = 'G (out.value = "paid" -> X !(out.value = "paid"))'
     assert check.holds(SHIPS, again, warn=False).refuted
     assert check.holds(SHIPS, again, assume="x.value.order = Y x.value.order", warn=False).proved
-    assert check.holds(SHIPS, 'G (out.value = "paid" & Y out.value = "paid" -> !(x.value.order = Y x.value.order))', warn=False).proved
+    assert check.holds(
+        SHIPS, 'G (out.value = "paid" & Y out.value = "paid" -> !(x.value.order = Y x.value.order))', warn=False
+    ).proved
 
 
 def test_what_must_be_seen_of_all_pushes_is_not_left_out() -> None:
     both = pipeline(lambda x, y: merge(x.key_by(lambda v: v), y.key_by(lambda v: v)).decimate(2), x=int, y=int)
-    for formula in ("G (out -> Y O !x)", "G (out -> O (x & !out))", "G (out -> O (out.count = 0))", "G (out -> O out.value = x.value)"):
+    for formula in (
+        "G (out -> Y O !x)",
+        "G (out -> O (x & !out))",
+        "G (out -> O (out.count = 0))",
+        "G (out -> O out.value = x.value)",
+    ):
         assert span_of(parse(formula), both.graph) is None, formula
     one = span_of(parse("G (out -> Y O (x.value = 3 & y))"), both.graph)
     assert one is not None and one.pushes == 1 and one.thinned

@@ -1,7 +1,7 @@
 """Small breakages of 30 pipelines: each that changes the meaning is refuted, by a counterexample that replays.
 
-Whether a mutant changes the meaning is found out by brute force: both pipelines are interpreted on every stream of a few small
-numbers.  A mutant that brute force cannot tell apart must not be refuted by anything shorter.
+Whether a mutant changes the meaning is found out by brute force: both pipelines are interpreted on every stream of a
+few small numbers.  A mutant that brute force cannot tell apart must not be refuted by anything shorter.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ def mutants(graph: Graph) -> Iterator[tuple[str, Graph]]:
                 yield f"{node.kind}: k - 1", change(graph, i, k=node.k - 1)
         if node.kind == "cumulate" and node.state == INT and fn is not None:
             yield "cumulate: wrong start", change(graph, i, start=node.start + 1)
-            yield "cumulate: lost reset", change(graph, i, fn=rewritten(fn, lambda f, s=node.start: lambda a, v: f(s, v)))
+            yield (
+                "cumulate: lost reset",
+                change(graph, i, fn=rewritten(fn, lambda f, s=node.start: lambda a, v: f(s, v))),
+            )
             yield "cumulate: one too many", change(graph, i, fn=rewritten(fn, lambda f: lambda a, v: f(a, v) + 1))
         if node.kind == "filter" and fn is not None:
             yield "filter: negated", change(graph, i, fn=rewritten(fn, lambda f: lambda v: not f(v)))
@@ -74,7 +77,10 @@ def _without(graph: Graph, i: int, j: int) -> Graph:
 
 def as_pipeline(graph: Graph, name: str) -> Pipeline:
     types = {graph.nodes[i].id: graph.nodes[i].type for i in graph.sources}
-    fn = eval(f"lambda {', '.join(types)}: build({', '.join(types)})", {"build": lambda *s: instantiate(graph, list(s), ids=False)["out"]})
+    fn = eval(
+        f"lambda {', '.join(types)}: build({', '.join(types)})",
+        {"build": lambda *s: instantiate(graph, list(s), ids=False)["out"]},
+    )
     fn.__name__ = name
     return pipeline(fn, **types)
 
@@ -121,7 +127,11 @@ def thirty() -> list[Pipeline]:
     return found
 
 
-@pytest.mark.parametrize("p", [p if k % 3 == 0 else pytest.param(p, marks=pytest.mark.long) for k, p in enumerate(thirty())], ids=lambda p: p.graph.digest[:6])
+@pytest.mark.parametrize(
+    "p",
+    [p if k % 3 == 0 else pytest.param(p, marks=pytest.mark.long) for k, p in enumerate(thirty())],
+    ids=lambda p: p.graph.digest[:6],
+)
 def test_every_mutant_that_changes_the_meaning_is_refuted(p: Pipeline) -> None:
     tried = refuted = 0
     original = as_pipeline(p.graph, "original")

@@ -72,19 +72,27 @@ def test_a_state_that_closes_is_proved_and_one_that_grows_is_unknown() -> None:
 
 def test_an_argument_beyond_the_table_is_no_last_row() -> None:
     # The sum passes every table: that silence follows is not claimed, and neither is that it does not.
-    grows = pipeline(lambda x: x.cumulate(lambda t, v: t + v + 1, start=0).map(same).filter(lambda v: v < 10_000), x=int)
+    grows = pipeline(
+        lambda x: x.cumulate(lambda t, v: t + v + 1, start=0).map(same).filter(lambda v: v < 10_000), x=int
+    )
     for formula in ("F G !out", "G (in -> out)", "G (out -> out.value < 10000)"):
         verdict = check.holds(grows, formula, ints=range(2))
         assert not verdict.proved, formula
     assert check.holds(grows, "G (in -> out)", ints=range(2), timeout=10).unknown
-    assert check.holds(grows, "F G !out", ints=range(2), timeout=10).unknown or check.holds(grows, "F G !out", ints=range(2)).refuted
+    assert (
+        check.holds(grows, "F G !out", ints=range(2), timeout=10).unknown
+        or check.holds(grows, "F G !out", ints=range(2)).refuted
+    )
 
 
 def test_what_never_comes_there_does_no_harm() -> None:
     # The sum grows for ever, but only what is below 4 comes to the function.
     p = pipeline(lambda x: x.cumulate(lambda t, v: min(t + v, 9), start=0).filter(lambda v: v < 4).map(same), x=int)
     assert check.holds(p, "G (out -> out.value < 4)", ints=range(3)).proved
-    growing = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0).map(lambda v: v > 3).map(lambda b: str(b) == "True", to=bool), x=int)
+    growing = pipeline(
+        lambda x: x.cumulate(lambda t, v: t + v, start=0).map(lambda v: v > 3).map(lambda b: str(b) == "True", to=bool),
+        x=int,
+    )
     assert check.holds(growing, "AG EF out", ints=range(3)).proved
 
 
@@ -173,7 +181,8 @@ def test_a_state_that_is_any_object() -> None:
 
 
 def test_against_the_interpreter() -> None:
-    """All pushes up to a depth, of pipelines with opaque steps of every kind: what the checker says of each value is what comes."""
+    """All pushes up to a depth, of pipelines with opaque steps of every kind: what the checker says of each value is
+    what comes."""
 
     def last_two(state: tuple[int, int], v: int) -> tuple[tuple[int, int], list[int]]:
         return (state[1], int(str(v))), [10 * state[0] + state[1]] * (v % 3)
@@ -183,14 +192,22 @@ def test_against_the_interpreter() -> None:
         pipeline(lambda x: x.cumulate(lambda t, v: int(str(t * 2 + v)) % 7, start=0), x=int),
         pipeline(lambda x: x.task(last_two, (0, 0)), x=int),
         pipeline(lambda x: x.map(same) + x.trim(1).map(lambda v: int(str(v * 100)), to=int), x=int),
-        pipeline(lambda x: x.filter(lambda v: v < 2).task(last_two, (0, 0)).cumulate(lambda t, v: int(str(t ^ v)) % 4, start=0), x=int),
+        pipeline(
+            lambda x: (
+                x.filter(lambda v: v < 2).task(last_two, (0, 0)).cumulate(lambda t, v: int(str(t ^ v)) % 4, start=0)
+            ),
+            x=int,
+        ),
     ]
     for p in made:
         come: set[int] = set()
         for word in itertools.product(range(-1, 3), repeat=4):
             come |= set(p(list(word)))
         for value in {8, max(come), max(come) + 1}:
-            assert check.holds(p, f"G !(out.value = {value})", ints=range(-1, 3)).proved == (value not in come), (p.graph, value)
+            assert check.holds(p, f"G !(out.value = {value})", ints=range(-1, 3)).proved == (value not in come), (
+                p.graph,
+                value,
+            )
 
 
 # ---------------------------------------------------------------- what is no function
@@ -252,14 +269,20 @@ def test_what_is_no_function_is_never_proved(name: str) -> None:
     for verdict in asked:
         assert not verdict.proved or any("always answers" in note for note in verdict.notes), str(verdict)
     assert asked[0].unknown and asked[0].notes, str(asked[0])
-    assert name == "slots" or "says nothing about what it will answer" in asked[0].notes[0] or "no meaning" in asked[0].notes[0]
+    assert (
+        name == "slots"
+        or "says nothing about what it will answer" in asked[0].notes[0]
+        or "no meaning" in asked[0].notes[0]
+    )
 
 
 def test_what_is_in_doubt_is_said() -> None:
     p = pipeline(lambda x: x.map(lambda v: v + len(os.environ.get("NOBODY_SETS_THIS", "")), to=int), x=int)
     verdict = check.holds(p, "G (out -> out.value < 3)", ints=range(3))
     assert verdict.proved
-    assert verdict.notes[-1] == "if a lambda always answers as it did when it was called: it reads an environment variable"
+    assert (
+        verdict.notes[-1] == "if a lambda always answers as it did when it was called: it reads an environment variable"
+    )
     assert "always answers as it did" in str(verdict)
 
 
@@ -276,9 +299,13 @@ def test_what_is_pure_is_proved_without_a_word() -> None:
 
     word = re.compile("[0-9]+")
     for f in (
-        lambda v: bool(word.match(str(v))), lambda v: json.loads(json.dumps(v)), lambda v: hashlib.sha256(str(v).encode()).digest()[0] > 300,
-        tried, lambda v: Counter(str(v)).most_common(1)[0][1], lambda v: math.floor(float(str(v))),
-    ):  # fmt: skip
+        lambda v: bool(word.match(str(v))),
+        lambda v: json.loads(json.dumps(v)),
+        lambda v: hashlib.sha256(str(v).encode()).digest()[0] > 300,
+        tried,
+        lambda v: Counter(str(v)).most_common(1)[0][1],
+        lambda v: math.floor(float(str(v))),
+    ):
         p = pipeline(lambda x, f=f: x.map(f, to=int), x=int)
         verdict = check.holds(p, "G (out -> out.value < 3)", ints=range(3))
         assert verdict.proved and not any("answers" in note for note in verdict.notes), str(verdict)
@@ -310,7 +337,10 @@ def test_the_same_graph_over_all_integers_says_what_it_relies_on() -> None:
     p, q = (pipeline(lambda x: x.map(spelled, id="m"), x=int) for _ in range(2))
     verdict = check.equivalent(p, q)
     assert verdict.proved
-    assert "of spelled(), which turns an event's value into text, only this was used: the same arguments give the same answer" in verdict.notes
+    assert (
+        "of spelled(), which turns an event's value into text, only this was used: the same arguments give the same "
+        "answer" in verdict.notes
+    )
 
 
 def test_a_stream_that_ends_calls_what_comes() -> None:
@@ -323,17 +353,68 @@ def test_a_stream_that_ends_calls_what_comes() -> None:
 
 
 hostile: list[tuple[str, Any, str, str]] = [
-    ("a key that is called", pipeline(lambda x: x.key_by(lambda v: same(v) % 2).cumulate(lambda n, v: min(n + 1, 3), start=0), x=int), "G (out -> out.value <= 3)", "proved"),
-    ("lists under keys", pipeline(lambda x: x.key_by(lambda v: v % 2).task(lambda s, v: (s if len(s) > 2 else [*s, v], [len(s)]), [], to=int), x=int), "G (out -> out.value <= 2)", "refuted"),
-    ("lists that end", pipeline(lambda x: x.key_by(lambda v: v % 2).task(lambda s, v: (s if len(s) > 2 else [*s, v], [len(s)]), [], to=int), x=int), "G (out -> out.value <= 3)", "proved"),
-    ("a float", pipeline(lambda x: x.map(lambda v: v / 2).map(lambda f: int(str(f)[0]), to=int), x=int), "G (out -> out.value <= 1)", "proved"),
-    ("to a float", pipeline(lambda x: x.map(lambda v: float(str(v)) / 2, to=float).map(lambda f: f > 0.6), x=int), "G (out -> !out.value)", "refuted"),
-    ("what would fail is held back", pipeline(lambda x: x.filter(lambda v: str(v) != "2").map(lambda v: [1, 2][v], to=int), x=int), "G !failed", "proved"),
+    (
+        "a key that is called",
+        pipeline(lambda x: x.key_by(lambda v: same(v) % 2).cumulate(lambda n, v: min(n + 1, 3), start=0), x=int),
+        "G (out -> out.value <= 3)",
+        "proved",
+    ),
+    (
+        "lists under keys",
+        pipeline(
+            lambda x: x.key_by(lambda v: v % 2).task(lambda s, v: (s if len(s) > 2 else [*s, v], [len(s)]), [], to=int),
+            x=int,
+        ),
+        "G (out -> out.value <= 2)",
+        "refuted",
+    ),
+    (
+        "lists that end",
+        pipeline(
+            lambda x: x.key_by(lambda v: v % 2).task(lambda s, v: (s if len(s) > 2 else [*s, v], [len(s)]), [], to=int),
+            x=int,
+        ),
+        "G (out -> out.value <= 3)",
+        "proved",
+    ),
+    (
+        "a float",
+        pipeline(lambda x: x.map(lambda v: v / 2).map(lambda f: int(str(f)[0]), to=int), x=int),
+        "G (out -> out.value <= 1)",
+        "proved",
+    ),
+    (
+        "to a float",
+        pipeline(lambda x: x.map(lambda v: float(str(v)) / 2, to=float).map(lambda f: f > 0.6), x=int),
+        "G (out -> !out.value)",
+        "refuted",
+    ),
+    (
+        "what would fail is held back",
+        pipeline(lambda x: x.filter(lambda v: str(v) != "2").map(lambda v: [1, 2][v], to=int), x=int),
+        "G !failed",
+        "proved",
+    ),
     ("never called", pipeline(lambda x: x.filter(lambda v: v > 5).map(same), x=int), "G !out", "proved"),
-    ("several events", pipeline(lambda x: x.task(lambda s, v: (s, [int(str(i)) for i in range(v)]), 0, to=int), x=int), "G (out -> out.value = 0)", "refuted"),
-    ("at most two of them", pipeline(lambda x: x.task(lambda s, v: (s, [int(str(i)) for i in range(v)]), 0, to=int), x=int), "G (out.count <= 2)", "proved"),
-    ("longer than it looks", pipeline(lambda x: x.map(lambda v: int("1" + "0" * v), to=int), x=int), "G (out -> out.value < 100)", "refuted"),
-]  # fmt: skip
+    (
+        "several events",
+        pipeline(lambda x: x.task(lambda s, v: (s, [int(str(i)) for i in range(v)]), 0, to=int), x=int),
+        "G (out -> out.value = 0)",
+        "refuted",
+    ),
+    (
+        "at most two of them",
+        pipeline(lambda x: x.task(lambda s, v: (s, [int(str(i)) for i in range(v)]), 0, to=int), x=int),
+        "G (out.count <= 2)",
+        "proved",
+    ),
+    (
+        "longer than it looks",
+        pipeline(lambda x: x.map(lambda v: int("1" + "0" * v), to=int), x=int),
+        "G (out -> out.value < 100)",
+        "refuted",
+    ),
+]
 
 
 @pytest.mark.parametrize(("p", "formula", "status"), [row[1:] for row in hostile], ids=[row[0] for row in hostile])
@@ -376,7 +457,13 @@ def test_a_proof_beside_a_function_that_is_not_pure_says_so() -> None:
 
     p = pipeline(lambda x: x.map(die, id="die"), x=int)
     bounded = check.buffers(p)
-    assert bounded.proved and any("die" in note and "not pure" in note and "whatever it answers" in note for note in bounded.notes)
-    silent = check.monitor(check.Transitions([0], lambda s: [s], lambda s: {}), pipeline(lambda x: x.map(die) > 0, x=int))
+    assert bounded.proved and any(
+        "die" in note and "not pure" in note and "whatever it answers" in note for note in bounded.notes
+    )
+    silent = check.monitor(
+        check.Transitions([0], lambda s: [s], lambda s: {}), pipeline(lambda x: x.map(die) > 0, x=int)
+    )
     assert silent.proved and any("not pure" in note for note in silent.notes)
-    assert not any("not pure" in note for note in check.buffers(pipeline(lambda x: x.map(lambda v: v + 1), x=int)).notes)
+    assert not any(
+        "not pure" in note for note in check.buffers(pipeline(lambda x: x.map(lambda v: v + 1), x=int)).notes
+    )

@@ -87,16 +87,32 @@ def test_prints_with_few_brackets(text, printed):
         ("x.value = ", "expected a value, found the end\n  x.value = \n            ^"),
         ("a $ b", "expected a name, a number, a text in quotes or an operator, found '$'\n  a $ b\n    ^"),
         ("3", "expected a condition: compare 3 with something, found 3\n  3\n  ^"),
-        ("a & x.value + 1", "expected a condition: compare x.value + 1 with something, found x.value + 1\n  a & x.value + 1\n      ^"),
-        ("(a & b) = c", "expected a value (conditions are compared by <->), found the condition a & b\n  (a & b) = c\n  ^"),
-        ("1 < x.value < 3", "expected one comparison at a time: join two by &, found '<'\n  1 < x.value < 3\n              ^"),
+        (
+            "a & x.value + 1",
+            "expected a condition: compare x.value + 1 with something, found x.value + 1\n  a & x.value + 1\n      ^",
+        ),
+        (
+            "(a & b) = c",
+            "expected a value (conditions are compared by <->), found the condition a & b\n  (a & b) = c\n  ^",
+        ),
+        (
+            "1 < x.value < 3",
+            "expected one comparison at a time: join two by &, found '<'\n  1 < x.value < 3\n              ^",
+        ),
         ("a => b", "expected a value, found '>': 'implies' is written ->\n  a => b\n     ^"),
         ("A [a & b]", "expected 'U' (as in A [p U q]), found ']'\n  A [a & b]\n          ^"),
         ("a U", "expected a condition, found the end\n  a U\n     ^"),
-        ("a & U", "expected a condition (U is an operator; a stream of that name is stream(\"U\")), found 'U'\n  a & U\n      ^"),
+        (
+            "a & U",
+            "expected a condition (U is an operator; a stream of that name is stream(\"U\")), found 'U'\n  a & U\n     "
+            " ^",
+        ),
         ("queue(a.0) = 1", "expected .length after queue(…), found queue(a.0)\n  queue(a.0) = 1\n  ^"),
         ("G\n(a", "expected ')', found the end\n  G (a\n      ^"),
-        ('x.value = "abc', "expected a name, a number, a text in quotes or an operator, found '\"'\n  x.value = \"abc\n            ^"),
+        (
+            'x.value = "abc',
+            "expected a name, a number, a text in quotes or an operator, found '\"'\n  x.value = \"abc\n            ^",
+        ),
     ],
 )
 def test_a_mistake_is_shown_with_its_place(text, message):
@@ -114,12 +130,18 @@ def test_what_is_no_text_or_too_deep():
 
 # ---------------------------------------------------------------- what is printed is read back
 
-names = st.one_of(st.sampled_from(["a", "out", "in", "apply-3f", "w/sum", "G", "A", "queue", "true", "é"]), st.text(min_size=1, max_size=4))
+names = st.one_of(
+    st.sampled_from(["a", "out", "in", "apply-3f", "w/sum", "G", "A", "queue", "true", "é"]),
+    st.text(min_size=1, max_size=4),
+)
 fields = st.lists(st.sampled_from(["value", "price", "x", "0", "U"]), max_size=2).map(tuple)
 leaves = st.one_of(
     st.builds(Ref, names, fields),
     st.builds(Length, names),
-    st.builds(Literal, st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=4))),
+    st.builds(
+        Literal,
+        st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=4)),
+    ),
     st.sampled_from([Flag("full"), Flag("overflow"), Flag("failed")]),
 )
 terms = st.recursive(
@@ -133,7 +155,9 @@ terms = st.recursive(
 atoms = st.one_of(
     st.builds(Atom, st.builds(Ref, names, fields)),
     st.sampled_from([TRUE, FALSE, full]),
-    st.builds(lambda op, a, b: Atom(Compare(op, a, b)), st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), terms, terms),
+    st.builds(
+        lambda op, a, b: Atom(Compare(op, a, b)), st.sampled_from(["=", "!=", "<", "<=", ">", ">="]), terms, terms
+    ),
 )
 TWO = list(_LEVEL) + ["AU", "EU"]
 ONE = sorted({"!"} | (CTL | LTL) - set(TWO))
@@ -166,7 +190,15 @@ def test_any_text_is_read_or_refused_with_a_caret(text):
     assert not said or said.rstrip().endswith("^")
 
 
-@pytest.mark.parametrize("text", ["x.value.ts >= Y x.value.ts", "x.value - Y x.value > 3 & Y x", "x.value = -Y x.value", "x.value < Y stream(\"a b\").value"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x.value.ts >= Y x.value.ts",
+        "x.value - Y x.value > 3 & Y x",
+        "x.value = -Y x.value",
+        'x.value < Y stream("a b").value',
+    ],
+)
 def test_the_event_before(text: str) -> None:
     f = parse(text)
     assert str(f) == text and parse(str(f)) == f

@@ -93,7 +93,10 @@ def test_figure_2b_monitors_every_run_of_a_system() -> None:
 
 
 def test_dead_paths() -> None:
-    p = pipeline(lambda x: x.filter(lambda v: v > 3, id="big").filter(lambda v: v < 2, id="none").map(lambda v: v, id="same"), x=int)
+    p = pipeline(
+        lambda x: x.filter(lambda v: v > 3, id="big").filter(lambda v: v < 2, id="none").map(lambda v: v, id="same"),
+        x=int,
+    )
     dead = check.dead_paths(p).details["dead"]
     assert dead["none"] == dead["same"] == "it never carries an event"
     assert check.dead_paths(appendix.sum_of_odds, ints=Mod(4)).proved
@@ -155,10 +158,16 @@ def test_bounds_give_unknown_and_never_a_pass() -> None:
         (lambda p: check.holds(p, "out"), "speaks of one step only"),
         (lambda p: check.holds(p, "AG out", engine="magic"), "engine= takes 'auto', 'explicit', 'smt', found 'magic'"),
         (lambda p: check.equivalent(p, p, how="roughly"), "how= takes 'step', 'sequence' or 'paper', found 'roughly'"),
-        (lambda p: check.holds(p, "AG (out -> out.value > 3)", engine="explicit"), "cannot be listed, so explicit search"),
+        (
+            lambda p: check.holds(p, "AG (out -> out.value > 3)", engine="explicit"),
+            "cannot be listed, so explicit search",
+        ),
         (lambda p: check.live(p, within=0), "at least 1, found 0"),
         (lambda p: check.implies(p, p), "implies compares pipelines that put out Booleans"),
-        (lambda p: check.monitor(check.Transitions([0], lambda s: [s], lambda s: {"x": 0}), p), "a monitor puts out Booleans"),
+        (
+            lambda p: check.monitor(check.Transitions([0], lambda s: [s], lambda s: {"x": 0}), p),
+            "a monitor puts out Booleans",
+        ),
     ],
 )
 def test_bad_questions(call: object, message: str) -> None:

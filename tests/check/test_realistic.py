@@ -1,4 +1,5 @@
-"""Questions that people ask have the answers that are right: a share of them here, all of them in `make test-long` and in `bench/questions.py`."""
+"""Questions that people ask have the answers that are right: a share of them here, all of them in `make test-long` and
+in `bench/questions.py`."""
 
 from __future__ import annotations
 

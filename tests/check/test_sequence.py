@@ -1,4 +1,5 @@
-"""Sequence equivalence: each output of one pipeline comes in the other in the end, at the same place; and a failure does."""
+"""Sequence equivalence: each output of one pipeline comes in the other in the end, at the same place; and a failure
+does."""
 
 from __future__ import annotations
 
@@ -61,7 +62,10 @@ def test_the_same_whatever_the_delay(a: Any, b: Any, ints: Any) -> None:
         (first_two, first_three),
         (quotient, one(lambda x: x.filter(lambda v: v != 0).map(lambda v: 10 // v))),  # one fails, and that is the end
         (one(lambda x: x.map(lambda v: 10 // (v * 0))), never),
-        (one(lambda x: x.task(lambda s, v: (s, [v, v + 1]), 0)), one(lambda x: x.task(lambda s, v: (s, [0, v + 1]), 0))),
+        (
+            one(lambda x: x.task(lambda s, v: (s, [v, v + 1]), 0)),
+            one(lambda x: x.task(lambda s, v: (s, [0, v + 1]), 0)),
+        ),
         (one(lambda x: merge(x.trim(2), x)), one(lambda x: merge(x, x.trim(3)))),
         (two(lambda x, y: x.map(lambda v: 0)), two(lambda x, y: merge(x.map(lambda v: 0), y.map(lambda v: 1)))),
     ],
@@ -93,9 +97,13 @@ def test_the_formula_of_the_paper_speaks_of_every_event_of_a_push() -> None:
 
 def test_a_queue_that_needs_more_room_does_not_make_a_proof() -> None:
     ahead = two(lambda x, y: x + y)  # as many x may wait as come before a y
-    verdict = check.equivalent(ahead, two(lambda x, y: apply(lambda a, b: b + a + (a > 7), x, y)), how="sequence", ints=range(9))
+    verdict = check.equivalent(
+        ahead, two(lambda x, y: apply(lambda a, b: b + a + (a > 7), x, y)), how="sequence", ints=range(9)
+    )
     assert verdict.refuted, verdict
-    assert not check.equivalent(ahead, two(lambda x, y: x.trim(1) + y), how="sequence", ints=range(2), timeout=10).proved
+    assert not check.equivalent(
+        ahead, two(lambda x, y: x.trim(1) + y), how="sequence", ints=range(2), timeout=10
+    ).proved
 
 
 @pytest.mark.parametrize("how", ["sequence", "paper"])

@@ -55,7 +55,9 @@ ATOMS = {
 BY_SMT = ("out.value > 3", "any(x.value < out.value)", "out.value >= out.first", "any(12 % out.value = 0)")
 
 
-@pytest.mark.parametrize(("atom", "engine"), [*((atom, "explicit") for atom in ATOMS), *((atom, "smt") for atom in BY_SMT)])
+@pytest.mark.parametrize(
+    ("atom", "engine"), [*((atom, "explicit") for atom in ATOMS), *((atom, "smt") for atom in BY_SMT)]
+)
 def test_an_atom_speaks_of_every_event(atom, engine):
     means = ATOMS[atom]
     for v, events in enumerate(BURSTS):
@@ -65,7 +67,9 @@ def test_an_atom_speaks_of_every_event(atom, engine):
         those = [v for v, events in enumerate(BURSTS) if means(v, events) is wanted]
         where = " | ".join(f"x.value = {v}" for v in those) or "false"
         assert check.holds(p, f"G ({where} -> {sign}({atom}))", ints=range(len(BURSTS)), engine=engine).proved
-    assert [check.holds_on(p, atom, [v]).proved for v in range(len(BURSTS))] == [means(v, e) for v, e in enumerate(BURSTS)]
+    assert [check.holds_on(p, atom, [v]).proved for v in range(len(BURSTS))] == [
+        means(v, e) for v, e in enumerate(BURSTS)
+    ]
 
 
 def test_two_streams_each_with_each():
@@ -104,7 +108,9 @@ def test_modulo_n_counts_are_not_reduced():
 
 def test_a_stream_that_never_carries_anything():
     quiet = pipeline(lambda x: x.task(lambda s, v: (s, [] if v == v else [v]), 0, to=int), x=int)
-    assert check.holds(quiet, "G (out.count = 0 & !(out.value > 0) & !any(out.value = out.value) & !(out.first > 0))", ints=range(2)).proved
+    assert check.holds(
+        quiet, "G (out.count = 0 & !(out.value > 0) & !any(out.value = out.value) & !(out.first > 0))", ints=range(2)
+    ).proved
     with pytest.raises(UsageError, match="they cannot be compared"):
         check.holds(quiet, 'G out.value = "a"', ints=range(2))
 
@@ -136,15 +142,21 @@ def test_a_monitor_says_true_each_time_and_does_not_fail():
 
 def test_one_stream_is_judged_on_what_the_push_really_carried():
     three = lambda s, e: (s, [e, e, e])
-    bursts = pipeline(lambda x, y: apply(lambda a, b: a + b, x.task(three, 0).task(three, 0), y, id="sum"), x=int, y=int)
+    bursts = pipeline(
+        lambda x, y: apply(lambda a, b: a + b, x.task(three, 0).task(three, 0), y, id="sum"), x=int, y=int
+    )
     assert bursts.trace([1, silent], [silent, 1]) == [[], [2]]
     assert check.holds_on(bursts, "F out", [1, silent], [silent, 1]).proved
-    assert check.holds_on(bursts, "queue(sum.0).length = 9 & X queue(sum.0).length = 8", [1, silent], [silent, 1]).proved
+    assert check.holds_on(
+        bursts, "queue(sum.0).length = 9 & X queue(sum.0).length = 8", [1, silent], [silent, 1]
+    ).proved
     with pytest.raises(UsageError, match="nothing is ever full"):
         check.holds_on(bursts, "G !full", [1], [1])
     fails = pipeline(lambda x: x.map(lambda v: 6 // v), x=int)
     assert check.holds_on(fails, "!failed & X (failed & !x & !out & X (failed & !x))", [1, 0, 1]).proved
-    assert check.holds_on(fails, "out.value + 9223372036854775807 > 0", [1]).proved  # a formula's own integers are exact
+    assert check.holds_on(
+        fails, "out.value + 9223372036854775807 > 0", [1]
+    ).proved  # a formula's own integers are exact
     assert check.holds_on(fails, "X out.value > Y out.value", [3, 2]).proved
 
 
@@ -152,7 +164,10 @@ def test_in_python_and_in_words():
     out = stream("out")
     assert any_(out.value > 3) == parse("any(out.value > 3)") and str(parse("!any(a.value>3)")) == "!any(a.value > 3)"
     assert parse(str(out.count + 1 > 2)) == (out.count + 1 > 2)
-    assert explain(parse("G any(out.value > 3)")) == "On every run, in every step, for some event of out the value of out is more than 3."
+    assert (
+        explain(parse("G any(out.value > 3)"))
+        == "On every run, in every step, for some event of out the value of out is more than 3."
+    )
     assert explain(parse("out.count = 2")) == "In the first step, out carries exactly 2 events."
     with pytest.raises(UsageError, match="any\\(…\\) is about the events of one push, so there is no X in it"):
         parse("any(X out)")
@@ -163,7 +178,9 @@ def test_in_python_and_in_words():
 
 def test_nusmv_gets_the_same_meaning():
     half = pipeline(lambda x: x.decimate(2), x=int)
-    text = export(half, domain=Mod(3), properties=["G (out.count = 1 -> any(out.value = x.value) & out.first = out.last)"])
+    text = export(
+        half, domain=Mod(3), properties=["G (out.count = 1 -> any(out.value = x.value) & out.first = out.last)"]
+    )
     assert "INVARSPEC" in text
     with pytest.raises(UsageError, match="may carry several events"):
         export(pipeline(lambda x: merge(x, x), x=int), domain=Mod(3), properties=["G out.value > 0"])
@@ -178,5 +195,7 @@ def test_a_push_that_fails_leaves_the_queues_as_they_were() -> None:
     pushes = verdict.counterexample.inputs
     columns = [[push.get(name, silent) for push in pushes] for name in "ab"]
     assert check.holds_on(quotient, ahead, *columns).refuted
-    assert check.holds_on(quotient, "F (failed & queue(j.0).length = 1 & queue(j.1).length = 0)", [1, 1], [silent, 0]).proved
+    assert check.holds_on(
+        quotient, "F (failed & queue(j.0).length = 1 & queue(j.1).length = 0)", [1, 1], [silent, 0]
+    ).proved
     assert check.holds(quotient, "G (failed & queue(j.0).length = 1 -> X queue(j.0).length = 1)", ints=range(2)).proved

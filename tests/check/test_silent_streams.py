@@ -1,4 +1,5 @@
-"""Streams that never carry an event, and streams whose names mean something else as well: every question has an answer."""
+"""Streams that never carry an event, and streams whose names mean something else as well: every question has an
+answer."""
 
 from __future__ import annotations
 
@@ -95,5 +96,7 @@ def test_live_whatever_an_output_is_called(name):
 def test_a_source_that_is_called_out_is_shown_as_it_comes():
     p = pipeline(lambda out: out.map(lambda v: v > 0), out=int)
     example = check.holds(p, 'G (source("out") -> output("out").value = true)').counterexample
-    assert example.steps[-1].streams == {'source("out")': [0], "out": [False]} | {k: v for k, v in example.steps[-1].streams.items() if k.startswith("map")}
+    assert example.steps[-1].streams == {'source("out")': [0], "out": [False]} | {
+        k: v for k, v in example.steps[-1].streams.items() if k.startswith("map")
+    }
     assert 'source("out")  0' in str(example)

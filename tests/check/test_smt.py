@@ -1,4 +1,5 @@
-"""The symbolic engine: translation against evaluation, refutations against brute force, proofs by their certificates."""
+"""The symbolic engine: translation against evaluation, refutations against brute force, proofs by their
+certificates."""
 
 from __future__ import annotations
 

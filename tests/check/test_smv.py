@@ -163,12 +163,34 @@ def twice(s: int, v: int) -> tuple[int, list[int]]:
 
 
 REFUSED: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
-    (lambda x: merge(x, x.trim(1), id="both"), {"x": int}, "step 'both' (merge, *): a merge may carry several events in one push, but a pipe of NuSMV's model carries at most one"),
-    (lambda x: x.task(twice, 0, id="two"), {"x": int}, "step 'two' (task twice, *): puts out up to 2 events at once, but a pipe of NuSMV's model carries at most one"),
-    (lambda x: x.map(lambda v: v / 2, id="half"), {"x": int}, "step 'half' (map v / 2, *): NuSMV has no float: its scalars are Booleans, integers and symbolic constants"),
-    (lambda x: x.key_by(lambda v: v, id="k"), {"x": int}, "step 'k' (key_by *): keyed steps cannot be exported; export the pipeline for one key"),
-    (lambda x: x.filter(lambda v: v / 2 > 1.0, id="large"), {"x": int}, "step 'large' (filter *): NuSMV has Booleans, integers and symbolic constants only, but a function computes *"),
-]  # fmt: skip
+    (
+        lambda x: merge(x, x.trim(1), id="both"),
+        {"x": int},
+        "step 'both' (merge, *): a merge may carry several events "
+        "in one push, but a pipe of NuSMV's model carries at most "
+        "one",
+    ),
+    (
+        lambda x: x.task(twice, 0, id="two"),
+        {"x": int},
+        "step 'two' (task twice, *): puts out up to 2 events at once, but a pipe of NuSMV's model carries at most one",
+    ),
+    (
+        lambda x: x.map(lambda v: v / 2, id="half"),
+        {"x": int},
+        "step 'half' (map v / 2, *): NuSMV has no float: its scalars are Booleans, integers and symbolic constants",
+    ),
+    (
+        lambda x: x.key_by(lambda v: v, id="k"),
+        {"x": int},
+        "step 'k' (key_by *): keyed steps cannot be exported; export the pipeline for one key",
+    ),
+    (
+        lambda x: x.filter(lambda v: v / 2 > 1.0, id="large"),
+        {"x": int},
+        "step 'large' (filter *): NuSMV has Booleans, integers and symbolic constants only, but a function computes *",
+    ),
+]
 
 
 @pytest.mark.parametrize(("f", "types", "message"), REFUSED)
@@ -286,7 +308,13 @@ def test_the_papers_grid(nusmv: str, name: str, n: int, q: int) -> None:
     paper_grid(name, n, q)
 
 
-PAIRS = [("figure_5a", "figure_5b"), ("figure_5a_flipped", "figure_5c"), ("window_sum_2", "trimmed_sum_2"), ("total", "sum_of_doubles"), ("figure_5a", "sum_of_odds")]  # fmt: skip
+PAIRS = [
+    ("figure_5a", "figure_5b"),
+    ("figure_5a_flipped", "figure_5c"),
+    ("window_sum_2", "trimmed_sum_2"),
+    ("total", "sum_of_doubles"),
+    ("figure_5a", "sum_of_odds"),
+]
 
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)
@@ -382,19 +410,33 @@ def test_a_function_that_cannot_be_traced(nusmv: str) -> None:
 
 MAPS: dict[Type, list[Any]] = {
     INT: [
-        lambda v: v + 1, lambda v: 1 - v, lambda v: v * v, lambda v: v > 1, lambda v: v % 2 == 0, lambda v: 1, lambda v: v // 2,
-        lambda v: 1 // v, lambda v: 1 % v if v < 2 else v, lambda v: (v & 1) ^ (v >> 1), lambda v: -v, lambda v: abs(v - 1),
+        lambda v: v + 1,
+        lambda v: 1 - v,
+        lambda v: v * v,
+        lambda v: v > 1,
+        lambda v: v % 2 == 0,
+        lambda v: 1,
+        lambda v: v // 2,
+        lambda v: 1 // v,
+        lambda v: 1 % v if v < 2 else v,
+        lambda v: (v & 1) ^ (v >> 1),
+        lambda v: -v,
+        lambda v: abs(v - 1),
     ],
     BOOL: [lambda b: not b, lambda b: 1 if b else 0, lambda b: b + 1],
-}  # fmt: skip
+}
 PREDICATES = {INT: [lambda v: v % 2 == 1, lambda v: v > 0, lambda v: v != 1], BOOL: [lambda b: b]}
 FOLDS: dict[Type, list[Any]] = {
     INT: [
-        (lambda a, v: a + v, 0), (lambda a, v: max(a, v), 0), (lambda a, v: 1 - a, 0), (lambda a, v: a or v > 0, False),
-        (lambda a, v: v if a == 0 else a - 1, 1), (lambda a, v: v // a, 1),
+        (lambda a, v: a + v, 0),
+        (lambda a, v: max(a, v), 0),
+        (lambda a, v: 1 - a, 0),
+        (lambda a, v: a or v > 0, False),
+        (lambda a, v: v if a == 0 else a - 1, 1),
+        (lambda a, v: v // a, 1),
     ],
     BOOL: [(lambda a, b: a and b, True), (lambda n, b: n + b, 0)],
-}  # fmt: skip
+}
 TASKS: dict[Type, list[Any]] = {
     INT: [(lambda s, v: (v, [] if s == v else [s]), 0), (lambda s, v: (not s, [v] if s else []), True)],
     BOOL: [(lambda s, b: (b, [s]), False)],
@@ -448,10 +490,24 @@ def random_questions(graph: Graph) -> list[str]:
     x = graph.nodes[graph.sources[0]].id
     value = "out.value" if graph.nodes[graph.outputs[0][1]].type == BOOL else "out.value = 1"
     out = [
-        "!EF full", "!EF overflow", "!EF failed", "AG EF out", f"G ({x} -> F out)", f"G F {x} -> G F out", "AG (full -> EX !full)",
-        "A [!out U (out | failed)]", "EF AG !out", "F G !out", "AG (out -> AX !out)", f"(!out) W {x}", "out R !overflow",
-        f"G (Y out -> ({x} | H !failed))", f"AG !({value})", f"AG (out -> EF ({value}))", f"G (({value}) -> X !({value}))",
-    ]  # fmt: skip
+        "!EF full",
+        "!EF overflow",
+        "!EF failed",
+        "AG EF out",
+        f"G ({x} -> F out)",
+        f"G F {x} -> G F out",
+        "AG (full -> EX !full)",
+        "A [!out U (out | failed)]",
+        "EF AG !out",
+        "F G !out",
+        "AG (out -> AX !out)",
+        f"(!out) W {x}",
+        "out R !overflow",
+        f"G (Y out -> ({x} | H !failed))",
+        f"AG !({value})",
+        f"AG (out -> EF ({value}))",
+        f"G (({value}) -> X !({value}))",
+    ]
     for id, _, _ in graph.queues():
         q = f"queue({id}).length"
         out += [f"AG {q} <= 1", f"AG EF {q} = 0", f"AG (failed -> {q} = 0)", f"AG (overflow -> AX {q} = 1)"]

@@ -1,6 +1,7 @@
 """Strings, constant dictionaries and pure functions in checks over all strings: each verdict was worked out by hand.
 
-A refutation must show a run that the real functions, really called, confirm; a proof must not depend on what nobody knows of them.
+A refutation must show a run that the real functions, really called, confirm; a proof must not depend on what nobody
+knows of them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,27 @@ from pellucid.expr import text
 from pellucid.expr.types import INT, STR
 from tests.seeds import seeds
 
-EDGES = ["", "a", "ab", "ba", "A", "é", "e\u0301", "😀", "a😀", "a\x00b", "\\u{41}", "\\u0041", '"', "'", "\n", "\ud800", "zzz", "ß", " a "]
+EDGES = [
+    "",
+    "a",
+    "ab",
+    "ba",
+    "A",
+    "é",
+    "e\u0301",
+    "😀",
+    "a😀",
+    "a\x00b",
+    "\\u{41}",
+    "\\u0041",
+    '"',
+    "'",
+    "\n",
+    "\ud800",
+    "zzz",
+    "ß",
+    " a ",
+]
 
 
 class Payment(NamedTuple):
@@ -143,7 +164,11 @@ def test_two_ways_to_say_the_same() -> None:
     a, b = strings(lambda s: s.startswith("ab")), strings(lambda s: s[:2] == "ab")
     assert check.equivalent(a, b).proved
     other = check.equivalent(a, strings(lambda s: "ab" in s))
-    assert other.refuted and "ab" in other.counterexample.inputs[-1]["x"] and not other.counterexample.inputs[-1]["x"].startswith("ab")
+    assert (
+        other.refuted
+        and "ab" in other.counterexample.inputs[-1]["x"]
+        and not other.counterexample.inputs[-1]["x"].startswith("ab")
+    )
 
 
 def test_what_is_kept_is_text() -> None:
@@ -154,7 +179,14 @@ def test_what_is_kept_is_text() -> None:
 
 
 def test_keys_and_a_count() -> None:
-    big = pipeline(lambda x: x.filter(lambda e: e.currency.startswith("E")).key_by(lambda e: e.currency).cumulate(lambda k, e: k + 1, start=0), x=Payment)
+    big = pipeline(
+        lambda x: (
+            x.filter(lambda e: e.currency.startswith("E"))
+            .key_by(lambda e: e.currency)
+            .cumulate(lambda k, e: k + 1, start=0)
+        ),
+        x=Payment,
+    )
     assert check.holds(big, "G (out -> out.value > 0)", warn=False).proved
     assert check.holds(big, "G (out -> out.value < 2)").refuted
 
@@ -207,13 +239,21 @@ def test_a_missing_key_is_a_failure() -> None:
     verdict = check.holds(p, "G !failed")
     assert verdict.refuted and verdict.counterexample.inputs[0]["x"].currency not in RATES
     assert check.holds(p, "G (out & x.value.amount > 0 -> out.value > x.value.amount)", warn=False).proved
-    assert check.holds(p, "G (out & x.value.amount > 0 -> out.value > 2 * x.value.amount)").counterexample.inputs[0]["x"].currency == "EUR"
+    assert (
+        check.holds(p, "G (out & x.value.amount > 0 -> out.value > 2 * x.value.amount)")
+        .counterexample.inputs[0]["x"]
+        .currency
+        == "EUR"
+    )
 
 
 def test_a_default_is_found() -> None:
     p = pipeline(lambda x: x.map(lambda e: e.amount * RATES.get(e.currency, 0)), x=Payment)
     assert check.holds(p, "G (out & x.value.amount >= 0 -> out.value >= 0)", warn=False).proved
-    assert check.holds(p, "G (out & x.value.amount > 0 -> out.value > 0)").counterexample.inputs[0]["x"].currency not in RATES
+    assert (
+        check.holds(p, "G (out & x.value.amount > 0 -> out.value > 0)").counterexample.inputs[0]["x"].currency
+        not in RATES
+    )
 
 
 def test_a_dictionary_is_read_as_it_is_now() -> None:
@@ -302,15 +342,22 @@ def test_random_conditions_against_python() -> None:
     tried = ["".join(t) for size in range(5) for t in product("abé", repeat=size)]
     for _ in range(8):
         w, v, k = rng.choice(words), rng.choice(words), rng.randrange(4)
-        f = rng.choice([
-            lambda s, w=w, v=v: s.startswith(w) and v in s,
-            lambda s, w=w, k=k: s.endswith(w) and len(s) <= k,
-            lambda s, w=w, v=v: (w + s).startswith(v) or s < w,
-            lambda s, w=w, k=k: s[k:] == w or s[:-1] == w,
-        ])  # fmt: skip
-        g = rng.choice([
-            lambda s, w=w: w in s, lambda s, k=k: len(s) >= k, lambda s, v=v: s >= v, lambda s, w=w, v=v: s.find(v) <= len(w),
-        ])  # fmt: skip
+        f = rng.choice(
+            [
+                lambda s, w=w, v=v: s.startswith(w) and v in s,
+                lambda s, w=w, k=k: s.endswith(w) and len(s) <= k,
+                lambda s, w=w, v=v: (w + s).startswith(v) or s < w,
+                lambda s, w=w, k=k: s[k:] == w or s[:-1] == w,
+            ]
+        )
+        g = rng.choice(
+            [
+                lambda s, w=w: w in s,
+                lambda s, k=k: len(s) >= k,
+                lambda s, v=v: s >= v,
+                lambda s, w=w, v=v: s.find(v) <= len(w),
+            ]
+        )
         p = pipeline(lambda x, f=f, g=g: x.filter(f).map(g), x=str)
         verdict = check.holds(p, "G (out -> out.value = true)", warn=False)
         wrong = [s for s in tried if f(s) and not g(s)]

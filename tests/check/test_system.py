@@ -20,7 +20,9 @@ def zero(t: Any) -> Any:
     return getattr(t, "members", [None])[0] or {"bool": False, "int": 0, "float": 0.0, "str": ""}[str(t)]
 
 
-def by_system(p: Pipeline, s: System, pushes: list[dict[str, Any]]) -> tuple[dict[str, list[Any]], dict[str, list[int]], int | None]:
+def by_system(
+    p: Pipeline, s: System, pushes: list[dict[str, Any]]
+) -> tuple[dict[str, list[Any]], dict[str, list[int]], int | None]:
     state = [v.start for v in s.state]
     values: dict[str, list[Any]] = {name: [] for name, _ in p.graph.outputs}
     places: dict[str, list[int]] = {name: [] for name in values}
@@ -61,7 +63,9 @@ def test_the_system_is_the_pipeline(seed: int) -> None:
 
 def test_a_constant_that_is_not_there_modulo_n() -> None:
     p = pipeline(lambda x: x.map(lambda v: v * 2, id="double"), x=int)
-    with pytest.raises(UsageError, match=r"step 'double' .* the constant 2 is not among the integers modulo 2: use Mod\(3\)"):
+    with pytest.raises(
+        UsageError, match=r"step 'double' .* the constant 2 is not among the integers modulo 2: use Mod\(3\)"
+    ):
         build_system(p.graph, domain_of(Mod(2)))
 
 
@@ -71,7 +75,9 @@ def test_bad_domains_and_queues() -> None:
         build_system(p.graph, Domain(), {"nothing": 2})
     with pytest.raises(UsageError, match=r"Mod\(N\) wants a whole number N of at least 2, found 1"):
         Mod(1)
-    with pytest.raises(UsageError, match=r"ints= takes Mod\(N\), range\(lo, hi\) or a set of whole numbers, found 'many'"):
+    with pytest.raises(
+        UsageError, match=r"ints= takes Mod\(N\), range\(lo, hi\) or a set of whole numbers, found 'many'"
+    ):
         domain_of("many")
 
 

@@ -20,28 +20,34 @@ def word(verdict: Verdict) -> str:
     return "; ".join(note for note in verdict.notes if note.startswith("it says nothing"))
 
 
-@pytest.mark.parametrize(("p", "formula", "premise"), [
-    (never, "G (out -> out.value = 7)", "out never holds"),
-    (never, "AG (out -> AX false)", "out never holds"),
-    (never, "G (x & out -> out.value = 7)", "out never holds"),
-    (hot, "G (out.value < 50 -> out.value = 7)", "out.value < 50 never holds"),
-    (hot, "G (x -> X (out.value < 50 -> false))", "out.value < 50 never holds"),
-    (hot, "G (failed <-> overflow)", "neither side of <-> ever holds"),
-    (hot, "G (overflow -> X out)", "overflow never holds"),
-    (hot, "G (out & Y (out & x.value < 50) -> false)", "never holds"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("p", "formula", "premise"),
+    [
+        (never, "G (out -> out.value = 7)", "out never holds"),
+        (never, "AG (out -> AX false)", "out never holds"),
+        (never, "G (x & out -> out.value = 7)", "out never holds"),
+        (hot, "G (out.value < 50 -> out.value = 7)", "out.value < 50 never holds"),
+        (hot, "G (x -> X (out.value < 50 -> false))", "out.value < 50 never holds"),
+        (hot, "G (failed <-> overflow)", "neither side of <-> ever holds"),
+        (hot, "G (overflow -> X out)", "overflow never holds"),
+        (hot, "G (out & Y (out & x.value < 50) -> false)", "never holds"),
+    ],
+)
 def test_a_premise_that_never_holds(p: Any, formula: str, premise: str) -> None:
     assert premise in word(check.holds(p, formula))
 
 
-@pytest.mark.parametrize(("p", "formula"), [
-    (never, "G !out"),  # that it never is, is what was asked
-    (never, "G (x -> !out)"),
-    (hot, "G (out -> out.value > 80)"),
-    (hot, "G (x.value = 123456789 -> out)"),  # no random run may show it: but it happens
-    (hot, "G (false -> out)"),  # everybody sees that
-    (hot, "AG EF out"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("p", "formula"),
+    [
+        (never, "G !out"),  # that it never is, is what was asked
+        (never, "G (x -> !out)"),
+        (hot, "G (out -> out.value > 80)"),
+        (hot, "G (x.value = 123456789 -> out)"),  # no random run may show it: but it happens
+        (hot, "G (false -> out)"),  # everybody sees that
+        (hot, "AG EF out"),
+    ],
+)
 def test_what_says_something(p: Any, formula: str) -> None:
     assert word(check.holds(p, formula)) == ""
 
@@ -87,7 +93,9 @@ def test_monitor() -> None:
 
 
 def test_several_streams() -> None:
-    p = pipeline(lambda x, y: {"a": merge(x.filter(lambda v: v * v < 0), y.filter(lambda v: v * v < 0)), "b": x}, x=int, y=int)
+    p = pipeline(
+        lambda x, y: {"a": merge(x.filter(lambda v: v * v < 0), y.filter(lambda v: v * v < 0)), "b": x}, x=int, y=int
+    )
     assert "a never holds" in word(check.holds(p, "G (a -> b)"))
     assert word(check.holds(p, "G (b -> x)")) == ""
 

@@ -1,4 +1,5 @@
-"""A counterexample is shown only if the property is violated on the interpreter: a wrong encoding is noticed, and named."""
+"""A counterexample is shown only if the property is violated on the interpreter: a wrong encoding is noticed, and
+named."""
 
 from __future__ import annotations
 

@@ -29,7 +29,9 @@ def cooling(left, v):
 
 errors = pipeline(lambda x: x.filter(lambda e: e.level == "error"), x=Log)
 slow = pipeline(lambda x: x.filter(lambda e: (e.level == "error") & (e.took > 80)), x=Log)
-latched = pipeline(lambda x: x.filter(x.cumulate(lambda s, e: s | (e.level == "stop"), start=False).map(lambda b: not b)), x=Log)
+latched = pipeline(
+    lambda x: x.filter(x.cumulate(lambda s, e: s | (e.level == "stop"), start=False).map(lambda b: not b)), x=Log
+)
 impossible = pipeline(lambda x: x.filter(lambda e: e.level == "error").filter(lambda e: e.level == "warning"), x=Log)
 alarm = pipeline(lambda x: x.task(crossing, False), x=int)
 cooled = pipeline(lambda x: x.task(cooling, 0), x=int)
@@ -59,9 +61,15 @@ reset = pipeline(lambda x: x.cumulate(lambda s, v: 0 if v < 0 else s + v, start=
 def test_decided(p, formula, status):
     verdict = check.holds(p, formula, warn=False)
     assert verdict.status == status, verdict
-    if verdict.counterexample is not None and formula == "AG EF out":  # what is said to be over is over, as far as one can try
+    if (
+        verdict.counterexample is not None and formula == "AG EF out"
+    ):  # what is said to be over is over, as far as one can try
         run = Interpreter(p.graph)
         for push in verdict.counterexample.inputs:
             run.push(push)
-        tries = [Log("", level, 99) for level in ("error", "warning", "stop", "")] if p.graph.nodes[0].type.width > 1 else [0, 99, -5, 100]
+        tries = (
+            [Log("", level, 99) for level in ("error", "warning", "stop", "")]
+            if p.graph.nodes[0].type.width > 1
+            else [0, 99, -5, 100]
+        )
         assert not any(run.push({"x": event})["out"] for event in tries)

@@ -26,7 +26,16 @@ from pellucid.expr.evaluate import Overflow64, evaluate
 from pellucid.expr.types import INT
 
 LEAST, MOST = -(2**63), 2**63 - 1
-EDGES = sorted({s * (2**k) + d for k in (0, 1, 31, 32, 62, 63) for s in (-1, 1) for d in (-1, 0, 1) if LEAST <= s * (2**k) + d <= MOST} | {0, 3, -7})
+EDGES = sorted(
+    {
+        s * (2**k) + d
+        for k in (0, 1, 31, 32, 62, 63)
+        for s in (-1, 1)
+        for d in (-1, 0, 1)
+        if LEAST <= s * (2**k) + d <= MOST
+    }
+    | {0, 3, -7}
+)
 BINARY = ("add", "sub", "mul", "floordiv", "shl")
 
 
@@ -76,7 +85,9 @@ def test_every_engine_knows_when_an_operation_leaves_64_bits(op: str) -> None:
 
 def test_a_product_does_not_wrap() -> None:
     doubling = P(lambda x: x.cumulate(lambda t, v: t * 2, start=1))
-    assert not check.holds(doubling, "G (out -> out.value <= 4611686018427387904)", ints={0}).proved  # false at the 63rd push
+    assert not check.holds(
+        doubling, "G (out -> out.value <= 4611686018427387904)", ints={0}
+    ).proved  # false at the 63rd push
     assert not check.holds(doubling, "G (out -> out.value > 0)", ints={0}).refuted
     verdict = check.holds(doubling, "G !failed", ints={0})
     assert verdict.counterexample is not None and len(verdict.counterexample.steps) == 63
@@ -135,12 +146,21 @@ def test_failed_is_proved_where_no_integer_can_leave_64_bits(which: str) -> None
 def test_more_pushes_than_anybody_makes_are_neither() -> None:
     verdict = check.holds(P(total), "G !failed", ints=range(10))
     assert verdict.unknown
-    assert verdict.notes[-1] == ("proved for runs of fewer than 512,409,557,603,043,099 pushes, in which no integer can leave 64 bits; that none ever does "
-                                 "is not proved")
-    assert check.holds(P(lambda x: x.cumulate(lambda t, v: t + 10 // v, start=0)), "G !failed", ints=range(3)).refuted  # other failures count
+    assert verdict.notes[-1] == (
+        "proved for runs of fewer than 512,409,557,603,043,099 pushes, in which no integer can leave 64 bits; that "
+        "none ever does "
+        "is not proved"
+    )
+    assert check.holds(
+        P(lambda x: x.cumulate(lambda t, v: t + 10 // v, start=0)), "G !failed", ints=range(3)
+    ).refuted  # other failures count
 
 
-ENGINES = [(lambda x: x * x, {2**31, 2**32, 0}), (total, {2**62, -(2**62), -1}), (lambda x: x.map(lambda v: v << 1).filter(lambda v: v > 0), {2**61, 2**62})]
+ENGINES = [
+    (lambda x: x * x, {2**31, 2**32, 0}),
+    (total, {2**62, -(2**62), -1}),
+    (lambda x: x.map(lambda v: v << 1).filter(lambda v: v > 0), {2**61, 2**62}),
+]
 
 
 @pytest.mark.parametrize(("build", "ints"), ENGINES)
@@ -149,7 +169,9 @@ def test_the_engines_agree(build: Callable[..., Any], ints: set[int]) -> None:
     found = {}
     for text in ("G !failed", "AG !failed", "G (out -> !failed)", "EF failed"):
         f = resolve(parse(text), strict)
-        found[text] = {e: decide(strict, f, Options(engine=e, max_states=3000, timeout=20)) for e in ("explicit", "smt", "auto")}
+        found[text] = {
+            e: decide(strict, f, Options(engine=e, max_states=3000, timeout=20)) for e in ("explicit", "smt", "auto")
+        }
         statuses = {a.status for a in found[text].values()} - {"unknown"}
         assert len(statuses) <= 1, (text, found)
     lengths = {len(a.pushes or []) for a in found["G !failed"].values()}
@@ -161,7 +183,9 @@ def test_the_reference_agrees_on_a_finite_system() -> None:
         strict = build_system(P(build).graph, domain_of(ints), strict=True)
         for text in ("G !failed", "AG EF out", "AG (failed -> AX failed)", "EF (out & EX failed)"):
             f = resolve(parse(text), strict)
-            assert (decide(strict, f, Options(engine="explicit")).status == "proved") == decide_by_reference(strict, f), text
+            assert (decide(strict, f, Options(engine="explicit")).status == "proved") == decide_by_reference(
+                strict, f
+            ), text
 
 
 def test_after_a_failure_all_is_silent() -> None:
@@ -177,7 +201,7 @@ def test_a_stream_that_ends() -> None:
 
 # ---------------------------------------------------------------- what is proved of exact integers
 
-NOTE = "of exact integers; in 64 bits a run may fail with an overflow first, as on x = {}: ask \"G !failed\""
+NOTE = 'of exact integers; in 64 bits a run may fail with an overflow first, as on x = {}: ask "G !failed"'
 
 
 def test_a_proof_over_exact_integers_says_that_a_run_may_fail() -> None:
@@ -196,7 +220,9 @@ def test_a_proof_over_exact_integers_says_that_a_run_may_fail() -> None:
 def test_and_says_nothing_where_none_does() -> None:
     assert check.live(P(lambda x: x.decimate(3))).notes == ()
     assert check.holds(P(total), "G (x -> out)", ints=range(100)).notes == ()
-    assert check.holds(P(lambda x: x.cumulate(lambda t, v: t + 1, start=0)), "G (x -> out)").notes == ()  # not in few pushes
+    assert (
+        check.holds(P(lambda x: x.cumulate(lambda t, v: t + 1, start=0)), "G (x -> out)").notes == ()
+    )  # not in few pushes
     assert not any("64 bits" in note for note in check.holds(P(total), "G (x -> out)", ints=Mod(4)).notes)
 
 
@@ -205,7 +231,10 @@ def test_the_strict_system_is_asked_for_failures_only() -> None:
     graph = P(total).graph
     exact, strict = build_system(graph, domain_of(None)), build_system(graph, domain_of(None), strict=True)
     assert cone(exact, [exact.failed])[1][0].op == "const" and exact.wide.op == "const"
-    assert strict.failed.op != "const" and [v.name for v in cone(strict, [strict.failed])[0].inputs] == ["x.present", "x.value"]
+    assert strict.failed.op != "const" and [v.name for v in cone(strict, [strict.failed])[0].inputs] == [
+        "x.present",
+        "x.value",
+    ]
 
 
 def test_where_it_cannot_be_found_out_whether_64_bits_are_left_that_is_said():
@@ -234,7 +263,9 @@ def test_how_large_integers_get_is_read_off_the_expressions() -> None:
     assert far(lambda x: x.window(3, pipeline(total, x=int)), range(100)) == float("inf")
     assert far(lambda x: x.task(lambda s, v: ((s + v) % 7, [s * v]), 0, to=int), range(100)) == float("inf")
     assert far(total) is None and far(lambda x: x.cumulate(lambda t, v: t + t + v, start=0), {2}) is None
-    assert far(lambda x: x.cumulate(lambda t, v: t ^ v, start=0), range(8)) is None  # not known: twice as large for all that is said
+    assert (
+        far(lambda x: x.cumulate(lambda t, v: t ^ v, start=0), range(8)) is None
+    )  # not known: twice as large for all that is said
     assert far(lambda x: x.cumulate(lambda t, v: -t - 1, start=5)) > 10**17
 
 

@@ -21,7 +21,21 @@ Pellucid = Callable[..., Result]
 def run(folder: Path, pellucid: Pellucid) -> Path:
     """The state folder of a recorded run."""
     (folder / "in.jsonl").write_text("".join(f"{v}\n" for v in range(100)))
-    done = pellucid("run", "pipes.py:total", "--in", "in.jsonl", "--out", "out.csv", "--epochs", 20, "--chunk", 5, "--state", "state", "--record")
+    done = pellucid(
+        "run",
+        "pipes.py:total",
+        "--in",
+        "in.jsonl",
+        "--out",
+        "out.csv",
+        "--epochs",
+        20,
+        "--chunk",
+        5,
+        "--state",
+        "state",
+        "--record",
+    )
     assert done.exit_code == 0, done.output
     return folder / "state"
 
@@ -42,7 +56,10 @@ def test_its_output_is_compared(run: Path, folder: Path, pellucid: Pellucid) -> 
     assert done.exit_code == 1 and "sink.out: out: 100" not in done.output
     assert "no   output" in done.output and "1 is lost (b'7')" in done.output
     missing = pellucid("audit", run, "--against", "nowhere.csv")
-    assert missing.exit_code == 2 and "nowhere.csv: there is no such file: expected the output of the failure-free run" in missing.output
+    assert (
+        missing.exit_code == 2
+        and "nowhere.csv: there is no such file: expected the output of the failure-free run" in missing.output
+    )
 
 
 def test_it_is_drawn(run: Path, folder: Path, pellucid: Pellucid) -> None:
@@ -60,7 +77,9 @@ def test_a_tampered_trace_is_refuted(folder: Path, pellucid: Pellucid) -> None:
     pq.write_table(trace_table(rows), folder / "trace.parquet")
     done = pellucid("audit", "trace.parquet")
     assert done.exit_code == 1
-    assert "no   commit" in done.output and "visible again" in done.output and "The run broke the promise." in done.output
+    assert (
+        "no   commit" in done.output and "visible again" in done.output and "The run broke the promise." in done.output
+    )
     document = json.loads(pellucid("audit", "trace.parquet", "--json").stdout)
     assert document["holds"] is False and document["violations"][0]["check"] == "commit"
 

@@ -77,27 +77,52 @@ CSV = [
     (
         "words",
         b"w\nab\n\xff\xfe\n",
-        "row 2 (line 3): column 'w': the text b'\\xff\\xfe' is not UTF-8: convert the file, for example with iconv -t UTF-8",
+        "row 2 (line 3): column 'w': the text b'\\xff\\xfe' is not UTF-8: convert the file, for example with iconv -t "
+        "UTF-8",
     ),
     (
         "colors",
         "c\nRED\n2\nGREEN\n",
         f"row 3 (line 4): column 'c': expected a member of Color (RED, BLUE), found 'GREEN'{FIX}",
     ),
-    ("words", b"w,n\na,b\nc,\xe9\n", "row 2 (line 3): column 'n': the text b'\\xe9' is not UTF-8: convert the file, for example with iconv -t UTF-8"),
+    (
+        "words",
+        b"w,n\na,b\nc,\xe9\n",
+        "row 2 (line 3): column 'n': the text b'\\xe9' is not UTF-8: convert the file, for example with iconv -t UTF-8",
+    ),
     ("words", b"w,\xe9\na,b\n", "the header b'\\xe9' is not UTF-8: convert the file, for example with iconv -t UTF-8"),
-    ("words", b"w,n\0\na,b\n", "the header 'n\\x00' holds a NUL: is it UTF-16? A text must be UTF-8: convert it with iconv"),
-    ("total", "x\n1\n".encode("utf-16"), "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8"),
-    ("total", "x\n1\n".encode("utf-16-be"), "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8"),
-    ("total", "x\n1\n".encode("utf-32"), "is UTF-32, but a text must be UTF-8: convert it, for example with iconv -f UTF-32 -t UTF-8"),
-    ("total", b"\xff\xfe", "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8"),
+    (
+        "words",
+        b"w,n\0\na,b\n",
+        "the header 'n\\x00' holds a NUL: is it UTF-16? A text must be UTF-8: convert it with iconv",
+    ),
+    (
+        "total",
+        "x\n1\n".encode("utf-16"),
+        "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8",
+    ),
+    (
+        "total",
+        "x\n1\n".encode("utf-16-be"),
+        "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8",
+    ),
+    (
+        "total",
+        "x\n1\n".encode("utf-32"),
+        "is UTF-32, but a text must be UTF-8: convert it, for example with iconv -f UTF-32 -t UTF-8",
+    ),
+    (
+        "total",
+        b"\xff\xfe",
+        "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8",
+    ),
     ("total", b"\xef\xbb\xbf", "is empty: expected a header line with the columns' names"),
     ("total", '""\n', "is empty: expected a header line with the columns' names"),
     ("total", "x\n1\n2\x00\n", f"row 2 (line 3): column 'x': expected int, found '2\\x00'{FIX}"),
     ("total", 'x\n1\n"2', f"line 3: a quote that is not closed ('\"2'): {CLOSE}"),
     ("total", 'x,y\n1,"a\n2,b\n3,c\n', f"line 2: a quote that is not closed ('1,\"a'): {CLOSE}"),
     ("total", 'x\n"1"2\n', f"line 2: text after a closing quote ('\"1\"2'): {WHOLE}"),
-    ("total", 'x,y\n1,"a"b"\n', f"line 2: text after a closing quote ('1,\"a\"b\"'): {WHOLE}"),
+    ("total", 'x,y\n1,"a"b"\n', f'line 2: text after a closing quote (\'1,"a"b"\'): {WHOLE}'),
     ("total", 'x,y\n1,a"b\n', f"line 2: a quote in the middle of a cell ('1,a\"b'): {WHOLE}"),
     ("total", 'x,y\n1, "b"\n', f"line 2: a quote in the middle of a cell ('1, \"b\"'): {WHOLE}"),
     ("total", 'x,"y"z\n1,2\n', f"line 1: text after a closing quote ('x,\"y\"z'): {WHOLE}"),
@@ -112,7 +137,11 @@ CSV = [
     ("total", "x\n1\u00a0\n", f"row 1 (line 2): column 'x': expected int, found '1\\xa0'{FIX}"),
     ("halves", "x\n\u0663.5\n", f"row 1 (line 2): column 'x': expected float, found '\u0663.5'{FIX}"),
     ("halves", "x\n1d\n", f"row 1 (line 2): column 'x': expected float, found '1d'{FIX}"),
-    ("total", f"x\n{'9' * 5000}\n", f"row 1 (line 2): column 'x': {'9' * 39}… does not fit in 64 bits: make the source float or str"),
+    (
+        "total",
+        f"x\n{'9' * 5000}\n",
+        f"row 1 (line 2): column 'x': {'9' * 39}… does not fit in 64 bits: make the source float or str",
+    ),
     ("flags", "b\ntRue\n", f"row 1 (line 2): column 'b': expected bool (true or false), found 'tRue'{FIX}"),
     ("flags", "b\ntrue\nyes\n", f"row 2 (line 3): column 'b': expected bool (true or false), found 'yes'{FIX}"),
     (
@@ -125,7 +154,8 @@ CSV = [
     (
         "points",
         "x.x,x.y,y.x,y.y\n1,2,,\n1,,3,4\n",
-        "row 2 (line 3): column 'x.y' is null, but other columns of the source 'x' are not: give all of them, or none for silence",
+        "row 2 (line 3): column 'x.y' is null, but other columns of the source 'x' are not: give all of them, or none "
+        "for silence",
     ),
 ]
 
@@ -168,10 +198,18 @@ JSONL = [
         '{"x":1}\n{"x":NaN}\n',
         f"row 2 (line 2): column 'x': NaN is no JSON: an infinity is 1e999 or -1e999, and NaN is no event{FIX}",
     ),
-    ("halves", '{"x":-Infinity}\n', f"row 1 (line 1): column 'x': -Infinity is no JSON: an infinity is 1e999 or -1e999, and NaN is no event{FIX}"),
+    (
+        "halves",
+        '{"x":-Infinity}\n',
+        f"row 1 (line 1): column 'x': -Infinity is no JSON: an infinity is 1e999 or -1e999, and NaN is no event{FIX}",
+    ),
     ("total", "1\nNaN\n", f"row 2 (line 2): NaN is no JSON: an infinity is 1e999 or -1e999, and NaN is no event{FIX}"),
     ("total", '{"x":1,"x":1}\n', "row 1 (line 1): column 'x': the key 'x' comes twice in one object: leave one out"),
-    ("total", '{"x":1}\n{"x":1,"\\u0078":2}\n', "row 2 (line 2): column 'x': the key 'x' comes twice in one object: leave one out"),
+    (
+        "total",
+        '{"x":1}\n{"x":1,"\\u0078":2}\n',
+        "row 2 (line 2): column 'x': the key 'x' comes twice in one object: leave one out",
+    ),
     (
         "same",
         '{"name":"n","at":{"x":1,"y":2},"at":{"x":1,"y":2},"color":"RED"}\n',
@@ -187,32 +225,79 @@ JSONL = [
         '{"name":"n","at":{"x":1,"y":2},"color":"RED"}\n{"name":"n","at":{"x":1,"y":2},"at.y":3,"color":"RED"}\n',
         "row 2 (line 2): column 'at.y': the key 'at.y' comes twice in one object: leave one out",
     ),
-    ("total", '{"x":1}{"x":2}\n', "row 1 (line 1): no JSON value (Extra data at character 8): '{\"x\":1}{\"x\":2}'; give one value on each line"),
-    ("total", '{"x":1}\n{"x":\n2}\n', "row 2 (line 2): no JSON value (Expecting value at character 6): '{\"x\":'; give one value on each line"),
-    ("total", '{"x":1}{"x":\n2}\n', "row 1 (line 1): no JSON value (Extra data at character 8): '{\"x\":1}{\"x\":'; give one value on each line"),
-    ("total", '1\n2,"y":3\n', "row 2 (line 2): no JSON value (Extra data at character 2): '2,\"y\":3'; give one value on each line"),
-    ("total", '{"x":1} x\n', "row 1 (line 1): no JSON value (Extra data at character 9): '{\"x\":1} x'; give one value on each line"),
-    ("total", f'{{"x":{"1" * 5000}}}\n', f"row 1 (line 1): column 'x': {'1' * 39}… does not fit in 64 bits: make the source float or str"),
+    (
+        "total",
+        '{"x":1}{"x":2}\n',
+        'row 1 (line 1): no JSON value (Extra data at character 8): \'{"x":1}{"x":2}\'; give one value on each line',
+    ),
+    (
+        "total",
+        '{"x":1}\n{"x":\n2}\n',
+        "row 2 (line 2): no JSON value (Expecting value at character 6): '{\"x\":'; give one value on each line",
+    ),
+    (
+        "total",
+        '{"x":1}{"x":\n2}\n',
+        'row 1 (line 1): no JSON value (Extra data at character 8): \'{"x":1}{"x":\'; give one value on each line',
+    ),
+    (
+        "total",
+        '1\n2,"y":3\n',
+        "row 2 (line 2): no JSON value (Extra data at character 2): '2,\"y\":3'; give one value on each line",
+    ),
+    (
+        "total",
+        '{"x":1} x\n',
+        "row 1 (line 1): no JSON value (Extra data at character 9): '{\"x\":1} x'; give one value on each line",
+    ),
+    (
+        "total",
+        f'{{"x":{"1" * 5000}}}\n',
+        f"row 1 (line 1): column 'x': {'1' * 39}… does not fit in 64 bits: make the source float or str",
+    ),
     (
         "total",
         f'{{"x":1}}\n{{"x":{"[" * 200_000}}}\n',
-        "row 2 (line 2): no JSON value (too deep): '{\"x\":" + "[" * 53 + "…; give one value on each line",
+        'row 2 (line 2): no JSON value (too deep): \'{"x":' + "[" * 53 + "…; give one value on each line",
     ),
     (
         "words",
         '{"w":"a"}\n{"w":"b\\ud800"}\n',
-        "row 2 (line 2): column 'w': the text 'b\\ud800' holds half a surrogate pair (\\ud800), which is no character: write both halves, or none",
+        "row 2 (line 2): column 'w': the text 'b\\ud800' holds half a surrogate pair (\\ud800), which is no character: "
+        "write both halves, or none",
     ),
-    ("words", '"\\udfff\\ud800"\n', "row 1 (line 1): the text '\\udfff\\ud800' holds half a surrogate pair (\\udfff), which is no character: write both halves, or none"),
+    (
+        "words",
+        '"\\udfff\\ud800"\n',
+        "row 1 (line 1): the text '\\udfff\\ud800' holds half a surrogate pair (\\udfff), which is no character: write "
+        "both halves, or none",
+    ),
     (
         "words",
         b'{"w":"\xed\xa0\x80"}\n',
-        'row 1 (line 1): the text b\'{"w":"\\xed\\xa0\\x80"}\' is not UTF-8: convert the file, for example with iconv -t UTF-8',
+        'row 1 (line 1): the text b\'{"w":"\\xed\\xa0\\x80"}\' is not UTF-8: convert the file, for example with iconv '
+        "-t UTF-8",
     ),
-    ("total", '{"x":1}\n'.encode("utf-16"), "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8"),
-    ("total", '{"x":1}\n'.encode("utf-16-le"), "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8"),
-    ("total", '{"x":1}\n'.encode("utf-32"), "is UTF-32, but a text must be UTF-8: convert it, for example with iconv -f UTF-32 -t UTF-8"),
-    ("total", '{"x":1}\n{"x":\x00}\n', "row 2 (line 2): no JSON value (Expecting value at character 6): '{\"x\":\\x00}'; give one value on each line"),
+    (
+        "total",
+        '{"x":1}\n'.encode("utf-16"),
+        "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8",
+    ),
+    (
+        "total",
+        '{"x":1}\n'.encode("utf-16-le"),
+        "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8",
+    ),
+    (
+        "total",
+        '{"x":1}\n'.encode("utf-32"),
+        "is UTF-32, but a text must be UTF-8: convert it, for example with iconv -f UTF-32 -t UTF-8",
+    ),
+    (
+        "total",
+        '{"x":1}\n{"x":\x00}\n',
+        "row 2 (line 2): no JSON value (Expecting value at character 6): '{\"x\":\\x00}'; give one value on each line",
+    ),
     (
         "same",
         '{"name":"n","at":{"x":1,"y":2.5},"color":"RED"}\n',
@@ -273,16 +358,37 @@ def test_parquet_a_null_far_away(pellucid: Command, folder: Path) -> None:
 
 
 ARROW = [
-    ("total", pa.array([1.5]), "column 'x' holds double: expected int; cast it to int64 first, or make the source float"),
-    ("total", pa.array([1]).cast(pa.timestamp("s")), "column 'x' holds timestamp[s]: expected int; cast it to int64 first, so that its unit is your choice"),
-    ("total", pa.array([1]).cast(pa.decimal128(20)), "column 'x' holds decimal128(20, 0): expected int; cast it to float64 or to whole cents as int64 first"),
+    (
+        "total",
+        pa.array([1.5]),
+        "column 'x' holds double: expected int; cast it to int64 first, or make the source float",
+    ),
+    (
+        "total",
+        pa.array([1]).cast(pa.timestamp("s")),
+        "column 'x' holds timestamp[s]: expected int; cast it to int64 first, so that its unit is your choice",
+    ),
+    (
+        "total",
+        pa.array([1]).cast(pa.decimal128(20)),
+        "column 'x' holds decimal128(20, 0): expected int; cast it to float64 or to whole cents as int64 first",
+    ),
     ("total", pa.array(["1"]), "column 'x' holds string: expected int; read it as int, or change the source's type"),
-    ("total", pa.array([1, 2**63], pa.uint64()), "row 2: column 'x': 9223372036854775808 does not fit in 64 bits (int is signed): make the source float or str"),
+    (
+        "total",
+        pa.array([1, 2**63], pa.uint64()),
+        "row 2: column 'x': 9223372036854775808 does not fit in 64 bits (int is signed): make the source float or str",
+    ),
     ("words", pa.array([1]), "column 'x' holds int64: expected str; read it as str, or change the source's type"),
     ("flags", pa.array([1]), "column 'x' holds int64: expected bool; read it as bool, or change the source's type"),
     ("colors", pa.array([1, 3]), f"row 2: column 'x': expected a member of Color (RED, BLUE), found 3{FIX}"),
-    ("halves", pa.array([1.0, float("nan")]), "row 2: column 'x' is NaN: NaN is no event, as it equals nothing, not even itself; replace it or remove the row"),
-]  # fmt: skip
+    (
+        "halves",
+        pa.array([1.0, float("nan")]),
+        "row 2: column 'x' is NaN: NaN is no event, as it equals nothing, not "
+        "even itself; replace it or remove the row",
+    ),
+]
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather"])
@@ -345,26 +451,55 @@ PLACES = [
     (["--in", "none.parquet"], "none.parquet: no such file"),
     (["--in", "aa.csv"], "aa.csv: no such file; did you mean 'a.csv'?"),
     (["--in", "."], ".: is a folder: expected a file; give one of the files in it"),
-    (["--in", "a.dat"], "a.dat: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give --in-format"),
+    (
+        ["--in", "a.dat"],
+        "a.dat: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give --in-format",
+    ),
     (["--in", "a.csv", "--out", "a.csv"], "a.csv: is the input and the output: give the output another name"),
     (["--in", "a.csv", "--out", "./link.csv"], "./link.csv: is the input and the output: give the output another name"),
     (["--in", "a.csv", "--out", "no/o.csv"], "no/o.csv: cannot be written: there is no folder 'no'"),
     (["--in", "a.csv", "--out", "a.csv/o.csv"], "a.csv/o.csv: cannot be written: there is no folder 'a.csv'"),
     (["--in", "a.csv", "--out", "."], ".: is a folder: expected the name of a file to write"),
-    (["--in", "a.csv", "--out", "sqlite:o.db#t"], "sqlite:o.db#t: is a table or a topic, not a file: a run without epochs writes files. Give --epochs N --state FOLDER (for sqlite: and postgresql:), or --engine spark"),
-    (["--in", "a.csv", "--out", "o.xyz"], "o.xyz: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give --out-format"),
-    (["--in", "a.csv", "--out", "o.parquet.gz"], "o.parquet.gz: only CSV and JSON Lines can be in .gz: parquet has its own compression"),
+    (
+        ["--in", "a.csv", "--out", "sqlite:o.db#t"],
+        "sqlite:o.db#t: is a table or a topic, not a file: a run without "
+        "epochs writes files. Give --epochs N --state FOLDER (for sqlite: "
+        "and postgresql:), or --engine spark",
+    ),
+    (
+        ["--in", "a.csv", "--out", "o.xyz"],
+        "o.xyz: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give --out-format",
+    ),
+    (
+        ["--in", "a.csv", "--out", "o.parquet.gz"],
+        "o.parquet.gz: only CSV and JSON Lines can be in .gz: parquet has its own compression",
+    ),
     (["--in", "a.csv", "--json"], "--json puts a report on stdout: send the events to a file with --out"),
     (["--in", "a.csv", "--key", "v"], "a.csv: no key column 'v': its only column is x"),
     (["--in", "a.csv", "--value", "xx"], "a.csv: no column 'xx': its only column is x; did you mean 'x'?"),
     (["--in", "y=a.csv"], "total has no source 'y': it has x"),
     (["--in", "x=a.csv", "--in", "x=b.csv"], "the source 'x' has two inputs: a.csv and b.csv"),
-    (["--in", "-", "--in-format", "parquet"], "standard input: Parquet cannot be read from a pipe, as its index is at the end: give a file, or use arrow"),
-    (["--in", "a.csv", "--out", "pipe", "--out-format", "parquet"], "pipe: Parquet cannot be written to a pipe: give a file, or use arrow"),
-    (["--in", "pipe", "--in-format", "parquet"], "pipe: Parquet cannot be read from a pipe, as its index is at the end: give a file, or use arrow"),
-    (["--in", "/dev/null", "--in-format", "csv"], "/dev/null: is empty: expected a header line with the columns' names"),
-    (["--in", "a.csv", "--out-format", "parquet"], "standard output: Parquet cannot be written to a pipe: give a file, or use arrow"),
-]  # fmt: skip
+    (
+        ["--in", "-", "--in-format", "parquet"],
+        "standard input: Parquet cannot be read from a pipe, as its index is at the end: give a file, or use arrow",
+    ),
+    (
+        ["--in", "a.csv", "--out", "pipe", "--out-format", "parquet"],
+        "pipe: Parquet cannot be written to a pipe: give a file, or use arrow",
+    ),
+    (
+        ["--in", "pipe", "--in-format", "parquet"],
+        "pipe: Parquet cannot be read from a pipe, as its index is at the end: give a file, or use arrow",
+    ),
+    (
+        ["--in", "/dev/null", "--in-format", "csv"],
+        "/dev/null: is empty: expected a header line with the columns' names",
+    ),
+    (
+        ["--in", "a.csv", "--out-format", "parquet"],
+        "standard output: Parquet cannot be written to a pipe: give a file, or use arrow",
+    ),
+]
 
 
 @pytest.mark.parametrize(("args", "message"), PLACES)
@@ -381,12 +516,28 @@ def test_several_sources_and_outputs(pellucid: Command, folder: Path) -> None:
     (folder / "a.csv").write_text("a,b\n1,2\n")
     cases = [
         ("both", ["--in", "a=a.csv"], "both has 2 sources (a, b): no input for b; give --in b=FILE"),
-        ("both", ["--in", "a.csv", "--in", "b.csv"], "both has 2 sources (a, b): with several --in say which each is for, as in --in a=a.csv"),
+        (
+            "both",
+            ["--in", "a.csv", "--in", "b.csv"],
+            "both has 2 sources (a, b): with several --in say which each is for, as in --in a=a.csv",
+        ),
         ("both", ["--in", "a.csv", "--value", "a"], "both has several sources (a, b): --value goes with one only"),
-        ("two", ["--in", "a.csv", "--out", "t.csv"], "two has 2 outputs (sums, firsts): give a file for each, as in --out sums=t.csv"),
-        ("two", ["--in", "a.csv", "--out", "sum=t.csv"], "two has no output 'sum': it has sums, firsts; did you mean 'sums'?"),
-        ("two", ["--in", "a.csv", "--out-format", "csv"], "two has several outputs: on stdout only jsonl can hold them together"),
-    ]  # fmt: skip
+        (
+            "two",
+            ["--in", "a.csv", "--out", "t.csv"],
+            "two has 2 outputs (sums, firsts): give a file for each, as in --out sums=t.csv",
+        ),
+        (
+            "two",
+            ["--in", "a.csv", "--out", "sum=t.csv"],
+            "two has no output 'sum': it has sums, firsts; did you mean 'sums'?",
+        ),
+        (
+            "two",
+            ["--in", "a.csv", "--out-format", "csv"],
+            "two has several outputs: on stdout only jsonl can hold them together",
+        ),
+    ]
     for name, args, message in cases:
         refused(pellucid("run", f"pipes.py:{name}", *args), message, folder)
 
@@ -412,9 +563,14 @@ STDIN = [
     ("same", [], "name,at.x,at.y,color\n", NO_JSON.format("'name,at.x,at.y,color'")),
     ("both", [], "a,b\n1,2\n", NO_JSON.format("'a,b'")),
     ("total", [], '"x"\n1\n', f"row 1 (line 1): expected int, found 'x'{FIX}{ASSUMED}"),
-    ("total", [], "1\nx\n", "row 2 (line 2): no JSON value (Expecting value at character 1): 'x'; give one value on each line"),
+    (
+        "total",
+        [],
+        "1\nx\n",
+        "row 2 (line 2): no JSON value (Expecting value at character 1): 'x'; give one value on each line",
+    ),
     ("total", ["--in-format", "jsonl"], "x\n1\n", NO_JSON.format("'x'").removesuffix(ASSUMED)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "args", "text", "message"), STDIN)

@@ -156,7 +156,17 @@ def test_unknown_has_its_own_exit_code(ask: Command) -> None:
     assert result.stdout.startswith("unknown  inverse: AG AF out  (")
     assert "         not decided: this is no proof\n" in result.stdout and "proved" not in result.stdout
     assert result.exit_code == 3
-    several = ask("shop.py:inverse", "--engine", "smt", "--property", "AG AF out", "--property", "!EF full", "--property", "AG EF out")
+    several = ask(
+        "shop.py:inverse",
+        "--engine",
+        "smt",
+        "--property",
+        "AG AF out",
+        "--property",
+        "!EF full",
+        "--property",
+        "AG EF out",
+    )
     assert several.stdout.endswith("\n1 proved, 1 refuted, 1 unknown\n") and several.exit_code == 1
 
 
@@ -294,29 +304,45 @@ def test_json(ask: Command) -> None:
     (found,) = document["results"]
     assert found["name"] == "late: G (x -> out)" and found["status"] == "refuted"
     assert found["counterexample"]["steps"][0] == {
-        "push": 0, "in": {"x": 0}, "streams": {"x": [0], "trim-fc794c": [], "out": []}, "queues": {},
-    }  # fmt: skip
+        "push": 0,
+        "in": {"x": 0},
+        "streams": {"x": [0], "trim-fc794c": [], "out": []},
+        "queues": {},
+    }
     assert timeless(result.stderr) == "refuted  late: G (x -> out)  (explicit, N states, T)\n"
 
 
 def test_pictures_and_tests(ask: Command, folder: Path) -> None:
     result = ask(
-        "shop.py", "--svg", "deep/pictures", "--pytest", "tests/test_found.py", "--junit", "report.xml",
+        "shop.py",
+        "--svg",
+        "deep/pictures",
+        "--pytest",
+        "tests/test_found.py",
+        "--junit",
+        "report.xml",
         add="check.properties(thirds, ['!EF full', 'G (x -> F out)'])\ncheck.properties(inverse, ['!EF failed'])\n"
         "@check.property\ndef hidden():\n    return check.live(pipeline(lambda x: x.trim(1), x=int), within=1)\n",
-    )  # fmt: skip
+    )
     assert result.exit_code == 2 and "tests/test_found.py: cannot be written" in result.stderr
     (folder / "tests").mkdir()
     result = ask(
-        "shop.py", "--svg", "deep/pictures", "--pytest", "tests/test_found.py",
+        "shop.py",
+        "--svg",
+        "deep/pictures",
+        "--pytest",
+        "tests/test_found.py",
         add="check.properties(thirds, ['!EF full', 'G (x -> F out)'])\ncheck.properties(inverse, ['!EF failed'])\n"
         "@check.property\ndef hidden():\n    return check.live(pipeline(lambda x: x.trim(1), x=int), within=1)\n",
-    )  # fmt: skip
+    )
     assert result.exit_code == 1
     assert "pellucid: hidden: no test is written: its pipeline has no name in the file\n" in result.stderr
     assert sorted(os.listdir("deep/pictures")) == [
-        "hidden.svg", "inverse_EF_failed.svg", "thirds_EF_full.svg", "thirds_G_x_F_out.svg",
-    ]  # fmt: skip
+        "hidden.svg",
+        "inverse_EF_failed.svg",
+        "thirds_EF_full.svg",
+        "thirds_G_x_F_out.svg",
+    ]
     for name in os.listdir("deep/pictures"):
         ET.parse(f"deep/pictures/{name}")
     command = [

@@ -77,7 +77,14 @@ def test_unknown(pellucid: Command, shop: str) -> None:
 
 def test_json_and_pictures(pellucid: Command, shop: str, tmp_path: Path) -> None:
     done = pellucid(
-        "check", f"{shop}:totals", "--failures", "--source", "not-replayable", "--json", "--svg", str(tmp_path / "pictures")
+        "check",
+        f"{shop}:totals",
+        "--failures",
+        "--source",
+        "not-replayable",
+        "--json",
+        "--svg",
+        str(tmp_path / "pictures"),
     )
     (result,) = json.loads(done.stdout)["results"]
     assert done.exit_code == 1 and result["status"] == "refuted"
@@ -87,7 +94,9 @@ def test_json_and_pictures(pellucid: Command, shop: str, tmp_path: Path) -> None
 
 
 def test_no_test_is_written_for_a_crash(pellucid: Command, shop: str, tmp_path: Path) -> None:
-    done = pellucid("check", f"{shop}:totals", "--failures", "--sink", "append", "--pytest", str(tmp_path / "test_found.py"))
+    done = pellucid(
+        "check", f"{shop}:totals", "--failures", "--sink", "append", "--pytest", str(tmp_path / "test_found.py")
+    )
     assert done.exit_code == 1 and "crashes are tested by pellucid crash" in done.stderr
 
 

@@ -19,7 +19,23 @@ def events(folder: Path) -> str:
 
 
 def test_kills_do_not_show_and_can_be_played_again(folder: Path, events: str, pellucid: Pellucid) -> None:
-    done = pellucid("crash", "pipes.py:total", "--in", events, "--epochs", 20, "--kills", 2, "--seed", 5, "--points", "worker:border", "--keep", "kept", "--json")
+    done = pellucid(
+        "crash",
+        "pipes.py:total",
+        "--in",
+        events,
+        "--epochs",
+        20,
+        "--kills",
+        2,
+        "--seed",
+        5,
+        "--points",
+        "worker:border",
+        "--keep",
+        "kept",
+        "--json",
+    )
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert document["holds"] is True and document["kills"] == 2 and document["seed"] == 5
@@ -43,8 +59,12 @@ def test_bad_usage_is_told(events: str, pellucid: Pellucid, folder: Path) -> Non
         return done.output
 
     assert "no pipeline 'totl'" in said("pipes.py:totl", "--in", events)
-    assert "no such point or group. Groups: snapshot" in said("pipes.py:total", "--in", events, "--epochs", 50, "--points", "nowhere")
-    assert "has several outputs (sums, firsts)" in said("pipes.py:two", "--in", "a=in.jsonl", "--in", "b=in.jsonl", "--out", "x.csv")
+    assert "no such point or group. Groups: snapshot" in said(
+        "pipes.py:total", "--in", events, "--epochs", 50, "--points", "nowhere"
+    )
+    assert "has several outputs (sums, firsts)" in said(
+        "pipes.py:two", "--in", "a=in.jsonl", "--in", "b=in.jsonl", "--out", "x.csv"
+    )
     assert "without any crash the run does not come to its end" in said("pipes.py:total", "--in", "nowhere.csv")
     (folder / "full").mkdir()
     (folder / "full" / "x").write_text("")

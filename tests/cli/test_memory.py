@@ -19,7 +19,10 @@ def total(x: Stream[int]) -> Stream[int]:
     return x.filter(lambda v: v % 2 == 1).cumulate(lambda t, v: t + v, start=0)
 """
 # The child's own peak: the parent's pages must not count.
-MEASURE = "import resource, subprocess, sys; code = subprocess.call(sys.argv[1:]); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(code)"
+MEASURE = (
+    "import resource, subprocess, sys; code = subprocess.call(sys.argv[1:]); "
+    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(code)"
+)
 
 
 @pytest.mark.long

@@ -106,7 +106,9 @@ def test_colour_only_where_it_is_wanted(folder: Path, more: dict[str, str], colo
 
 
 def test_python_can_be_asked_for_the_command() -> None:
-    done = subprocess.run([sys.executable, "-m", "pellucid", "run", "nowhere.py:p"], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-m", "pellucid", "run", "nowhere.py:p"], capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 2 and done.stderr.startswith("pellucid: ") and "Traceback" not in done.stderr
 
 
@@ -137,7 +139,8 @@ def shell(text: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
         "printf '1\\n2\\n' | pellucid run pipes.py:total --in /dev/stdin",
         "printf '1\\n2\\n' > a; pellucid run pipes.py:total --in /dev/stdin < a",
         "mkfifo p.csv; printf 'x\\n1\\n2\\n' > p.csv & sleep 0.1; pellucid run pipes.py:total --in p.csv",
-        "mkfifo p.csv.gz; printf 'x\\n1\\n2\\n' | gzip > p.csv.gz & sleep 0.1; pellucid run pipes.py:total --in p.csv.gz",
+        "mkfifo p.csv.gz; printf 'x\\n1\\n2\\n' | gzip > p.csv.gz & sleep 0.1; pellucid run pipes.py:total --in "
+        "p.csv.gz",
         "printf '1\\n2\\n' | pellucid run pipes.py:total --out >(cat) | cat",
     ],
 )
@@ -188,8 +191,10 @@ def wait_for_part(folder: Path, process: subprocess.Popen[bytes]) -> str:
 def test_nohup_is_obeyed(folder: Path) -> None:
     process = subprocess.Popen(
         ["bash", "-c", f"trap '' HUP; exec {' '.join(COMMAND)} run pipes.py:total --out out.csv"],
-        env=environment(), stdin=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     wait_for_part(folder, process)
     process.send_signal(signal.SIGHUP)
     _, said = process.communicate(b"1\n", timeout=300)

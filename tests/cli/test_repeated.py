@@ -36,7 +36,10 @@ def test_a_second_value_is_refused(pellucid: Command, verb: str, option: str) ->
 
 def test_also_with_an_equals_sign_and_the_same_value(pellucid: Command) -> None:
     result = pellucid("run", "pipes.py:total", "--limit=3", "--limit", "3")
-    assert (result.exit_code, result.stderr) == (2, "pellucid: --limit is given twice, and takes one value: leave one out\n")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "pellucid: --limit is given twice, and takes one value: leave one out\n",
+    )
 
 
 def test_what_it_is_given_is_read_first(pellucid: Command) -> None:
@@ -53,18 +56,52 @@ def test_a_flag_may_be_said_twice(pellucid: Command, folder: Path) -> None:
     ("args", "said"),
     [
         (["check", "pipes.py:total", "--queue", "2", "--queue", "3"], "--queue is given twice: leave one out"),
-        (["check", "pipes.py:total", "--queue", "a.0=2", "--queue", "a.0=3"], "--queue: 'a.0' is given twice: leave one out"),
-        (["export", "pipes.py:total", "--format", "smv", "--queue", "a.0=2", "--queue", "a.0=3"], "--queue: 'a.0' is given twice"),
         (
-            ["run", "pipes.py:total", "--engine", "spark", "--in", "a.csv", "--order", "x", "--conf", "a=1", "--conf", "a=2"],
+            ["check", "pipes.py:total", "--queue", "a.0=2", "--queue", "a.0=3"],
+            "--queue: 'a.0' is given twice: leave one out",
+        ),
+        (
+            ["export", "pipes.py:total", "--format", "smv", "--queue", "a.0=2", "--queue", "a.0=3"],
+            "--queue: 'a.0' is given twice",
+        ),
+        (
+            [
+                "run",
+                "pipes.py:total",
+                "--engine",
+                "spark",
+                "--in",
+                "a.csv",
+                "--order",
+                "x",
+                "--conf",
+                "a=1",
+                "--conf",
+                "a=2",
+            ],
             "--conf: 'a' is given twice: leave one out",
         ),
-        (["crash", "pipes.py:total", "--in", "a.csv", "--out", "x.csv", "--out", "y.csv"], "--out: 'out' is given twice"),
-        (["run", "pipes.py:both", "--in", "a=a.csv", "--in", "a=b.csv"], "the source 'a' has two inputs: a.csv and b.csv"),
+        (
+            ["crash", "pipes.py:total", "--in", "a.csv", "--out", "x.csv", "--out", "y.csv"],
+            "--out: 'out' is given twice",
+        ),
+        (
+            ["run", "pipes.py:both", "--in", "a=a.csv", "--in", "a=b.csv"],
+            "the source 'a' has two inputs: a.csv and b.csv",
+        ),
         (["run", "pipes.py:total", "--in", "a.csv", "--key", "x,x"], "--key: the column 'x' is named twice"),
-        (["run", "pipes.py:total", "--in", "a.csv", "--key", "x", "--key", "x"], "--key: the column 'x' is named twice"),
-        (["run", "pipes.py:total", "--in", "a.csv", "--key", ""], "--key '': expected names of columns, as in --key shop,user"),
-        (["run", "pipes.py:total", "--in", "a.csv", "--key", "x,"], "--key x,: expected names of columns, as in --key shop,user"),
+        (
+            ["run", "pipes.py:total", "--in", "a.csv", "--key", "x", "--key", "x"],
+            "--key: the column 'x' is named twice",
+        ),
+        (
+            ["run", "pipes.py:total", "--in", "a.csv", "--key", ""],
+            "--key '': expected names of columns, as in --key shop,user",
+        ),
+        (
+            ["run", "pipes.py:total", "--in", "a.csv", "--key", "x,"],
+            "--key x,: expected names of columns, as in --key shop,user",
+        ),
     ],
 )
 def test_names_that_come_twice(pellucid: Command, folder: Path, args: list[str], said: str) -> None:
@@ -83,7 +120,9 @@ def test_a_key_of_several_columns(pellucid: Command, folder: Path, keys: list[st
         (folder / "in.jsonl").write_text("".join(json.dumps({"a": a, "b": b, "x": x}) + "\n" for a, b, x in rows))
     result = pellucid("run", "pipes.py:total", "--in", f"in.{form}", *keys)
     totals = [1, 2, 3, 5]
-    assert [json.loads(line) for line in result.stdout.splitlines()] == [{"a": a, "b": b, "out": t} for (a, b, _), t in zip(rows, totals, strict=True)]
+    assert [json.loads(line) for line in result.stdout.splitlines()] == [
+        {"a": a, "b": b, "out": t} for (a, b, _), t in zip(rows, totals, strict=True)
+    ]
 
 
 def test_a_key_beside_a_key_by_is_written_as_it_came(pellucid: Command, folder: Path) -> None:

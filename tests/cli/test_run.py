@@ -135,15 +135,24 @@ def test_an_input_that_ends_before_another_is_refused(pellucid: Command, folder:
     (folder / "a.csv").write_text("a\n1\n2\n3\n")
     (folder / "b.jsonl").write_text('{"b": 10}\n')
     said = (
-        "pellucid: b.jsonl: ends after 1 row, but a.csv goes on: the i-th push takes the i-th row of each; complete it, or say --short silent "
+        "pellucid: b.jsonl: ends after 1 row, but a.csv goes on: the i-th push takes the i-th row of each; complete "
+        "it, or say --short silent "
         "if an input that has ended is to be silent from then on\n"
     )
     for chunk in (1, 2, 100):  # at the end of a chunk, within it, and where one chunk holds all
-        result = pellucid("run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--out", "out.csv", "--chunk", chunk)
+        result = pellucid(
+            "run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--out", "out.csv", "--chunk", chunk
+        )
         assert (result.exit_code, result.stderr) == (2, said)
         assert not (folder / "out.csv").exists()
-    result = pellucid("run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--engine", "spark", "--short", "silent")
-    assert result.stderr == "pellucid: --short goes with the local engine: on Spark the rows of several inputs are lined up by --order, not by their number\n"
+    result = pellucid(
+        "run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--engine", "spark", "--short", "silent"
+    )
+    assert (
+        result.stderr
+        == "pellucid: --short goes with the local engine: on Spark the rows of several inputs are lined up by --order, "
+        "not by their number\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["w.csv", "w.jsonl", "w.parquet"])
@@ -190,7 +199,8 @@ def test_a_null_key(pellucid: Command, folder: Path) -> None:
     result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--key", "user")
     assert (
         result.stderr
-        == "pellucid: a.csv: row 2 (line 3): the key column 'user' is null: give every row a key, or leave such rows out\n"
+        == "pellucid: a.csv: row 2 (line 3): the key column 'user' is null: give every row a key, or leave such rows "
+        "out\n"
     )
 
 
@@ -208,7 +218,10 @@ def test_a_null_key(pellucid: Command, folder: Path) -> None:
 def test_a_null_key_is_no_empty_text(pellucid: Command, folder: Path, name: str, text: str, row: str) -> None:
     (folder / name).write_text(text)
     result = pellucid("run", "pipes.py:total", "--in", name, "--key", "user", "--value", "x")
-    assert (result.exit_code, result.stderr) == (2, f"pellucid: {name}: {row}: the key column 'user' is null: give every row a key, or leave such rows out\n")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"pellucid: {name}: {row}: the key column 'user' is null: give every row a key, or leave such rows out\n",
+    )
 
 
 @pytest.mark.parametrize("two", ["2", "+2"])
@@ -218,7 +231,10 @@ def test_a_quoted_empty_text_is_a_key(pellucid: Command, folder: Path, two: str)
     assert lines(result) == [{"user": "", "out": 1}, {"user": "", "out": 3}, {"user": "b", "out": 3}]
     # An empty cell of a text that is no key is the text "", with and without quotes.
     (folder / "b.csv").write_text(f'w,user,x\n,a,1\n"",a,{two}\nx,a,3\n')
-    assert lines(pellucid("run", "pipes.py:words", "--in", "b.csv", "--key", "user")) == [{"user": "a", "out": ""}, {"user": "a", "out": "x"}]
+    assert lines(pellucid("run", "pipes.py:words", "--in", "b.csv", "--key", "user")) == [
+        {"user": "a", "out": ""},
+        {"user": "a", "out": "x"},
+    ]
 
 
 def test_outputs_that_go_nowhere_are_told(pellucid: Command, folder: Path) -> None:
@@ -232,7 +248,9 @@ def test_a_key_with_the_name_of_an_output(pellucid: Command, folder: Path) -> No
     (folder / "a.csv").write_text("x,out\n1,1\n")
     result = pellucid("run", "pipes.py:total", "--in", "a.csv", "--key", "out", "--value", "x", "--out", "b.csv")
     assert result.exit_code == 2 and not (folder / "b.csv").exists()
-    assert result.stderr.startswith("pellucid: the key column 'out' has the name of an output: one of them would be lost; rename the column")
+    assert result.stderr.startswith(
+        "pellucid: the key column 'out' has the name of an output: one of them would be lost; rename the column"
+    )
 
 
 def test_a_float_is_no_key(pellucid: Command, folder: Path) -> None:
@@ -349,8 +367,10 @@ def test_a_step_that_is_slower_says_why_once(pellucid: Command, folder: Path) ->
     (folder / "slow.py").write_text(OPAQUE)
     (folder / "in.csv").write_text("c\nUA\nUA\nUA\n")
     lines = [
-        "slower, as it runs in plain Python: step 'name' (map λ, slow.py:5): a lambda uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)",
-        "slower, as it runs in plain Python: step 'first' (filter λ, slow.py:5): a lambda uses the method str.startswith",
+        "slower, as it runs in plain Python: step 'name' (map λ, slow.py:5): a lambda uses an event's value as a "
+        "dictionary key or in a set (a tuple `in (1, 2)` works)",
+        "slower, as it runs in plain Python: step 'first' (filter λ, slow.py:5): a lambda uses the method "
+        "str.startswith",
     ]
     for more in ([], ["--chunk", "1"], ["--epochs", "1", "--state", "state"]):
         result = pellucid("run", "slow.py", "--in", "in.csv", "--out", "out.csv", *more)
@@ -366,7 +386,8 @@ def test_show_marks_what_is_slower(pellucid: Command, folder: Path) -> None:
         "c ─▶ map λ (?) ─▶ filter λ (?) ─▶ out",
         "",
         "(?) in plain Python, event by event, which is slower:",
-        "  step 'name' (map λ, slow.py:5): a lambda uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)",
+        "  step 'name' (map λ, slow.py:5): a lambda uses an event's value as a dictionary key or in a set (a tuple `in "
+        "(1, 2)` works)",
         "  step 'first' (filter λ, slow.py:5): a lambda uses the method str.startswith",
     ]
     document = json.loads(pellucid("show", "slow.py", "--json").stdout)

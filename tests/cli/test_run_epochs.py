@@ -61,9 +61,19 @@ def test_a_report(folder: Path) -> None:
     result = run(*TOTAL, "--json", "--record")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
-    assert {k: document[k] for k in ("pellucid", "verb", "pipeline", "pushes", "events_out", "epochs", "resumed_from", "recoveries")} == {
-        "pellucid": 1, "verb": "run", "pipeline": "total", "pushes": 500, "events_out": {"out": 500}, "epochs": 5, "resumed_from": None, "recoveries": 0,
-    }  # fmt: skip
+    assert {
+        k: document[k]
+        for k in ("pellucid", "verb", "pipeline", "pushes", "events_out", "epochs", "resumed_from", "recoveries")
+    } == {
+        "pellucid": 1,
+        "verb": "run",
+        "pipeline": "total",
+        "pushes": 500,
+        "events_out": {"out": 500},
+        "epochs": 5,
+        "resumed_from": None,
+        "recoveries": 0,
+    }
     assert Path(document["trace"]).is_file()
     again = run(*TOTAL)
     assert "going on after epoch 5" in again.stderr and "0 in, 500 out, 5 epochs, went on after epoch 5" in again.stderr
@@ -76,10 +86,16 @@ def test_a_report(folder: Path) -> None:
         (["--state", "s"], "--state is for a run with epochs: give --epochs N (pushes), or --every SECONDS"),
         (["--epochs", "10", "--state", "s", "--engine", "spark"], "--epochs goes with the local engine"),
         (["--epochs", "10", "--state", "s", "--order", "x"], "--order goes with --engine spark"),
-        (["--epochs", "10", "--state", "s", "--workers", "2"], "--workers 2: several workers share the work by a key: give --key COLUMN"),
+        (
+            ["--epochs", "10", "--state", "s", "--workers", "2"],
+            "--workers 2: several workers share the work by a key: give --key COLUMN",
+        ),
         (["--epochs", "10", "--state", "s", "--cut", "sun"], "cut='sun': total has no such step; did you mean 'sum'?"),
         (["--every", "nan", "--state", "s"], "--every nan: expected a number of seconds"),
-        (["--epochs", "10", "--state", "s", "--cut", "x"], "cut='x': is a source of total, which is a task of its own already"),
+        (
+            ["--epochs", "10", "--state", "s", "--cut", "x"],
+            "cut='x': is a source of total, which is a task of its own already",
+        ),
     ],
 )
 def test_options_that_do_not_go_together(folder: Path, args: list[str], message: str) -> None:
@@ -90,8 +106,14 @@ def test_options_that_do_not_go_together(folder: Path, args: list[str], message:
 @pytest.mark.parametrize(
     ("places", "message"),
     [
-        (["--in", "-", "--out", "o.csv"], "--in -: a pipe cannot be read again after a crash: put its events in a file first"),
-        (["--in", "in.csv", "--out", "-"], "--out out=-: what is written to a pipe cannot be taken back: with --epochs give a file or a table"),
+        (
+            ["--in", "-", "--out", "o.csv"],
+            "--in -: a pipe cannot be read again after a crash: put its events in a file first",
+        ),
+        (
+            ["--in", "in.csv", "--out", "-"],
+            "--out out=-: what is written to a pipe cannot be taken back: with --epochs give a file or a table",
+        ),
         (["--in", "in.csv", "--out", "kafka://h/t"], "--out kafka://h/t: goes with --engine spark"),
         (["--in", "in.csv", "--out", "sqlite:x.db"], "--out sqlite:x.db: which table? Expected sqlite:FILE#TABLE"),
         (["--in", "in.csv", "--out", "in.csv"], "in.csv: is the input and the output"),
@@ -106,7 +128,9 @@ def test_places(folder: Path, places: list[str], message: str) -> None:
 def test_a_folder_that_cannot_be_written_in_is_told_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "mine").mkdir()
     allowed = os.access
-    monkeypatch.setattr(os, "access", lambda path, how: not (str(path).endswith("mine") and how & os.W_OK) and allowed(path, how))  # root may do all
+    monkeypatch.setattr(
+        os, "access", lambda path, how: not (str(path).endswith("mine") and how & os.W_OK) and allowed(path, how)
+    )  # root may do all
     said = refused(run("p.py:total", "--in", "in.csv", "--out", "mine/o.csv", "--epochs", "10", "--state", "s"))
     assert "mine/o.csv: cannot be written: its folder is not yours to write in" in said and not (folder / "s").exists()
 
@@ -116,7 +140,10 @@ def test_a_state_folder_of_another_pipeline(folder: Path) -> None:
     before = (folder / "out.csv").read_bytes()
     (folder / "p.py").write_text(PIPELINES.replace("t + v", "t + 2 * v").replace('"sum")', '"sum").trim(1, id="cut")'))
     said = refused(run(*TOTAL))
-    assert "is of 'total' as it was before a change; steps that differ: new: cut; changed: sum. Go on as before, or start anew" in said
+    assert (
+        "is of 'total' as it was before a change; steps that differ: new: cut; changed: sum. Go on as before, or start "
+        "anew" in said
+    )
     assert (folder / "out.csv").read_bytes() == before
 
 
@@ -166,7 +193,9 @@ def test_what_an_opaque_function_calls_and_reads_is_part_of_the_pipeline(
 def test_changed_is_for_opaque_steps_and_for_no_other_change(folder: Path) -> None:
     (folder / "p.py").write_text(OPAQUE)
     args = ("p.py:scaled", *TOTAL[1:])
-    assert "--changed sum: is no step with a function that cannot be traced: those of scaled are slow" in refused(run(*args, "--changed", "sum"))
+    assert "--changed sum: is no step with a function that cannot be traced: those of scaled are slow" in refused(
+        run(*args, "--changed", "sum")
+    )
     assert run(*args).exit_code == 0
     (folder / "p.py").write_text(OPAQUE.replace("K, DICE = 2", "K, DICE = 3").replace("t + v", "t - v"))
     assert "steps that differ: changed: sum." in refused(run(*args, "--changed", "slow"))
@@ -218,7 +247,10 @@ def test_no_snapshot_is_left(folder: Path) -> None:
     for path in (folder / "state" / "snapshots" / "worker").glob("*.snap"):
         path.write_bytes(path.read_bytes()[:40])
     said = refused(run(*TOTAL))
-    assert "epoch 5 was complete, but its snapshot of worker is missing or damaged, and no earlier epoch is whole (" in said
+    assert (
+        "epoch 5 was complete, but its snapshot of worker is missing or damaged, and no earlier epoch is whole ("
+        in said
+    )
     assert re.search(r"snapshots/worker/[0-9-]*000000000005.snap: is no whole snapshot", said)
     assert not list((folder / "state").rglob("*.damaged")), "nothing is changed"
     assert run(*TOTAL, "--from-start").exit_code == 0
@@ -228,7 +260,10 @@ def test_no_snapshot_is_left(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace("\n7\n", "\n8\n"), "in.csv: has changed since the last run: what was read of it can not be read again"),
+        (
+            lambda text: text.replace("\n7\n", "\n8\n"),
+            "in.csv: has changed since the last run: what was read of it can not be read again",
+        ),
         (lambda text: text[:100], "in.csv: has changed since the last run"),
         (lambda text: None, "in.csv: no such file"),
     ],
@@ -248,7 +283,11 @@ def test_a_step_that_fails_is_told_once_and_the_run_can_go_on(folder: Path) -> N
     (folder / "in.csv").write_text("x\n" + "".join(f"{i}\n" for i in (*range(1, 250), 0, *range(250, 300))))
     args = ("p.py:inverse", "--in", "in.csv", "--out", "out.csv", "--epochs", "100", "--state", "state")
     said = refused(run(*args))
-    assert "step 'inverse'" in said and "failed at push 249 on the event 0: ZeroDivisionError" in said and "in.csv: row 250" in said
+    assert (
+        "step 'inverse'" in said
+        and "failed at push 249 on the event 0: ZeroDivisionError" in said
+        and "in.csv: row 250" in said
+    )
     assert said.count("ZeroDivisionError") == 1
     assert "failed at push 249" in refused(run(*args))
 
@@ -261,7 +300,9 @@ def test_a_row_that_cannot_be_read(folder: Path) -> None:
 COMMAND = [sys.executable, "-m", "pellucid.cli.main", "run"]
 
 
-@pytest.mark.parametrize(("number", "code", "word"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")])
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")]
+)
 def test_stopped_by_a_signal(folder: Path, number: int, code: int, word: str) -> None:
     env = {**os.environ, "PELLUCID_FAULTS": "source:border=hang@3"}
     process = subprocess.Popen([*COMMAND, *TOTAL, "--record"], env=env, stderr=subprocess.PIPE, text=True)

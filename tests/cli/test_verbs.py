@@ -36,13 +36,16 @@ FILES = [
     ("def f():\n    return 1 / 0\nf()\n", "bad.py:2: ZeroDivisionError: division by zero\n    return 1 / 0"),
     (
         "import sys\nsys.exit(3)\n",
-        "bad.py:2: the file ends the program while it is loaded (exit code 3): guard that with if __name__ == '__main__'",
+        "bad.py:2: the file ends the program while it is loaded (exit code 3): guard that with if __name__ == "
+        "'__main__'",
     ),
     ("x = 1\n", "bad.py: has no pipeline: write @pipeline above a function over streams"),
     ("from pellucid import Pipeline\n", "bad.py: has no pipeline: write @pipeline above a function over streams"),
     (
-        "from pellucid import Stream, pipeline\n\n@pipeline\ndef f(x: Stream[int]) -> Stream[str]:\n    return x.map(lambda v: v + 1, id='m')\n",
-        "bad.py:3: pipeline f declares -> Stream[str], but its step 'm' (map v + 1, bad.py:5) puts out int: expected str, found int",
+        "from pellucid import Stream, pipeline\n\n@pipeline\ndef f(x: Stream[int]) -> Stream[str]:\n    return "
+        "x.map(lambda v: v + 1, id='m')\n",
+        "bad.py:3: pipeline f declares -> Stream[str], but its step 'm' (map v + 1, bad.py:5) puts out int: expected "
+        "str, found int",
     ),
 ]
 
@@ -61,7 +64,10 @@ def test_a_file_that_is_broken(pellucid: Command, folder: Path, text: str, messa
 
 
 def test_the_only_pipeline_needs_no_name(pellucid: Command, folder: Path) -> None:
-    source = "from pipes import total\nfrom pellucid import Stream, pipeline\nprint('loaded')\n@pipeline\ndef twice(x: Stream[int]) -> Stream[int]:\n    return total(x).map(lambda v: 2 * v)\n"
+    source = (
+        "from pipes import total\nfrom pellucid import Stream, pipeline\nprint('loaded')\n@pipeline\ndef twice(x: "
+        "Stream[int]) -> Stream[int]:\n    return total(x).map(lambda v: 2 * v)\n"
+    )
     (folder / "mine.py").write_text(source)
     result = pellucid("run", "mine.py", input="1\n2\n")
     assert (result.stdout, result.exit_code) == ('{"out": 2}\n{"out": 6}\n', 0)

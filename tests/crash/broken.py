@@ -25,7 +25,8 @@ def append_to_sqlite(path: str) -> Callable[[Any, int], None]:
 
 
 class OffByOne(store.Store):
-    """Reads the newest snapshot up to this micro-batch, where it must be below: a repeated one starts from its own result."""
+    """Reads the newest snapshot up to this micro-batch, where it must be below: a repeated one starts from its own
+    result."""
 
     def load(self, bucket: int, before: int) -> store.Snapshot | None:
         return super().load(bucket, before + 1)

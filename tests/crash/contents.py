@@ -1,4 +1,5 @@
-"""What is in a target, read without Spark, and compared with what must be there: as a multiset, so nothing lost, nothing twice."""
+"""What is in a target, read without Spark, and compared with what must be there: as a multiset, so nothing lost,
+nothing twice."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ class Verdict:
         if not self.lost and not self.extra:
             return "exact"
         words = f"{self.lost.total()} lost, {self.extra.total()} {'again' if self.only_again else 'wrong or again'}"
-        return f"{words} (allowed: {self.allowed} again)" if self.right else f"WRONG: {words}, such as {list(self.lost or self.extra)[:3]}"
+        return (
+            f"{words} (allowed: {self.allowed} again)"
+            if self.right
+            else f"WRONG: {words}, such as {list(self.lost or self.extra)[:3]}"
+        )
 
 
 def compared(answer: Iterable[tuple[Any, ...]], contents: Iterable[tuple[Any, ...]], allowed: int = 0) -> Verdict:
@@ -71,7 +76,11 @@ def _rows(kind: str, arguments: dict[str, Any]) -> list[dict[str, Any]]:
     if kind == "files":
         return [row for path in spark_files(Path(arguments["path"])) for row in pq.ParquetFile(path).read().to_pylist()]
     if kind == "folder":
-        return [row for path in sorted(Path(arguments["path"]).glob("*.parquet")) for row in pq.ParquetFile(path).read().to_pylist()]
+        return [
+            row
+            for path in sorted(Path(arguments["path"]).glob("*.parquet"))
+            for row in pq.ParquetFile(path).read().to_pylist()
+        ]
     if kind == "once":
         return [json.loads(line) for line in Path(arguments["path"]).read_text().splitlines()]
     if kind == "append":

@@ -1,7 +1,8 @@
 """The whole campaign for runs with epochs: ``python -m tests.crash.epochs --kills 200``.
 
-Twenty pipelines take their share of the kills, with files, SQLite and PostgreSQL as outputs.  After each run the output is compared with
-that of the failure-free run and the recorded trace is audited.  At the end: a table, and exit code 1 if anything shows.
+Twenty pipelines take their share of the kills, with files, SQLite and PostgreSQL as outputs.  After each run the output
+is compared with that of the failure-free run and the recorded trace is audited.  At the end: a table, and exit code 1
+if anything shows.
 """
 
 from __future__ import annotations
@@ -24,8 +25,17 @@ from tests.spark.postgres import find_programs, serve
 FILE = epochs_pipelines.__file__
 
 
-def one(name: str, kills: int, seed: int, folder: Path, *, rows: int = 4000, dsn: str | None = None, keep_going: bool = False,
-        verbose: bool = False) -> CrashReport:  # fmt: skip
+def one(
+    name: str,
+    kills: int,
+    seed: int,
+    folder: Path,
+    *,
+    rows: int = 4000,
+    dsn: str | None = None,
+    keep_going: bool = False,
+    verbose: bool = False,
+) -> CrashReport:
     """One pipeline, killed so often."""
     folder.mkdir(parents=True, exist_ok=True)
     sources, place, more = CASES[name]
@@ -40,13 +50,24 @@ def one(name: str, kills: int, seed: int, folder: Path, *, rows: int = 4000, dsn
         place = f"{dsn}#t_{name}" if dsn else "sqlite:x.db#t"
     outputs = ["sums", "firsts"] if name == "two_outputs" else ["out"]
     values = ("--value", "x") if sources == 1 else ()
-    command = command_for(f"{FILE}:{name}", inputs, outputs, dict.fromkeys(outputs, place), folder / "runs", epochs=rows // 20, chunk=rows // 80, more=(*more, *values))
+    command = command_for(
+        f"{FILE}:{name}",
+        inputs,
+        outputs,
+        dict.fromkeys(outputs, place),
+        folder / "runs",
+        epochs=rows // 20,
+        chunk=rows // 80,
+        more=(*more, *values),
+    )
     say = (lambda text: print(f"  {name}: {text}", flush=True)) if verbose else (lambda text: None)
     return crash(command, folder / "runs", kills=kills, seed=rng.randrange(1 << 30), keep_going=keep_going, say=say)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.crash.epochs", description="Kill runs with epochs and compare what they put out.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.crash.epochs", description="Kill runs with epochs and compare what they put out."
+    )
     parser.add_argument("--kills", type=int, default=200, help="in all, dealt out to the pipelines")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pipelines", default=",".join(CASES))
@@ -57,7 +78,9 @@ def main() -> int:
     reports: dict[str, CrashReport] = {}
     began = time.monotonic()
     with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pellucid-crash-", ignore_cleanup_errors=True)))
+        place = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="pellucid-crash-", ignore_cleanup_errors=True))
+        )
         programs = find_programs()
         server = stack.enter_context(serve(programs)) if programs else None
         if server is None:
@@ -66,17 +89,30 @@ def main() -> int:
             share = given.kills // len(names) + (at < given.kills % len(names))
             if not share:
                 continue
-            report = one(name, share, given.seed, place / name, rows=given.rows, dsn=server.database() if server else None, verbose=given.verbose)
+            report = one(
+                name,
+                share,
+                given.seed,
+                place / name,
+                rows=given.rows,
+                dsn=server.database() if server else None,
+                verbose=given.verbose,
+            )
             reports[name] = report
             print(f"{name:14} {CASES[name][1]:14} {report}", flush=True)
     hits = [s for r in reports.values() for o in r.outcomes for s in o.round.strikes[: o.round.hits]]
     victims = Counter(s.victim for s in hits)
     places = Counter("a moment" if s.point == "moment" else s.point.partition(":")[0] for s in hits)
     right = bool(reports) and all(r.holds for r in reports.values())
-    print(f"\n{len(hits)} kills hit over {len(reports)} pipelines ({', '.join(f'{n} {v}' for v, n in victims.most_common())}; at "
-          f"{', '.join(f'{n} {p}' for p, n in places.most_common())}), {sum(r.missed for r in reports.values())} came too late; "
-          f"{sum(o.audit.steps for r in reports.values() for o in r.outcomes if o.audit):,} steps audited, {time.monotonic() - began:.0f} s; "
-          f"{'all right' if right else 'WRONG'}")  # fmt: skip
+    print(
+        f"\n{len(hits)} kills hit over {len(reports)} pipelines "
+        f"({', '.join(f'{n} {v}' for v, n in victims.most_common())}; at "
+        f"{', '.join(f'{n} {p}' for p, n in places.most_common())}), {sum(r.missed for r in reports.values())} came "
+        "too late; "
+        f"{sum(o.audit.steps for r in reports.values() for o in r.outcomes if o.audit):,} steps audited, "
+        f"{time.monotonic() - began:.0f} s; "
+        f"{'all right' if right else 'WRONG'}"
+    )
     return 0 if right else 1
 
 

@@ -1,4 +1,5 @@
-"""Twenty pipelines for the crash tests of runs with epochs: each kind of processor and state, one source or two, with keys and without."""
+"""Twenty pipelines for the crash tests of runs with epochs: each kind of processor and state, one source or two, with
+keys and without."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Kill -9 at moments that a seed chooses, start the same command again, and compare what the sinks hold with the answer.
+"""Kill -9 at moments that a seed chooses, start the same command again, and compare what the sinks hold with the
+answer.
 
-A `World` is one pipeline with a query for each sink, all in one job.  New input is released before every start, so a kill
-finds work; one that comes too late all the same has another turn, as long as there is spare input.  A `Kill` names a victim
-and a moment:
+A `World` is one pipeline with a query for each sink, all in one job.  New input is released before every start, so a
+kill finds work; one that comes too late all the same has another turn, as long as there is spare input.  A `Kill` names
+a victim and a moment:
 
 =================  ==============================================================================================
 ``driver``         the Python driver and its JVM, at once
@@ -13,11 +14,12 @@ and a moment:
 ``executor``       a JVM of a cluster
 =================  ==============================================================================================
 
-``time``: some seconds after the start; ``offsets``, ``commits``, ``snapshot``: as soon as a new entry of that kind appears in
-any query; ``point``: inside a sink (`pellucid.sinks.common.point`), for instance between its commit and Spark's.
+``time``: some seconds after the start; ``offsets``, ``commits``, ``snapshot``: as soon as a new entry of that kind
+appears in any query; ``point``: inside a sink (`pellucid.sinks.common.point`), for instance between its commit and
+Spark's.
 
-The schedule is printed, and the same seed makes it again.  What exactly a kill hits depends on the machine as well, and that
-is the purpose: no crash, wherever it falls, may change what is in the sinks.
+The schedule is printed, and the same seed makes it again.  What exactly a kill hits depends on the machine as well, and
+that is the purpose: no crash, wherever it falls, may change what is in the sinks.
 """
 
 from __future__ import annotations
@@ -77,15 +79,22 @@ def schedule(rng: random.Random, kills: int, sinks: list[str], victims: tuple[st
     out = []
     for _ in range(kills):
         victim = rng.choice(victims or ("driver", "driver", "python-driver", "jvm", *["worker"] * 6, *["daemon"] * 2))
-        moment = rng.choice(("time", "offsets", "commits", "snapshot", *(["point", "point"] if victim == "driver" and points else [])))
-        detail = (rng.choice(points), rng.randrange(1, 3)) if moment == "point" else rng.uniform(0, 5 if moment == "time" else 0.1)
+        moment = rng.choice(
+            ("time", "offsets", "commits", "snapshot", *(["point", "point"] if victim == "driver" and points else []))
+        )
+        detail = (
+            (rng.choice(points), rng.randrange(1, 3))
+            if moment == "point"
+            else rng.uniform(0, 5 if moment == "time" else 0.1)
+        )
         out.append(Kill(victim, moment, detail))
     return out
 
 
 @dataclass
 class Hit:
-    """A kill that found its victim alive and work unfinished: of each query, the batches opened, closed, and to come."""
+    """A kill that found its victim alive and work unfinished: of each query, the batches opened, closed, and to
+    come."""
 
     kill: Kill
     queries: dict[str, tuple[int, int, int]]
@@ -151,8 +160,17 @@ class World:
     def start(self, point: tuple[str, int] | None = None) -> subprocess.Popen[bytes]:
         """The same command every time."""
         (self.work / "ready").unlink(missing_ok=True)
-        config = {"case": self.name, "source": str(self.folder / "in"), "work": str(self.work), "master": self.master,
-                  "conf": self.conf, "mode": self.mode, "sinks": self.sinks, "kill": point, "broken": self.broken}  # fmt: skip
+        config = {
+            "case": self.name,
+            "source": str(self.folder / "in"),
+            "work": str(self.work),
+            "master": self.master,
+            "conf": self.conf,
+            "mode": self.mode,
+            "sinks": self.sinks,
+            "kill": point,
+            "broken": self.broken,
+        }
         (self.folder / "job.json").write_text(json.dumps(config))
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable, **self.environment}
@@ -161,8 +179,15 @@ class World:
             log.write(f"--- start {self.starts}\n".encode())
             log.flush()
             command = [sys.executable, "-m", "tests.crash.job", str(self.folder / "job.json")]
-            return subprocess.Popen(command, cwd=self.folder, env=environment, start_new_session=True,
-                                    stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # fmt: skip
+            return subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=environment,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
     def log(self) -> str:
         return (self.folder / "job.log").read_text(errors="replace").rpartition("--- start")[2][-6000:]
@@ -179,21 +204,34 @@ class World:
         finally:
             end(job)
         if code != 0:
-            raise AssertionError(f"{self.name}: the job {'hangs' if code is None else f'failed with {code}'} without being killed:\n{self.log()}")
+            raise AssertionError(
+                f"{self.name}: the job {'hangs' if code is None else f'failed with {code}'} without being "
+                f"killed:\n{self.log()}"
+            )
 
     # ------------------------------------------------------------ where it stands
 
     def progress(self) -> dict[str, tuple[int, int, int]]:
         """Of each query: batches opened, closed, and to come in all."""
-        return {name: (*(len(_numbers(self.work / name / "checkpoint" / log)) for log in ("offsets", "commits")), self.released)
-                for name in self.sinks}  # type: ignore[misc]  # fmt: skip
+        return {
+            name: (
+                *(len(_numbers(self.work / name / "checkpoint" / log)) for log in ("offsets", "commits")),
+                self.released,
+            )
+            for name in self.sinks
+        }  # type: ignore[misc]
 
     def entries(self, moment: str) -> set[str]:
         """What a moment waits for."""
         if moment != "snapshot":
             return {f"{name}/{n}" for name in self.sinks for n in _numbers(self.work / name / "checkpoint" / moment)}
-        return {f"{name}/{bucket}/{file}" for name in self.sinks for bucket in _names(self.work / name / "state")
-                for file in _names(self.work / name / "state" / bucket) if file.endswith(".snap")}  # fmt: skip
+        return {
+            f"{name}/{bucket}/{file}"
+            for name in self.sinks
+            for bucket in _names(self.work / name / "state")
+            for file in _names(self.work / name / "state" / bucket)
+            if file.endswith(".snap")
+        }
 
     def unfinished(self) -> bool:
         return any(closed < released for _, closed, released in self.progress().values())
@@ -304,7 +342,9 @@ class World:
         try:
             job.wait(600)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.name}: the driver goes on although its other half is dead:\n{self.log()}") from None
+            raise AssertionError(
+                f"{self.name}: the driver goes on although its other half is dead:\n{self.log()}"
+            ) from None
 
     # ------------------------------------------------------------ the verdict
 
@@ -312,7 +352,9 @@ class World:
         """What is in a sink, against the interpreter's answer."""
         sink = self.sinks[name]
         answer = self.case.answer(self.parts[: self.released])
-        allowed = self._one_batch() * sum(hit.kill.victim in ENDING for hit in self.hits) if sink["kind"] == "once" else 0
+        allowed = (
+            self._one_batch() * sum(hit.kill.victim in ENDING for hit in self.hits) if sink["kind"] == "once" else 0
+        )
         return compared(answer, events(self.case.pipeline, sink["kind"], sink["arguments"]), allowed)
 
     def _one_batch(self) -> int:
@@ -344,7 +386,9 @@ def end(job: subprocess.Popen[bytes]) -> None:
             processes.kill(pid)
 
 
-def targets(folder: Path, kinds: list[str], dsn: str | None = None, kafka: tuple[str, str] | None = None) -> dict[str, dict[str, Any]]:
+def targets(
+    folder: Path, kinds: list[str], dsn: str | None = None, kafka: tuple[str, str] | None = None
+) -> dict[str, dict[str, Any]]:
     """The sinks by name; ``managed`` is SQLite with the state in Spark's own store."""
     out = folder / "out"
     known: dict[str, tuple[str, dict[str, Any]]] = {
@@ -359,7 +403,10 @@ def targets(folder: Path, kinds: list[str], dsn: str | None = None, kafka: tuple
         "append": ("append", {"path": str(out / "append.db")}),
         "kafka": ("kafka", {"bootstrap": kafka[0], "topic": kafka[1]} if kafka else {}),
     }
-    return {name: {"kind": known[name][0], "arguments": known[name][1], "store": "spark" if name == "managed" else "own"} for name in kinds}
+    return {
+        name: {"kind": known[name][0], "arguments": known[name][1], "store": "spark" if name == "managed" else "own"}
+        for name in kinds
+    }
 
 
 def _names(folder: Path) -> list[str]:

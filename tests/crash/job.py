@@ -2,7 +2,8 @@
 
 ``python -m tests.crash.job CONFIG.json`` with::
 
-    {"case": name of the pipeline, "source": folder, "work": folder, "master": …, "conf": {…}, "mode": "stream" | "batch",
+    {"case": name of the pipeline, "source": folder, "work": folder, "master": …, "conf": {…}, "mode": "stream" |
+    "batch",
      "sinks": {name: {"kind": …, "arguments": {…}, "store": "own" | "spark"}},
      "kill": [point, nth] or null, "broken": "state" or null}
 
@@ -42,7 +43,12 @@ def main(config: dict[str, Any]) -> None:
     work = Path(config["work"])
     spark = session(
         master=config["master"],
-        conf={**SMALL, "spark.local.dir": str(work / "local"), "spark.sql.warehouse.dir": str(work / "warehouse"), **config["conf"]},
+        conf={
+            **SMALL,
+            "spark.local.dir": str(work / "local"),
+            "spark.sql.warehouse.dir": str(work / "warehouse"),
+            **config["conf"],
+        },
     )
     case = {**CASES, **MISBEHAVING}[config["case"]]
     if config["mode"] == "batch":

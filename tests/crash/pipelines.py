@@ -1,9 +1,9 @@
 """The streaming pipelines of the crash campaign, each with rows that suit it and the answer by the interpreter.
 
-They differ in what a crash could break: state per key, windows, rows that wait for others, rows that are dropped, several
-events per push, several outputs, records, text keys, a key inside the pipeline, no key at all, a function that cannot be
-compiled.  The rows of a case are made from a seed, file by file; a file is a micro-batch.  Every event carries its key and
-order, so a row that is lost, doubled or wrong shows up in the comparison, whatever the pipeline.
+They differ in what a crash could break: state per key, windows, rows that wait for others, rows that are dropped,
+several events per push, several outputs, records, text keys, a key inside the pipeline, no key at all, a function that
+cannot be compiled.  The rows of a case are made from a seed, file by file; a file is a micro-batch.  Every event
+carries its key and order, so a row that is lost, doubled or wrong shows up in the comparison, whatever the pipeline.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def sums(x: Stream[int]) -> Stream[int]:
 
 @pipeline
 def windows(x: Stream[int]) -> Stream[int]:
-    return x.filter(lambda v: v % 4 != 0, id="kept").window(3, lambda w: w.cumulate(lambda t, v: t * 3 + v, start=0), id="last3")
+    return x.filter(lambda v: v % 4 != 0, id="kept").window(
+        3, lambda w: w.cumulate(lambda t, v: t * 3 + v, start=0), id="last3"
+    )
 
 
 def _runs(state: tuple[int, int], v: int) -> tuple[tuple[int, int], list[int]]:
@@ -100,7 +102,11 @@ def alone(x: Stream[int]) -> Stream[int]:
 @pipeline
 def outputs(x: Stream[int]) -> dict[str, Stream[Any]]:
     totals = x.cumulate(lambda t, v: t + v, start=0, id="totals")
-    return {"totals": totals, "means": apply(lambda t, n: t / n, totals, x.cumulate(lambda n, v: n + 1, start=0)), "evens": x.filter(lambda v: v % 2 == 0)}
+    return {
+        "totals": totals,
+        "means": apply(lambda t, n: t / n, totals, x.cumulate(lambda n, v: n + 1, start=0)),
+        "evens": x.filter(lambda v: v % 2 == 0),
+    }
 
 
 def _digits(v: int) -> str:
@@ -116,7 +122,9 @@ def opaque(x: Stream[int]) -> Stream[str]:
 
 @pipeline
 def floats(x: Stream[float]) -> Stream[float]:
-    return x.cumulate(lambda level, v: 0.9 * level + 0.1 * v, start=0.0, id="level").window(2, lambda w: w.cumulate(lambda t, v: t - v, start=0.0))
+    return x.cumulate(lambda level, v: 0.9 * level + 0.1 * v, start=0.0, id="level").window(
+        2, lambda w: w.cumulate(lambda t, v: t - v, start=0.0)
+    )
 
 
 # ------------------------------------------------------------ functions that misbehave on their first attempt
@@ -198,7 +206,11 @@ def _int(rng: random.Random) -> dict[str, Any]:
 
 
 def _trades(rng: random.Random) -> dict[str, Any]:
-    return {"x": Trade(rng.choice(list(Side)), rng.choice(["", "tea", "ünï"]), rng.randrange(1, 9), rng.randrange(1, 80) / 8)}
+    return {
+        "x": Trade(
+            rng.choice(list(Side)), rng.choice(["", "tea", "ünï"]), rng.randrange(1, 9), rng.randrange(1, 80) / 8
+        )
+    }
 
 
 def _pair(rng: random.Random) -> dict[str, Any]:
@@ -267,4 +279,9 @@ CASES = {
     "opaque": Case(opaque, keys=(1, 2, 3)),
     "floats": Case(floats, push=lambda rng: {"x": rng.uniform(-5, 5)}, arguments={"late": "drop"}, doubled=0.3),
 }
-MISBEHAVING = {"sleeper": Case(sleeper), "raiser": Case(raiser), "dier": Case(dier), "lingerer": Case(lingerer, keys=tuple(range(30)))}
+MISBEHAVING = {
+    "sleeper": Case(sleeper),
+    "raiser": Case(raiser),
+    "dier": Case(dier),
+    "lingerer": Case(lingerer, keys=tuple(range(30))),
+}

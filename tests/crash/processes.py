@@ -45,7 +45,11 @@ def words(pid: int) -> str:
 
 
 def jvms(pid: int) -> list[int]:
-    return [child for child in below(pid) if "org.apache.spark.deploy.SparkSubmit" in words(child) and "java" in words(child).split(" ")[0]]
+    return [
+        child
+        for child in below(pid)
+        if "org.apache.spark.deploy.SparkSubmit" in words(child) and "java" in words(child).split(" ")[0]
+    ]
 
 
 def daemons(pid: int) -> list[int]:
@@ -63,7 +67,8 @@ def python_workers(pid: int) -> list[int]:
 
 
 def orphans(pid: int) -> list[int]:
-    """Workers whose daemon was killed: Spark goes on with them as long as they are enough.  They stay in the job's session."""
+    """Workers whose daemon was killed: Spark goes on with them as long as they are enough.  They stay in the job's
+    session."""
     found = [int(name) for name in os.listdir("/proc") if name.isdigit() and _session(int(name)) == pid]
     return [one for one in sorted(found) if _forks(one) and alive(one)]
 

@@ -1,7 +1,7 @@
 """Streaming jobs killed with ``kill -9``: nothing lost, nothing twice, equal to the interpreter.
 
-The short tests kill one job a few times, with all sinks at once, and replay its last batches.  The whole campaign is long; it is also
-a program, ``python -m tests.crash``.
+The short tests kill one job a few times, with all sinks at once, and replay its last batches.  The whole campaign is
+long; it is also a program, ``python -m tests.crash``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from tests.spark.postgres import Postgres
 
 @pytest.fixture(scope="module")
 def killed(java_home: object, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> World:
-    """In the middle of a task; and right after a snapshot, before its batch is in the sink.  Batches that are in it come again below.
+    """In the middle of a task; and right after a snapshot, before its batch is in the sink.  Batches that are in it
+    come again below.
 
     One more sink, ``append``, does not look whether a batch is there already.
     """
@@ -46,13 +47,16 @@ def test_nothing_lost_nothing_twice(killed: World, sink: str) -> None:
 
 
 def test_replayed_batches_change_nothing(killed: World) -> None:
-    """Runs last: it changes the checkpoints.  In the sink that does not look, the same is found: a batch twice, and nothing else."""
+    """Runs last: it changes the checkpoints.  In the sink that does not look, the same is found: a batch twice, and
+    nothing else."""
     before = {name: verdict.rows for name, verdict in killed.verdicts()}
     killed.forget_last_commits()
     killed.finish()
     after = dict(killed.verdicts())
     wrong = after.pop("append")
-    assert not wrong.right and wrong.only_again and wrong.rows == before["append"] + killed.rows and not wrong.lost, wrong
+    assert not wrong.right and wrong.only_again and wrong.rows == before["append"] + killed.rows and not wrong.lost, (
+        wrong
+    )
     for name, verdict in after.items():
         assert verdict.right and verdict.rows == before[name], f"{name}: {verdict}"
 
@@ -82,7 +86,9 @@ def test_the_comparison_sees_every_difference() -> None:
     assert compared(answer, answer[::-1]).right
     assert str(compared(answer, answer[:1])).startswith("WRONG: 1 lost, 0 again")
     assert str(compared(answer, [*answer, answer[0]])).startswith("WRONG: 0 lost, 1 again")
-    assert str(compared(answer, [answer[0], (1, 2, "out", 0, (8,))], allowed=5)).startswith("WRONG: 1 lost, 1 wrong or again")
+    assert str(compared(answer, [answer[0], (1, 2, "out", 0, (8,))], allowed=5)).startswith(
+        "WRONG: 1 lost, 1 wrong or again"
+    )
 
 
 def test_schedules() -> None:
@@ -97,7 +103,8 @@ def test_the_answers_are_not_trivial() -> None:
         parts = case.files(1, 8, 60)
         answer = case.answer(parts)
         assert len(answer) > 300 and len(set(answer)) == len(answer), name
-        # The state goes over the border between two files: file by file, each from nothing, the answer would be another.
+        # The state goes over the border between two files: file by file, each from nothing, the answer would be
+        # another.
         assert set(answer) != {event for part in parts for event in case.answer([part])}, name
 
 

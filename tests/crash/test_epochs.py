@@ -17,7 +17,9 @@ def test_a_table_of_postgresql_survives(tmp_path: Path, postgres: Postgres) -> N
     report = one("kept_by_key", 2, 1, tmp_path, rows=400, dsn=dsn)
     assert report.holds and report.hits == 2, str(report)
     with psycopg.connect(dsn) as connection:  # and leaves nothing behind
-        assert connection.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE 't_kept_by_key%'").fetchone() == (0,)
+        assert connection.execute(
+            "SELECT count(*) FROM pg_tables WHERE tablename LIKE 't_kept_by_key%'"
+        ).fetchone() == (0,)
 
 
 @pytest.mark.long

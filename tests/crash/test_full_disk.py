@@ -1,7 +1,7 @@
 """A disk that is really full: a small tmpfs as state folder, in a mount namespace of the test's own.
 
-`tests/engine/epochs` plants ENOSPC at single writes; here the kernel gives it, to whoever writes: snapshots, staged rows, the
-trace, the coordinator.  Where namespaces are not allowed the tests are skipped, and say so.
+`tests/engine/epochs` plants ENOSPC at single writes; here the kernel gives it, to whoever writes: snapshots, staged
+rows, the trace, the coordinator.  Where namespaces are not allowed the tests are skipped, and say so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from pellucid import Stream, pipeline
 def totals(x: Stream[int]) -> Stream[int]:
     return x.cumulate(lambda t, v: t + v, start=0, id="sum")
 """
-RUN = '"$PYTHON" -m pellucid.cli.main run pipeline.py:totals --in x.csv --out out.csv --epochs 500 --chunk 500 --state disk/state'
+RUN = (
+    '"$PYTHON" -m pellucid.cli.main run pipeline.py:totals --in x.csv --out out.csv --epochs 500 --chunk 500 --state '
+    "disk/state"
+)
 
 
 @pytest.fixture
@@ -40,7 +43,13 @@ def in_namespace(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a script in which mounting is allowed and seen by nobody else."""
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHON": sys.executable, "NO_COLOR": "1", "HOME": str(folder)}
     return subprocess.run(
-        ["unshare", "-rm", "sh", "-c", script], cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240
+        ["unshare", "-rm", "sh", "-c", script],
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
 
 

@@ -31,8 +31,14 @@ def attempts(marks: Path, what: str) -> set[int]:
 @pytest.mark.parametrize(("name", "what"), [("raiser", "raise"), ("dier", "die")])
 def test_a_task_that_fails_once(java_home: object, tmp_path: Path, name: str, what: str) -> None:
     marks = marked(tmp_path)
-    world = World(name, tmp_path / "w", targets(tmp_path / "w", ["parquet", "files", "sqlite", "managed"]), files=3,
-                  environment={MARKS: str(marks)}, master="local[2,40]")  # fmt: skip
+    world = World(
+        name,
+        tmp_path / "w",
+        targets(tmp_path / "w", ["parquet", "files", "sqlite", "managed"]),
+        files=3,
+        environment={MARKS: str(marks)},
+        master="local[2,40]",
+    )
     world.finish()
     assert attempts(marks, what) - {0}, "no task was retried"
     for sink, verdict in world.verdicts():
@@ -52,10 +58,23 @@ def on(cluster: Cluster, name: str, folder: Path, sinks: list[str], **more: obje
     """A job on the cluster; its functions lie in this repository, which the executors are told."""
     marks = marked(folder)
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    conf = {**cluster.conf, "spark.executorEnv.PYTHONPATH": path, f"spark.executorEnv.{MARKS}": str(marks),
-            "spark.cores.max": "2", "spark.task.maxFailures": "20", **more.pop("conf", {})}  # type: ignore[dict-item]  # fmt: skip
-    made = World(name, folder / "w", targets(folder / "w", sinks), master=cluster.master, conf=conf,
-                 executors=cluster.executors, **more)  # type: ignore[arg-type]  # fmt: skip
+    conf = {
+        **cluster.conf,
+        "spark.executorEnv.PYTHONPATH": path,
+        f"spark.executorEnv.{MARKS}": str(marks),
+        "spark.cores.max": "2",
+        "spark.task.maxFailures": "20",
+        **more.pop("conf", {}),
+    }  # type: ignore[dict-item]
+    made = World(
+        name,
+        folder / "w",
+        targets(folder / "w", sinks),
+        master=cluster.master,
+        conf=conf,
+        executors=cluster.executors,
+        **more,
+    )  # type: ignore[arg-type]
     return made
 
 
@@ -70,7 +89,9 @@ def test_an_executor_is_killed_in_a_streaming_query(cluster: Cluster, tmp_path: 
 
 @pytest.mark.long  # a streaming query is many such jobs
 def test_an_executor_is_killed_in_a_batch_job(cluster: Cluster, tmp_path: Path) -> None:
-    both = {"spark.sql.adaptive.coalescePartitions.enabled": "false"}  # so few rows would be one task, on one of the workers
+    both = {
+        "spark.sql.adaptive.coalescePartitions.enabled": "false"
+    }  # so few rows would be one task, on one of the workers
     world = on(cluster, "lingerer", tmp_path, [], files=4, rows=200, mode="batch", conf=both)
     world.release()
     job = world.start()
@@ -93,12 +114,30 @@ def test_an_executor_is_killed_in_a_batch_job(cluster: Cluster, tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def two_hosts(java_home: object) -> Iterator[Cluster]:
-    """Spark never puts a task's twin on the host of the first, so the second worker has another address of the loopback."""
+    """Spark never puts a task's twin on the host of the first, so the second worker has another address of the
+    loopback."""
     host = "127.0.0.2"
     with standalone(workers=1, cores=1, memory="700m") as running:
-        launch(running, "worker1", "org.apache.spark.deploy.worker.Worker", "--host", host, "--webui-port", "0", "--cores", "1", "--memory", "700m",
-               "--work-dir", str(running.folder / "work1"), running.master, SPARK_LOCAL_IP=host)  # fmt: skip
-        wait_until(lambda: len(REGISTERED.findall(running.log("master"))) >= 2, 300, "the second worker", running, "worker1")
+        launch(
+            running,
+            "worker1",
+            "org.apache.spark.deploy.worker.Worker",
+            "--host",
+            host,
+            "--webui-port",
+            "0",
+            "--cores",
+            "1",
+            "--memory",
+            "700m",
+            "--work-dir",
+            str(running.folder / "work1"),
+            running.master,
+            SPARK_LOCAL_IP=host,
+        )
+        wait_until(
+            lambda: len(REGISTERED.findall(running.log("master"))) >= 2, 300, "the second worker", running, "worker1"
+        )
         running.conf["spark.sql.shuffle.partitions"] = "2"
         yield running
 
@@ -107,8 +146,13 @@ def two_hosts(java_home: object) -> Iterator[Cluster]:
 @pytest.mark.parametrize("sink", ["parquet", "files", "sqlite"])
 def test_speculative_tasks(two_hosts: Cluster, tmp_path: Path, sink: str) -> None:
     """A task that sleeps gets a twin on the other executor; the twin wins, and the first one may still be writing."""
-    conf = {"spark.speculation": "true", "spark.speculation.interval": "100ms", "spark.speculation.multiplier": "1.1",
-            "spark.speculation.quantile": "0.5", "spark.speculation.minTaskRuntime": "200ms"}  # fmt: skip
+    conf = {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.multiplier": "1.1",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.minTaskRuntime": "200ms",
+    }
     world = on(two_hosts, "sleeper", tmp_path, [sink], files=3, conf=conf)
     world.finish()
     assert attempts(tmp_path / "marks", "sleep") - {0}, "no task had a twin"

@@ -2,10 +2,10 @@
 
     python -m tests.data.mutants [FIRST [COUNT]]
 
-runs ``pellucid run`` on mutants FIRST, FIRST + 1, … in processes of a few hundred each, so that a signal is seen.  Right is: exit 0 with the
-rows that an independent reader finds, or exit 2 with one line and nothing left behind.  Of a text it is also known which of the two it
-must be.  The readers here share no code with Pellucid: CSV is parsed character by character, JSON by the standard library, the rest is what
-Arrow reads.
+runs ``pellucid run`` on mutants FIRST, FIRST + 1, … in processes of a few hundred each, so that a signal is seen.
+Right is: exit 0 with the rows that an independent reader finds, or exit 2 with one line and nothing left behind.  Of a
+text it is also known which of the two it must be.  The readers here share no code with Pellucid: CSV is parsed
+character by character, JSON by the standard library, the rest is what Arrow reads.
 """
 
 from __future__ import annotations
@@ -150,15 +150,92 @@ WHOLE: dict[str, Callable[[list[dict[str, Any]], random.Random], bytes]] = {
     "arrows": lambda data, rng: arrow_file(data, rng, stream=True),
     "feather": feather_file,
 }
-KINDS = ["csv", "jsonl", "parquet", "arrow", "arrows", "feather", "csv", "jsonl", "parquet", "arrow", "csv.gz", "jsonl.gz", "tsv"]
+KINDS = [
+    "csv",
+    "jsonl",
+    "parquet",
+    "arrow",
+    "arrows",
+    "feather",
+    "csv",
+    "jsonl",
+    "parquet",
+    "arrow",
+    "csv.gz",
+    "jsonl.gz",
+    "tsv",
+]
 
 
 # ------------------------------------------------------------------ damage
 
-_TOKENS = [b'"', b'""', b"\r", b"\n", b"\r\n", b",", b"\t", b"\0", b"\xff", b"\xef\xbb\xbf", b"\xc3", b"\xed\xa0\x80", b"0x10", b"1e3", b"+", b"-", b" ",
-           b"1_0", b"nan", b"inf", b"NaN", b"Infinity", b"1e999", b"9" * 25, b"9" * 5000, "\u0663".encode(), b"\\ud800", b"\\u0041", b"{", b"}", b"[", b"]", b":",
-           b'"a":1,', b'{"a":1}', b"[" * 3000, b"null", b"true", b"\xe2\x80\xa8", b"\x0b", b"\x1f", b'"\n', b"\n\n", b"\xc2\xa0"]  # fmt: skip
-_NUMBERS = [0, 1, -1, 127, 128, 255, 256, 2**15, 2**16, 2**31 - 1, -(2**31), 2**32 - 1, 2**40, 2**60, 2**63 - 1, -(2**63), 7, 8, 64]
+_TOKENS = [
+    b'"',
+    b'""',
+    b"\r",
+    b"\n",
+    b"\r\n",
+    b",",
+    b"\t",
+    b"\0",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\xc3",
+    b"\xed\xa0\x80",
+    b"0x10",
+    b"1e3",
+    b"+",
+    b"-",
+    b" ",
+    b"1_0",
+    b"nan",
+    b"inf",
+    b"NaN",
+    b"Infinity",
+    b"1e999",
+    b"9" * 25,
+    b"9" * 5000,
+    "\u0663".encode(),
+    b"\\ud800",
+    b"\\u0041",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b":",
+    b'"a":1,',
+    b'{"a":1}',
+    b"[" * 3000,
+    b"null",
+    b"true",
+    b"\xe2\x80\xa8",
+    b"\x0b",
+    b"\x1f",
+    b'"\n',
+    b"\n\n",
+    b"\xc2\xa0",
+]
+_NUMBERS = [
+    0,
+    1,
+    -1,
+    127,
+    128,
+    255,
+    256,
+    2**15,
+    2**16,
+    2**31 - 1,
+    -(2**31),
+    2**32 - 1,
+    2**40,
+    2**60,
+    2**63 - 1,
+    -(2**63),
+    7,
+    8,
+    64,
+]
 
 
 def damaged(data: bytes, rng: random.Random, text: bool) -> bytes:
@@ -202,7 +279,9 @@ def _footer(data: bytes, rng: random.Random) -> bytes:
     size = int.from_bytes(data[-8:-4], "little")
     index = data[-8 - size : -8]
     at = rng.randrange(len(index))
-    large = rng.choice([b"\xfe" + b"\xff" * 8 + b"\x01", b"\x80" * 4 + b"\x10", b"\x80" * 8 + b"\x10", b"\xff" * 3, b""])
+    large = rng.choice(
+        [b"\xfe" + b"\xff" * 8 + b"\x01", b"\x80" * 4 + b"\x10", b"\x80" * 8 + b"\x10", b"\xff" * 3, b""]
+    )
     index = index[:at] + large + index[at + 1 :]
     return data[: -8 - size] + index + len(index).to_bytes(4, "little") + b"PAR1"
 
@@ -222,7 +301,9 @@ def mutant(seed: int) -> tuple[str, bytes]:
     if how < 0.8:
         return kind, damaged(gzip.compress(data, 1), rng, False)
     at = rng.randrange(len(data) + 1)
-    return kind, gzip.compress(data[:at]) + gzip.compress(data[at:]) + rng.choice([b"", b"\0\0\0", b"more", b"\x1f\x8b\x08"])
+    return kind, gzip.compress(data[:at]) + gzip.compress(data[at:]) + rng.choice(
+        [b"", b"\0\0\0", b"more", b"\x1f\x8b\x08"]
+    )
 
 
 # ------------------------------------------------------------------ what is right
@@ -289,7 +370,9 @@ def from_csv(data: bytes, delimiter: str) -> list[tuple[Any, ...]]:
             raise RefusedError("cells")
         cells = dict(zip(header, row, strict=True))
         a, b, t = (cells[n].strip(" \t") for n in ("a", "b", "t"))
-        number = re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?inf(inity)?", b, re.IGNORECASE | re.ASCII)
+        number = re.fullmatch(
+            r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?inf(inity)?", b, re.IGNORECASE | re.ASCII
+        )
         if not re.fullmatch("[-+]?[0-9]+", a) or len(a) > 4000 or not -(2**63) <= int(a) < 2**63 or not number:
             raise RefusedError("number")
         if t.lower() not in ("true", "false", "1", "0") or t not in (t.lower(), t.upper(), t.title()):
@@ -320,14 +403,25 @@ def from_json(data: bytes) -> list[tuple[Any, ...]]:
     lines = [line for line in _text(data).split("\n") if line.strip(" \t\r")]
     for line in lines:
         try:
-            value = json.loads(line, object_pairs_hook=pairs, parse_constant=lambda _: _NoJson(), parse_int=lambda text: int(text[:4000]))
+            value = json.loads(
+                line,
+                object_pairs_hook=pairs,
+                parse_constant=lambda _: _NoJson(),
+                parse_int=lambda text: int(text[:4000]),
+            )
         except (ValueError, RecursionError):
             raise RefusedError("json") from None
         if not isinstance(value, dict) or any(value.get(n) is None for n in NAMES):
             raise RefusedError("object")
         a, b, s, t, e = (value[n] for n in NAMES)
         whole = isinstance(a, int) and not isinstance(a, bool) and -(2**63) <= a < 2**63
-        if not whole or not isinstance(b, (int, float)) or isinstance(b, bool) or not isinstance(s, str) or not isinstance(t, bool):
+        if (
+            not whole
+            or not isinstance(b, (int, float))
+            or isinstance(b, bool)
+            or not isinstance(s, str)
+            or not isinstance(t, bool)
+        ):
             raise RefusedError("type")
         try:
             s.encode()
@@ -341,7 +435,9 @@ def from_arrow(kind: str, data: bytes) -> list[tuple[Any, ...]]:
     try:
         if kind == "parquet":
             file = parquet.ParquetFile(io.BytesIO(data), pre_buffer=False)
-            table = pa.Table.from_batches(file.iter_batches(columns=NAMES), file.schema_arrow.empty_table().select(NAMES).schema)
+            table = pa.Table.from_batches(
+                file.iter_batches(columns=NAMES), file.schema_arrow.empty_table().select(NAMES).schema
+            )
         else:
             opened = pa.ipc.open_file if data[:6] == b"ARROW1" else pa.ipc.open_stream
             heads = [i for i, name in enumerate(opened(data).schema.names) if name in NAMES]

@@ -56,7 +56,9 @@ CODED = pa.DictionaryArray.from_arrays(pa.array([2, 0, 1, 1, 2], pa.int8()), pa.
     ],
     ids=["offset beyond", "offset below", "offsets falling", "no text", "no such code", "code below"],
 )
-def test_what_an_arrow_file_says_of_its_memory_is_checked(tmp_path: Path, form: str, array: Any, old: bytes, new: bytes, why: str) -> None:
+def test_what_an_arrow_file_says_of_its_memory_is_checked(
+    tmp_path: Path, form: str, array: Any, old: bytes, new: bytes, why: str
+) -> None:
     path = written(tmp_path / "a.arrow", array, form)
     assert rows(path) == array.to_pylist()
     data = Path(path).read_bytes()
@@ -69,14 +71,21 @@ def test_what_an_arrow_file_says_of_its_memory_is_checked(tmp_path: Path, form: 
 
 def test_texts_in_parquet_are_texts(tmp_path: Path) -> None:
     path = str(tmp_path / "a.parquet")
-    parquet.write_table(pa.table({"x": pa.Array.from_buffers(pa.string(), 2, pa.array([b"a", b"\xff"]).buffers())}), path)
-    with pytest.raises(DataError, match=r"cannot be read after row 0: it is damaged or cut off .*Invalid UTF8 sequence at string index 1"):
+    parquet.write_table(
+        pa.table({"x": pa.Array.from_buffers(pa.string(), 2, pa.array([b"a", b"\xff"]).buffers())}), path
+    )
+    with pytest.raises(
+        DataError,
+        match=r"cannot be read after row 0: it is damaged or cut off .*Invalid UTF8 sequence at string index 1",
+    ):
         rows(path)
 
 
 def test_a_parquet_page_that_is_not_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    parquet.write_table(pa.table({"x": list(range(50))}), path, use_dictionary=False, compression="none", write_page_checksum=True)
+    parquet.write_table(
+        pa.table({"x": list(range(50))}), path, use_dictionary=False, compression="none", write_page_checksum=True
+    )
     data = bytearray(path.read_bytes())
     at = data.index(np.arange(50).tobytes())
     data[at + 8] ^= 1
@@ -90,26 +99,48 @@ def test_an_index_that_promises_more_rows_than_there_are(tmp_path: Path) -> None
     parquet.write_table(pa.table({"x": [1, 2, 3]}), path)
     reader: Any = open_reader(str(path))
     reader.total = 1 << 60
-    with pytest.raises(DataError, match=r"cannot be read after row 3: .* \(its index says 1,152,921,504,606,846,976 rows up to here\)"):
+    with pytest.raises(
+        DataError, match=r"cannot be read after row 3: .* \(its index says 1,152,921,504,606,846,976 rows up to here\)"
+    ):
         list(reader.chunks({"x": INT}, rows=2))
-    with pytest.raises(DataError, match=r"cannot be read after row 3: .* \(its index says 1,152,921,504,606,846,976 rows\)"):
+    with pytest.raises(
+        DataError, match=r"cannot be read after row 3: .* \(its index says 1,152,921,504,606,846,976 rows\)"
+    ):
         list(reader.groups({"x": INT}, rows=2, first=0, group=0))
     reader.close()
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("coded", [True, False])
-def test_every_page_of_a_whole_parquet_file_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, coded: bool) -> None:
+def test_every_page_of_a_whole_parquet_file_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, coded: bool
+) -> None:
     path = str(tmp_path / "a.parquet")
-    table = pa.table({"x": list(range(5000)), "w": [f"text {i % 70}" * 9 for i in range(5000)], "n": [{"p": [i] * 2} for i in range(5000)]})
-    parquet.write_table(table, path, data_page_version=version, use_dictionary=coded, row_group_size=3000, data_page_size=2000, write_page_checksum=coded)
+    table = pa.table(
+        {
+            "x": list(range(5000)),
+            "w": [f"text {i % 70}" * 9 for i in range(5000)],
+            "n": [{"p": [i] * 2} for i in range(5000)],
+        }
+    )
+    parquet.write_table(
+        table,
+        path,
+        data_page_version=version,
+        use_dictionary=coded,
+        row_group_size=3000,
+        data_page_size=2000,
+        write_page_checksum=coded,
+    )
     metadata, groups = parquet.read_metadata(path), pages_of(path)
     assert groups is not None and len(groups) == metadata.num_row_groups
     reader: Any = open_reader(path)
     with open(path, "rb") as file:
         for number, group in enumerate(groups):
             theirs = [metadata.row_group(number).column(i) for i in range(metadata.num_columns)]
-            assert [(p.path, p.size, p.memory) for p in group] == [(c.path_in_schema, c.total_compressed_size, c.total_uncompressed_size) for c in theirs]
+            assert [(p.path, p.size, p.memory) for p in group] == [
+                (c.path_in_schema, c.total_compressed_size, c.total_uncompressed_size) for c in theirs
+            ]
             assert all(_walk(path, file, column) for column in group)
             assert reader.pages_in(number, ["w", "n"]) == group[1:]
             with monkeypatch.context() as patch:  # as of an index that is too large
@@ -140,7 +171,9 @@ def test_facts_about_a_column_that_contradict_each_other(tmp_path: Path) -> None
     assert mutants.judged(1802, tmp_path) is None
     (tmp_path / "a.parquet").write_bytes(mutants.mutant(1802)[1])
     reader: Any = open_reader(str(tmp_path / "a.parquet"))
-    with pytest.raises(DataError, match=r"is no whole Parquet file: .* \(its index does not say where row group 0 is\)"):
+    with pytest.raises(
+        DataError, match=r"is no whole Parquet file: .* \(its index does not say where row group 0 is\)"
+    ):
         reader.pages_in(0, ["a", "b"])
     reader.close()
 

@@ -178,14 +178,19 @@ class Whole(NamedTuple):
 
 def test_records_in_records_are_structs_and_come_back() -> None:
     p = pipeline(lambda x: x.map(lambda v: v), x=Whole)
-    rows = [{"k": "a", "n": {"i": {"a": 1, "b": 2.5}, "pair": {"_0": 3, "_1": "z"}}}, {"k": "b", "n": {"i": {"a": 4, "b": 0.0}, "pair": {"_0": 6, "_1": ""}}}]
+    rows = [
+        {"k": "a", "n": {"i": {"a": 1, "b": 2.5}, "pair": {"_0": 3, "_1": "z"}}},
+        {"k": "b", "n": {"i": {"a": 4, "b": 0.0}, "pair": {"_0": 6, "_1": ""}}},
+    ]
     table = pa.Table.from_pylist(rows)
     assert p(table).equals(table) and p(table.to_batches()[0]).equals(table.to_batches()[0])
     assert p(pa.array(rows)).equals(pa.array(rows)) and p(pa.chunked_array([rows])).to_pylist() == rows
     frame = table.to_pandas()
     pd.testing.assert_frame_equal(p(frame), frame)
     assert p(p(frame)).to_dict("records") == rows
-    flat = pa.table({"k": ["a"], "n.i.a": [1], "n.i.b": [2.5], "n.pair.0": [3], "n.pair.1": ["z"]})  # what older versions wrote
+    flat = pa.table(
+        {"k": ["a"], "n.i.a": [1], "n.i.b": [2.5], "n.pair.0": [3], "n.pair.1": ["z"]}
+    )  # what older versions wrote
     assert p(flat).to_pylist() == rows[:1]
 
 
@@ -235,7 +240,8 @@ UNEVEN = [
 @pytest.mark.parametrize(("a", "b"), UNEVEN)
 def test_inputs_of_different_length(a: Any, b: Any) -> None:
     said = (
-        "both: the source 'b' has 1 events, but 'a' has 3: the i-th push takes the i-th of each; put `silent` where there is none, or say "
+        "both: the source 'b' has 1 events, but 'a' has 3: the i-th push takes the i-th of each; put `silent` where "
+        "there is none, or say "
         "short='silent' if 'b' is to be silent from then on"
     )
     if isinstance(a, list):
@@ -244,7 +250,11 @@ def test_inputs_of_different_length(a: Any, b: Any) -> None:
         assert str(caught.value) == said
     if not hasattr(a, "__next__"):
         found = both(a, b, short="silent")
-        assert (found if isinstance(found, list) else pa.table({"out": found["out"]} if hasattr(found, "columns") else {"out": found})["out"].to_pylist()) == [1, 9, 2, 3]
+        assert (
+            found
+            if isinstance(found, list)
+            else pa.table({"out": found["out"]} if hasattr(found, "columns") else {"out": found})["out"].to_pylist()
+        ) == [1, 9, 2, 3]
     with pytest.raises(DataError) as caught:
         both(a, b)
     assert str(caught.value) == said
@@ -270,20 +280,43 @@ def test_a_key_that_is_a_column() -> None:
     wide = pa.table({"u": [1, 2, 1], "a": [1, 2, 3], "b": [10, None, 30]})
     assert both.trace(wide, key="u") == [[1, 10], [2], [3, 30]]
     sums = pair(pa.table({"u": [1, 2, 1], "a": [1, 2, 3]}), pa.table({"u": [2, 1, 1], "b": [10, 20, 30]}), key="u")
-    assert [out.to_pydict() for out in sums] == [{"u": [2, 1, 1], "out1": [12, 21, 33]}, {"u": [1, 2, 1], "out2": [1, 2, 3]}]
+    assert [out.to_pydict() for out in sums] == [
+        {"u": [2, 1, 1], "out1": [12, 21, 33]},
+        {"u": [1, 2, 1], "out2": [1, 2, 3]},
+    ]
 
 
 KEY_TROUBLE: list[tuple[Callable[[], Any], str]] = [
-    (lambda: odds([1, 2], key="u"), "odds: key= names columns, so the source 'x' must be a table (a DataFrame, an Arrow table), found [1, 2]; for a list of keys use p.engine(key=str).push(events, key=keys)"),
+    (
+        lambda: odds([1, 2], key="u"),
+        "odds: key= names columns, so the source 'x' must be a table (a DataFrame, an "
+        "Arrow table), found [1, 2]; for a list of keys use p.engine(key=str).push(events, "
+        "key=keys)",
+    ),
     (lambda: odds(pa.table({"x": [1]}), key="u"), "odds: source 'x': no key column 'u': its only column is x"),
     (lambda: odds(pa.table({"x": [1], "u": ["a"]}), key=["u", "u"]), "key=: the column 'u' is named twice"),
     (lambda: odds(pa.table({"x": [1], "u": ["a"]}), key=[]), "key=: names no column: leave it out, or name one"),
-    (lambda: odds(pa.table({"x": [1], "u": ["a"]}), key=3), "key=: wants the name of a column, or a list of such names, found 3"),
-    (lambda: odds(pa.table({"x": [1, 2], "u": ["a", None]}), key="u"), "odds: source 'x': position 1: the key column 'u' is null: give every row a key, or leave such rows out"),
-    (lambda: odds(pd.DataFrame({"x": [1, 2], "u": ["a", None]}), key="u"), "odds: source 'x': position 1: the key column 'u' is null: give every row a key, or leave such rows out"),
-    (lambda: odds(pd.DataFrame({"x": [1, 2], "u": [1.0, None]}), key="u"), "odds: source 'x': the key column 'u' holds double: a key is int, str or bool; cast it first"),
-    (lambda: both(pa.table({"a": [1], "u": [1]}), pa.table({"b": [1], "u": ["a"]}), key="u"), "both: the key column 'u' holds int in one input and str in another: they must be of one type"),
-]  # fmt: skip
+    (
+        lambda: odds(pa.table({"x": [1], "u": ["a"]}), key=3),
+        "key=: wants the name of a column, or a list of such names, found 3",
+    ),
+    (
+        lambda: odds(pa.table({"x": [1, 2], "u": ["a", None]}), key="u"),
+        "odds: source 'x': position 1: the key column 'u' is null: give every row a key, or leave such rows out",
+    ),
+    (
+        lambda: odds(pd.DataFrame({"x": [1, 2], "u": ["a", None]}), key="u"),
+        "odds: source 'x': position 1: the key column 'u' is null: give every row a key, or leave such rows out",
+    ),
+    (
+        lambda: odds(pd.DataFrame({"x": [1, 2], "u": [1.0, None]}), key="u"),
+        "odds: source 'x': the key column 'u' holds double: a key is int, str or bool; cast it first",
+    ),
+    (
+        lambda: both(pa.table({"a": [1], "u": [1]}), pa.table({"b": [1], "u": ["a"]}), key="u"),
+        "both: the key column 'u' holds int in one input and str in another: they must be of one type",
+    ),
+]
 
 
 @pytest.mark.parametrize(("call", "said"), KEY_TROUBLE)
@@ -311,33 +344,82 @@ def test_a_long_list_and_a_long_array_agree() -> None:
 NAN = "NaN is no event, as it equals nothing, not even itself"
 REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: odds([1, 1.5]), "odds: source 'x': position 1: expected int, found float 1.5"),
-    (lambda: odds([1, None]), "odds: source 'x': position 1: expected int, found NoneType None: put `silent` where there is no event"),
+    (
+        lambda: odds([1, None]),
+        "odds: source 'x': position 1: expected int, found NoneType None: put `silent` where there is no event",
+    ),
     (lambda: odds([1, "a"]), "odds: source 'x': position 1: expected int, found str 'a'"),
     (lambda: odds([2**63]), "odds: source 'x': position 0: 9223372036854775808 does not fit in 64 bits"),
-    (lambda: odds("abc"), "odds: expected a list or another iterable of events, a NumPy array, a pandas or an Arrow object, found str 'abc'"),
-    (lambda: odds(3), "odds: expected a list or another iterable of events, a NumPy array, a pandas or an Arrow object, found int 3"),
-    (lambda: odds({"x": [1]}), "odds: expected a list or another iterable of events, a NumPy array, a pandas or an Arrow object, found dict {'x': [1]}"),
+    (
+        lambda: odds("abc"),
+        "odds: expected a list or another iterable of events, a NumPy array, a pandas or an Arrow "
+        "object, found str 'abc'",
+    ),
+    (
+        lambda: odds(3),
+        "odds: expected a list or another iterable of events, a NumPy array, a pandas or an Arrow object, found int 3",
+    ),
+    (
+        lambda: odds({"x": [1]}),
+        "odds: expected a list or another iterable of events, a NumPy array, a pandas or an "
+        "Arrow object, found dict {'x': [1]}",
+    ),
     (lambda: halves([1, float("nan")]), f"halves: source 'x': position 1: {NAN}: replace it, or put `silent` there"),
     (lambda: halves([1.0, float("nan")]), f"halves: source 'x': position 1: {NAN}: replace it, or put `silent` there"),
     (lambda: halves(np.array([1, np.nan])), f"halves: source 'x': position 1: {NAN}: replace it or leave it out"),
-    (lambda: halves(pd.Series([1, np.nan])), f"halves: source 'x': position 1: column 'x' is NaN: {NAN}; replace it or remove the row"),
-    (lambda: halves(pa.array([1.0, None])), "halves: source 'x': position 1: column 'x' is null: expected float; fill it or remove the row"),
-    (lambda: dear([Trade(float("nan"), "a")]), f"dear: source 'x': position 0: field 'price': {NAN}: replace it, or put `silent` there"),
+    (
+        lambda: halves(pd.Series([1, np.nan])),
+        f"halves: source 'x': position 1: column 'x' is NaN: {NAN}; replace it or remove the row",
+    ),
+    (
+        lambda: halves(pa.array([1.0, None])),
+        "halves: source 'x': position 1: column 'x' is null: expected float; fill it or remove the row",
+    ),
+    (
+        lambda: dear([Trade(float("nan"), "a")]),
+        f"dear: source 'x': position 0: field 'price': {NAN}: replace it, or put `silent` there",
+    ),
     (lambda: dear([Trade(1.0, "a"), (1, 2)]), "dear: source 'x': position 1: expected Trade, found tuple (1, 2)"),
     (lambda: dear([Trade(1.0, 5)]), "dear: source 'x': position 0: field 'name': expected str, found int 5"),  # type: ignore[arg-type]
     (lambda: odds(np.array([1.5])), "odds: source 'x': expected int, found an array of float64"),
     (lambda: odds(np.zeros((2, 2))), "odds: source 'x': expected an array of one dimension, found 2: flatten it first"),
-    (lambda: odds(np.array(["2020"], "M8[s]")), "odds: source 'x': expected int, found an array of datetime64[s]: view it as int64 first, so that its unit is your choice"),
-    (lambda: odds(np.array([1, 2**63], np.uint64)), "odds: source 'x': position 1: 9223372036854775808 does not fit in 64 bits"),
+    (
+        lambda: odds(np.array(["2020"], "M8[s]")),
+        "odds: source 'x': expected int, found an array of datetime64[s]: view "
+        "it as int64 first, so that its unit is your choice",
+    ),
+    (
+        lambda: odds(np.array([1, 2**63], np.uint64)),
+        "odds: source 'x': position 1: 9223372036854775808 does not fit in 64 bits",
+    ),
     (lambda: words(np.array([b"a"])), "words: source 'w': expected str, found an array of bytes: decode it first"),
-    (lambda: dear(np.array([1.0])), "dear: source 'x': expected Trade(price: float, name: str): give a structured array, found one of float64"),
-    (lambda: dear(np.array([(1.0,)], [("price", "f8")])), "dear: source 'x': no field 'name' in the array: it has price"),
-    (lambda: colors([Color.RED, "RED"]), "colors: source 'c': position 1: expected a member of Color (RED, BLUE), found 'RED'"),
-    (lambda: colors(np.array(["RED", "GREEN"])), "colors: source 'c': position 1: expected a member of Color (RED, BLUE), found 'GREEN'"),
+    (
+        lambda: dear(np.array([1.0])),
+        "dear: source 'x': expected Trade(price: float, name: str): give a structured array, found one of float64",
+    ),
+    (
+        lambda: dear(np.array([(1.0,)], [("price", "f8")])),
+        "dear: source 'x': no field 'name' in the array: it has price",
+    ),
+    (
+        lambda: colors([Color.RED, "RED"]),
+        "colors: source 'c': position 1: expected a member of Color (RED, BLUE), found 'RED'",
+    ),
+    (
+        lambda: colors(np.array(["RED", "GREEN"])),
+        "colors: source 'c': position 1: expected a member of Color (RED, BLUE), found 'GREEN'",
+    ),
     (lambda: odds(pd.Series([1, "a"])), "odds: source 'x': position 1: expected int, found str 'a'"),
-    (lambda: odds(pd.DataFrame({"y": [1], "z": [2]})), "odds: source 'x': no column 'x' for the source 'x' (int): its columns are y, z; rename one, or give that column alone"),
-    (lambda: odds(pa.array([1.5])), "odds: source 'x': column 'x' holds double: expected int; cast it to int64 first, or make the source float"),
-]  # fmt: skip
+    (
+        lambda: odds(pd.DataFrame({"y": [1], "z": [2]})),
+        "odds: source 'x': no column 'x' for the source 'x' (int): its "
+        "columns are y, z; rename one, or give that column alone",
+    ),
+    (
+        lambda: odds(pa.array([1.5])),
+        "odds: source 'x': column 'x' holds double: expected int; cast it to int64 first, or make the source float",
+    ),
+]
 
 
 @pytest.mark.parametrize(("call", "message"), REFUSED, ids=[m[:40] for _, m in REFUSED])
@@ -390,13 +472,19 @@ def test_a_failing_step_counts_silent_pushes(how: str) -> None:
 def test_a_bad_event_counts_silent_pushes() -> None:
     cases: list[tuple[Callable[[], Any], str]] = [
         (lambda: odds([1, silent, silent, "a"]), "odds: source 'x': position 3: expected int, found str 'a'"),
-        (lambda: odds.trace([silent, 2**63]), "odds: source 'x': position 1: 9223372036854775808 does not fit in 64 bits"),
+        (
+            lambda: odds.trace([silent, 2**63]),
+            "odds: source 'x': position 1: 9223372036854775808 does not fit in 64 bits",
+        ),
         (
             lambda: halves([silent, 1.0, silent, float("nan")]),
             f"halves: source 'x': position 3: {NAN}: replace it, or put `silent` there",
         ),
-        (lambda: both([1], [silent, silent, None]), "both: source 'b': position 2: expected int, found NoneType None: put `silent` where there is no event"),
-    ]  # fmt: skip
+        (
+            lambda: both([1], [silent, silent, None]),
+            "both: source 'b': position 2: expected int, found NoneType None: put `silent` where there is no event",
+        ),
+    ]
     for call, message in cases:
         with pytest.raises(DataError) as caught:
             call()

@@ -1,4 +1,5 @@
-"""Damaged files of every format (``mutants``): the right rows or one line, and never a signal.  ``make test-long`` has six thousand."""
+"""Damaged files of every format (``mutants``): the right rows or one line, and never a signal.  ``make test-long`` has
+six thousand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Numbers in cells: the fast parser, the exact one and the grammar agree on every spelling (Spark: tests/spark/test_cli_csv.py)."""
+"""Numbers in cells: the fast parser, the exact one and the grammar agree on every spelling (Spark:
+tests/spark/test_cli_csv.py)."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ CELLS: list[tuple[str, int | None, float | None, bool | None]] = [
     ("t", None, None, None),
     ("yes", None, None, None),
     ("null", None, None, None),
-]  # fmt: skip
+]
 TYPES: list[Type] = [INT, FLOAT, BOOL]
 
 
@@ -130,7 +131,27 @@ def test_nan_is_read_and_no_event(tmp_path: Path) -> None:
 def test_random_cells(tmp_path: Path) -> None:
     """Many cells at once: a block where some cell is odd is read exactly; one alone in its block by the fast parser."""
     rng = random.Random(5)
-    pieces = [*"0123456789", "0", "1", "+", "-", ".", "e", "E", " ", "\t", "x", "_", "inf", "f", "d", "(", "true", "\u0663", "\xa0"]
+    pieces = [
+        *"0123456789",
+        "0",
+        "1",
+        "+",
+        "-",
+        ".",
+        "e",
+        "E",
+        " ",
+        "\t",
+        "x",
+        "_",
+        "inf",
+        "f",
+        "d",
+        "(",
+        "true",
+        "\u0663",
+        "\xa0",
+    ]
     cells = ["".join(rng.choices(pieces, k=rng.randint(1, 5))) for _ in range(400)]
     for t in TYPES:
         for cell in cells:

@@ -14,7 +14,7 @@ from pellucid import pipeline
 from pellucid.cli.main import cli
 from pellucid.data import private, whole
 from pellucid.engine.epochs import store as stores
-from pellucid.engine.kernel.engine import compile as compiling
+from pellucid.engine.kernel import compile as compiling
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.spark.state.files import LocalFiles
 
@@ -42,7 +42,9 @@ def umask() -> Any:
 
 
 def run(*more: str, out: str = "out.csv") -> Result:
-    return CliRunner().invoke(cli, ["run", "p.py:total", "--in", "in.csv", "--out", out, "--epochs", "2", "--state", "state", *more])
+    return CliRunner().invoke(
+        cli, ["run", "p.py:total", "--in", "in.csv", "--out", out, "--epochs", "2", "--state", "state", *more]
+    )
 
 
 def mode(path: Path) -> int:
@@ -71,14 +73,21 @@ def test_a_folder_of_something_else_is_left_as_it_is(folder: Path) -> None:
     (folder / "state" / "photo.jpg").touch()
     (folder / "state").chmod(0o755)
     result = run()
-    assert result.exit_code == 2 and "is not empty, and holds no run of Pellucid" in result.output and mode(folder / "state") == 0o755
+    assert (
+        result.exit_code == 2
+        and "is not empty, and holds no run of Pellucid" in result.output
+        and mode(folder / "state") == 0o755
+    )
 
 
 def test_a_folder_of_another_user_is_refused_by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "state").mkdir(mode=0o777)
     monkeypatch.setattr(private, "_me", lambda: os.geteuid() + 1)
     result = run()
-    assert result.exit_code == 2 and f"state: belongs to another user (number {os.geteuid()}), who could change what is in it" in result.output
+    assert (
+        result.exit_code == 2
+        and f"state: belongs to another user (number {os.geteuid()}), who could change what is in it" in result.output
+    )
     assert not list((folder / "state").iterdir())
 
 

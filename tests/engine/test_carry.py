@@ -1,4 +1,5 @@
-"""A saved state goes on in a changed pipeline: what is unchanged gives the outputs of a run that was never interrupted."""
+"""A saved state goes on in a changed pipeline: what is unchanged gives the outputs of a run that was never
+interrupted."""
 
 from __future__ import annotations
 
@@ -73,7 +74,10 @@ UNCHANGED: dict[str, tuple[Two, Two]] = {
         lambda x: {"a": running(x), "b": x.trim(3, id="cut"), "c": x.window(3, total, id="win")},
         lambda x: {"c": x.window(3, total, id="win"), "b": x.trim(3, id="cut"), "a": running(x)},
     ),
-    "a step after it": (lambda x: {"a": running(x)}, lambda x: after(running(x), lambda s: {"a": s, "b": s.decimate(2, id="half")})),
+    "a step after it": (
+        lambda x: {"a": running(x)},
+        lambda x: after(running(x), lambda s: {"a": s, "b": s.decimate(2, id="half")}),
+    ),
     "queues, and one before": (
         lambda x: {"a": lagging(x)},
         lambda x: {"b": lagging(x.map(lambda v: v + 1, id="m"), "new"), "a": lagging(x)},
@@ -87,10 +91,16 @@ UNCHANGED: dict[str, tuple[Two, Two]] = {
         lambda x: after(x.key_by(lambda v: v, id="k"), lambda k: {"b": k.trim(1, id="t"), "a": running(k)}),
     ),
     "text keys and text in the state, other constants": (
-        lambda x: {"a": x.map(lambda v: "odd" if v % 2 else "even", id="w").cumulate(lambda a, s: s if a == "" else a, start="", id="s")},
+        lambda x: {
+            "a": x.map(lambda v: "odd" if v % 2 else "even", id="w").cumulate(
+                lambda a, s: s if a == "" else a, start="", id="s"
+            )
+        },
         lambda x: {
             "b": x.map(lambda v: "new" if v > 3 else "newer", id="n").cumulate(lambda a, s: s, start="newest", id="z"),
-            "a": x.map(lambda v: "odd" if v % 2 else "even", id="w").cumulate(lambda a, s: s if a == "" else a, start="", id="s"),
+            "a": x.map(lambda v: "odd" if v % 2 else "even", id="w").cumulate(
+                lambda a, s: s if a == "" else a, start="", id="s"
+            ),
         },
     ),
     "text keys": (
@@ -101,14 +111,17 @@ UNCHANGED: dict[str, tuple[Two, Two]] = {
         },
     ),
     "texts that wait": (
-        lambda x: {"a": lagging(x).map(lambda v: "odd" if v % 2 else "even", id="w").window(2, lambda w: w.trim(1), id="win")},
+        lambda x: {
+            "a": lagging(x).map(lambda v: "odd" if v % 2 else "even", id="w").window(2, lambda w: w.trim(1), id="win")
+        },
         lambda x: {
             "b": x.map(lambda v: "z", id="z").trim(1, id="t"),
             "a": lagging(x).map(lambda v: "odd" if v % 2 else "even", id="w").window(2, lambda w: w.trim(1), id="win"),
         },
     ),
     "keys of two steps meet in one type": (
-        # A key of one field and a bare one have the same words, but their own rows: in the new pipeline they share them.
+        # A key of one field and a bare one have the same words, but their own rows: in the new pipeline they share
+        # them.
         lambda x: {
             "a": running(x.key_by(lambda v: Sale("s", v % 3), id="k")),
             "b": running(x.key_by(lambda v: ("s", v % 5), id="l"), "other"),
@@ -119,7 +132,10 @@ UNCHANGED: dict[str, tuple[Two, Two]] = {
         },
     ),
     "small keys of two steps meet": (
-        lambda x: {"a": running(x.key_by(lambda v: Number(v), id="k")), "b": running(x.key_by(lambda v: v, id="l"), "other")},
+        lambda x: {
+            "a": running(x.key_by(lambda v: Number(v), id="k")),
+            "b": running(x.key_by(lambda v: v, id="l"), "other"),
+        },
         lambda x: {"b": running(x.key_by(lambda v: v, id="l"), "other"), "a": running(x.key_by(lambda v: v, id="k"))},
     ),
     "keys of two steps part": (
@@ -137,8 +153,19 @@ UNCHANGED: dict[str, tuple[Two, Two]] = {
         lambda x: {"a": x.task(lambda t, v: (t + v, [t + v]), initial=0, id="sum")},
     ),
     "windows of all kinds": (
-        lambda x: {"a": x.window(3, total, id="a"), "b": x.window(4, highest, id="b"), "c": x.window(3, odd_total, id="c"), "d": x.window(2, general, id="d")},
-        lambda x: {"d": x.window(2, general, id="d"), "e": x.window(3, general, id="e"), "c": x.window(3, odd_total, id="c"), "b": x.window(4, highest, id="b"), "a": x.window(3, total, id="a")},
+        lambda x: {
+            "a": x.window(3, total, id="a"),
+            "b": x.window(4, highest, id="b"),
+            "c": x.window(3, odd_total, id="c"),
+            "d": x.window(2, general, id="d"),
+        },
+        lambda x: {
+            "d": x.window(2, general, id="d"),
+            "e": x.window(3, general, id="e"),
+            "c": x.window(3, odd_total, id="c"),
+            "b": x.window(4, highest, id="b"),
+            "a": x.window(3, total, id="a"),
+        },
     ),
 }
 
@@ -157,11 +184,25 @@ def outputs(engine: Engine, events: list[int], keys: list[Any] | None) -> dict[s
     return {o.name: o.events() for o in got}
 
 
-# Compiling takes most of the time: in every run a pair is compiled with keys of its own or without, the others are long.
-COMPILED_WITH_KEYS = {"the same", "a step before it in the row", "a step after it", "small keys", "a cumulate becomes a task",
-                      "text keys and text in the state, other constants"}  # fmt: skip
-COMPILED_WITHOUT = {"another order", "queues under keys", "text keys", "texts that wait", "keys of two steps meet in one type", "keys of two steps part",
-                    "windows of all kinds"}  # fmt: skip
+# Compiling takes most of the time: in every run a pair is compiled with keys of its own or without, the others are
+# long.
+COMPILED_WITH_KEYS = {
+    "the same",
+    "a step before it in the row",
+    "a step after it",
+    "small keys",
+    "a cumulate becomes a task",
+    "text keys and text in the state, other constants",
+}
+COMPILED_WITHOUT = {
+    "another order",
+    "queues under keys",
+    "text keys",
+    "texts that wait",
+    "keys of two steps meet in one type",
+    "keys of two steps part",
+    "windows of all kinds",
+}
 
 
 def carried() -> list[Any]:
@@ -169,7 +210,9 @@ def carried() -> list[Any]:
     plain = [pytest.param(name, key, "python") for name in UNCHANGED for key in (None, INT, STR)]
     short = {(name, INT) for name in COMPILED_WITH_KEYS} | {(name, None) for name in COMPILED_WITHOUT}
     compiled = [
-        pytest.param(name, key, "numba", marks=() if (name, key) in short else pytest.mark.long) for name in UNCHANGED for key in (INT, None)
+        pytest.param(name, key, "numba", marks=() if (name, key) in short else pytest.mark.long)
+        for name in UNCHANGED
+        for key in (INT, None)
     ]
     return plain + compiled
 
@@ -179,9 +222,14 @@ def test_what_is_unchanged_goes_on(name: str, key: Type | None, mode: str) -> No
     old, new = (graph_of(f, n) for f, n in zip(UNCHANGED[name], ("before", "after"), strict=True))
     for seed, at in ((0, 17), (1, 0), (2, 40), (3, 5)):
         events = numbers(seed) if seed != 3 else [abs(v) % 12 for v in numbers(seed)]  # small keys are row numbers
-        keys = None if key is None else [{INT: v, STR: f"k{v}"}[key] for v in random.Random(seed).choices(range(3), k=40)]
+        keys = (
+            None if key is None else [{INT: v, STR: f"k{v}"}[key] for v in random.Random(seed).choices(range(3), k=40)]
+        )
         want = outputs(Engine(old, key=key, mode="python"), events, keys)
-        first, second = Engine(old, key=key, mode=mode), Engine(new, key=key, mode=MODES[seed % 2] if mode == "numba" else mode)
+        first, second = (
+            Engine(old, key=key, mode=mode),
+            Engine(new, key=key, mode=MODES[seed % 2] if mode == "numba" else mode),
+        )
         before = outputs(first, events[:at], keys and keys[:at])
         second.carry(memoryview(first.save()))
         assert second.pushed == at
@@ -199,7 +247,9 @@ PAIRS = [(a, b) for a in range(5) for b in range(5)]
 COMPILED = [(0, 2), (2, 1), (1, 3), (3, 4), (4, 0)]  # each has to be compiled, so each is met once on either side
 
 
-@pytest.mark.parametrize(("subs", "mode"), [*[(p, "python") for p in PAIRS], *[(p, "numba") for p in COMPILED]], ids=str)
+@pytest.mark.parametrize(
+    ("subs", "mode"), [*[(p, "python") for p in PAIRS], *[(p, "numba") for p in COMPILED]], ids=str
+)
 @pytest.mark.parametrize("keyed", [False, True])
 def test_a_window_with_another_inside_keeps_its_events(subs: tuple[int, int], keyed: bool, mode: str) -> None:
     """A window depends on its events alone: the new one must go on as if it had been there from the start."""
@@ -207,7 +257,9 @@ def test_a_window_with_another_inside_keeps_its_events(subs: tuple[int, int], ke
     p, q = (pipeline(lambda x, i=i: x.window(3, all_subs[i], id="win"), x=int) for i in subs)
     key = INT if keyed else None
     for at in (1, 2, 3, 4, 11, 23):
-        events = [v if i not in (9, 20, 30) else 32 * 10**17 for i, v in enumerate(numbers(at))]  # some the fast way does not take
+        events = [
+            v if i not in (9, 20, 30) else 32 * 10**17 for i, v in enumerate(numbers(at))
+        ]  # some the fast way does not take
         keys = [v % 2 for v in range(40)] if keyed else None
         first, second = Engine(p.graph, key=key, mode=mode), Engine(q.graph, key=key, mode=mode)
         want = outputs(Engine(q.graph, key=key, mode="python"), events, keys)["out"]
@@ -219,7 +271,12 @@ def test_a_window_with_another_inside_keeps_its_events(subs: tuple[int, int], ke
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_changed_function_goes_on_from_what_was_remembered(mode: str) -> None:
-    old, new = (pipeline(lambda x, k=k: x.key_by(lambda v: v % 2, id="k").cumulate(lambda t, v: t + k * v, start=0, id="sum"), x=int) for k in (1, 10))
+    old, new = (
+        pipeline(
+            lambda x, k=k: x.key_by(lambda v: v % 2, id="k").cumulate(lambda t, v: t + k * v, start=0, id="sum"), x=int
+        )
+        for k in (1, 10)
+    )
     first, second = old.engine(mode=mode), new.engine(mode=mode)
     assert first.push([1, 2, 3]) == [1, 2, 4]
     second.carry(first.save())
@@ -261,13 +318,37 @@ def test_states_that_are_any_object(key: Type | None) -> None:
         return x.task(unique, initial=frozenset(), to=int, id="seen")
 
     plain = pipeline(lambda x: {"s": words(x), "f": flow(x), "q": lagging(x)}, x=int)
-    objects = pipeline(lambda x: {"z": x.map(lambda v: "z", id="z"), "q": lagging(x), "u": seen(x), "f": flow(x), "s": words(x)}, x=int)
-    more = pipeline(lambda x: {"u": seen(x), "n": x.task(collect, initial=[], to=int, id="list"), "q": lagging(x), "s": words(x), "f": flow(x)}, x=int)
+    objects = pipeline(
+        lambda x: {"z": x.map(lambda v: "z", id="z"), "q": lagging(x), "u": seen(x), "f": flow(x), "s": words(x)}, x=int
+    )
+    more = pipeline(
+        lambda x: {
+            "u": seen(x),
+            "n": x.task(collect, initial=[], to=int, id="list"),
+            "q": lagging(x),
+            "s": words(x),
+            "f": flow(x),
+        },
+        x=int,
+    )
     keys = None if key is None else [{INT: v, STR: f"k{v}"}[key] for v in random.Random(5).choices(range(3), k=40)]
     events = [v % 7 for v in numbers(5)]
-    for chain in ([plain, objects], [objects, more], [plain, objects, more, plain], [objects, plain], [more, objects, plain]):
-        want = {name: outputs(Engine(p.graph, key=key, mode="python"), events, keys) for name, p in (("plain", plain), ("objects", objects))}
-        engine, got, cuts = Engine(chain[0].graph, key=key), dict[str, list[Any]](), [0, 13, 22, 31][: len(chain)] + [40]
+    for chain in (
+        [plain, objects],
+        [objects, more],
+        [plain, objects, more, plain],
+        [objects, plain],
+        [more, objects, plain],
+    ):
+        want = {
+            name: outputs(Engine(p.graph, key=key, mode="python"), events, keys)
+            for name, p in (("plain", plain), ("objects", objects))
+        }
+        engine, got, cuts = (
+            Engine(chain[0].graph, key=key),
+            dict[str, list[Any]](),
+            [0, 13, 22, 31][: len(chain)] + [40],
+        )
         for i, p in enumerate(chain):
             if i:
                 engine, saved = Engine(p.graph, key=key), engine.save()
@@ -321,8 +402,13 @@ def test_refusals() -> None:
     assert refused(lagging, lambda x: apply(lambda a, b: a + b, x, x.map(lambda v: v, id="m"), id="lag")) == (
         f"step 'lag' (apply) does not wait any more, so the events in its queues would be lost{BACK}['lag']"
     )
-    floats = lambda x: apply(lambda a, b: a + b, x, x.map(lambda v: v / 2, id="m").filter(lambda v: v > 1, id="f"), id="lag")
-    assert refused(lagging, floats) == f"step 'lag' (apply) has changed: queue lag.1 held (int), and now holds (float){BACK}['lag']"
+    floats = lambda x: apply(
+        lambda a, b: a + b, x, x.map(lambda v: v / 2, id="m").filter(lambda v: v > 1, id="f"), id="lag"
+    )
+    assert (
+        refused(lagging, floats)
+        == f"step 'lag' (apply) has changed: queue lag.1 held (int), and now holds (float){BACK}['lag']"
+    )
     assert refused(running, lambda x: x.task(unique, initial=frozenset(), to=int, id="sum")) == (
         f"step 'sum' (cumulate) has changed: state was int, and is now object{BACK}['sum']"
     )
@@ -331,13 +417,17 @@ def test_refusals() -> None:
         "step 'sum' (cumulate) is gone; step 'cut' (trim) is gone; "
         "bring them back as they were, or give up what they remember with drop=['sum', 'cut']"
     )
-    assert refused(both, lambda x: x.map(lambda v: v, id="m"), drop=["sum"]) == f"step 'cut' (trim) is gone{BACK}['cut']"
+    assert (
+        refused(both, lambda x: x.map(lambda v: v, id="m"), drop=["sum"]) == f"step 'cut' (trim) is gone{BACK}['cut']"
+    )
 
 
 def test_refusals_for_the_key_that_comes_with_the_data() -> None:
     another = "the key that comes with the data has another type ({}); go on with the key as it was, or start anew"
     assert refused(running, running, keys=(INT, STR)) == another.format("of type (int) before, of type (str) now")
-    assert refused(running, running, keys=(None, STR), drop=["sum"]) == another.format("without before, of type (str) now")
+    assert refused(running, running, keys=(None, STR), drop=["sum"]) == another.format(
+        "without before, of type (str) now"
+    )
     assert refused(running, running, keys=(INT, None)) == another.format("of type (int) before, without now")
 
 
@@ -348,7 +438,8 @@ def test_an_enum_with_other_members_is_refused() -> None:
 
     other = enum.Enum("Level", {"LOW": 1, "HIGH": 2, "TOP": 3})
     assert refused(last(Level), last(other)) == (
-        f"step 'last' (cumulate) has changed: state was Level{{LOW,HIGH}}, and is now Level{{LOW,HIGH,TOP}}{BACK}['last']"
+        f"step 'last' (cumulate) has changed: state was Level{{LOW,HIGH}}, and is now "
+        f"Level{{LOW,HIGH,TOP}}{BACK}['last']"
     )
 
 
@@ -375,7 +466,9 @@ def test_a_state_of_the_old_format_is_refused() -> None:
     body = struct.pack("<I", len(head)) + head
     data = b"PELLUCID STATE\n" + struct.pack("<I", zlib.crc32(body)) + body
     for take in (total.engine().load, total.engine().carry):
-        with pytest.raises(StateError, match="has format 1, this version of Pellucid reads 3: go on with the version that saved it"):
+        with pytest.raises(
+            StateError, match="has format 1, this version of Pellucid reads 3: go on with the version that saved it"
+        ):
             take(data)
 
 
@@ -421,7 +514,8 @@ def test_parts_of_a_saved_state_stay_in_place_while_it_grows() -> None:
 
 
 def _other(n: Node) -> Node:
-    """The step under another name, and those of its window, too: a failure there is told by the name of the step inside."""
+    """The step under another name, and those of its window, too: a failure there is told by the name of the step
+    inside."""
     inside = n.sub and replace(n.sub, nodes=tuple(m if m.kind == "source" else _other(m) for m in n.sub.nodes))
     return replace(n, id=f"extra.{n.id}", sub=inside)
 
@@ -435,8 +529,11 @@ def together(a: Graph, b: Graph) -> Graph:
     return Graph("both", tuple(nodes), (*b.sources, *[s + shift for s in a.sources]), tuple(outputs))
 
 
-def run(graphs: list[Graph], chunks: list[list[dict[str, Any]]], keys: list[list[int]] | None, mode: str, drop: list[str]) -> Outcome:
-    """Push each chunk into its pipeline, carrying the state from one to the next; only the outputs of ``a`` are looked at."""
+def run(
+    graphs: list[Graph], chunks: list[list[dict[str, Any]]], keys: list[list[int]] | None, mode: str, drop: list[str]
+) -> Outcome:
+    """Push each chunk into its pipeline, carrying the state from one to the next; only the outputs of ``a`` are looked
+    at."""
     found: tuple[dict[str, list[Any]], ...] = ({}, {}, {})
     saved = None
     for i, (graph, chunk) in enumerate(zip(graphs, chunks, strict=True)):
@@ -453,7 +550,15 @@ def run(graphs: list[Graph], chunks: list[list[dict[str, Any]]], keys: list[list
     return found[0], found[1], found[2], None
 
 
-def compare(p: Pipeline, extra: Pipeline, pushes: list[dict[str, Any]], more: list[dict[str, Any]], keys: list[int] | None, at: int, mode: str) -> None:
+def compare(
+    p: Pipeline,
+    extra: Pipeline,
+    pushes: list[dict[str, Any]],
+    more: list[dict[str, Any]],
+    keys: list[int] | None,
+    at: int,
+    mode: str,
+) -> None:
     want = by_interpreter(p, pushes, keys)
     both = together(p.graph, extra.graph)
     wide = [push | {f"extra.{k}": v for k, v in other.items()} for push, other in zip(pushes, more, strict=True)]

@@ -49,7 +49,9 @@ def test_apply_of_one_stream_waits_for_nobody() -> None:
 
 def test_cumulate() -> None:
     assert pushes(lambda x: x.cumulate(add, start=10), [1, 2, 3]) == [[11], [13], [16]]
-    assert pushes(lambda x: x.cumulate(lambda all_so_far, v: all_so_far and v, start=True), [True, False, True], bool) == [[True], [False], [False]]
+    assert pushes(
+        lambda x: x.cumulate(lambda all_so_far, v: all_so_far and v, start=True), [True, False, True], bool
+    ) == [[True], [False], [False]]
 
 
 def test_decimate() -> None:
@@ -97,13 +99,23 @@ def test_several_events_in_one_push_go_on_one_by_one() -> None:
 
 def test_merge_takes_what_comes() -> None:
     run = Interpreter(pipeline(lambda x, y: merge(y, x), x=int, y=int).graph)
-    assert [run.push(x=1)["out"], run.push(y=2)["out"], run.push(x=3, y=4)["out"], run.push()["out"]] == [[1], [2], [4, 3], []]
+    assert [run.push(x=1)["out"], run.push(y=2)["out"], run.push(x=3, y=4)["out"], run.push()["out"]] == [
+        [1],
+        [2],
+        [4, 3],
+        [],
+    ]
 
 
 def test_key_by_keeps_states_and_queues_apart() -> None:
     assert pushes(lambda x: x.key_by(lambda v: v % 2).cumulate(add, start=0), [1, 2, 3, 4]) == [[1], [2], [4], [6]]
     assert pushes(lambda x: x.key_by(lambda v: v % 2).trim(1), [1, 2, 3, 4]) == [[], [], [3], [4]]
-    assert pushes(lambda x: x.key_by(lambda v: v % 2).window(2, lambda w: w.cumulate(add, start=0)), [1, 2, 3, 4]) == [[], [], [4], [6]]
+    assert pushes(lambda x: x.key_by(lambda v: v % 2).window(2, lambda w: w.cumulate(add, start=0)), [1, 2, 3, 4]) == [
+        [],
+        [],
+        [4],
+        [6],
+    ]
 
     def delayed(x: Any) -> Any:
         k = x.key_by(lambda v: v % 2)
@@ -124,7 +136,11 @@ def test_the_state_is_visible() -> None:
 def test_overflow_is_an_error_with_its_place() -> None:
     run = Interpreter(pipeline(lambda x: x.cumulate(add, start=0, id="s"), x=int).graph)
     run.push(x=2**62)
-    with pytest.raises(IntOverflow, match=r"step 's' .* failed at push 1 on the arguments 4611686018427387904, 4611686018427387904: an integer left the signed 64-bit range") as caught:
+    with pytest.raises(
+        IntOverflow,
+        match=r"step 's' .* failed at push 1 on the arguments 4611686018427387904, 4611686018427387904: an integer "
+        r"left the signed 64-bit range",
+    ) as caught:
         run.push(x=2**62)
     assert (caught.value.step, caught.value.position) == ("s", 1)
 
@@ -140,7 +156,11 @@ def test_a_raise_shows_the_users_line() -> None:
             raise ValueError("negative")
         return v
 
-    with pytest.raises(StepError, match=r'(?s)failed at push 1 on the event -1: ValueError: negative\n  test_interpreter\.py:\d+, in strict: raise ValueError\("negative"\)'):
+    with pytest.raises(
+        StepError,
+        match=r"(?s)failed at push 1 on the event -1: ValueError: negative\n  test_interpreter\.py:\d+, in strict: "
+        r'raise ValueError\("negative"\)',
+    ):
         pushes(lambda x: x.map(strict), [1, -1])
 
 

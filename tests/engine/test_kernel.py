@@ -29,7 +29,9 @@ class Sale(NamedTuple):
 
 def test_a_million_keys_that_are_small_numbers() -> None:
     keys = np.random.default_rng(0).integers(0, 10**6, 3 * 10**6)
-    (out,) = Engine(total.graph, key=INT, mode="numba").push_batch(Batch(len(keys), [[np.ones(len(keys), np.int64)]], [], [[keys]]))
+    (out,) = Engine(total.graph, key=INT, mode="numba").push_batch(
+        Batch(len(keys), [[np.ones(len(keys), np.int64)]], [], [[keys]])
+    )
     order = np.argsort(keys, kind="stable")
     starts = np.r_[0, np.flatnonzero(np.diff(keys[order])) + 1]
     counts = np.arange(len(keys)) - np.repeat(starts, np.diff(np.r_[starts, len(keys)])) + 1
@@ -133,7 +135,10 @@ def test_a_window_overflows_where_the_definition_says(mode: str) -> None:
 
 
 def test_small_inputs_do_not_wait_for_a_compiler() -> None:
-    code = "import sys; from pellucid import pipeline; p = pipeline(lambda x: x.trim(1), x=int); p([1, 2]); print('numba' in sys.modules)"
+    code = (
+        "import sys; from pellucid import pipeline; p = pipeline(lambda x: x.trim(1), x=int); p([1, 2]); "
+        "print('numba' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
@@ -161,9 +166,15 @@ def test_a_second_start_does_not_compile_again(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    code = "from pellucid import pipeline; print(pipeline(lambda x: x.map(lambda v: v * 31 + 1), x=int).engine(mode='numba').push([1, 2]))"
+    code = (
+        "from pellucid import pipeline; print(pipeline(lambda x: x.map(lambda v: v * 31 + 1), "
+        "x=int).engine(mode='numba').push([1, 2]))"
+    )
     env = os.environ | {"PELLUCID_CACHE": str(blocked / "cache")}
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout == "[32, 63]\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
+        == "[32, 63]\n"
+    )
 
 
 def test_a_damaged_state_is_refused() -> None:
@@ -282,7 +293,9 @@ def test_two_keys_can_meet_in_one_push(mode: str) -> None:
     p = pipeline(meet, a=Pair, b=Pair)
     left, right = [Pair(2, 1), Pair(1, 2)], [Pair(1, 3), Pair(2, 4)]
     assert p.engine(mode=mode).push(left, right) == [203, 104]
-    twice = pipeline(lambda x: apply(lambda x, y: x.k * 100 + y.v, x.key_by(lambda e: e.k), x.key_by(lambda e: e.v)), x=Pair)
+    twice = pipeline(
+        lambda x: apply(lambda x, y: x.k * 100 + y.v, x.key_by(lambda e: e.k), x.key_by(lambda e: e.v)), x=Pair
+    )
     data = [Pair(1, 2), Pair(2, 1), Pair(2, 2), Pair(1, 1), Pair(3, 1), Pair(1, 3)]
     assert twice.engine(mode=mode).push(data) == [202, 101, 202, 101, 101, 303]
 
@@ -344,7 +357,10 @@ def test_large_keys_of_wide_rows_do_not_take_all_memory() -> None:
 
 
 def test_a_damaged_cache_is_thrown_away(tmp_path: Path) -> None:
-    code = "from pellucid import pipeline; print(pipeline(lambda x: x.map(lambda v: v * 7 + 1), x=int).engine(mode='numba').push([1]))"
+    code = (
+        "from pellucid import pipeline; print(pipeline(lambda x: x.map(lambda v: v * 7 + 1), "
+        "x=int).engine(mode='numba').push([1]))"
+    )
     env = os.environ | {"PELLUCID_CACHE": str(tmp_path)}
     for _ in range(2):
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
@@ -356,7 +372,11 @@ def test_a_damaged_cache_is_thrown_away(tmp_path: Path) -> None:
 def test_a_state_that_cannot_be_saved() -> None:
     engine = pipeline(lambda x: x.task(lambda s, v: ((lambda: 1), [v]), initial=None, to=int, id="odd"), x=int).engine()
     engine.push([1])
-    with pytest.raises(StateError, match=r"step 'odd' \(task λ, test_kernel.py:\d+\): its state cannot be saved: state is a function, which is not data"):
+    with pytest.raises(
+        StateError,
+        match=r"step 'odd' \(task λ, test_kernel.py:\d+\): its state cannot be saved: state is a function, which is "
+        r"not data",
+    ):
         engine.save()
 
 
@@ -375,16 +395,31 @@ def test_an_engine_per_key() -> None:
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda p: p.engine(key="a"), "key= is the type of the key that comes with every event: str, int, bool, an enum, or (str, int)"),
-        (lambda p: p.engine(key=["a", "b"]), "to run a table by its columns, call the pipeline on it, as in p(table, key='user')"),
+        (
+            lambda p: p.engine(key="a"),
+            "key= is the type of the key that comes with every event: str, int, bool, an enum, or (str, int)",
+        ),
+        (
+            lambda p: p.engine(key=["a", "b"]),
+            "to run a table by its columns, call the pipeline on it, as in p(table, key='user')",
+        ),
         (lambda p: p.engine(key={}), "pipeline.engine(key={}): key= is the type"),
         (lambda p: p.engine(key=float), "pipeline.engine(key=<class 'float'>): key= is the type"),
         (lambda p: p.engine(key=()), "key= is the type"),
-        (lambda p: p.engine(key=str).push([1]), "pipeline runs per key here (str): expected the key of each push, as in push(events, key=[…]), found none"),
-        (lambda p: p.engine(key=str).push([1], key="a"), "expected the key of each push, as in push(events, key=[…]), found 'a'"),
+        (
+            lambda p: p.engine(key=str).push([1]),
+            "pipeline runs per key here (str): expected the key of each push, as in push(events, key=[…]), found none",
+        ),
+        (
+            lambda p: p.engine(key=str).push([1], key="a"),
+            "expected the key of each push, as in push(events, key=[…]), found 'a'",
+        ),
         (lambda p: p.engine(key=str).push([1, 2], key=["a"]), "expected 2 keys, one for each push, found 1"),
         (lambda p: p.engine(key=str).push([1], key=[1]), "source 'key', event 0: expected str, found int 1"),
-        (lambda p: p.engine(key=str).push_batch({"v": [1]}), "push_batch takes a pellucid.data.columns.Batch, found dict"),
+        (
+            lambda p: p.engine(key=str).push_batch({"v": [1]}),
+            "push_batch takes a pellucid.data.columns.Batch, found dict",
+        ),
     ],
 )
 def test_keys_that_an_engine_does_not_take(ask: Any, said: str) -> None:

@@ -1,5 +1,5 @@
-"""Random pipelines, called by one another, under keys, in windows, over several sources with silence: what they mean, told by `tests.judge.told`, is what
-the interpreter and the kernel say."""
+"""Random pipelines, called by one another, under keys, in windows, over several sources with silence: what they mean,
+told by `tests.judge.told`, is what the interpreter and the kernel say."""
 
 from __future__ import annotations
 
@@ -21,14 +21,19 @@ from tests.volumes import some_seeds
 
 
 def by_meaning(telling: Telling, p: Pipeline, pushes: list[dict[str, Any]], keys: list[int] | None) -> Outcome:
-    """As `by_interpreter`, up to the push that fails: of a failure its push alone, and nothing that comes out with it."""
+    """As `by_interpreter`, up to the push that fails: of a failure its push alone, and nothing that comes out with
+    it."""
     found: list[tuple[int, int, str, Any, Any]] = []
     fails: list[int] = []
     for key in dict.fromkeys(keys) if keys is not None else [None]:
         mine = [i for i in range(len(pushes)) if keys is None or keys[i] == key]
         outputs, failed = telling([pushes[i] for i in mine])
         fails += [] if failed is None else [mine[failed]]
-        found += [(mine[e.push], n, name, e.key if key is None else key, e.value) for name, events in outputs.items() for n, e in enumerate(events)]
+        found += [
+            (mine[e.push], n, name, e.key if key is None else key, e.value)
+            for name, events in outputs.items()
+            for n, e in enumerate(events)
+        ]
     end = min(fails, default=len(pushes))
     values: dict[str, list[Any]] = {name: [] for name, _ in p.graph.outputs}
     places: dict[str, list[int]] = {name: [] for name in values}
@@ -47,7 +52,9 @@ def said(outcome: Outcome) -> str:
     return repr((*streams, failure if failure is None or isinstance(failure, int) else failure[2]))
 
 
-def check(p: Pipeline, telling: Telling, pushes: list[dict[str, Any]], keys: list[int] | None, sizes: list[int], mode: str) -> None:
+def check(
+    p: Pipeline, telling: Telling, pushes: list[dict[str, Any]], keys: list[int] | None, sizes: list[int], mode: str
+) -> None:
     want = said(by_meaning(telling, p, pushes, keys))
     got = said(by_interpreter(p, pushes, keys))
     assert got == want, ("interpreter", p.graph, pushes, keys, want, got)
@@ -57,7 +64,14 @@ def check(p: Pipeline, telling: Telling, pushes: list[dict[str, Any]], keys: lis
         engines = [Engine(p.graph, key=INT if keys is not None else None, mode=mode) for _ in some]
         outcome = by_engine(engines, [batch_of(p, part, mark) for part, mark in zip(some, with_keys, strict=True)])
         # The outputs of a batch that fails are lost with it: of a failure its push alone is compared.
-        assert said(outcome) == want if outcome[3] is None else want.endswith(f", {outcome[3][2]})"), (mode, p.graph, pushes, keys, want, outcome)
+        assert said(outcome) == want if outcome[3] is None else want.endswith(f", {outcome[3][2]})"), (
+            mode,
+            p.graph,
+            pushes,
+            keys,
+            want,
+            outcome,
+        )
 
 
 @settings(max_examples=80)
@@ -81,7 +95,8 @@ def test_larger_random_pipelines(seed: int) -> None:
 
 
 def test_the_generator_draws_what_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pipelines called on keyed streams, also in windows; keys in windows and windows under keys; several sources with silence."""
+    """Pipelines called on keyed streams, also in windows; keys in windows and windows under keys; several sources with
+    silence."""
     called: list[Any] = []
     real = strategies._called
 
@@ -101,14 +116,17 @@ def test_the_generator_draws_what_it_should(monkeypatch: pytest.MonkeyPatch) -> 
         shapes["a call under a key"] += any(called)
         shapes["memory under a key"] += any(n.kind in ("cumulate", "task", "trim", "decimate", "window") for n in keyed)
         shapes["a window under a key"] += any(n.kind == "window" for n in keyed)
-        shapes["a key in a window"] += any(n.sub is not None and any(s.kind == "key_by" for s in n.sub.nodes) for n in nodes)
+        shapes["a key in a window"] += any(
+            n.sub is not None and any(s.kind == "key_by" for s in n.sub.nodes) for n in nodes
+        )
         shapes["one key after another"] += any(n.kind == "key_by" and nodes[n.inputs[0]].key is not None for n in nodes)
         shapes["several sources, with silence"] += any(len(push) < len(p.graph.sources) for push in make_input(c, p, 5))
     assert min(shapes.values()) >= 10, shapes
 
 
 def test_what_a_call_means() -> None:
-    """The judge and the pipeline on the shape that was wrong once: called on a keyed stream, a pipeline keeps one state for each key."""
+    """The judge and the pipeline on the shape that was wrong once: called on a keyed stream, a pipeline keeps one state
+    for each key."""
     total: Any = lambda x: x.cumulate(lambda t, v: t + v, 0)
     running = pipeline(total, x=int)
     assert pipeline(lambda x: running(x.key_by(lambda v: v % 2)), x=int)(range(8)) == [0, 1, 2, 4, 6, 9, 12, 16]

@@ -1,4 +1,5 @@
-"""States that are any Python object, saved and loaded: data goes on, anything else is refused by name, and no file is ever unpickled."""
+"""States that are any Python object, saved and loaded: data goes on, anything else is refused by name, and no file is
+ever unpickled."""
 
 from __future__ import annotations
 
@@ -57,9 +58,17 @@ def remembering(x: Stream[int]) -> Stream[int]:
 
 @pipeline
 def mixed(x: Stream[int]) -> Stream[int]:
-    words = x.map(lambda v: f"w{v % 4}", id="word").task(lambda seen, w: ({**seen, w: len(seen)}, [len(seen)]), {}, to=int, id="words")
+    words = x.map(lambda v: f"w{v % 4}", id="word").task(
+        lambda seen, w: ({**seen, w: len(seen)}, [len(seen)]), {}, to=int, id="words"
+    )
     late = apply(lambda a, b: 100 * a + b, x, x.filter(lambda v: v % 3 == 0, id="third"), id="pair")
-    return apply(lambda a, b, c: a + b + c, words, late.task(lambda q, v: (deque([*q, v], 3), [sum(q)]), deque(), to=int, id="queue"), remembering(x), id="all")
+    return apply(
+        lambda a, b, c: a + b + c,
+        words,
+        late.task(lambda q, v: (deque([*q, v], 3), [sum(q)]), deque(), to=int, id="queue"),
+        remembering(x),
+        id="all",
+    )
 
 
 @pytest.mark.parametrize("p", [remembering, mixed], ids=lambda p: p.name)
@@ -107,15 +116,27 @@ def later(state: Any, v: int) -> tuple[Any, list[int]]:
 START = pipeline(lambda x: x.task(learn, Model(), to=int, id="learn"), x=int)
 ANNOTATED = pipeline(lambda x: x.task(counted, [], to=int, id="count"), x=int)
 LATER = pipeline(lambda x: x.task(later, None, to=int, id="later"), x=int)
-HOLDS = "a saved state holds data (numbers, texts, bytes, dates, tuples, lists, dicts, sets, deques) and the pipeline's own dataclasses, named tuples and enums"
+HOLDS = (
+    "a saved state holds data (numbers, texts, bytes, dates, tuples, lists, dicts, sets, deques) and the "
+    "pipeline's own dataclasses, named tuples and enums"
+)
 
 
 def test_what_cannot_be_saved_is_refused_before_anything_starts(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("1\n2\n3\n4\n")
     for p, words in (
-        (START, "step 'learn' (task learn, test_objects.py:{}): its state cannot be saved: state is a tests.engine.test_objects.Model, which is not data: make Model a dataclass of such values, or keep a tuple, a list or a dict; " + HOLDS),
-        (ANNOTATED, "step 'count' (task counted, test_objects.py:{}): its state cannot be saved: its annotation says that it is a re.Pattern, which is not data: keep the values that it stands for; " + HOLDS),
-    ):  # fmt: skip
+        (
+            START,
+            "step 'learn' (task learn, test_objects.py:{}): its state cannot be saved: state is a "
+            "tests.engine.test_objects.Model, which is not data: make Model a dataclass of such values, or keep a "
+            "tuple, a list or a dict; " + HOLDS,
+        ),
+        (
+            ANNOTATED,
+            "step 'count' (task counted, test_objects.py:{}): its state cannot be saved: its annotation says "
+            "that it is a re.Pattern, which is not data: keep the values that it stands for; " + HOLDS,
+        ),
+    ):
         line = str(p.graph.nodes[1].where).rpartition(":")[2]
         with pytest.raises(StateError) as found:
             run_epochs(p, tmp_path / "x.jsonl", tmp_path / "out.csv", state=tmp_path / "state", epochs=2)
@@ -125,7 +146,11 @@ def test_what_cannot_be_saved_is_refused_before_anything_starts(tmp_path: Path) 
 
 def test_what_turns_up_later_is_refused_before_it_is_written(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("1\n2\n3\n4\n")
-    with pytest.raises(StateError, match=r"step 'later' \(task later, test_objects.py:\d+\): its state cannot be saved: state\['model'\] is a tests.engine.test_objects.Model"):
+    with pytest.raises(
+        StateError,
+        match=r"step 'later' \(task later, test_objects.py:\d+\): its state cannot be saved: state\['model'\] is a "
+        r"tests.engine.test_objects.Model",
+    ):
         run_epochs(LATER, tmp_path / "x.jsonl", tmp_path / "out.csv", state=tmp_path / "state", epochs=2)
     assert not (tmp_path / "out.csv").exists()
     with pytest.raises(StateError, match="state\\['model'\\] is a"):  # and again: what was saved before is whole
@@ -137,7 +162,9 @@ def test_a_run_goes_on_with_the_pipelines_own_types(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("".join(f"{v}\n" for v in values))
     run_epochs(remembering, tmp_path / "x.jsonl", tmp_path / "out.jsonl", state=tmp_path / "state", epochs=7, limit=20)
     run_epochs(remembering, tmp_path / "x.jsonl", tmp_path / "all.jsonl", state=tmp_path / "other", epochs=7)
-    assert [json.loads(line)["out"] for line in (tmp_path / "all.jsonl").read_text().splitlines()] == remembering(values)
+    assert [json.loads(line)["out"] for line in (tmp_path / "all.jsonl").read_text().splitlines()] == remembering(
+        values
+    )
 
 
 def test_open_annotations_are_no_reason_to_refuse() -> None:
@@ -165,7 +192,9 @@ def packed(data: bytes, **changes: Any) -> bytes:
     found = saved.unpack(data)
     blocks = changes.pop("blocks", [bytes(b) for b in found.blocks])
     about = json.dumps(changes.pop("about", found.header["about"]))
-    return saved.pack({k: v for k, v in found.header.items() if k not in ("about", "blocks")} | changes, blocks, about=about)
+    return saved.pack(
+        {k: v for k, v in found.header.items() if k not in ("about", "blocks")} | changes, blocks, about=about
+    )
 
 
 class Boom:
@@ -189,7 +218,11 @@ def test_an_evil_pickle_in_a_snapshot_is_never_run(tmp_path: Path) -> None:
                 take(packed(data, blocks=[*blocks[:at], evil, *blocks[at + 1 :]]))
     old = packed(data, blocks=[*blocks[:2], evil], format=2)
     for take in (remembering.engine().load, remembering.engine().carry):
-        with pytest.raises(StateError, match=r"was written by an older version of Pellucid with pickle, .* does not read it: go on with the version that saved it, or start anew"):
+        with pytest.raises(
+            StateError,
+            match=r"was written by an older version of Pellucid with pickle, .* does not read it: go on with the "
+            r"version that saved it, or start anew",
+        ):
             take(old)
     assert not (tmp_path / "ran").exists()
 
@@ -217,7 +250,10 @@ def test_a_type_that_has_changed_is_named() -> None:
 
     Memory.__qualname__ = "Memory"
     changed = pipeline(lambda x: x.task(forget, Memory([]), to=int, id="memory"), x=int)
-    words = r"step 'memory' .*: its saved state does not fit: the pipeline has no type 'Memory', of which values were saved|has changed: it was a dataclass with the fields last, sums"
+    words = (
+        r"step 'memory' .*: its saved state does not fit: the pipeline has no type 'Memory', of which values were "
+        r"saved|has changed: it was a dataclass with the fields last, sums"
+    )
     with pytest.raises(StateError, match=words):
         changed.engine().carry(engine.save())
     new = changed.engine()
@@ -228,7 +264,13 @@ def test_a_type_that_has_changed_is_named() -> None:
 def test_damaged_words_never_reach_the_kernel() -> None:
     """Whatever stands in the blocks, with a checksum that is right: loaded and run, or refused; never another error."""
     rng = random.Random(11)
-    wide = pipeline(lambda x: (apply(lambda a, b: 100 * a + b, x, x.filter(lambda v: v % 3 == 0), id="pair"), x.window(4, lambda y: y.cumulate(lambda t, v: max(t, v), start=0), id="w")), x=int)
+    wide = pipeline(
+        lambda x: (
+            apply(lambda a, b: 100 * a + b, x, x.filter(lambda v: v % 3 == 0), id="pair"),
+            x.window(4, lambda y: y.cumulate(lambda t, v: max(t, v), start=0), id="w"),
+        ),
+        x=int,
+    )
     refused = 0
     for p, mode in ((wide, "numba"), (wide, "python"), (mixed, "python")):
         engine = Engine(p.graph, mode=mode)
@@ -239,7 +281,9 @@ def test_damaged_words_never_reach_the_kernel() -> None:
             blocks = [bytearray(b) for b in found.blocks]
             block = rng.choice([b for b in blocks if b])
             at = rng.randrange(len(block) // 8) * 8 if len(block) >= 8 else 0
-            what = rng.choice([b"\xff" * 8, struct.pack("<q", rng.choice([1, -2, 39, 40, 41, 1 << 40, 1 << 62])), rng.randbytes(8)])
+            what = rng.choice(
+                [b"\xff" * 8, struct.pack("<q", rng.choice([1, -2, 39, 40, 41, 1 << 40, 1 << 62])), rng.randbytes(8)]
+            )
             if rng.random() < 0.2:
                 del block[at:]
             else:
@@ -271,7 +315,8 @@ def test_headers_that_are_no_headers() -> None:
 
 
 def test_pickle_is_used_from_process_to_process_only() -> None:
-    """Every module that can unpickle, with what it unpickles: no file.  A new one must be added here, with its reason."""
+    """Every module that can unpickle, with what it unpickles: no file.  A new one must be added here, with its
+    reason."""
     allowed = {
         "spark/job.py": "the job that the driver sends to its workers",
         "spark/scan_summary.py": "summaries between tasks of one Spark job",
@@ -285,6 +330,8 @@ def test_pickle_is_used_from_process_to_process_only() -> None:
     found = set()
     root = Path(pellucid.__file__).parent
     for path in root.rglob("*.py"):
-        if re.search(r"^\s*(import|from)\s.*\b(pickle|cloudpickle|marshal|shelve|dill|joblib)\b", path.read_text(), re.MULTILINE):
+        if re.search(
+            r"^\s*(import|from)\s.*\b(pickle|cloudpickle|marshal|shelve|dill|joblib)\b", path.read_text(), re.MULTILINE
+        ):
             found.add(path.relative_to(root).as_posix())
     assert found == set(allowed)

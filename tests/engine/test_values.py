@@ -1,4 +1,5 @@
-"""Values as bytes: what comes back is the same, type by type and bit by bit; what is damaged or hostile is refused; nothing runs."""
+"""Values as bytes: what comes back is the same, type by type and bit by bit; what is damaged or hostile is refused;
+nothing runs."""
 
 from __future__ import annotations
 
@@ -119,7 +120,9 @@ def same(a: Any, b: Any, seen: set[tuple[int, int]] | None = None) -> bool:
     if isinstance(a, (tuple, list)):
         return len(a) == len(b) and all(same(x, y, seen) for x, y in zip(a, b, strict=True))
     if isinstance(a, (Account, Fixed)):
-        return same({k: vars(a)[k] for k in a.__dataclass_fields__}, {k: vars(b)[k] for k in b.__dataclass_fields__}, seen)
+        return same(
+            {k: vars(a)[k] for k in a.__dataclass_fields__}, {k: vars(b)[k] for k in b.__dataclass_fields__}, seen
+        )
     if isinstance(a, Slim):
         return same((a.a, a.b), (b.a, b.b), seen)
     if isinstance(a, Alone):
@@ -131,19 +134,83 @@ def same(a: Any, b: Any, seen: set[tuple[int, int]] | None = None) -> bool:
     return bool(a == b)
 
 
-ODD_FLOATS = [struct.unpack("<d", struct.pack("<Q", bits))[0] for bits in (0x7FF8000000000001, 0xFFF8000000000123, 0x7FF0000000000001)]
+ODD_FLOATS = [
+    struct.unpack("<d", struct.pack("<Q", bits))[0]
+    for bits in (0x7FF8000000000001, 0xFFF8000000000123, 0x7FF0000000000001)
+]
 PLAIN: list[Any] = [
-    None, True, False, 0, 1, -1, 2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 10**400, -(10**400), 0.0, -0.0, 1.0, math.inf, *ODD_FLOATS, 1j, complex(-0.0, math.nan),
-    "", "größer", "\ud800", "a\0b", b"", b"\0\xff", bytearray(b"abc"), range(3, -9, -2), Decimal("-0.00"), Decimal("NaN123"), Decimal("sNaN"), Decimal("1E+999999"),
-    Fraction(-3, 7), uuid.UUID(int=7), dt.date(1, 1, 1), dt.time(3, 4, 5, 6, fold=1), dt.datetime(2024, 10, 27, 2, 30, fold=1), dt.datetime.max,
-    dt.datetime(2020, 1, 2, tzinfo=dt.UTC), dt.datetime(2020, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=-3), "X")), dt.timedelta(-1, 2, 3),
-    Mode.SHUT, Level.HIGH, Rights.READ | Rights.WRITE, Rights(0), Point(1, "b"), Empty(), Account("a", [1]), Fixed(1, (2, 3)), Slim("s", None), Alone(7),
-    (), (1, True, 1.0), [], {}, set(), frozenset(), {1: "a", "b": 2, (1, Mode.OPEN): {}}, {Fixed(1, 2): 3, Slim(1): 4}, {3, "x", None, (1, 2)}, frozenset({1.5, b"x"}),
-    deque([1, 2], maxlen=3), deque(), Counter("abca"), defaultdict(list, a=[1]), defaultdict(None, b=2), OrderedDict(z=1, a=2),
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2**63 - 1,
+    -(2**63),
+    2**63,
+    -(2**63) - 1,
+    10**400,
+    -(10**400),
+    0.0,
+    -0.0,
+    1.0,
+    math.inf,
+    *ODD_FLOATS,
+    1j,
+    complex(-0.0, math.nan),
+    "",
+    "größer",
+    "\ud800",
+    "a\0b",
+    b"",
+    b"\0\xff",
+    bytearray(b"abc"),
+    range(3, -9, -2),
+    Decimal("-0.00"),
+    Decimal("NaN123"),
+    Decimal("sNaN"),
+    Decimal("1E+999999"),
+    Fraction(-3, 7),
+    uuid.UUID(int=7),
+    dt.date(1, 1, 1),
+    dt.time(3, 4, 5, 6, fold=1),
+    dt.datetime(2024, 10, 27, 2, 30, fold=1),
+    dt.datetime.max,
+    dt.datetime(2020, 1, 2, tzinfo=dt.UTC),
+    dt.datetime(2020, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=-3), "X")),
+    dt.timedelta(-1, 2, 3),
+    Mode.SHUT,
+    Level.HIGH,
+    Rights.READ | Rights.WRITE,
+    Rights(0),
+    Point(1, "b"),
+    Empty(),
+    Account("a", [1]),
+    Fixed(1, (2, 3)),
+    Slim("s", None),
+    Alone(7),
+    (),
+    (1, True, 1.0),
+    [],
+    {},
+    set(),
+    frozenset(),
+    {1: "a", "b": 2, (1, Mode.OPEN): {}},
+    {Fixed(1, 2): 3, Slim(1): 4},
+    {3, "x", None, (1, 2)},
+    frozenset({1.5, b"x"}),
+    deque([1, 2], maxlen=3),
+    deque(),
+    Counter("abca"),
+    defaultdict(list, a=[1]),
+    defaultdict(None, b=2),
+    OrderedDict(z=1, a=2),
+]
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=[f"{n} {type(v).__name__}" for n, v in enumerate(PLAIN)])  # no repr: a set has another one in each process
+@pytest.mark.parametrize(
+    "value", PLAIN, ids=[f"{n} {type(v).__name__}" for n, v in enumerate(PLAIN)]
+)  # no repr: a set has another one in each process
 def test_every_kind_comes_back(value: Any) -> None:
     assert same(back(value), value)
 
@@ -171,20 +238,47 @@ def test_time_zones_by_name() -> None:
 
 
 scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.integers(-3, 3), st.floats(), st.text(st.characters()), st.binary(), st.sampled_from([*Mode, *Level, Rights.READ]),
-    st.decimals(allow_nan=False), st.datetimes(), st.dates(), st.timedeltas(), st.complex_numbers(), st.fractions(),
-)  # fmt: skip
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-3, 3),
+    st.floats(),
+    st.text(st.characters()),
+    st.binary(),
+    st.sampled_from([*Mode, *Level, Rights.READ]),
+    st.decimals(allow_nan=False),
+    st.datetimes(),
+    st.dates(),
+    st.timedeltas(),
+    st.complex_numbers(),
+    st.fractions(),
+)
 hashables = st.recursive(
-    scalars, lambda inner: st.one_of(st.tuples(inner, inner), st.frozensets(inner, max_size=3), st.builds(Point, inner, inner), st.builds(Fixed, inner, inner)), max_leaves=4
+    scalars,
+    lambda inner: st.one_of(
+        st.tuples(inner, inner),
+        st.frozensets(inner, max_size=3),
+        st.builds(Point, inner, inner),
+        st.builds(Fixed, inner, inner),
+    ),
+    max_leaves=4,
 )
 anything = st.recursive(
     hashables,
     lambda inner: st.one_of(
-        st.lists(inner), st.dictionaries(hashables, inner), st.sets(hashables), st.tuples(inner, inner, inner), st.builds(Point, inner, inner), st.builds(Account, inner, inner),
-        st.builds(Slim, inner, inner), st.builds(Alone, inner), st.lists(inner).map(deque), st.dictionaries(st.text(), inner).map(OrderedDict),
+        st.lists(inner),
+        st.dictionaries(hashables, inner),
+        st.sets(hashables),
+        st.tuples(inner, inner, inner),
+        st.builds(Point, inner, inner),
+        st.builds(Account, inner, inner),
+        st.builds(Slim, inner, inner),
+        st.builds(Alone, inner),
+        st.lists(inner).map(deque),
+        st.dictionaries(st.text(), inner).map(OrderedDict),
     ),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=60)
@@ -194,7 +288,9 @@ def test_any_values_come_back(values: list[Any], times: int) -> None:
     found = decode(encode(many, OWN), OWN)
     assert same(found, many)
     mutable = (list, dict, set, Account, Alone, deque)
-    assert [[a is b for b in found] for a in found if isinstance(a, mutable)] == [[a is b for b in many] for a in many if isinstance(a, mutable)]
+    assert [[a is b for b in found] for a in found if isinstance(a, mutable)] == [
+        [a is b for b in many] for a in many if isinstance(a, mutable)
+    ]
 
 
 def test_what_many_boxes_of_one_length_hold() -> None:
@@ -373,7 +469,10 @@ def with_head(data: bytes, **changes: Any) -> bytes:
     return struct.pack("<I", len(text)) + text + rest
 
 
-@pytest.mark.parametrize("label", ["os.system", "subprocess.Popen", "builtins.eval", "Popen", "__main__.x", "Boom", "tests.engine.test_values.Boom"])
+@pytest.mark.parametrize(
+    "label",
+    ["os.system", "subprocess.Popen", "builtins.eval", "Popen", "__main__.x", "Boom", "tests.engine.test_values.Boom"],
+)
 @pytest.mark.parametrize("what", ["dataclass", "namedtuple", "enum", "flag"])
 def test_a_name_in_the_file_is_never_imported(label: str, what: str) -> None:
     before = set(sys.modules)
@@ -389,7 +488,11 @@ def test_a_type_that_has_changed() -> None:
     data = encode([Account("a", 1), Mode.SHUT], OWN)
     other = dataclass(type("Account", (), {"__annotations__": {"name": str, "total": int}, "__module__": __name__}))
     fewer = enum.Enum("Mode", {"OPEN": 1}, module=__name__)
-    with pytest.raises(Misfit, match="the type Account has changed: it was a dataclass with the fields name, held, and is now a dataclass with the fields name, total"):
+    with pytest.raises(
+        Misfit,
+        match="the type Account has changed: it was a dataclass with the fields name, held, and is now a dataclass "
+        "with the fields name, total",
+    ):
         decode(data, OwnTypes([], [other, Mode]))
     with pytest.raises(Misfit, match="the enum Mode has no member 'SHUT' any more"):
         decode(data, OwnTypes([], [Account, fewer]))

@@ -1,6 +1,7 @@
 """One function, four ways to run it: as the user wrote it, its trace, and the code written for it in two dialects.
 
-An outcome is ``("value", text)``, ``("overflow",)`` or ``("raise",)``; the text is a ``repr``, so that ``-0.0`` and NaN count.
+An outcome is ``("value", text)``, ``("overflow",)`` or ``("raise",)``; the text is a ``repr``, so that ``-0.0`` and NaN
+count.
 """
 
 from __future__ import annotations
@@ -25,10 +26,47 @@ Outcome = tuple[str, ...]
 def values(t: Type) -> st.SearchStrategy[Any]:
     """Events of a type, with the awkward ones often."""
     if t == INT:
-        edges = [0, 1, -1, 2, -2, 3, 7, -7, 10, 100, 200, 987654, 2**31, -(2**31), 2**53 + 1, INT_MAX, INT_MAX - 1, INT_MIN, INT_MIN + 1]
+        edges = [
+            0,
+            1,
+            -1,
+            2,
+            -2,
+            3,
+            7,
+            -7,
+            10,
+            100,
+            200,
+            987654,
+            2**31,
+            -(2**31),
+            2**53 + 1,
+            INT_MAX,
+            INT_MAX - 1,
+            INT_MIN,
+            INT_MIN + 1,
+        ]
         return st.one_of(st.sampled_from(edges), st.integers(-20, 20), st.integers(INT_MIN, INT_MAX))
     if t == FLOAT:
-        edges = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 1e16, 2.0**53, 2.0**63, -(2.0**63), 1e300, 5e-324, math.inf, -math.inf, math.nan]
+        edges = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            -0.5,
+            2.5,
+            1e16,
+            2.0**53,
+            2.0**63,
+            -(2.0**63),
+            1e300,
+            5e-324,
+            math.inf,
+            -math.inf,
+            math.nan,
+        ]
         return st.one_of(st.sampled_from(edges), st.floats(-10, 10), st.floats())
     if t == BOOL:
         return st.booleans()

@@ -7,7 +7,7 @@ from typing import Any
 
 from pellucid.expr.types import BOOL, FLOAT, INT, Type
 
-HEAD = '''
+HEAD = """
 import math
 
 def clamp(v, low=-9, high=9):
@@ -19,7 +19,7 @@ def sign(v):
     return (v > 0) - (v < 0)
 
 K, WEIGHTS = 5, (3, -2, 7)
-'''
+"""
 
 
 class Program:
@@ -84,33 +84,84 @@ class Program:
         if depth == 0 or r.random() < 0.15:
             if r.random() < 0.65:
                 return r.choice(self.names[kind])
-            return r.choice({
-                "int": ["0", "1", "-1", "2", "7", "K", "-100", "2**40", "len(WEIGHTS)", "2**63 - 1"],
-                "float": ["0.0", "0.5", "-2.25", "1e10", "math.pi"],
-                "bool": ["True", "False"],
-            }[kind])  # fmt: skip
-        i, f, b = (lambda: self.expr("int", depth - 1)), (lambda: self.expr("float", depth - 1)), (lambda: self.expr("bool", depth - 1))
+            return r.choice(
+                {
+                    "int": ["0", "1", "-1", "2", "7", "K", "-100", "2**40", "len(WEIGHTS)", "2**63 - 1"],
+                    "float": ["0.0", "0.5", "-2.25", "1e10", "math.pi"],
+                    "bool": ["True", "False"],
+                }[kind]
+            )
+        i, f, b = (
+            (lambda: self.expr("int", depth - 1)),
+            (lambda: self.expr("float", depth - 1)),
+            (lambda: self.expr("bool", depth - 1)),
+        )
         n = lambda: r.choice([i, i, f])()
         if kind == "int":
-            return r.choice([
-                lambda: f"({i()} + {i()})", lambda: f"({i()} - {i()})", lambda: f"({i()} * {i()})", lambda: f"({i()} // {i()})",
-                lambda: f"({i()} % {i()})", lambda: f"({i()} & {i()})", lambda: f"({i()} ^ {i()})", lambda: f"({i()} | {i()})",
-                lambda: f"({i()} << ({i()} & 7))", lambda: f"({i()} >> {i()})", lambda: f"-{i()}", lambda: f"abs({i()})", lambda: f"~{i()}",
-                lambda: f"min({i()}, {i()})", lambda: f"max({i()}, {i()}, {i()})", lambda: f"({i()} if {b()} else {i()})",
-                lambda: f"clamp({i()})", lambda: f"sign({n()})", lambda: f"int({b()})", lambda: f"({i()} or {i()})",
-                lambda: f"({i()} and {i()})", lambda: f"sum([{i()}, {i()}])", lambda: f"sorted([{i()}, {i()}, 3])[1]", lambda: f"({i()} + {b()})",
-                lambda: f"divmod({i()}, {i()})[1]", lambda: f"(clamp({i()}) ** 2)", lambda: f"max(v for v in ({i()}, {i()}))",
-            ])()  # fmt: skip
+            return r.choice(
+                [
+                    lambda: f"({i()} + {i()})",
+                    lambda: f"({i()} - {i()})",
+                    lambda: f"({i()} * {i()})",
+                    lambda: f"({i()} // {i()})",
+                    lambda: f"({i()} % {i()})",
+                    lambda: f"({i()} & {i()})",
+                    lambda: f"({i()} ^ {i()})",
+                    lambda: f"({i()} | {i()})",
+                    lambda: f"({i()} << ({i()} & 7))",
+                    lambda: f"({i()} >> {i()})",
+                    lambda: f"-{i()}",
+                    lambda: f"abs({i()})",
+                    lambda: f"~{i()}",
+                    lambda: f"min({i()}, {i()})",
+                    lambda: f"max({i()}, {i()}, {i()})",
+                    lambda: f"({i()} if {b()} else {i()})",
+                    lambda: f"clamp({i()})",
+                    lambda: f"sign({n()})",
+                    lambda: f"int({b()})",
+                    lambda: f"({i()} or {i()})",
+                    lambda: f"({i()} and {i()})",
+                    lambda: f"sum([{i()}, {i()}])",
+                    lambda: f"sorted([{i()}, {i()}, 3])[1]",
+                    lambda: f"({i()} + {b()})",
+                    lambda: f"divmod({i()}, {i()})[1]",
+                    lambda: f"(clamp({i()}) ** 2)",
+                    lambda: f"max(v for v in ({i()}, {i()}))",
+                ]
+            )()
         if kind == "float":
-            return r.choice([
-                lambda: f"({f()} + {n()})", lambda: f"({n()} - {f()})", lambda: f"({f()} * {n()})", lambda: f"({i()} / {i()})",
-                lambda: f"({f()} / {n()})", lambda: f"({f()} // {n()})", lambda: f"({f()} % {n()})", lambda: f"-{f()}", lambda: f"abs({f()})",
-                lambda: f"min({f()}, {f()})", lambda: f"float({i()})", lambda: f"({f()} if {b()} else {f()})", lambda: f"math.sqrt(abs({f()}))",
-                lambda: f"max({n()}, {f()}) * 1.0",
-            ])()  # fmt: skip
-        return r.choice([
-            lambda: f"({n()} < {n()})", lambda: f"({n()} <= {n()} < {n()})", lambda: f"({n()} == {n()})", lambda: f"({n()} != {n()})",
-            lambda: f"(not {b()})", lambda: f"({b()} and {b()})", lambda: f"({b()} or {b()})", lambda: f"({b()} ^ {b()})",
-            lambda: f"({i()} in (1, K, {i()}))", lambda: f"bool({n()})", lambda: f"any((c > 0, {b()}))", lambda: f"({b()} is True)",
-            lambda: f"isinstance({n()}, int)",
-        ])()  # fmt: skip
+            return r.choice(
+                [
+                    lambda: f"({f()} + {n()})",
+                    lambda: f"({n()} - {f()})",
+                    lambda: f"({f()} * {n()})",
+                    lambda: f"({i()} / {i()})",
+                    lambda: f"({f()} / {n()})",
+                    lambda: f"({f()} // {n()})",
+                    lambda: f"({f()} % {n()})",
+                    lambda: f"-{f()}",
+                    lambda: f"abs({f()})",
+                    lambda: f"min({f()}, {f()})",
+                    lambda: f"float({i()})",
+                    lambda: f"({f()} if {b()} else {f()})",
+                    lambda: f"math.sqrt(abs({f()}))",
+                    lambda: f"max({n()}, {f()}) * 1.0",
+                ]
+            )()
+        return r.choice(
+            [
+                lambda: f"({n()} < {n()})",
+                lambda: f"({n()} <= {n()} < {n()})",
+                lambda: f"({n()} == {n()})",
+                lambda: f"({n()} != {n()})",
+                lambda: f"(not {b()})",
+                lambda: f"({b()} and {b()})",
+                lambda: f"({b()} or {b()})",
+                lambda: f"({b()} ^ {b()})",
+                lambda: f"({i()} in (1, K, {i()}))",
+                lambda: f"bool({n()})",
+                lambda: f"any((c > 0, {b()}))",
+                lambda: f"({b()} is True)",
+                lambda: f"isinstance({n()}, int)",
+            ]
+        )()

@@ -14,7 +14,16 @@ from pellucid.expr.types import INT, INT_MAX, INT_MIN, fits_int
 from tests.expr.compare import values
 from tests.expr.functions import PAIR, POINT, Pair, Point
 
-BINARY = [operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, operator.and_, operator.or_, operator.xor]
+BINARY = [
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.floordiv,
+    operator.mod,
+    operator.and_,
+    operator.or_,
+    operator.xor,
+]
 ints = values(INT)
 
 
@@ -45,7 +54,9 @@ def test_the_one_number_without_an_opposite(op: Any) -> None:
 def test_comparing_with_floats_never_fails(i: int, f: float) -> None:
     for op in (operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge):
         assert op(Int64(i), f) == op(i, f) and op(f, Int64(i)) == op(f, i)
-    assert repr(sorted([Int64(INT_MIN), -(2.0**63), f if f == f else 0.0])) == repr(sorted([INT_MIN, -(2.0**63), f if f == f else 0.0]))
+    assert repr(sorted([Int64(INT_MIN), -(2.0**63), f if f == f else 0.0])) == repr(
+        sorted([INT_MIN, -(2.0**63), f if f == f else 0.0])
+    )
 
 
 def test_divmod_both_ways() -> None:

@@ -30,13 +30,17 @@ def test_names_and_places() -> None:
 
 
 def test_arity_is_checked_first() -> None:
-    with pytest.raises(PipelineError, match=r"the function <lambda> gets 2 arguments here, but: too many positional arguments"):
+    with pytest.raises(
+        PipelineError, match=r"the function <lambda> gets 2 arguments here, but: too many positional arguments"
+    ):
         Function.make(lambda v: v, (INT, INT))
 
     def f(a: int, b: int) -> int:
         return a + b
 
-    with pytest.raises(PipelineError, match=r"the function f gets 1 argument here, but: missing a required argument: 'b'"):
+    with pytest.raises(
+        PipelineError, match=r"the function f gets 1 argument here, but: missing a required argument: 'b'"
+    ):
         Function.make(f, (INT,))
     with pytest.raises(PipelineError, match="expected a function, found int 3"):
         Function.make(3, (INT,))  # type: ignore[arg-type]
@@ -68,7 +72,9 @@ def test_digest_of_an_opaque_function_is_the_same_in_every_process() -> None:
         import os
 
         env: dict[str, Any] = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        return subprocess.run([sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, check=True
+        ).stdout
 
     assert digest("1") == digest("2")
 

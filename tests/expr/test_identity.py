@@ -1,4 +1,5 @@
-"""What an opaque function is: every helper, global, default, closure, attribute, module and class that it reaches is part of it."""
+"""What an opaque function is: every helper, global, default, closure, attribute, module and class that it reaches is
+part of it."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ FILES = {
         "import enum, dataclasses, typing\n"
         "class Side(enum.Enum):\n    BUY = 1\n    SELL = 2\n    def sign(self): return 1 if self is Side.BUY else -1\n"
         "class Base:\n    step = 1\n    def up(self): return self.step\n"
-        "class Rate(Base):\n    def __init__(self, by): self.by = by\n    def of(self, v): return v * self.by + self.up()\n"
+        "class Rate(Base):\n    def __init__(self, by): self.by = by\n    def of(self, v): return v * self.by + "
+        "self.up()\n"
         "@dataclasses.dataclass(frozen=True)\nclass Point:\n    x: int = 0\n    def far(self): return abs(self.x)\n"
     ),
     "q.py": (
@@ -60,7 +62,7 @@ FILES = {
         "partial = functools.partial(lambda k, v: k + v, 4)\n"
         "method = RATE.of\n"
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -127,7 +129,9 @@ def project(tmp_path: Path) -> Iterator[Callable[..., types.ModuleType]]:
         ("method", "shop/kinds.py", "v * self.by", "v + self.by", "shop.kinds.Rate.of() has changed"),
     ],
 )
-def test_what_is_called_and_read_is_part_of_it(project: Any, name: str, file: str, old: str, new: str, said: str) -> None:
+def test_what_is_called_and_read_is_part_of_it(
+    project: Any, name: str, file: str, old: str, new: str, said: str
+) -> None:
     before = identity_of(getattr(project(), name))
     after = identity_of(getattr(project((file, old, new)), name))
     assert before.digest != after.digest
@@ -158,10 +162,15 @@ def test_the_same_in_another_process_with_another_hash_seed(project: Any, tmp_pa
     names = ["use_table", "use_object", "use_enum", "use_record", "decorated", "use_whole_module", "use_import"]
     here = [identity_of(getattr(project(), name)).digest for name in names]
     project()  # another folder
-    code = f"import q\nfrom pellucid.expr.identity import identity_of\nfor n in {names}: print(identity_of(getattr(q, n)).digest)"
+    code = (
+        f"import q\nfrom pellucid.expr.identity import identity_of\nfor n in {names}: print(identity_of(getattr(q, "
+        "n)).digest)"
+    )
     for seed in ("0", "4711"):
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        there = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, cwd=tmp_path).stdout.split()
+        there = subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True, cwd=tmp_path
+        ).stdout.split()
         assert there == here
 
 
@@ -257,7 +266,12 @@ def test_odd_values_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     def f(v: int, held: Any) -> Any:
         return v, held
 
-    for value, unseen in ((circle, False), (deep, True), ([[i] for i in range(2_000)], True), (functools.singledispatch(f), False)):
+    for value, unseen in (
+        (circle, False),
+        (deep, True),
+        ([[i] for i in range(2_000)], True),
+        (functools.singledispatch(f), False),
+    ):
         found = identity_of(functools.partial(f, held=value))
         assert bool(found.unseen) is unseen
         assert found.digest == identity_of(functools.partial(f, held=value)).digest

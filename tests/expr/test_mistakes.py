@@ -1,4 +1,5 @@
-"""A function that is wrong is told where the pipeline is built, with the field or name that was meant; one that only cannot be traced is not."""
+"""A function that is wrong is told where the pipeline is built, with the field or name that was meant; one that only
+cannot be traced is not."""
 
 from __future__ import annotations
 
@@ -48,35 +49,115 @@ def helper(v: Any) -> Any:
     return v.dep_dely
 
 
-FIELD = "reads the field 'dep_dely' (HERE), which Flight does not have: its fields are dep_delay, colour, plane, carrier; did you mean 'dep_delay'?"
+FIELD = (
+    "reads the field 'dep_dely' (HERE), which Flight does not have: its fields are dep_delay, colour, plane, "
+    "carrier; did you mean 'dep_delay'?"
+)
 WRONG: list[tuple[Callable[[Any], Any], Any, str]] = [
     (lambda x: x.map(lambda v: v.dep_dely), Flight, f"map (HERE): this lambda {FIELD}"),
-    (lambda x: x.map(lambda v: v.dep_dely, to=int, id="delay"), Flight, f"step 'delay' (map, HERE): this lambda {FIELD}"),
+    (
+        lambda x: x.map(lambda v: v.dep_dely, to=int, id="delay"),
+        Flight,
+        f"step 'delay' (map, HERE): this lambda {FIELD}",
+    ),
     (lambda x: x.map(helper, to=int), Flight, f"map (HERE): helper() {FIELD}"),
     (lambda x: x.filter(lambda v: v.dep_dely > 3), Flight, f"filter (HERE): this lambda {FIELD}"),
     (lambda x: x.cumulate(lambda t, v: t + v.dep_dely, start=0), Flight, f"cumulate (HERE): this lambda {FIELD}"),
     (lambda x: x.key_by(lambda v: v.dep_dely), Flight, f"key_by (HERE): this lambda {FIELD}"),
-    (lambda x: apply(lambda a, b: a.dep_delay - b.dep_dely, x, x.trim(1)), Flight, f"apply (HERE): this lambda {FIELD}"),
+    (
+        lambda x: apply(lambda a, b: a.dep_delay - b.dep_dely, x, x.trim(1)),
+        Flight,
+        f"apply (HERE): this lambda {FIELD}",
+    ),
     (lambda x: x.task(lambda s, v: (s, [v.dep_dely]), initial=0), Flight, f"task (HERE): this lambda {FIELD}"),
     (lambda x: x.window(2, lambda w: w.map(lambda v: v.dep_dely)), Flight, f"map (HERE): this lambda {FIELD}"),
     (lambda x: x.map(lambda v: v.dep_dely if v.dep_delay > 10**6 else 0), Flight, f"map (HERE): this lambda {FIELD}"),
-    (lambda x: x.map(lambda v: v.plane.seat), Flight, "map (HERE): this lambda reads the field 'seat' (HERE), which Plane does not have: its only field is seats; did you mean 'seats'?"),
-    (lambda x: x.map(lambda v: v.double), Bag, "map (HERE): this lambda reads the field 'double' (HERE), which Bag does not have: its only field is weight"),
-    (lambda x: x.map(lambda v: v.colour is Colour.REED), Flight, "map (HERE): this lambda asks for Colour.REED (HERE), but the members of Colour are RED, BLUE; did you mean 'RED'?"),
-    (lambda x: x.map(lambda v: v.colour.nam), Flight, "map (HERE): this lambda asks a Colour for 'nam' (HERE), which it does not have; did you mean 'name'?"),
-    (lambda x: x.map(lambda v: v.carrier.uper(), to=str), Flight, "map (HERE): this lambda asks an event's str for 'uper' (HERE), which it does not have; did you mean 'upper'?"),
-    (lambda x: x.filter(lambda v: v.real_part > 0), int, "filter (HERE): this lambda asks an event's int for 'real_part' (HERE), which it does not have; did you mean 'real'?"),
-    (lambda x: x.task(lambda s, v: [v], initial=0), int, "task (HERE): this lambda must return a pair (state, [events]), but returns a list of 1"),
-    (lambda x: x.task(lambda s, v: s + v, initial=0, to=int), int, "task (HERE): this lambda must return a pair (state, [events]), but returns an int"),
-    (lambda x: x.task(lambda s, v: (s, v), initial=0), int, "task (HERE): this lambda must return a pair (state, [events]), but returns a tuple whose second item is an int instead of a list"),
-    (lambda x: x.task(lambda s, v: (s, [v], 1), initial=0), int, "task (HERE): this lambda must return a pair (state, [events]), but returns a tuple of 3"),
-    (lambda x: x.task(lambda s, v: None, initial=0), int, "task (HERE): this lambda must return a pair (state, [events]), but returns None"),
-    (lambda x: x.task(lambda s, v: (s, [v]) if v else None, initial=0), int, "task (HERE): this lambda must return a pair (state, [events]), but returns None"),
-    (lambda x: x.map(lambda v: math.squirt(v)), int, "map (HERE): this lambda fails on every event that was tried, such as 1: AttributeError: module 'math' has no attribute 'squirt' (HERE). "  # type: ignore[attr-defined]
-     "Correct it; if it works on other events, the type of its result must be given: annotate it (-> float) or pass to=…"),
-    (lambda x: x.map(lambda v: v + "a"), int, "map (HERE): this lambda fails on every event that was tried, such as 1: TypeError: unsupported operand type(s) for +: 'int' and 'str' (HERE). "
-     "Correct it; if it works on other events, the type of its result must be given: annotate it (-> float) or pass to=…"),
-]  # fmt: skip
+    (
+        lambda x: x.map(lambda v: v.plane.seat),
+        Flight,
+        "map (HERE): this lambda reads the field 'seat' (HERE), which "
+        "Plane does not have: its only field is seats; did you mean "
+        "'seats'?",
+    ),
+    (
+        lambda x: x.map(lambda v: v.double),
+        Bag,
+        "map (HERE): this lambda reads the field 'double' (HERE), which Bag does not have: its only field is weight",
+    ),
+    (
+        lambda x: x.map(lambda v: v.colour is Colour.REED),
+        Flight,
+        "map (HERE): this lambda asks for Colour.REED (HERE), "
+        "but the members of Colour are RED, BLUE; did you "
+        "mean 'RED'?",
+    ),
+    (
+        lambda x: x.map(lambda v: v.colour.nam),
+        Flight,
+        "map (HERE): this lambda asks a Colour for 'nam' (HERE), which it does not have; did you mean 'name'?",
+    ),
+    (
+        lambda x: x.map(lambda v: v.carrier.uper(), to=str),
+        Flight,
+        "map (HERE): this lambda asks an event's str for 'uper' (HERE), which it does not have; did you mean 'upper'?",
+    ),
+    (
+        lambda x: x.filter(lambda v: v.real_part > 0),
+        int,
+        "filter (HERE): this lambda asks an event's int for "
+        "'real_part' (HERE), which it does not have; did you mean "
+        "'real'?",
+    ),
+    (
+        lambda x: x.task(lambda s, v: [v], initial=0),
+        int,
+        "task (HERE): this lambda must return a pair (state, [events]), but returns a list of 1",
+    ),
+    (
+        lambda x: x.task(lambda s, v: s + v, initial=0, to=int),
+        int,
+        "task (HERE): this lambda must return a pair (state, [events]), but returns an int",
+    ),
+    (
+        lambda x: x.task(lambda s, v: (s, v), initial=0),
+        int,
+        "task (HERE): this lambda must return a pair (state, "
+        "[events]), but returns a tuple whose second item is an "
+        "int instead of a list",
+    ),
+    (
+        lambda x: x.task(lambda s, v: (s, [v], 1), initial=0),
+        int,
+        "task (HERE): this lambda must return a pair (state, [events]), but returns a tuple of 3",
+    ),
+    (
+        lambda x: x.task(lambda s, v: None, initial=0),
+        int,
+        "task (HERE): this lambda must return a pair (state, [events]), but returns None",
+    ),
+    (
+        lambda x: x.task(lambda s, v: (s, [v]) if v else None, initial=0),
+        int,
+        "task (HERE): this lambda must return a pair (state, [events]), but returns None",
+    ),
+    (
+        lambda x: x.map(lambda v: math.squirt(v)),
+        int,
+        "map (HERE): this lambda fails on every event that was tried, "
+        "such as 1: AttributeError: module 'math' has no attribute "
+        "'squirt' (HERE). "  # type: ignore[attr-defined]
+        "Correct it; if it works on other events, the type of its result must be given: annotate it (-> float) or pass "
+        "to=…",
+    ),
+    (
+        lambda x: x.map(lambda v: v + "a"),
+        int,
+        "map (HERE): this lambda fails on every event that was tried, such as 1: "
+        "TypeError: unsupported operand type(s) for +: 'int' and 'str' (HERE). "
+        "Correct it; if it works on other events, the type of its result must be given: annotate it (-> float) or pass "
+        "to=…",
+    ),
+]
 
 
 @pytest.mark.parametrize(("build", "t", "said"), WRONG, ids=range(len(WRONG)))
@@ -102,7 +183,9 @@ STILL_RUN: list[tuple[Callable[[Any], Any], Any, list[Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("build", "t", "events", "out"), STILL_RUN, ids=range(len(STILL_RUN)))
-def test_what_is_only_not_traced_still_runs(build: Callable[[Any], Any], t: Any, events: list[Any], out: list[Any]) -> None:
+def test_what_is_only_not_traced_still_runs(
+    build: Callable[[Any], Any], t: Any, events: list[Any], out: list[Any]
+) -> None:
     assert pipeline(build, x=t)(events) == out
 
 

@@ -18,9 +18,7 @@ from tests.expr.compare import values
 from tests.expr.functions import SIDE, Side
 from tests.volumes import volumes
 
-I0, I1, F0, F1, B0, B1, S0, E0 = (
-    n.var(i, t) for i, t in enumerate((INT, INT, FLOAT, FLOAT, BOOL, BOOL, STR, SIDE))
-)
+I0, I1, F0, F1, B0, B1, S0, E0 = (n.var(i, t) for i, t in enumerate((INT, INT, FLOAT, FLOAT, BOOL, BOOL, STR, SIDE)))
 ZERO, ONE = n.const(0), n.const(1)
 
 
@@ -29,7 +27,8 @@ class _Fail(Exception):  # noqa: N818
 
 
 # ---------------------------------------------------------------- random expressions against their definition
-# A recipe is (operation, type, arguments); it is built with the constructors, which simplify, and it is also computed as it stands.
+# A recipe is (operation, type, arguments); it is built with the constructors, which simplify, and it is also computed
+# as it stands.
 
 
 @st.composite
@@ -38,15 +37,62 @@ def recipes(draw: st.DrawFn, t: Any = INT, depth: int = 4) -> Any:
     if depth == 0 or draw(st.integers(0, 5)) == 0:
         if draw(st.booleans()):
             return ("var", t, draw(st.sampled_from(index)))
-        small = {INT: st.sampled_from([0, 1, -1, 2, 63, INT_MIN, INT_MAX]), FLOAT: st.sampled_from([0.0, -0.0, 1.0, -2.5, math.inf])}
+        small = {
+            INT: st.sampled_from([0, 1, -1, 2, 63, INT_MIN, INT_MAX]),
+            FLOAT: st.sampled_from([0.0, -0.0, 1.0, -2.5, math.inf]),
+        }
         return ("const", t, draw(small.get(t, st.booleans())))
     sub = lambda kind: draw(recipes(kind, depth - 1))
     if t == INT:
-        op = draw(st.sampled_from(["add", "sub", "mul", "floordiv", "mod", "band", "bor", "bxor", "shl", "shr", "neg", "abs", "invert", "ite", "int_of_bool", "trunc", "after", "raise", "same"]))
+        op = draw(
+            st.sampled_from(
+                [
+                    "add",
+                    "sub",
+                    "mul",
+                    "floordiv",
+                    "mod",
+                    "band",
+                    "bor",
+                    "bxor",
+                    "shl",
+                    "shr",
+                    "neg",
+                    "abs",
+                    "invert",
+                    "ite",
+                    "int_of_bool",
+                    "trunc",
+                    "after",
+                    "raise",
+                    "same",
+                ]
+            )
+        )
     elif t == FLOAT:
-        op = draw(st.sampled_from(["add", "sub", "mul", "floordiv", "mod", "truediv", "itruediv", "neg", "abs", "ite", "float_of_int", "sqrt", "after"]))
+        op = draw(
+            st.sampled_from(
+                [
+                    "add",
+                    "sub",
+                    "mul",
+                    "floordiv",
+                    "mod",
+                    "truediv",
+                    "itruediv",
+                    "neg",
+                    "abs",
+                    "ite",
+                    "float_of_int",
+                    "sqrt",
+                    "after",
+                ]
+            )
+        )
     else:
-        op = draw(st.sampled_from(["eq", "lt", "le", "feq", "flt", "fle", "mixed", "beq", "and", "or", "not", "ite", "after"]))
+        op = draw(
+            st.sampled_from(["eq", "lt", "le", "feq", "flt", "fle", "mixed", "beq", "and", "or", "not", "ite", "after"])
+        )
     if op == "raise":
         return ("raise", t)
     if op == "ite":
@@ -85,7 +131,16 @@ def build(r: Any) -> n.Expr:
     parts = [build(a) for a in args]
     if op == "after":
         return n.after((parts[0],), parts[1])
-    special = {"ite": n.ite, "and": n.and_, "or": n.or_, "not": n.not_, "eq": n.eq, "lt": n.lt, "le": n.le, "sqrt": n.sqrt}
+    special = {
+        "ite": n.ite,
+        "and": n.and_,
+        "or": n.or_,
+        "not": n.not_,
+        "eq": n.eq,
+        "lt": n.lt,
+        "le": n.le,
+        "sqrt": n.sqrt,
+    }
     special |= {"int_of_bool": n.int_of_bool, "float_of_int": n.float_of_int}
     if op in special:
         return special[op](*parts)

@@ -202,7 +202,16 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
     def state() -> tuple[Any, ...]:
         lists = [list(map(id, x)) for x in (HISTORY, NESTED["seen"], COUNTER.items, SPACE.items)]
-        return COUNT, lists, dict(TABLE), COUNTER.n, dict(COUNTER.table), NUMBERS.tolist(), with_default.__defaults__, repr(TICKETS)
+        return (
+            COUNT,
+            lists,
+            dict(TABLE),
+            COUNTER.n,
+            dict(COUNTER.table),
+            NUMBERS.tolist(),
+            with_default.__defaults__,
+            repr(TICKETS),
+        )
 
     before = state()
     yield
@@ -231,7 +240,11 @@ def test_an_effect_behind_another_reason_is_not_run(world: Any) -> None:
         print("PRINTED", text)
         return 1
 
-    with pytest.raises(PipelineError, match=r"^f\(\) cannot be traced: it turns an event's value into text\. It can still run, but then the type of its result must be given: annotate it \(-> float\) or pass to=…$"):
+    with pytest.raises(
+        PipelineError,
+        match=r"^f\(\) cannot be traced: it turns an event's value into text\. It can still run, but then the type of "
+        r"its result must be given: annotate it \(-> float\) or pass to=…$",
+    ):
         Function.make(f, (INT,))
 
 
@@ -246,13 +259,23 @@ def test_an_opaque_task_says_in_its_annotation_what_it_puts_out(world: Any) -> N
 VALUE = "uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)"
 PURE: list[tuple[str, Callable[..., Any], tuple[Type, ...], str]] = [
     ("numpy", lambda v: np.log(v), (FLOAT,), "calls NumPy or another library that works on arrays"),
-    ("log", lambda v: math.log(v), (FLOAT,), "hands an event's value to code that is not plain Python (it asked for a float)"),
+    (
+        "log",
+        lambda v: math.log(v),
+        (FLOAT,),
+        "hands an event's value to code that is not plain Python (it asked for a float)",
+    ),
     ("gcd", lambda v: math.gcd(v, 4), (INT,), "uses an event's value as an index or as the bound of a loop"),
     ("upper", lambda s: s.upper(), (STR,), "uses the method str.upper"),
     ("bit_length", lambda v: v.bit_length(), (INT,), "uses the method int.bit_length"),
     ("is_integer", lambda v: v.is_integer(), (FLOAT,), "uses the method float.is_integer"),
     ("format", lambda v: f"{v}", (INT,), "turns an event's value into text"),
-    ("percent", lambda v: "%d" % v, (INT,), "hands an event's value to code that is not plain Python (it asked for an int)"),  # noqa: UP031
+    (
+        "percent",
+        lambda v: "%d" % v,  # noqa: UP031
+        (INT,),
+        "hands an event's value to code that is not plain Python (it asked for an int)",
+    ),
     ("text in a test", text_decides, (INT,), "turns an event's value into text"),
     ("text in a helper", text_of_helper, (INT,), "turns an event's value into text"),
     ("str", lambda v: str(v), (INT,), "turns an event's value into text"),
@@ -268,26 +291,66 @@ PURE: list[tuple[str, Callable[..., Any], tuple[Type, ...], str]] = [
     ("index", lambda v: (1, 2, 3)[v], (INT,), "uses an event's value as an index or as the bound of a loop"),
     ("round", lambda v: round(v), (FLOAT,), "calls round() on a float"),
     ("power", lambda v: v**0.5, (FLOAT,), "uses '**' with an exponent that is not a small whole constant"),
-    ("float power", lambda v: v**2, (FLOAT,), "uses '**' on a float, whose last digit differs between engines; write x * x"),
+    (
+        "float power",
+        lambda v: v**2,
+        (FLOAT,),
+        "uses '**' on a float, whose last digit differs between engines; write x * x",
+    ),
     ("exponent", lambda v: 2**v, (INT,), "uses '**' with an exponent that is not a constant"),
     ("complex", lambda v: v == 1j, (INT,), "compares with a complex number"),
     ("constant", lambda v: v + 2**63, (INT,), "uses the number 9223372036854775808, which does not fit in 64 bits"),
     ("type", lambda v: type(v) is int, (INT,), "uses type(), which cannot tell a symbolic value from a plain one"),
-    ("class", lambda v: v.__class__ is int, (INT,), "uses __class__, which cannot tell a symbolic value from a plain one"),
-    ("identity", lambda a, b: a is b, (INT, INT), "compares with 'is', which has no meaning for numbers and text; use =="),
-    ("while", unbounded, (INT,), "asks for more than 400 truth values on one path (a loop whose end depends on an event?)"),
+    (
+        "class",
+        lambda v: v.__class__ is int,
+        (INT,),
+        "uses __class__, which cannot tell a symbolic value from a plain one",
+    ),
+    (
+        "identity",
+        lambda a, b: a is b,
+        (INT, INT),
+        "compares with 'is', which has no meaning for numbers and text; use ==",
+    ),
+    (
+        "while",
+        unbounded,
+        (INT,),
+        "asks for more than 400 truth values on one path (a loop whose end depends on an event?)",
+    ),
     ("recursion", recursive, (INT,), "calls itself too deeply (a recursion whose end depends on an event?)"),
-    ("paths", many_paths, (INT,), "has more than 2,048 paths; split it into steps, or use min, max, & and | instead of branches"),
+    (
+        "paths",
+        many_paths,
+        (INT,),
+        "has more than 2,048 paths; split it into steps, or use min, max, & and | instead of branches",
+    ),
     ("two types", lambda v: 1 if v == 0 else "a", (INT,), "returns int on one path and str on another"),
-    ("two shapes", lambda v: (1, 2) if v == 0 else (1, 2, 3), (INT,), "returns (int, int) on one path and (int, int, int) on another"),
+    (
+        "two shapes",
+        lambda v: (1, 2) if v == 0 else (1, 2, 3),
+        (INT,),
+        "returns (int, int) on one path and (int, int, int) on another",
+    ),
     ("none", lambda v: None, (INT,), "returns None, which is no event"),
     ("no return", lambda v: v if v > 0 else None, (INT,), "returns None, which is no event"),
     ("list", lambda v: [v], (INT,), "returns a list, which is no event"),
     ("object", lambda v: Counter, (INT,), "returns a type, which is no event"),
     ("always raises", lambda v: 1 // 0, (INT,), "raises on every path"),
-    ("type error", lambda v: v + None, (INT,), "fails on a symbolic value: TypeError: unsupported operand type(s) for +: 'Sym' and 'NoneType'"),
-    ("attribute", lambda v: v.nope, (INT,), "fails on a symbolic value: AttributeError: 'int' object has no attribute 'nope'"),
-]  # fmt: skip
+    (
+        "type error",
+        lambda v: v + None,
+        (INT,),
+        "fails on a symbolic value: TypeError: unsupported operand type(s) for +: 'Sym' and 'NoneType'",
+    ),
+    (
+        "attribute",
+        lambda v: v.nope,
+        (INT,),
+        "fails on a symbolic value: AttributeError: 'int' object has no attribute 'nope'",
+    ),
+]
 
 
 @pytest.mark.parametrize(("f", "params", "reason"), [p[1:] for p in PURE], ids=[p[0] for p in PURE])
@@ -304,12 +367,16 @@ def test_a_long_loop_is_refused() -> None:
             v = v + 1
         return v
 
-    with pytest.raises(Untraceable, match=r"does more than 1,000 operations that may fail on one path \(a long loop\?\)"):
+    with pytest.raises(
+        Untraceable, match=r"does more than 1,000 operations that may fail on one path \(a long loop\?\)"
+    ):
         trace(long, (INT,))
 
 
 def test_a_task_must_return_a_pair() -> None:
-    with pytest.raises(PipelineError, match=r"this lambda must return a pair \(state, \[events\]\), but returns an int"):
+    with pytest.raises(
+        PipelineError, match=r"this lambda must return a pair \(state, \[events\]\), but returns an int"
+    ):
         trace(lambda s, v: s + v, (INT, INT), task=True)
     with pytest.raises(Untraceable, match="puts out 65 events at once; a trace takes at most 64"):
         trace(lambda s, v: (s, [v] * 65), (INT, INT), task=True)
@@ -389,7 +456,11 @@ def test_what_needs_data_says_which_function_and_why() -> None:
     def smooth(v: float) -> float:
         return math.exp(v)
 
-    with pytest.raises(NotTraceable, match=r"^the checker needs smooth\(\) as data, but smooth\(\) hands an event's value to code .* \(test_opaque\.py:\d+\)$"):
+    with pytest.raises(
+        NotTraceable,
+        match=r"^the checker needs smooth\(\) as data, but smooth\(\) hands an event's value to code .* "
+        r"\(test_opaque\.py:\d+\)$",
+    ):
         Function.make(smooth, (FLOAT,)).need("the checker")
 
 

@@ -38,7 +38,10 @@ def test_text(f: Callable[..., Any], params: tuple[Type, ...], text: str) -> Non
 
 
 @settings(max_examples=200)
-@given(st.one_of(recipes(INT), recipes(FLOAT), recipes(BOOL)), st.tuples(*map(values, (INT, INT, FLOAT, FLOAT, BOOL, BOOL))))
+@given(
+    st.one_of(recipes(INT), recipes(FLOAT), recipes(BOOL)),
+    st.tuples(*map(values, (INT, INT, FLOAT, FLOAT, BOOL, BOOL))),
+)
 def test_the_text_is_python_and_means_the_same(recipe: Any, leaves: tuple[Any, ...]) -> None:
     e = build(recipe)
     try:
@@ -46,7 +49,13 @@ def test_the_text_is_python_and_means_the_same(recipe: Any, leaves: tuple[Any, .
     except Exception:
         return
     space = {f"v{i}": leaf for i, leaf in enumerate(leaves)}
-    space |= {"trunc": math.trunc, "sqrt": math.sqrt, "inf": math.inf, "nan": math.nan, "after": lambda *parts: parts[-1]}
+    space |= {
+        "trunc": math.trunc,
+        "sqrt": math.sqrt,
+        "inf": math.inf,
+        "nan": math.nan,
+        "after": lambda *parts: parts[-1],
+    }
     text = show(e, limit=10_000)
     if "raise" not in text:  # not an expression of Python's
         assert repr(eval(text, space)) == want, text

@@ -29,7 +29,9 @@ def test_there_are_many_shapes() -> None:
 @pytest.mark.seeded
 @volumes(40, 150)
 @pytest.mark.parametrize(("f", "params", "strict"), fs.SHAPES, ids=NAMES)
-def test_trace_and_plain_code_equal_the_function(f: Callable[..., Any], params: tuple[Type, ...], strict: bool, examples: int) -> None:
+def test_trace_and_plain_code_equal_the_function(
+    f: Callable[..., Any], params: tuple[Type, ...], strict: bool, examples: int
+) -> None:
     made = Function.make(f, params)
     assert made.traced is not None, made.reason
     traced = made.traced
@@ -112,7 +114,8 @@ def test_random_programs(seed: int) -> None:
     def same(args: tuple[Any, ...]) -> None:
         want, got = plain(f, traced, args), evaluated(traced, args)
         assert agree(code(args), got, strict=False), program.text
-        # Constants and Booleans are plain ints, so plain Python may pass 2**63 on its way where the trace says overflow.
+        # Constants and Booleans are plain ints, so plain Python may pass 2**63 on its way where the trace says
+        # overflow.
         assert agree(want, got, strict=False) or got == ("overflow",), (want, got, program.text)
 
     same()

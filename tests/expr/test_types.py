@@ -51,7 +51,11 @@ USE = "use bool, int, float, str, an enum, or a frozen dataclass or NamedTuple o
         (tuple[int, ...], f"an event cannot be a 'tuple': {USE}"),
         (Empty, "the enum Empty has no members"),
         (Perm, "the enum Perm is a Flag, whose members combine: use an int for its bits"),
-        (Changing, "the dataclass Changing can be changed after it is made: an event must not be; write @dataclass(frozen=True)"),
+        (
+            Changing,
+            "the dataclass Changing can be changed after it is made: an event must not be; write "
+            "@dataclass(frozen=True)",
+        ),
         (Listed, f"the field 'xs' of Listed: an event cannot be a 'list': {USE}"),
         (Nothing, "the record Nothing has no fields: an event needs at least one"),
         (Untyped, "cannot read the field types of Untyped: name 'Missing' is not defined"),
@@ -82,7 +86,11 @@ def test_text() -> None:
 def test_type_of_value() -> None:
     assert type_of_value(True) == BOOL and type_of_value(1) == INT
     assert type_of_value(Level.LOW) == EnumType(Level)
-    assert type_of_value(np.float64(1.5)) == FLOAT and type_of_value(np.int32(1)) == INT and type_of_value(np.bool_(1)) == BOOL
+    assert (
+        type_of_value(np.float64(1.5)) == FLOAT
+        and type_of_value(np.int32(1)) == INT
+        and type_of_value(np.bool_(1)) == BOOL
+    )
     assert type_of_value(Point(1, 2)) == POINT
     assert [type_of_value(v) for v in (None, [1], (1, None), (), Changing(1), Perm.READ, {1})] == [None] * 7
 

@@ -20,7 +20,9 @@ def mixing(salt: int) -> Callable[[int, int], tuple[int, list[int]]]:
     return f
 
 
-def random_graph(rng: random.Random, *, most_tasks: int = 4, most_events: int = 2, most_epochs: int = 3) -> Configuration:
+def random_graph(
+    rng: random.Random, *, most_tasks: int = 4, most_events: int = 2, most_epochs: int = 3
+) -> Configuration:
     """A valid initial configuration."""
     sources = [f"i{k}" for k in range(rng.randint(1, 2))]
     streams = list(sources)

@@ -1,7 +1,7 @@
 """Random runs of the protocol, recorded: graphs of tasks, schedules, crashes and recoveries, from one seed.
 
-Independent of the model and of the runtime: a direct simulation with lists, so that it can be an oracle for the audit.  A
-task adds up what it takes and sends sums on; sources replay a log.  ``faults`` breaks the protocol on purpose.
+Independent of the model and of the runtime: a direct simulation with lists, so that it can be an oracle for the audit.
+A task adds up what it takes and sends sums on; sources replay a log.  ``faults`` breaks the protocol on purpose.
 """
 
 from __future__ import annotations
@@ -33,9 +33,20 @@ class Task:
 class World:
     """A graph of tasks that runs step by step at random, and its recorded rows."""
 
-    def __init__(self, rng: random.Random, *, sources: int = 2, tasks: int = 3, epochs: int = 3, events: int = 3, faults: frozenset[str] = frozenset(),
-                 atomic: bool = False) -> None:  # fmt: skip
-        self.atomic = atomic  # a border stores its snapshot, as in the paper; else a SNAPSHOT follows, as in the runtime
+    def __init__(
+        self,
+        rng: random.Random,
+        *,
+        sources: int = 2,
+        tasks: int = 3,
+        epochs: int = 3,
+        events: int = 3,
+        faults: frozenset[str] = frozenset(),
+        atomic: bool = False,
+    ) -> None:
+        self.atomic = (
+            atomic  # a border stores its snapshot, as in the paper; else a SNAPSHOT follows, as in the runtime
+        )
         self.rng, self.epochs, self.faults = rng, epochs, faults
         self.tasks: list[Task] = []
         self.rows: list[Row] = []
@@ -66,8 +77,20 @@ class World:
         index = self.indices.get(task, 0)
         self.indices[task] = index + 1
         self.clock += 1
-        self.rows.append({"task": task, "generation": self.generation, "index": index, "rule": rule, "epoch": epoch,
-                          "consumed": [], "produced": [], "state": None, "time": self.clock, **more})  # fmt: skip
+        self.rows.append(
+            {
+                "task": task,
+                "generation": self.generation,
+                "index": index,
+                "rule": rule,
+                "epoch": epoch,
+                "consumed": [],
+                "produced": [],
+                "state": None,
+                "time": self.clock,
+                **more,
+            }
+        )
 
     def send(self, t: Task, border: bool, digest: int) -> list[tuple[str, int, bool, int]]:
         if t.output is None:
@@ -138,14 +161,22 @@ class World:
 
     def commit(self, t: Task) -> None:
         t.committed += 1
-        acks = [] if self.atomic else [(f"ack:{o.name}", t.committed, False, o.archive[t.committed][0]) for o in self.tasks]
+        acks = (
+            []
+            if self.atomic
+            else [(f"ack:{o.name}", t.committed, False, o.archive[t.committed][0]) for o in self.tasks]
+        )
         self.record(t.name, "COMMIT", t.committed, consumed=acks)
 
     def common(self) -> int:
         return min(max(t.archive) for t in self.tasks)
 
     def commits(self) -> list[Task]:
-        return [t for t in self.sinks if t.alive and t.committed < self.common()] if "commit-first" not in self.faults else []
+        return (
+            [t for t in self.sinks if t.alive and t.committed < self.common()]
+            if "commit-first" not in self.faults
+            else []
+        )
 
     def recover(self) -> None:
         to = self.common()
@@ -184,9 +215,18 @@ class World:
                 return sorted(self.rows, key=lambda r: (r["task"], r["index"]))
 
 
-def simulated(seed: int, *, crashes: int = 2, faults: frozenset[str] = frozenset(), epochs: int = 3, events: int = 3) -> list[Row]:
+def simulated(
+    seed: int, *, crashes: int = 2, faults: frozenset[str] = frozenset(), epochs: int = 3, events: int = 3
+) -> list[Row]:
     """A random run, from its seed."""
     rng = random.Random(seed)
-    world = World(rng, sources=rng.randrange(1, 3), tasks=rng.randrange(1, 5), epochs=epochs, events=events, faults=faults,
-                  atomic=rng.random() < 0.3)  # fmt: skip
+    world = World(
+        rng,
+        sources=rng.randrange(1, 3),
+        tasks=rng.randrange(1, 5),
+        epochs=epochs,
+        events=events,
+        faults=faults,
+        atomic=rng.random() < 0.3,
+    )
     return world.run(crashes)

@@ -27,8 +27,17 @@ def _choose(rows: list[Row], rng: random.Random, wanted: Callable[[int], bool]) 
 
 def moved(rows: list[Row], rng: random.Random) -> list[Row] | None:
     """Two events that a task took from the same stream change their places."""
-    at = _choose(rows, rng, lambda i: i > 0 and rows[i]["rule"] == rows[i - 1]["rule"] == "I-EVENT" and rows[i]["task"] == rows[i - 1]["task"]
-                 and rows[i]["generation"] == rows[i - 1]["generation"] and rows[i]["consumed"][0][0] == rows[i - 1]["consumed"][0][0])  # fmt: skip
+    at = _choose(
+        rows,
+        rng,
+        lambda i: (
+            i > 0
+            and rows[i]["rule"] == rows[i - 1]["rule"] == "I-EVENT"
+            and rows[i]["task"] == rows[i - 1]["task"]
+            and rows[i]["generation"] == rows[i - 1]["generation"]
+            and rows[i]["consumed"][0][0] == rows[i - 1]["consumed"][0][0]
+        ),
+    )
     if at is None:
         return None
     rows[at - 1], rows[at] = rows[at], rows[at - 1]
@@ -47,7 +56,11 @@ def altered(rows: list[Row], rng: random.Random) -> list[Row] | None:
 
 def skipped_epoch(rows: list[Row], rng: random.Random) -> list[Row] | None:
     """A task counts one epoch too far from some border on."""
-    at = _choose(rows, rng, lambda i: rows[i]["rule"] == "I-BORDER" and i + 1 < len(rows) and rows[i + 1]["task"] == rows[i]["task"])
+    at = _choose(
+        rows,
+        rng,
+        lambda i: rows[i]["rule"] == "I-BORDER" and i + 1 < len(rows) and rows[i + 1]["task"] == rows[i]["task"],
+    )
     if at is None:
         return None
     task, generation = rows[at]["task"], rows[at]["generation"]
@@ -68,9 +81,20 @@ def commit_again(rows: list[Row], rng: random.Random) -> list[Row] | None:
 
 def dropped(rows: list[Row], rng: random.Random) -> list[Row] | None:
     """A step is missing, and the indices hide it; the last steps of a generation may be missing in any trace."""
-    at = _choose(rows, rng, lambda i: rows[i]["rule"] in ("SOURCE", "I-EVENT", "I-BORDER") and any(
-        r["rule"] in ("SOURCE", "I-EVENT", "I-BORDER") and r["task"] == rows[i]["task"] and r["generation"] == rows[i]["generation"]
-        and _shares(rows[i], r) for r in rows[i + 1 :]))  # fmt: skip
+    at = _choose(
+        rows,
+        rng,
+        lambda i: (
+            rows[i]["rule"] in ("SOURCE", "I-EVENT", "I-BORDER")
+            and any(
+                r["rule"] in ("SOURCE", "I-EVENT", "I-BORDER")
+                and r["task"] == rows[i]["task"]
+                and r["generation"] == rows[i]["generation"]
+                and _shares(rows[i], r)
+                for r in rows[i + 1 :]
+            )
+        ),
+    )
     if at is None:
         return None
     del rows[at]
@@ -92,8 +116,17 @@ def hole(rows: list[Row], rng: random.Random) -> list[Row] | None:
 
 def early_snapshot(rows: list[Row], rng: random.Random) -> list[Row] | None:
     """A task takes its border before the last event of the epoch."""
-    at = _choose(rows, rng, lambda i: i > 0 and rows[i]["rule"] == "I-BORDER" and rows[i - 1]["rule"] == "I-EVENT"
-                 and rows[i]["task"] == rows[i - 1]["task"] and rows[i]["generation"] == rows[i - 1]["generation"])  # fmt: skip
+    at = _choose(
+        rows,
+        rng,
+        lambda i: (
+            i > 0
+            and rows[i]["rule"] == "I-BORDER"
+            and rows[i - 1]["rule"] == "I-EVENT"
+            and rows[i]["task"] == rows[i - 1]["task"]
+            and rows[i]["generation"] == rows[i - 1]["generation"]
+        ),
+    )
     if at is None:
         return None
     rows[at - 1], rows[at] = rows[at], rows[at - 1]
@@ -145,8 +178,17 @@ def unknown_rule(rows: list[Row], rng: random.Random) -> list[Row] | None:
 
 def back_in_time(rows: list[Row], rng: random.Random) -> list[Row] | None:
     """A step after a recovery says that it was before."""
-    at = _choose(rows, rng, lambda i: i > 0 and rows[i]["generation"] > 0 and rows[i]["generation"] == rows[i - 1]["generation"]
-                 and rows[i]["task"] == rows[i - 1]["task"] and rows[i]["rule"] in ("SOURCE", "I-EVENT", "I-BORDER"))  # fmt: skip
+    at = _choose(
+        rows,
+        rng,
+        lambda i: (
+            i > 0
+            and rows[i]["generation"] > 0
+            and rows[i]["generation"] == rows[i - 1]["generation"]
+            and rows[i]["task"] == rows[i - 1]["task"]
+            and rows[i]["rule"] in ("SOURCE", "I-EVENT", "I-BORDER")
+        ),
+    )
     if at is None:
         return None
     rows[at]["generation"] -= 1
@@ -169,7 +211,10 @@ TAMPERINGS: dict[str, tuple[Tamper, set[str]]] = {
     "a message altered": (altered, {"altered"}),
     "an epoch skipped": (skipped_epoch, {"epoch", "epoch-start"}),
     "a duplicate commit": (commit_again, {"commit-twice"}),
-    "a step dropped": (dropped, {"fifo-consumed", "fifo-consumed-start", "fifo-produced", "fifo-produced-start", "never-sent"}),
+    "a step dropped": (
+        dropped,
+        {"fifo-consumed", "fifo-consumed-start", "fifo-produced", "fifo-produced-start", "never-sent"},
+    ),
     "a hole": (hole, {"index"}),
     "a snapshot before the last event": (early_snapshot, {"epoch", "in-flight", "fifo-consumed"}),
     "another recovery": (other_recovery, {"recovery-high", "recovery-low", "epoch-start"}),

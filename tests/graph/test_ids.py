@@ -128,6 +128,8 @@ print([n.id for n in p.graph.nodes], p.graph.digest)
 def test_every_process_derives_the_same_ids() -> None:
     def run(seed: str) -> str:
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        return subprocess.run([sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, check=True
+        ).stdout
 
     assert run("1") == run("2") != ""

@@ -1,4 +1,5 @@
-"""A key belongs to the stream: a pipeline that is called on a keyed stream means what its steps, written there, would mean."""
+"""A key belongs to the stream: a pipeline that is called on a keyed stream means what its steps, written there, would
+mean."""
 
 from __future__ import annotations
 
@@ -65,7 +66,10 @@ def test_a_key_that_comes_with_the_data_runs_each_shape_once_per_key(shape: str)
 
 @pytest.mark.parametrize(
     "shape",
-    ["a key of another type inside", *(pytest.param(s, marks=pytest.mark.long) for s in ("a key before two levels", "queues for each key"))],
+    [
+        "a key of another type inside",
+        *(pytest.param(s, marks=pytest.mark.long) for s in ("a key before two levels", "queues for each key")),
+    ],
 )
 def test_compiled_as_well(shape: str) -> None:
     nested, _ = made(shape)
@@ -115,7 +119,10 @@ def test_crashes_are_checked_under_the_key() -> None:
 
 
 def test_streams_that_are_keyed_differently_do_not_meet_inside_either() -> None:
-    said = r"test_keys.py:\d+: pipeline pairs: apply \(keyed_shapes.py:\d+\) joins streams that are keyed differently: one by int, another by no key"
+    said = (
+        r"test_keys.py:\d+: pipeline pairs: apply \(keyed_shapes.py:\d+\) joins streams that are keyed differently: "
+        r"one by int, another by no key"
+    )
     with pytest.raises(PipelineError, match=said):
         pipeline(lambda x: pairs(x.key_by(parity), x), x=int)
     with pytest.raises(PipelineError, match="one by int, another by bool"):
@@ -130,7 +137,9 @@ def test_streams_that_are_keyed_differently_do_not_meet_inside_either() -> None:
 def test_a_graph_whose_keys_are_not_what_its_steps_make_is_refused() -> None:
     graph = pipeline(lambda x: x.key_by(parity).cumulate(add, start=0, id="total"), x=int).graph
     *before, total = graph.nodes
-    with pytest.raises(PipelineError, match=r"'total' .* is said to be keyed by no key, but what it reads makes that int"):
+    with pytest.raises(
+        PipelineError, match=r"'total' .* is said to be keyed by no key, but what it reads makes that int"
+    ):
         Graph(graph.name, (*before, replace(total, key=None)), graph.sources, graph.outputs)
     with pytest.raises(PipelineError, match="is said to be keyed by int, but what it reads makes that no key"):
         Graph(graph.name, (graph.nodes[0], replace(total, inputs=(0,))), graph.sources, (("out", 1),))

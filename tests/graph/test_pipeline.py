@@ -71,27 +71,40 @@ def test_sources_need_a_type() -> None:
     def untyped(x, y: Stream[int]):  # type: ignore[no-untyped-def]
         return x
 
-    assert build_error(lambda: pipeline(untyped)) == "pipeline untyped: the source 'x' has no type: write x: Stream[int]"
+    assert (
+        build_error(lambda: pipeline(untyped)) == "pipeline untyped: the source 'x' has no type: write x: Stream[int]"
+    )
     assert pipeline(untyped, x=bool)([True], [1]) == [True]
 
     def plain(x: int) -> Any:
         return x
 
-    assert build_error(lambda: pipeline(plain)) == "pipeline plain: the source 'x' must be a Stream[…], found <class 'int'>"
+    assert (
+        build_error(lambda: pipeline(plain))
+        == "pipeline plain: the source 'x' must be a Stream[…], found <class 'int'>"
+    )
 
     def unknown(x: Stream[Nowhere]) -> Any:  # type: ignore[name-defined]  # noqa: F821
         return x
 
-    assert build_error(lambda: pipeline(unknown)) == "pipeline unknown: the type of a parameter is not known here: name 'Nowhere' is not defined"
+    assert (
+        build_error(lambda: pipeline(unknown))
+        == "pipeline unknown: the type of a parameter is not known here: name 'Nowhere' is not defined"
+    )
 
     def listed(x: Stream[list]) -> Any:  # type: ignore[type-arg]
         return x
 
-    assert build_error(lambda: pipeline(listed)).startswith("pipeline listed: the source 'x': an event cannot be a 'list': use bool")
+    assert build_error(lambda: pipeline(listed)).startswith(
+        "pipeline listed: the source 'x': an event cannot be a 'list': use bool"
+    )
     assert build_error(lambda: pipeline(lambda *x: x[0])) == "pipeline pipeline: *x is not possible: name each source"
-    assert build_error(lambda: pipeline(lambda: 1)) == "pipeline pipeline has no source: give it a parameter such as x: Stream[int]"
+    assert (
+        build_error(lambda: pipeline(lambda: 1))
+        == "pipeline pipeline has no source: give it a parameter such as x: Stream[int]"
+    )
     assert build_error(lambda: pipeline(lambda x: x, x=int, y=int)) == "pipeline pipeline has no source 'y': it has x"
-    assert build_error(lambda: pipeline(3)) == "@pipeline wants a function over streams, found 3"  # type: ignore[call-overload]
+    assert build_error(lambda: pipeline(3)) == ("@pipeline wants a function over streams, found 3")  # type: ignore[call-overload]
 
 
 def test_the_declared_result_is_checked() -> None:
@@ -99,7 +112,8 @@ def test_the_declared_result_is_checked() -> None:
         return x.map(lambda v: v + 1, id="m")  # type: ignore[return-value]
 
     assert build_error(lambda: pipeline(wrong)) == (
-        "pipeline wrong declares -> Stream[bool], but its step 'm' (map v + 1, HERE) puts out int: expected bool, found int"
+        "pipeline wrong declares -> Stream[bool], but its step 'm' (map v + 1, HERE) puts out int: expected bool, "
+        "found int"
     )
 
     def two(x: Stream[int]) -> tuple[Stream[int], Stream[int]]:
@@ -159,10 +173,18 @@ def test_pipelines_of_one_name_may_call_each_other() -> None:
 
 
 def test_wrong_calls() -> None:
-    assert build_error(lambda: pipeline(lambda x: total(x, x), x=int)) == "HERE: pipeline total has 1 source(s), but got 2"
-    assert build_error(lambda: pipeline(lambda x: total(x), x=bool)) == "HERE: pipeline total wants x: Stream[int]: expected int, found bool"
+    assert (
+        build_error(lambda: pipeline(lambda x: total(x, x), x=int)) == "HERE: pipeline total has 1 source(s), but got 2"
+    )
+    assert (
+        build_error(lambda: pipeline(lambda x: total(x), x=bool))
+        == "HERE: pipeline total wants x: Stream[int]: expected int, found bool"
+    )
     two = pipeline(lambda a, b: a + b, a=int, b=int)
-    assert build_error(lambda: pipeline(lambda x: two(x, [1]), x=int)) == "HERE: pipeline pipeline: mixes streams and data; 'b' is list"
+    assert (
+        build_error(lambda: pipeline(lambda x: two(x, [1]), x=int))
+        == "HERE: pipeline pipeline: mixes streams and data; 'b' is list"
+    )
     assert pipeline(lambda x: two(b=x, a=x * 2), x=int)([1, 2]) == [3, 6]
 
 
@@ -175,7 +197,9 @@ def test_a_pipeline_that_calls_itself() -> None:
         def loop(x: Stream[int]) -> Stream[int]:
             return loop(x)  # type: ignore[no-any-return]
 
-    with pytest.raises(CycleError, match=r"^pipeline loop calls itself: loop → loop; a pipeline must not have a cycle$"):
+    with pytest.raises(
+        CycleError, match=r"^pipeline loop calls itself: loop → loop; a pipeline must not have a cycle$"
+    ):
         make()
 
 
@@ -214,7 +238,9 @@ def test_a_cycle_in_a_graph_by_hand_is_named() -> None:
     assert str(caught.value) == "loop: a step depends on its own output: a → b → a; a pipeline must not have a cycle"
     with pytest.raises(CycleError, match="a → a"):
         Graph("loop", (node("x"), node("a", 1)), (0,), ())
-    with pytest.raises(CycleError, match="step 'a' reads a step that comes after it; list steps in the order of the flow"):
+    with pytest.raises(
+        CycleError, match="step 'a' reads a step that comes after it; list steps in the order of the flow"
+    ):
         Graph("order", (node("x"), node("a", 2), node("b", 0)), (0,), ())
 
 

@@ -1,1 +1,2 @@
-"""Judges written from the documentation alone: they import nothing of what they judge, and use it as a stranger would."""
+"""Judges written from the documentation alone: they import nothing of what they judge, and use it as a stranger
+would."""

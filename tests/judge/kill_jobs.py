@@ -1,4 +1,5 @@
-"""The jobs of the judge of kills: a pipeline as text, an input, and what must come out, computed here in plain Python."""
+"""The jobs of the judge of kills: a pipeline as text, an input, and what must come out, computed here in plain
+Python."""
 
 from __future__ import annotations
 
@@ -147,9 +148,12 @@ def targets(folder: Path, dsn: str | None, table: str) -> list[Target]:
         return Target(name.partition(".")[2], str(path), lambda: read(path) if path.exists() else None)
 
     found = [
-        of_file("out.csv", _csv), of_file("out.jsonl", _jsonl), of_file("out.parquet", lambda p: list(pq.read_table(p).to_pylist())),
-        of_file("out.arrow", _arrow), Target("sqlite", f"sqlite:{folder}/out.db#{table}", lambda: _sqlite(folder / "out.db", table)),
-    ]  # fmt: skip
+        of_file("out.csv", _csv),
+        of_file("out.jsonl", _jsonl),
+        of_file("out.parquet", lambda p: list(pq.read_table(p).to_pylist())),
+        of_file("out.arrow", _arrow),
+        Target("sqlite", f"sqlite:{folder}/out.db#{table}", lambda: _sqlite(folder / "out.db", table)),
+    ]
     if dsn:
         found.append(Target("postgresql", f"{dsn}#{table}", lambda: _postgres(dsn, table)))
     return found
@@ -194,7 +198,8 @@ def _postgres(dsn: str, table: str) -> list[Row] | None:
 
 
 def same(got: list[Row] | None, expected: tuple[Row, ...], *, ordered: bool) -> str | None:
-    """None, or what is wrong.  A table has no order, and marks of the sink may stand beside the columns; text has no types."""
+    """None, or what is wrong.  A table has no order, and marks of the sink may stand beside the columns; text has no
+    types."""
     if got is None:
         return "no output"
     if len(got) != len(expected):

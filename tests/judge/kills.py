@@ -1,9 +1,12 @@
-"""A judge of runs with epochs that knows the command line and nothing else: ``python -m tests.judge.kills --kills 300 --seed 1``.
+"""A judge of runs with epochs that knows the command line and nothing else: ``python -m tests.judge.kills --kills 300
+--seed 1``.
 
-It starts ``pellucid run … --epochs N --state DIR`` as a user would, kills processes of it with ``kill -9`` at random moments (one, some after a pause in
-which others were stopped, or all of them), damages a random file of the state folder in between, and gives the same command again.  Right is: in the end
-exit code 0 and exactly the rows of :mod:`tests.judge.kill_jobs`.  A damaged file may be refused (exit code 2, a message, no traceback); then it is
-put back, and the command must go on.  Everything else is *wrong* (other rows) or a *dead end* (any other end, a refusal without damage, a hang).
+It starts ``pellucid run … --epochs N --state DIR`` as a user would, kills processes of it with ``kill -9`` at random
+moments (one, some after a pause in which others were stopped, or all of them), damages a random file of the state
+folder in between, and gives the same command again.  Right is: in the end exit code 0 and exactly the rows of
+:mod:`tests.judge.kill_jobs`.  A damaged file may be refused (exit code 2, a message, no traceback); then it is put
+back, and the command must go on.  Everything else is *wrong* (other rows) or a *dead end* (any other end, a refusal
+without damage, a hang).
 """
 
 from __future__ import annotations
@@ -43,20 +46,39 @@ class Tally:
 class Run:
     """One job with one target, from the first command to the whole output."""
 
-    def __init__(self, job: Job, target: Target, folder: Path, rng: random.Random, tally: Tally, program: list[str]) -> None:
+    def __init__(
+        self, job: Job, target: Target, folder: Path, rng: random.Random, tally: Tally, program: list[str]
+    ) -> None:
         self.job, self.target, self.rng, self.tally = job, target, rng, tally
         self.state = folder / "state"
         self.where = f"{job.pipeline} to {target.name}"
         self.history: list[str] = []
-        inputs = [part for source, name in job.inputs for part in ("--in", f"{source}={folder.parent / name}" if source else str(folder.parent / name))]
+        inputs = [
+            part
+            for source, name in job.inputs
+            for part in ("--in", f"{source}={folder.parent / name}" if source else str(folder.parent / name))
+        ]
         self.command = [
-            *program, "run", f"{folder.parent}/jobs.py:{job.pipeline}", *inputs, "--out", target.place, "--state", str(self.state),
-            "--epochs", str(rng.choice([150, 500, 1500])), "--chunk", str(rng.choice([50, 120])), *job.options,
-        ]  # fmt: skip
+            *program,
+            "run",
+            f"{folder.parent}/jobs.py:{job.pipeline}",
+            *inputs,
+            "--out",
+            target.place,
+            "--state",
+            str(self.state),
+            "--epochs",
+            str(rng.choice([150, 500, 1500])),
+            "--chunk",
+            str(rng.choice([50, 120])),
+            *job.options,
+        ]
 
     def start(self) -> subprocess.Popen[bytes]:
         self.log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the run
-        return subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
+        return subprocess.Popen(
+            self.command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True
+        )
 
     def said(self) -> str:
         self.log.seek(0)
@@ -117,7 +139,9 @@ class Run:
         files = sorted(p for p in self.state.rglob("*") if p.is_file() and not p.is_symlink())
         if not files:
             return None
-        kind = self.rng.choice(sorted({(p.parent, p.suffix) for p in files}))  # kinds before files: there are many parts and one run.json
+        kind = self.rng.choice(
+            sorted({(p.parent, p.suffix) for p in files})
+        )  # kinds before files: there are many parts and one run.json
         path = self.rng.choice([p for p in files if (p.parent, p.suffix) == kind])
         old = path.read_bytes()
         how = self.rng.choice(["flip", "flip", "truncate", "empty", "delete", "append", "stray"])
@@ -171,7 +195,8 @@ class Run:
                 self.right()
 
     def survives_damage(self) -> bool:
-        """The command on a damaged folder: right, or refused, and then it goes on when the file is back.  True if the killed run is there again."""
+        """The command on a damaged folder: right, or refused, and then it goes on when the file is back.  True if the
+        killed run is there again."""
         if not self.state.exists():
             return True
         files = self.target.name not in ("sqlite", "postgresql")
@@ -224,7 +249,9 @@ def send(pid: int, number: int) -> None:
 def judge(kills: int, seed: int, program: list[str]) -> Tally:
     rng, tally = random.Random(seed), Tally()
     with ExitStack() as stack:
-        base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pellucid-judge-", ignore_cleanup_errors=True)))
+        base = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="pellucid-judge-", ignore_cleanup_errors=True))
+        )
         programs = find_programs()
         server = stack.enter_context(serve(programs)) if programs else None
         all_jobs = jobs(base, rng)
@@ -235,7 +262,9 @@ def judge(kills: int, seed: int, program: list[str]) -> Tally:
                 count = len(targets(base, "dsn" if server else None, "t"))
                 folder = base / f"turn{turn}"
                 folder.mkdir()
-                target = targets(folder, server.dsn if server else None, f"t{turn}")[(turn // len(all_jobs) + turn) % count]
+                target = targets(folder, server.dsn if server else None, f"t{turn}")[
+                    (turn // len(all_jobs) + turn) % count
+                ]
                 if job.pipeline not in seconds:
                     began = time.monotonic()
                     calm = Run(job, target, folder, rng, tally, program)
@@ -253,7 +282,9 @@ def judge(kills: int, seed: int, program: list[str]) -> Tally:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.judge.kills", description="Kill and damage runs with epochs, from outside.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.judge.kills", description="Kill and damage runs with epochs, from outside."
+    )
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--program", default=f"{sys.executable} -m pellucid.cli.main")
@@ -262,7 +293,10 @@ def main() -> int:
     for name, count in sorted(tally.counts.items()):
         print(f"{count:6}  {name}")
     print(*tally.faults, sep="\n")
-    print(f"seed {given.seed}: {tally.counts['kills']} kills, {tally.counts['wrong']} wrong, {tally.counts['dead end']} dead ends")
+    print(
+        f"seed {given.seed}: {tally.counts['kills']} kills, {tally.counts['wrong']} wrong, {tally.counts['dead end']} "
+        "dead ends"
+    )
     return 1 if tally.faults else 0
 
 

@@ -1,4 +1,5 @@
-"""The judge of verdicts: that it means what Pellucid does when it runs, that its formulas mean what they should, and that it notices what is wrong."""
+"""The judge of verdicts: that it means what Pellucid does when it runs, that its formulas mean what they should, and
+that it notices what is wrong."""
 
 from __future__ import annotations
 
@@ -88,7 +89,14 @@ def test_linear_formulas_on_a_run_that_repeats(f, prefix, loop, so):
 
 @pytest.mark.parametrize(
     ("f", "pushes", "so"),
-    [(("X", P), "p", False), (("!", ("X", P)), "p", True), (("G", P), "pp", True), (("F", Q), "ppq", True), (("U", P, Q), "pp", False), (("G", ("->", P, ("X", Q))), "pqp", False)],
+    [
+        (("X", P), "p", False),
+        (("!", ("X", P)), "p", True),
+        (("G", P), "pp", True),
+        (("F", Q), "ppq", True),
+        (("U", P, Q), "pp", False),
+        (("G", ("->", P, ("X", Q))), "pqp", False),
+    ],
 )
 def test_linear_formulas_on_a_run_that_ends(f, pushes, so):
     assert on_finite(f, word(pushes)) == so

@@ -1,13 +1,14 @@
 """What a pipeline means, told a second time: over whole streams, without graph, queue, state or chunk.
 
-A stream is the list of all its events, each with the push that it belongs to and its key.  Every processor is its definition on such lists
-(seed 001, section 2), and a pipeline that is called on streams is its steps written there.  Nothing of Pellucid's graph or engines is used here, so
-this judges also how a pipeline is *built*: a nested pipeline that loses a key or a step is wrong here, too.
+A stream is the list of all its events, each with the push that it belongs to and its key.  Every processor is its
+definition on such lists (seed 001, section 2), and a pipeline that is called on streams is its steps written there.
+Nothing of Pellucid's graph or engines is used here, so this judges also how a pipeline is *built*: a nested pipeline
+that loses a key or a step is wrong here, too.
 
 A `Judged` stream is a stream under construction with its telling beside it: what is done to it is done to both.
 
-A function that fails ends the stream that it makes, and marks the push.  The whole fails at the first push that is marked anywhere in what the outputs
-are made of; what comes out before that push is as if nothing had failed.
+A function that fails ends the stream that it makes, and marks the push.  The whole fails at the first push that is
+marked anywhere in what the outputs are made of; what comes out before that push is as if nothing had failed.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ for _name in ("neg", "pos", "abs", "invert"):
 
 def _of(t: Type, value: Any) -> Any:
     """A value as an event of this type, with integers that know their size."""
-    return t.unflatten([_whole(v) if kind == INT else v for (_, kind), v in zip(t.leaves(), t.flatten(conform(t, value)), strict=True)])
+    return t.unflatten(
+        [_whole(v) if kind == INT else v for (_, kind), v in zip(t.leaves(), t.flatten(conform(t, value)), strict=True)]
+    )
 
 
 @dataclass(eq=False)
@@ -165,15 +168,20 @@ class Told:
     # ------------------------------------------------------------ several streams
 
     def _merge(self, world: World, *inputs: list[Happened]) -> list[Happened]:
-        return sorted((e for events in inputs for e in events), key=lambda e: e.push)  # in a push, in the order of the inputs
+        return sorted(
+            (e for events in inputs for e in events), key=lambda e: e.push
+        )  # in a push, in the order of the inputs
 
     def _together(self, inputs: Sequence[list[Happened]]) -> list[Happened]:
-        """The n-th event of each input under a key, when the last of them comes: by its push, its input, its place there."""
+        """The n-th event of each input under a key, when the last of them comes: by its push, its input, its place
+        there."""
         rows: dict[Any, list[tuple[tuple[int, int, int], Any] | None]] = defaultdict(lambda: [None] * len(inputs))
         for i, events in enumerate(inputs):
             for at, (e, n) in enumerate(_numbered(events)):
                 rows[e.key, n][i] = ((e.push, i, at), e.value)
-        whole = [(max(at for at, _ in row), key, [v for _, v in row]) for (key, _), row in rows.items() if None not in row]  # type: ignore[misc, union-attr]
+        whole = [
+            (max(at for at, _ in row), key, [v for _, v in row]) for (key, _), row in rows.items() if None not in row
+        ]  # type: ignore[misc, union-attr]
         return [Happened(at[0], key, values) for at, key, values in sorted(whole, key=operator.itemgetter(0))]
 
     def _apply(self, world: World, *inputs: list[Happened]) -> list[Happened]:
@@ -202,9 +210,14 @@ def _numbered(events: Sequence[Happened]) -> list[tuple[Happened, int]]:
     return out
 
 
-def told_outputs(sources: dict[str, tuple[Told, Type]], outputs: dict[str, Told], pushes: Sequence[dict[str, Any]]) -> tuple[dict[str, list[Happened]], int | None]:
+def told_outputs(
+    sources: dict[str, tuple[Told, Type]], outputs: dict[str, Told], pushes: Sequence[dict[str, Any]]
+) -> tuple[dict[str, list[Happened]], int | None]:
     """The events of all outputs, and the push at which the pipeline fails, if it does."""
-    came = {told: [Happened(i, None, _of(t, push[name])) for i, push in enumerate(pushes) if name in push] for name, (told, t) in sources.items()}
+    came = {
+        told: [Happened(i, None, _of(t, push[name])) for i, push in enumerate(pushes) if name in push]
+        for name, (told, t) in sources.items()
+    }
     world = World(came)
     found = {name: told.tell(world) for name, told in outputs.items()}
     return found, min(world.failed, default=None)

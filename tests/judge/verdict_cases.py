@@ -1,6 +1,7 @@
 """One question to Pellucid, and what is wrong with its answer.
 
-A `Case` is data: pipelines, the question, the domain.  `ask` writes it as Python and runs that; `judge` compares the answer with what is true.
+A `Case` is data: pipelines, the question, the domain.  `ask` writes it as Python and runs that; `judge` compares the
+answer with what is true.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .verdict_truth import (
     queue_lengths,
     random_runs,
     tokens,
-)  # fmt: skip
+)
 
 LIMIT = 12_000  # pushes that are tried to find out what is true
 
@@ -93,9 +94,11 @@ class Case:
                 return f"check.live(p{within}{output}{more})"
             case "queues":
                 asked, bound = self.extra
-                plain_name = asked[0] not in {n for n, _ in (*self.specs[0].sources, *self.specs[0].outputs)} | {s.id for s in self.specs[0].steps}
+                plain_name = asked[0] not in {n for n, _ in (*self.specs[0].sources, *self.specs[0].outputs)} | {
+                    s.id for s in self.specs[0].steps
+                }
                 word = asked[0] if plain_name else f'flag("{asked[0]}")'
-                formula = f"G (queue(\"{asked[1]}\").length <= {asked[2]})" if asked[0] == "length" else f"!EF {word}"
+                formula = f'G (queue("{asked[1]}").length <= {asked[2]})' if asked[0] == "length" else f"!EF {word}"
                 return f"check.holds(p, {formula!r}, queue={bound}{more})"
             case "names":
                 return f"check.holds(p, 'G {self.extra}'{more})"
@@ -110,9 +113,14 @@ class Case:
             case "monitor":
                 initial, following, see = self.extra
                 seen = "{" + ", ".join(f"{s}: {pushed(e)}" for s, e in see.items()) + "}"
-                return f"check.monitor(check.Transitions({initial}, {following}.__getitem__, {seen}.__getitem__), p{more})"
+                return (
+                    f"check.monitor(check.Transitions({initial}, {following}.__getitem__, {seen}.__getitem__), p{more})"
+                )
             case "holds_on":
-                streams = ", ".join(f"{n}=[{', '.join(value_text(e[n]) if n in e else 'silent' for e in self.extra)}]" for n, _ in self.specs[0].sources)
+                streams = ", ".join(
+                    f"{n}=[{', '.join(value_text(e[n]) if n in e else 'silent' for e in self.extra)}]"
+                    for n, _ in self.specs[0].sources
+                )
                 return f"check.holds_on(p, {text(self.formula)!r}, {streams})"
         raise AssertionError(self.question)
 
@@ -150,7 +158,16 @@ class Found:
     pushes: Any = field(default=None)
 
 
-NAMES = {"Mod": Mod, "Stream": Stream, "apply": apply, "check": check, "merge": merge, "pipeline": pipeline, "silent": silent, "random": random}
+NAMES = {
+    "Mod": Mod,
+    "Stream": Stream,
+    "apply": apply,
+    "check": check,
+    "merge": merge,
+    "pipeline": pipeline,
+    "silent": silent,
+    "random": random,
+}
 
 
 def ask(case: Case) -> Answer:
@@ -161,7 +178,15 @@ def ask(case: Case) -> Answer:
             raise ValueError("needed")
         return value
 
-    space: dict[str, Any] = {**NAMES, "Color": meaning.Color, "Pair": meaning.Pair, "Odd": meaning.Odd, "need": need, "CALLS": [0], "__name__": "case"}
+    space: dict[str, Any] = {
+        **NAMES,
+        "Color": meaning.Color,
+        "Pair": meaning.Pair,
+        "Odd": meaning.Odd,
+        "need": need,
+        "CALLS": [0],
+        "__name__": "case",
+    }
     try:
         exec(compile(case.source(), "<case>", "exec"), space)
         verdict = eval(case.call(), space)
@@ -169,7 +194,9 @@ def ask(case: Case) -> Answer:
         return Answer("refused", message=f"{type(error).__name__}: {error}")
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        return Answer("fault", message=f"{type(error).__name__} in {place.name}: {error}\n{traceback.format_exc(limit=-4)}")
+        return Answer(
+            "fault", message=f"{type(error).__name__} in {place.name}: {error}\n{traceback.format_exc(limit=-4)}"
+        )
     status = "proved" if verdict.proved else "refuted" if verdict.refuted else "unknown"
     return Answer(status, verdict)
 
@@ -185,7 +212,9 @@ def constants(spec: Spec) -> list[int]:
             return [c for part in e for c in within(part)]
         return [e] if isinstance(e, int) and not isinstance(e, bool) else []
 
-    return [c for step in spec.walk() if step.fn for c in within(step.fn.body)] + [c for step in spec.walk() if step.task for c in within((step.task.yes, step.task.no, step.task.condition))]
+    return [c for step in spec.walk() if step.fn for c in within(step.fn.body)] + [
+        c for step in spec.walk() if step.task for c in within((step.task.yes, step.task.no, step.task.condition))
+    ]
 
 
 def truth(case: Case, fit: Fit) -> Truth:
@@ -196,7 +225,11 @@ def truth(case: Case, fit: Fit) -> Truth:
     if case.question == "holds_on":
         return Truth(on_finite(case.formula, meaning.run(spec, case.extra, fit)))
     values = case.values
-    inputs = all_pushes(spec, values if values is not None else [0]) if values is not None or all(t in ("bool", "Color") for _, t in spec.sources) else None
+    inputs = (
+        all_pushes(spec, values if values is not None else [0])
+        if values is not None or all(t in ("bool", "Color") for _, t in spec.sources)
+        else None
+    )
     if inputs is None:
         return Truth(None)
     inputs = [events for events in inputs if keeps_to(case.assumed, {}, events)]
@@ -236,18 +269,36 @@ def judge(case: Case, answer: Answer) -> Found | None:
     """What is wrong with an answer, if anything is."""
     if answer.status == "fault":
         return Found("exception " + answer.message.split(":")[0], answer.message)
-    if answer.status == "refused" and case.question not in ("holds", "holds_on", "names") and ("expected a" in answer.message or "could mean" in answer.message):
+    if (
+        answer.status == "refused"
+        and case.question not in ("holds", "holds_on", "names")
+        and ("expected a" in answer.message or "could mean" in answer.message)
+    ):
         return Found("refused because of a name", answer.message)
     if answer.status in ("refused", "unknown"):
         return None
     if case.question == "names":
-        return Found("ambiguous name accepted", f"{case.extra} could mean two things, but the answer is {answer.status}")
+        return Found(
+            "ambiguous name accepted", f"{case.extra} could mean two things, but the answer is {answer.status}"
+        )
     notes = " ".join(answer.verdict.notes)
-    if case.assumed and case.values is not None and (possible := all_pushes(case.specs[0], case.values)) and not any(keeps_to(case.assumed, {}, e) for e in possible):
-        return Found("nothing satisfies what is assumed", f"{answer.status}, but no run satisfies what is assumed; notes {answer.verdict.notes}")
+    if (
+        case.assumed
+        and case.values is not None
+        and (possible := all_pushes(case.specs[0], case.values))
+        and not any(keeps_to(case.assumed, {}, e) for e in possible)
+    ):
+        return Found(
+            "nothing satisfies what is assumed",
+            f"{answer.status}, but no run satisfies what is assumed; notes {answer.verdict.notes}",
+        )
     if not all(spec.pure for spec in case.specs):
-        if answer.status == "proved" and not any(word in notes for word in ("pure", "opaque", "called", "random", "remember", "clock", "again")):
-            return Found("impure proved", f"proved of a function that is not pure, without a word: notes {answer.verdict.notes}")
+        if answer.status == "proved" and not any(
+            word in notes for word in ("pure", "opaque", "called", "random", "remember", "clock", "again")
+        ):
+            return Found(
+                "impure proved", f"proved of a function that is not pure, without a word: notes {answer.verdict.notes}"
+            )
         return None
     wide = case.fit is checked and "64 bits" in notes
     if case.question == "buffers":
@@ -257,9 +308,17 @@ def judge(case: Case, answer: Answer) -> Found | None:
     so = truth(case, case.fit).so
     if so is False and answer.status == "proved" and not (wide and truth(case, plain).so is not False):
         run = truth(case, case.fit)
-        return Found(f"{case.question} wrongly proved", f"proved, but it is violated on {told(run.pushes)}{' and then for ever' if run.loop else ''}; notes {answer.verdict.notes}", run.pushes)
+        return Found(
+            f"{case.question} wrongly proved",
+            f"proved, but it is violated on {told(run.pushes)}{' and then for ever' if run.loop else ''}; notes "
+            f"{answer.verdict.notes}",
+            run.pushes,
+        )
     if so is True and answer.status == "refuted":
-        return Found(f"{case.question} wrongly refuted", f"refuted, but every run was tried, and it holds; its counterexample: {shown(answer)}")
+        return Found(
+            f"{case.question} wrongly refuted",
+            f"refuted, but every run was tried, and it holds; its counterexample: {shown(answer)}",
+        )
     if answer.status == "refuted":
         return judge_counterexample(case, answer, so)
     if so is None:
@@ -285,7 +344,11 @@ def in_domain(case: Case, pushes: Sequence[Push]) -> str | None:
         for name, value in events.items():
             if name not in types:
                 return f"no source {name}"
-            parts = [value] if types[name] not in meaning.FIELDS else [getattr(value, f) for f in meaning.FIELDS[types[name]]]
+            parts = (
+                [value]
+                if types[name] not in meaning.FIELDS
+                else [getattr(value, f) for f in meaning.FIELDS[types[name]]]
+            )
             for part in parts:
                 if isinstance(part, float) and part != part:
                     return "NaN comes in"
@@ -301,15 +364,24 @@ def judge_counterexample(case: Case, answer: Answer, so: bool | None) -> Found |
     """A refutation must come with a run that violates the question."""
     c = answer.verdict.counterexample
     if c is None:
-        return Found(f"{case.question} no counterexample", "refuted without a counterexample") if case.question not in ("holds_on",) else None
+        return (
+            Found(f"{case.question} no counterexample", "refuted without a counterexample")
+            if case.question not in ("holds_on",)
+            else None
+        )
     pushes, loop = [dict(e) for e in c.inputs], c.loop
     if case.question not in ("monitor", "holds_on") and (strange := in_domain(case, pushes)):
         return Found("counterexample outside its domain", f"{strange}: {shown(answer)}")
-    if len(keeping(case.assumed, [*pushes, *(pushes[loop:] if loop is not None else ())])) < len(pushes) + (len(pushes) - loop if loop is not None else 0):
+    if len(keeping(case.assumed, [*pushes, *(pushes[loop:] if loop is not None else ())])) < len(pushes) + (
+        len(pushes) - loop if loop is not None else 0
+    ):
         return Found("counterexample against what is assumed", f"it does not satisfy what is assumed: {shown(answer)}")
     if case.fit is checked and len(case.specs) == 1 and (strange := misshown(case.specs[0], c)):
         return Found("counterexample misshown", strange)
-    bad = Found(f"{case.question} counterexample shows nothing", f"refuted, but its counterexample {shown(answer)} does not violate it (what is true: {so})")
+    bad = Found(
+        f"{case.question} counterexample shows nothing",
+        f"refuted, but its counterexample {shown(answer)} does not violate it (what is true: {so})",
+    )
     fit = case.fit
     match case.question:
         case "step" | "implies":
@@ -330,8 +402,18 @@ def judge_counterexample(case: Case, answer: Answer, so: bool | None) -> Found |
             state, most = meaning.begin(case.specs[0]), 0
             for events in pushes:
                 state, _ = push(case.specs[0], state, events, fit)
-                most = max(most, queues(case.specs[0], state).get(case.extra[0][1], 0) if case.extra[0][0] == "length" else meaning.longest(case.specs[0], state))
-            return None if most > (case.extra[0][2] if case.extra[0][0] == "length" else case.extra[1] - (case.extra[0][0] == "full")) else bad
+                most = max(
+                    most,
+                    queues(case.specs[0], state).get(case.extra[0][1], 0)
+                    if case.extra[0][0] == "length"
+                    else meaning.longest(case.specs[0], state),
+                )
+            return (
+                None
+                if most
+                > (case.extra[0][2] if case.extra[0][0] == "length" else case.extra[1] - (case.extra[0][0] == "full"))
+                else bad
+            )
     return None
 
 
@@ -350,10 +432,21 @@ def misshown(spec: Spec, c: Any) -> str | None:
             return None
         for name, i in {**named, **ids, **outs}.items():
             if name in step.streams and repr(list(step.streams[name])) != repr(list(seen.of(i))):
-                return f"in push {at} {name} is shown with {step.streams[name]}, but has {list(seen.of(i))}: {told(c.inputs)}"
+                return (
+                    f"in push {at} {name} is shown with {step.streams[name]}, but has {list(seen.of(i))}: "
+                    f"{told(c.inputs)}"
+                )
         for name, length in queues(spec, state).items():
-            if name in step.queues and isinstance(step.queues[name], list) and len(step.queues[name]) != length and not any(spec.key_of(i) for i in range(len(spec.sources) + len(spec.steps))):
-                return f"after push {at} the queue {name} is shown with {step.queues[name]}, but {length} events wait: {told(c.inputs)}"
+            if (
+                name in step.queues
+                and isinstance(step.queues[name], list)
+                and len(step.queues[name]) != length
+                and not any(spec.key_of(i) for i in range(len(spec.sources) + len(spec.steps)))
+            ):
+                return (
+                    f"after push {at} the queue {name} is shown with {step.queues[name]}, but {length} events wait: "
+                    f"{told(c.inputs)}"
+                )
     return None
 
 
@@ -379,7 +472,11 @@ def differs(case: Case, pushes: list[Push], loop: int | None) -> bool:
         return False
     heard = {name for events in pushes[loop:] for name in events}
     size = len(pushes) - loop
-    return bool(rest[1]) and heard == {n for n, _ in case.specs[0].sources} and len(runs[0]) - last >= size if rest else True
+    return (
+        bool(rest[1]) and heard == {n for n, _ in case.specs[0].sources} and len(runs[0]) - last >= size
+        if rest
+        else True
+    )
 
 
 def violated(case: Case, pushes: list[Push], loop: int | None) -> bool | None:
@@ -460,7 +557,9 @@ def attack(case: Case, wide: bool) -> Found | None:
                         continue
                     so = holds_on_run(spec, f, pushes, loop, case.fit)
                     if so is False and not (wide and any(s.left for s in follow([spec], pushes, loop, case.fit)[0][0])):
-                        return Found("holds wrongly proved", f"proved, but it is violated on {told(pushes)} loop={loop}", pushes)
+                        return Found(
+                            "holds wrongly proved", f"proved, but it is violated on {told(pushes)} loop={loop}", pushes
+                        )
         if broken:
             return Found(f"{case.question} wrongly proved", f"proved, but it is violated on {told(run)}", run)
     return None
@@ -487,7 +586,10 @@ def judge_buffers(case: Case, answer: Answer) -> Found | None:
     most, full = queue_lengths(spec, inputs, case.fit, LIMIT)
     if answer.status == "refuted":
         if full and case.values is not None and all(len(step.inputs) < 2 or step.id for step in spec.walk()):
-            return Found("buffers wrongly refuted", f"refuted, but all queues are bounded: {most}; its counterexample: {shown(answer)}")
+            return Found(
+                "buffers wrongly refuted",
+                f"refuted, but all queues are bounded: {most}; its counterexample: {shown(answer)}",
+            )
         c = answer.verdict.counterexample
         if c is None or c.loop is None:
             return Found("buffers counterexample shows nothing", f"no loop: {shown(answer)}")
@@ -498,11 +600,19 @@ def judge_buffers(case: Case, answer: Answer) -> Found | None:
             for events in [*pushes[: c.loop], *(pushes[c.loop :] * turns)]:
                 state, _ = push(spec, state, events, case.fit)
             lengths.append(sum(waiting_in(state)))
-        return None if lengths[0] < lengths[1] < lengths[2] else Found("buffers counterexample shows nothing", f"no queue grows on {shown(answer)}: {lengths}")
+        return (
+            None
+            if lengths[0] < lengths[1] < lengths[2]
+            else Found("buffers counterexample shows nothing", f"no queue grows on {shown(answer)}: {lengths}")
+        )
     bounds = answer.verdict.details.get("bounds", {})
     for name, length in most.items():
         if name in bounds and (bounds[name] < length or (full and case.values is not None and bounds[name] > length)):
-            return Found("buffers wrong bound", f"{name} has the bound {bounds[name]}, but {length} events can wait; all bounds {dict(bounds)}, true {most} (complete: {full})")
+            return Found(
+                "buffers wrong bound",
+                f"{name} has the bound {bounds[name]}, but {length} events can wait; all bounds {dict(bounds)}, true "
+                f"{most} (complete: {full})",
+            )
     return None
 
 
@@ -520,14 +630,27 @@ def judge_dead(case: Case, answer: Answer) -> Found | None:
     n = len(spec.sources)
     inputs = all_pushes(spec, case.values or [0]) if case.values is not None else None
     r = random.Random(4)
-    runs = [meaning.run(spec, run, case.fit) for run in random_runs(spec, r, case.values, 60, constants(spec))] if dead else []
+    runs = (
+        [meaning.run(spec, run, case.fit) for run in random_runs(spec, r, case.values, 60, constants(spec))]
+        if dead
+        else []
+    )
     for i, step in enumerate(spec.steps):
         if step.id is None:
             continue
         if step.kind == "filter":
-            without = replace(spec, steps=(*spec.steps[:i], replace(step, fn=replace(step.fn, body=("const", True), guards=(), style="")), *spec.steps[i + 1 :]))
+            without = replace(
+                spec,
+                steps=(
+                    *spec.steps[:i],
+                    replace(step, fn=replace(step.fn, body=("const", True), guards=(), style="")),
+                    *spec.steps[i + 1 :],
+                ),
+            )
             if step.id in dead:
-                if "lets every" in dead[step.id] and any(len(s.of(n + i)) != len(s.of(step.inputs[0])) for run in runs for s in run):
+                if "lets every" in dead[step.id] and any(
+                    len(s.of(n + i)) != len(s.of(step.inputs[0])) for run in runs for s in run
+                ):
                     return Found("dead_paths wrong", f"{step.id}: {dead[step.id]}; but it drops an event")
             elif inputs is not None and of_two("step", (spec, without), inputs, case.fit, LIMIT).so:
                 return Found("dead_paths missed", f"{step.id} can be left out, every run was tried: dead are {dead}")

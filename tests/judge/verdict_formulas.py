@@ -1,7 +1,9 @@
-"""What a formula means: atoms of a push, CTL by fixpoints, LTL with past by a tableau, LTL on streams that end.  Nothing of Pellucid is imported here.
+"""What a formula means: atoms of a push, CTL by fixpoints, LTL with past by a tableau, LTL on streams that end.
+Nothing of Pellucid is imported here.
 
-A formula is nested tuples: ``("atom", …)``, ``("!", f)``, ``("&", f, g)``, ``("AG", f)``, ``("U", f, g)`` …  A part of a graph of runs may be unknown (it was
-not explored to its end): then CTL gives what is certain and what is possible, and LTL only violations that are certain.
+A formula is nested tuples: ``("atom", …)``, ``("!", f)``, ``("&", f, g)``, ``("AG", f)``, ``("U", f, g)`` …  A part of
+a graph of runs may be unknown (it was not explored to its end): then CTL gives what is certain and what is possible,
+and LTL only violations that are certain.
 """
 
 from __future__ import annotations
@@ -167,7 +169,8 @@ def _text(term: Any) -> str:
 
 @dataclass
 class Graph:
-    """Pushes and what may follow them; ``labels`` says which atoms hold.  A node that is not ``done`` has successors that are not known."""
+    """Pushes and what may follow them; ``labels`` says which atoms hold.  A node that is not ``done`` has successors
+    that are not known."""
 
     labels: list[tuple[bool, ...]]
     next: list[list[int]]
@@ -325,7 +328,8 @@ def core(f: Any) -> Any:
 
 
 class Tableau:
-    """The runs that satisfy a formula: promises for the next push, memories of the last one, and what must come at last."""
+    """The runs that satisfy a formula: promises for the next push, memories of the last one, and what must come at
+    last."""
 
     def __init__(self, f: Any) -> None:
         self.f, self.names = core(f), atoms(f)
@@ -345,8 +349,11 @@ class Tableau:
         if f[0] in ("Y", "S") and f not in self.kept:
             self.kept.append(f)
 
-    def judge(self, label: tuple[bool, ...], promises: tuple[bool, ...], memory: tuple[bool, ...]) -> tuple[bool, tuple[bool, ...], tuple[bool, ...], tuple[bool, ...]]:
-        """Whether the formula holds here; what the push before must have promised; the memory for the next; which fair sets it is in."""
+    def judge(
+        self, label: tuple[bool, ...], promises: tuple[bool, ...], memory: tuple[bool, ...]
+    ) -> tuple[bool, tuple[bool, ...], tuple[bool, ...], tuple[bool, ...]]:
+        """Whether the formula holds here; what the push before must have promised; the memory for the next; which fair
+        sets it is in."""
         key = label, promises, memory
         if key not in self.cache:
             known: dict[Any, bool] = {}
@@ -384,7 +391,8 @@ class Tableau:
 
 
 def ltl_violated(f: Any, graph: Graph, limit: int = 20_000) -> tuple[bool, bool, int | None]:
-    """Whether a run violates a formula, whether the search was complete, and a node of the graph where such a run's loop begins."""
+    """Whether a run violates a formula, whether the search was complete, and a node of the graph where such a run's
+    loop begins."""
     tableau = Tableau(("!", f))
     index: dict[Any, int] = {}
     follow: list[list[int]] = []

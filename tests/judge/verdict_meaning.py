@@ -1,9 +1,12 @@
-"""What a pipeline means, push by push, told from ``docs/explanation/meaning.md`` alone: nothing of Pellucid is imported here.
+"""What a pipeline means, push by push, told from ``docs/explanation/meaning.md`` alone: nothing of Pellucid is imported
+here.
 
-A pipeline is a `Spec`: sources, steps in order, outputs.  A function is an expression (nested tuples), which is evaluated here and written out as Python
-elsewhere.  A state is one hashable value, so that runs can be explored; ``FAILED`` is the state after a failure, in which all is silent.
+A pipeline is a `Spec`: sources, steps in order, outputs.  A function is an expression (nested tuples), which is
+evaluated here and written out as Python elsewhere.  A state is one hashable value, so that runs can be explored;
+``FAILED`` is the state after a failure, in which all is silent.
 
-Integers have 64 bits: each operation of a function that can be traced must fit; of one that cannot, only the result.  With ``mod`` all is modulo N.
+Integers have 64 bits: each operation of a function that can be traced must fit; of one that cannot, only the result.
+With ``mod`` all is modulo N.
 """
 
 from __future__ import annotations
@@ -41,7 +44,15 @@ class Odd:
     value: int
 
 
-CLASSES: dict[str, Any] = {"int": int, "bool": bool, "float": float, "str": str, "Color": Color, "Pair": Pair, "Odd": Odd}
+CLASSES: dict[str, Any] = {
+    "int": int,
+    "bool": bool,
+    "float": float,
+    "str": str,
+    "Color": Color,
+    "Pair": Pair,
+    "Odd": Odd,
+}
 FIELDS: dict[str, dict[str, str]] = {"Pair": {"a": "int", "b": "bool"}, "Odd": {"present": "int", "value": "int"}}
 
 
@@ -55,7 +66,8 @@ class Leaves(Fails):
 
 @dataclass(frozen=True)
 class Fn:
-    """A function: guards that must hold, then an expression; ``style`` says how it is written: ``""``, or why it cannot be traced."""
+    """A function: guards that must hold, then an expression; ``style`` says how it is written: ``""``, or why it cannot
+    be traced."""
 
     args: tuple[str, ...]
     result: str
@@ -147,13 +159,26 @@ def modulo(n: int) -> Fit:
 
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod, "/": operator.truediv,
-    "&": operator.and_, "|": operator.or_, "^": operator.xor,
-    "min": min, "max": max,
-}  # fmt: skip
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "/": operator.truediv,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "min": min,
+    "max": max,
+}
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def evaluate(e: Any, args: Sequence[Any], fit: Fit) -> Any:
@@ -324,7 +349,8 @@ def _steps(spec: Spec, state: Any, sources: list[Events], fit: Fit) -> tuple[Any
 
 @dataclass(frozen=True)
 class Seen:
-    """What can be seen of a push: the events of each stream, whether the pipeline has failed, and whether by leaving 64 bits."""
+    """What can be seen of a push: the events of each stream, whether the pipeline has failed, and whether by leaving 64
+    bits."""
 
     streams: tuple[tuple[Any, ...], ...]
     failed: bool = False
@@ -341,14 +367,17 @@ def push(spec: Spec, state: Any, events: Mapping[str, Any], fit: Fit = checked) 
     if state == FAILED:
         return FAILED, Seen(nothing, failed=True)
     try:
-        state, streams = _steps(spec, state, [[(None, events[name])] if name in events else [] for name, _ in spec.sources], fit)
+        state, streams = _steps(
+            spec, state, [[(None, events[name])] if name in events else [] for name, _ in spec.sources], fit
+        )
     except Fails as error:
         return FAILED, Seen(nothing, failed=True, left=isinstance(error, Leaves))
     return state, Seen(tuple(tuple(value for _, value in events) for events in streams))
 
 
 def queues(spec: Spec, state: Any) -> dict[str, int]:
-    """The lengths of queues, by the id of the step and the number of the input (the longest of all keys); steps without an id are left out."""
+    """The lengths of queues, by the id of the step and the number of the input (the longest of all keys); steps without
+    an id are left out."""
     found: dict[str, int] = {}
     if state == FAILED:
         return found

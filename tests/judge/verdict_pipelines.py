@@ -1,4 +1,5 @@
-"""What the judge of verdicts asks about: random small pipelines and formulas, as data (`Spec`, tuples) and as Python text.
+"""What the judge of verdicts asks about: random small pipelines and formulas, as data (`Spec`, tuples) and as Python
+text.
 
 The text is all that Pellucid is given, so what is found can be printed as a script that stands alone.
 """
@@ -11,7 +12,7 @@ from typing import Any
 
 from .verdict_meaning import CLASSES, FIELDS, Color, Fn, Odd, Pair, Spec, Step, Task
 
-PRELUDE = '''import enum, random
+PRELUDE = """import enum, random
 from dataclasses import dataclass
 from pellucid import Mod, Stream, apply, check, merge, pipeline, silent
 
@@ -40,12 +41,44 @@ def need(condition, value):
 
 
 CALLS = [0]
-'''
+"""
 
 HOSTILE = ["full", "G", "present", "out", "value", "failed", "overflow", "first", "count", "U", "step", "any"]
 HOSTILE_IDS = [*HOSTILE, "in", "a-b", "x", "EF"]
-WORDS = {"full", "overflow", "failed", "in", "out", "true", "false", "X", "F", "G", "U", "W", "R", "Y", "O", "H", "S", "A", "E", "EX", "EF", "EG", "AX", "AF", "AG", "any",
-         "queue", "stream", "source", "output", "step", "flag"}  # fmt: skip
+WORDS = {
+    "full",
+    "overflow",
+    "failed",
+    "in",
+    "out",
+    "true",
+    "false",
+    "X",
+    "F",
+    "G",
+    "U",
+    "W",
+    "R",
+    "Y",
+    "O",
+    "H",
+    "S",
+    "A",
+    "E",
+    "EX",
+    "EF",
+    "EG",
+    "AX",
+    "AF",
+    "AG",
+    "any",
+    "queue",
+    "stream",
+    "source",
+    "output",
+    "step",
+    "flag",
+}
 EDGES = [2**63 - 1, -(2**63), 2**62, -(2**62), 2**31, 2**32, 2**32 - 1, -(2**31), 3037000500, 2**63 - 2]
 
 
@@ -101,7 +134,12 @@ class Draw:
         r = self.r
         ways: list[tuple[float, Any]] = [(1.0, "const")]
         here = [("arg", i) for i, t in enumerate(args) if t == kind]
-        here += [("field", ("arg", i), name) for i, t in enumerate(args) for name, ft in FIELDS.get(t, {}).items() if ft == kind]
+        here += [
+            ("field", ("arg", i), name)
+            for i, t in enumerate(args)
+            for name, ft in FIELDS.get(t, {}).items()
+            if ft == kind
+        ]
         if here:
             ways.append((3.0 if depth else 6.0, "arg"))
         if depth > 0:
@@ -127,7 +165,11 @@ class Draw:
             ops = ["+", "+", "-", "*"] if self.style.mod else ["+", "+", "-", "-", "*", "&", "|", "^"]
             return (r.choice(ops), sub(), sub())
         if way == "divide":
-            right = ("const", r.choice([c for c in range(self.style.low, self.style.high + 1) if c])) if r.random() < 0.6 else sub()
+            right = (
+                ("const", r.choice([c for c in range(self.style.low, self.style.high + 1) if c]))
+                if r.random() < 0.6
+                else sub()
+            )
             return (r.choice(["//", "%"]), sub(), right)
         if way == "float":
             return (r.choice(["+", "-", "*", "/"] if self.style.failures else ["+", "-", "*"]), sub(), sub())
@@ -140,7 +182,9 @@ class Draw:
         if way == "need":
             return ("need", sub("bool"), sub())
         if way == "compare":
-            types = [t for t in {*args, *(ft for a in args for ft in FIELDS.get(a, {}).values())} if t not in FIELDS] or ["int"]
+            types = [
+                t for t in {*args, *(ft for a in args for ft in FIELDS.get(a, {}).values())} if t not in FIELDS
+            ] or ["int"]
             t = r.choice(sorted(types))
             ops = ["==", "!=", "<", "<=", ">", ">="] if t in ("int", "float") else ["==", "!="]
             return ("compare", r.choice(ops), sub(t), sub(t))
@@ -170,10 +214,19 @@ class Draw:
     def task(self, event: str, result: str) -> tuple[Task, Any]:
         """A task and its first state, a small number."""
         args = ("int", event)
-        state = lambda: self.pick((3, ("arg", 0)), (3, ("%", ("+", ("arg", 0), ("const", 1)), ("const", 2 if self.style.mod else 3))), (1, ("const", 0)), (1, self.expr("int", args, 1)))
+        state = lambda: self.pick(
+            (3, ("arg", 0)),
+            (3, ("%", ("+", ("arg", 0), ("const", 1)), ("const", 2 if self.style.mod else 3))),
+            (1, ("const", 0)),
+            (1, self.expr("int", args, 1)),
+        )
         if self.style.mod:
-            state = lambda: self.pick((3, ("arg", 0)), (2, ("const", 0)), (2, ("const", 1)), (1, self.expr("int", args, 1)))
-        count = lambda: self.pick((2, 0), (4, 1), (3 if self.style.several else 0, 2), (1 if self.style.several else 0, 3))
+            state = lambda: self.pick(
+                (3, ("arg", 0)), (2, ("const", 0)), (2, ("const", 1)), (1, self.expr("int", args, 1))
+            )
+        count = lambda: self.pick(
+            (2, 0), (4, 1), (3 if self.style.several else 0, 2), (1 if self.style.several else 0, 3)
+        )
         branch = lambda: (state(), tuple(self.expr(result, args, 1) for _ in range(count())))
         return Task(event, result, self.expr("bool", args, 2), branch(), branch()), self.r.choice([0, 0, 1])
 
@@ -185,14 +238,23 @@ class Draw:
             return str(self.pick((6, "int"), (2, "bool"), (0.7, "Color"), (0.7, "Odd")))
         if self.style.finite:
             return str(self.pick((7, "int"), (2, "bool"), (1, "Color"), (1, "Pair"), (0.7, "Odd")))
-        return str(self.pick((8, "int"), (1, "bool"), (0.7, "Color"), (1, "Pair"), (0.7, "Odd"), (0.8, "float"), (0.8, "str")))
+        return str(
+            self.pick((8, "int"), (1, "bool"), (0.7, "Color"), (1, "Pair"), (0.7, "Odd"), (0.8, "float"), (0.8, "str"))
+        )
 
     def result_type(self, given: str) -> str:
         """For what a function answers."""
         others = [(1.0, "bool"), (0.3, "Color"), (0.3, "Pair"), (0.2, "Odd"), (0.2, "str")]
         return str(self.pick((5, given if given in ("int", "float") else "int"), *others))
 
-    def spec(self, sources: tuple[tuple[str, str], ...] | None = None, steps: int = 4, *, inner: bool = False, result: str | None = None) -> Spec:
+    def spec(
+        self,
+        sources: tuple[tuple[str, str], ...] | None = None,
+        steps: int = 4,
+        *,
+        inner: bool = False,
+        result: str | None = None,
+    ) -> Spec:
         """A pipeline."""
         r = self.r
         if sources is None:
@@ -206,7 +268,11 @@ class Draw:
         for n in range(made):
             final = result if n == made - 1 else None
             step = self.step(spec, inner, final)
-            if not inner and step.kind != "call" and (self.style.hostile or r.random() < 0.6 or step.kind in ("apply", "filter_by")):
+            if (
+                not inner
+                and step.kind != "call"
+                and (self.style.hostile or r.random() < 0.6 or step.kind in ("apply", "filter_by"))
+            ):
                 name = ids.pop()
                 if name not in dict(sources):
                     step = replace(step, id=name)
@@ -221,13 +287,23 @@ class Draw:
     def stream(self, spec: Spec, want: str | None = None, key: Any = "any") -> int | None:
         """One of the streams so far, later ones more likely."""
         n = len(spec.sources) + len(spec.steps)
-        fit = [i for i in range(n) if (want is None or spec.type_of(i) == want) and (key == "any" or spec.key_of(i) == key)]
+        fit = [
+            i for i in range(n) if (want is None or spec.type_of(i) == want) and (key == "any" or spec.key_of(i) == key)
+        ]
         return self.r.choices(fit, [1 + 2 * i for i in range(len(fit))])[0] if fit else None
 
     def step(self, spec: Spec, inner: bool, final: str | None) -> Step:
         """One more step."""
         r = self.r
-        kinds = [(4, "map"), (3, "filter"), (2, "cumulate"), (1, "decimate"), (1, "trim"), (3, "apply"), (1.5, "filter_by")]
+        kinds = [
+            (4, "map"),
+            (3, "filter"),
+            (2, "cumulate"),
+            (1, "decimate"),
+            (1, "trim"),
+            (3, "apply"),
+            (1.5, "filter_by"),
+        ]
         kinds += [(2 if self.style.several else 0, "merge"), (2, "task"), (0.8, "window"), (0.7, "call")]
         kinds += [(2.5 if self.style.keys else 0, "key_by")]
         for _ in range(50):
@@ -250,7 +326,14 @@ class Draw:
                 body = self.fn((to, t), to)
                 if r.random() < 0.3 and to == "int":
                     body = Fn((to, t), to, ("+", ("arg", 0), ("arg", 1) if t == "int" else ("const", 1)))
-                return Step("cumulate", (a,), to, key, fn=body, start=self.constant(to) if r.random() < 0.5 else (0 if to == "int" else self.constant(to)))
+                return Step(
+                    "cumulate",
+                    (a,),
+                    to,
+                    key,
+                    fn=body,
+                    start=self.constant(to) if r.random() < 0.5 else (0 if to == "int" else self.constant(to)),
+                )
             if kind == "decimate":
                 return Step("decimate", (a,), t, key, k=r.randint(2, 3))
             if kind == "trim":
@@ -281,7 +364,13 @@ class Draw:
                 given = tuple(spec.type_of(i) for i in (a, b))
                 to = final or self.result_type(t)
                 if r.random() < 0.4 and given == ("int", "int") and final in (None, "int"):
-                    return Step("apply", (a, b), "int", key, fn=Fn(given, "int", (r.choice(["+", "-", "max", "min"]), ("arg", 0), ("arg", 1))))
+                    return Step(
+                        "apply",
+                        (a, b),
+                        "int",
+                        key,
+                        fn=Fn(given, "int", (r.choice(["+", "-", "max", "min"]), ("arg", 0), ("arg", 1))),
+                    )
                 return Step("apply", (a, b), to, key, fn=self.fn(given, to))
         a = len(spec.sources) + len(spec.steps) - 1
         return Step("map", (a,), final or "int", spec.key_of(a), fn=self.fn((spec.type_of(a),), final or "int"))
@@ -299,7 +388,9 @@ def pruned(spec: Spec) -> Spec:
             todo += spec.steps[at - n].inputs
     order = [i for i in range(n + len(spec.steps)) if i in needed]
     place = {old: new for new, old in enumerate(order)}
-    steps = tuple(replace(spec.steps[i - n], inputs=tuple(place[j] for j in spec.steps[i - n].inputs)) for i in order if i >= n)
+    steps = tuple(
+        replace(spec.steps[i - n], inputs=tuple(place[j] for j in spec.steps[i - n].inputs)) for i in order if i >= n
+    )
     return Spec(spec.sources, steps, tuple((name, place[at]) for name, at in spec.outputs))
 
 
@@ -311,7 +402,9 @@ def value_text(value: Any) -> str:
     if isinstance(value, Color):
         return str(value)
     if isinstance(value, (Pair, Odd)):
-        return f"{type(value).__name__}({', '.join(value_text(getattr(value, f)) for f in FIELDS[type(value).__name__])})"
+        return (
+            f"{type(value).__name__}({', '.join(value_text(getattr(value, f)) for f in FIELDS[type(value).__name__])})"
+        )
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return f"float({str(value)!r})"
     return repr(value)
@@ -324,7 +417,11 @@ def expr_text(e: Any, names: tuple[str, ...]) -> str:
         case ("arg", i):
             return names[i]
         case ("const", c):
-            return f"({value_text(c)})" if isinstance(c, (int, float)) and not isinstance(c, bool) and c < 0 else value_text(c)
+            return (
+                f"({value_text(c)})"
+                if isinstance(c, (int, float)) and not isinstance(c, bool) and c < 0
+                else value_text(c)
+            )
         case ("if", c, a, b):
             return f"({t(a)} if {t(c)} else {t(b)})"
         case ("and" | "or", a, b):
@@ -387,7 +484,13 @@ class Writer:
         name = self.name("t")
         args = ("s", "v")
         branch = lambda b: f"{expr_text(b[0], args)}, [{', '.join(expr_text(e, args) for e in b[1])}]"
-        self.lines += [f"def {name}(s, v):", f"    if {expr_text(task.condition, args)}:", f"        return {branch(task.yes)}", f"    return {branch(task.no)}", ""]
+        self.lines += [
+            f"def {name}(s, v):",
+            f"    if {expr_text(task.condition, args)}:",
+            f"        return {branch(task.yes)}",
+            f"    return {branch(task.no)}",
+            "",
+        ]
         return name
 
     def pipeline(self, spec: Spec, name: str) -> None:
@@ -427,8 +530,18 @@ class Writer:
             names.append(var)
             body.append(f"    {var} = {line}")
         at = dict(spec.outputs)
-        result = names[at["out"]] if list(at) == ["out"] else "{" + ", ".join(f"{n!r}: {names[i]}" for n, i in spec.outputs) + "}"
-        self.lines += ["@pipeline", f"def {name}({', '.join(f'{n}: Stream[{t}]' for n, t in spec.sources)}):", *body, f"    return {result}", ""]
+        result = (
+            names[at["out"]]
+            if list(at) == ["out"]
+            else "{" + ", ".join(f"{n!r}: {names[i]}" for n, i in spec.outputs) + "}"
+        )
+        self.lines += [
+            "@pipeline",
+            f"def {name}({', '.join(f'{n}: Stream[{t}]' for n, t in spec.sources)}):",
+            *body,
+            f"    return {result}",
+            "",
+        ]
 
 
 def script(pipelines: dict[str, Spec]) -> str:

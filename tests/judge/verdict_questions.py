@@ -47,7 +47,13 @@ def two_meanings(spec: Spec) -> list[str]:
         named.setdefault("in", set()).add(0)
     for word in ("full", "overflow", "failed"):
         named.setdefault(word, set()).add(word)
-    return sorted(name for name, means in named.items() if len(means) > 1 and name.isidentifier() and (name not in WORDS or name in ("out", "in", "full", "overflow", "failed")))
+    return sorted(
+        name
+        for name, means in named.items()
+        if len(means) > 1
+        and name.isidentifier()
+        and (name not in WORDS or name in ("out", "in", "full", "overflow", "failed"))
+    )
 
 
 class Ask:
@@ -71,7 +77,9 @@ class Ask:
     def atom(self) -> Any:
         """An atom of a push."""
         r = self.r
-        way = self.draw.pick((4, "present"), (5, "value"), (1.5, "any"), (1, "firstlast"), (1, "count"), (1, "two"), (1, "failed"))
+        way = self.draw.pick(
+            (4, "present"), (5, "value"), (1.5, "any"), (1, "firstlast"), (1, "count"), (1, "two"), (1, "failed")
+        )
         ref = self.ref()
         if way == "present":
             return ("atom", ("present", ref))
@@ -105,7 +113,17 @@ class Ask:
         r = self.r
         if r.random() < 0.35:
             p, q = self.simple(), self.simple(0)
-            return r.choice([("AG", ("EF", p)), ("AG", p), ("!", ("EF", p)), ("EF", p), ("AG", ("->", q, ("EX", p))), ("AF", p), ("AG", ("->", q, ("AF", p)))])
+            return r.choice(
+                [
+                    ("AG", ("EF", p)),
+                    ("AG", p),
+                    ("!", ("EF", p)),
+                    ("EF", p),
+                    ("AG", ("->", q, ("EX", p))),
+                    ("AF", p),
+                    ("AG", ("->", q, ("AF", p))),
+                ]
+            )
         if depth == 0:
             return self.simple(0)
         op = r.choice(["EX", "EF", "EG", "AX", "AF", "AG", "EU", "AU", "!", "&", "|", "->"])
@@ -117,12 +135,30 @@ class Ask:
         if depth == 3 and r.random() < 0.45:
             p, q = self.simple(), self.simple(0)
             return r.choice(
-                [("G", p), ("G", ("->", q, p)), ("G", ("->", q, ("X", p))), ("G", ("->", q, ("F", p))), ("F", p), ("G", ("F", p)), ("F", ("G", p))]
-                + [("G", ("->", p, ("O", q))), ("G", ("->", q, ("Y", p))), ("U", p, q), ("W", p, q), ("G", ("->", q, ("S", p, q))), ("G", ("->", ("Y", q), p))]
+                [
+                    ("G", p),
+                    ("G", ("->", q, p)),
+                    ("G", ("->", q, ("X", p))),
+                    ("G", ("->", q, ("F", p))),
+                    ("F", p),
+                    ("G", ("F", p)),
+                    ("F", ("G", p)),
+                ]
+                + [
+                    ("G", ("->", p, ("O", q))),
+                    ("G", ("->", q, ("Y", p))),
+                    ("U", p, q),
+                    ("W", p, q),
+                    ("G", ("->", q, ("S", p, q))),
+                    ("G", ("->", ("Y", q), p)),
+                ]
             )
         if depth == 0:
             return self.simple(0)
-        op = self.draw.pick(*((1, o) for o in ["X", "F", "G", "U", "W", "R", "!", "&", "|", "->", "G", "F"]), *((0.5, o) for o in ["Y", "O", "H", "S"]))
+        op = self.draw.pick(
+            *((1, o) for o in ["X", "F", "G", "U", "W", "R", "!", "&", "|", "->", "G", "F"]),
+            *((0.5, o) for o in ["Y", "O", "H", "S"]),
+        )
         return (op, *(self.linear(depth - 1) for _ in range(2 if op in ("U", "W", "R", "S", "&", "|", "->") else 1)))
 
 
@@ -132,7 +168,9 @@ class Ask:
 def relative(spec: Spec, draw: Draw) -> Spec:
     """A pipeline with the same sources that is the same, nearly the same or another one."""
     r = draw.r
-    way = draw.pick((3, "rewrite"), (3, "mutate"), (2, "identity"), (1, "delay"), (1, "other"), (1, "swap"), (1, "style"))
+    way = draw.pick(
+        (3, "rewrite"), (3, "mutate"), (2, "identity"), (1, "delay"), (1, "other"), (1, "swap"), (1, "style")
+    )
     n = len(spec.sources)
     if way == "other":
         return draw.spec(spec.sources, 3, result=spec.type_of(spec.outputs[0][1]))
@@ -142,15 +180,30 @@ def relative(spec: Spec, draw: Draw) -> Spec:
         kind, key = spec.type_of(at), spec.key_of(at)
         more = Step("map", (at,), kind, key, fn=Fn((kind,), kind, ("arg", 0)))
         if way == "delay":
-            more = draw.pick((1, Step("trim", (at,), kind, key, k=1)), (1, Step("filter", (at,), kind, key, fn=draw.fn((kind,), "bool"))), (1, Step("decimate", (at,), kind, key, k=2)))
+            more = draw.pick(
+                (1, Step("trim", (at,), kind, key, k=1)),
+                (1, Step("filter", (at,), kind, key, fn=draw.fn((kind,), "bool"))),
+                (1, Step("decimate", (at,), kind, key, k=2)),
+            )
         return replace(spec, steps=(*steps, more), outputs=((spec.outputs[0][0], n + len(steps)), *spec.outputs[1:]))
     for i in r.sample(range(len(steps)), len(steps)):
         step = steps[i]
         if way == "swap" and len(step.inputs) == 2 and step.kind in ("merge", "apply"):
-            fn = step.fn and replace(step.fn, args=step.fn.args[::-1], body=_swapped(step.fn.body), guards=tuple(_swapped(g) for g in step.fn.guards))
+            fn = step.fn and replace(
+                step.fn,
+                args=step.fn.args[::-1],
+                body=_swapped(step.fn.body),
+                guards=tuple(_swapped(g) for g in step.fn.guards),
+            )
             steps[i] = replace(step, inputs=step.inputs[::-1], fn=fn)
             break
-        if way == "style" and step.fn and not step.fn.style and all(t in ("int", "bool") for t in step.fn.args) and draw.style.opaque:
+        if (
+            way == "style"
+            and step.fn
+            and not step.fn.style
+            and all(t in ("int", "bool") for t in step.fn.args)
+            and draw.style.opaque
+        ):
             steps[i] = replace(step, fn=replace(step.fn, style="text"))
             break
         if way == "rewrite" and step.fn:
@@ -163,7 +216,11 @@ def relative(spec: Spec, draw: Draw) -> Spec:
                 steps[i] = replace(step, k=max(1 if step.kind == "trim" else 2, step.k + r.choice([-1, 1])))
             elif step.task:
                 task, start = draw.task(step.task.event, step.task.result)
-                steps[i] = replace(step, task=replace(step.task, **{r.choice(["yes", "no"]): task.yes}) if r.random() < 0.7 else task, start=start)
+                steps[i] = replace(
+                    step,
+                    task=replace(step.task, **{r.choice(["yes", "no"]): task.yes}) if r.random() < 0.7 else task,
+                    start=start,
+                )
             else:
                 continue
             break
@@ -175,7 +232,14 @@ def _swapped(e: Any) -> Any:
         return ("arg", 1 - e[1])
     if e[0] == "table":
         return (*e[:3], _swapped(e[3]))
-    return tuple(_swapped(part) if isinstance(part, tuple) and part and isinstance(part[0], str) else tuple(map(_swapped, part)) if isinstance(part, tuple) else part for part in e)
+    return tuple(
+        _swapped(part)
+        if isinstance(part, tuple) and part and isinstance(part[0], str)
+        else tuple(map(_swapped, part))
+        if isinstance(part, tuple)
+        else part
+        for part in e
+    )
 
 
 def _rewritten(e: Any, draw: Draw) -> Any:
@@ -199,12 +263,18 @@ def _rewritten(e: Any, draw: Draw) -> Any:
     return e
 
 
-def observed(spec: Spec, draw: Draw, values: dict[str, list[Any]]) -> tuple[list[int], dict[int, list[int]], dict[int, dict[str, Any]]]:
+def observed(
+    spec: Spec, draw: Draw, values: dict[str, list[Any]]
+) -> tuple[list[int], dict[int, list[int]], dict[int, dict[str, Any]]]:
     """A finite system: initial states, successors, and what is seen."""
     r = draw.r
     n = r.randint(1, 4)
     see = {s: {name: r.choice(values[name]) for name, _ in spec.sources if r.random() < 0.85} for s in range(n)}
-    return sorted(r.sample(range(n), r.randint(1, min(2, n)))), {s: sorted(r.sample(range(n), r.choice([0, 1, 1, 2]) if n > 1 else r.choice([0, 1]))) for s in range(n)}, see
+    return (
+        sorted(r.sample(range(n), r.randint(1, min(2, n)))),
+        {s: sorted(r.sample(range(n), r.choice([0, 1, 1, 2]) if n > 1 else r.choice([0, 1]))) for s in range(n)},
+        see,
+    )
 
 
 def colors() -> list[Color]:

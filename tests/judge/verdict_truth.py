@@ -1,6 +1,7 @@
 """What is true: runs of pipelines, explored as far as a bound allows.  Nothing of Pellucid is imported here.
 
-Every answer is True, False or None (not known: the search did not come to its end).  What is False comes with the run that shows it.
+Every answer is True, False or None (not known: the search did not come to its end).  What is False comes with the run
+that shows it.
 """
 
 from __future__ import annotations
@@ -231,7 +232,9 @@ def tokens(spec: Spec, before: Any, seen: Seen) -> tuple[Any, ...]:
     return seen.of(spec.outputs[0][1])
 
 
-def met(ahead: int, waiting: tuple[Any, ...], new: Sequence[tuple[Any, ...]], paper: bool) -> tuple[int, tuple[Any, ...]] | None:
+def met(
+    ahead: int, waiting: tuple[Any, ...], new: Sequence[tuple[Any, ...]], paper: bool
+) -> tuple[int, tuple[Any, ...]] | None:
     """Who is ahead and by what, after both have put out more; None where two outputs at one place differ."""
     said = [list(new[0]), list(new[1])]
     said[ahead] = [*waiting, *said[ahead]]
@@ -304,7 +307,12 @@ def of_sequence(specs: Sequence[Spec], inputs: Sequence[Push], fit: Fit, limit: 
             continue
         for events in inputs:
             both = [push(spec, s, events, fit) for spec, s in zip(specs, state[:2], strict=True)]
-            rest = met(state[2], state[3], [tokens(spec, s, seen) for spec, s, (_, seen) in zip(specs, state[:2], both, strict=True)], paper)
+            rest = met(
+                state[2],
+                state[3],
+                [tokens(spec, s, seen) for spec, s, (_, seen) in zip(specs, state[:2], both, strict=True)],
+                paper,
+            )
             if rest is None:
                 return Truth(False, [*_way(came, state), events])
             new = (both[0][0], both[1][0], *rest)
@@ -360,7 +368,8 @@ def queue_lengths(spec: Spec, inputs: Sequence[Push], fit: Fit, limit: int) -> t
 
 
 def of_bound(spec: Spec, asked: tuple[Any, ...], bound: int, inputs: Sequence[Push], fit: Fit, limit: int) -> Truth:
-    """What is said of queues with a bound: ``("full",)``, ``("overflow",)`` or ``("length", queue, most)``, never so.  Beyond the bound only an overflow is certain."""
+    """What is said of queues with a bound: ``("full",)``, ``("overflow",)`` or ``("length", queue, most)``, never so.
+    Beyond the bound only an overflow is certain."""
     start = begin(spec)
     came: dict[Any, Any] = {start: None}
     todo, over = deque([start]), False
@@ -379,7 +388,9 @@ def of_bound(spec: Spec, asked: tuple[Any, ...], bound: int, inputs: Sequence[Pu
                     return Truth(False, _way(came, new))
                 over = True
                 continue
-            if (asked[0] == "full" and most == bound) or (asked[0] == "length" and queues(spec, new).get(asked[1], 0) > asked[2]):
+            if (asked[0] == "full" and most == bound) or (
+                asked[0] == "length" and queues(spec, new).get(asked[1], 0) > asked[2]
+            ):
                 return Truth(False, _way(came, new))
             todo.append(new)
     return Truth(None if over else True)
@@ -388,8 +399,11 @@ def of_bound(spec: Spec, asked: tuple[Any, ...], bound: int, inputs: Sequence[Pu
 # ---------------------------------------------------------------- single runs
 
 
-def follow(specs: Sequence[Spec], pushes: Sequence[Push], loop: int | None, fit: Fit = checked, turns: int = 60) -> tuple[list[list[Seen]], int | None, bool]:
-    """What is seen of a run, by each pipeline, the push from which on all repeats, and whether it really does (or only seems to)."""
+def follow(
+    specs: Sequence[Spec], pushes: Sequence[Push], loop: int | None, fit: Fit = checked, turns: int = 60
+) -> tuple[list[list[Seen]], int | None, bool]:
+    """What is seen of a run, by each pipeline, the push from which on all repeats, and whether it really does (or only
+    seems to)."""
     states = [begin(spec) for spec in specs]
     seen: list[list[Seen]] = [[] for _ in specs]
 
@@ -440,7 +454,9 @@ def random_value(kind: str, r: random.Random, ints: Sequence[int] | None, consta
             return max(-(2**63), min(2**63 - 1, r.choice(constants) + r.choice([-1, 0, 0, 1])))
         return r.choice(EDGES)
     if kind == "float":
-        return r.choice([0.0, -0.0, 1.0, -1.0, 0.5, 2.5, 1e308, -1e308, 5e-324, float("inf"), float("-inf"), r.uniform(-4, 4)])
+        return r.choice(
+            [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, 1e308, -1e308, 5e-324, float("inf"), float("-inf"), r.uniform(-4, 4)]
+        )
     if kind == "str":
         return r.choice(["", "a", "b", "ab", "G", "zz", "é"])
     if kind in FIELDS:
@@ -448,13 +464,19 @@ def random_value(kind: str, r: random.Random, ints: Sequence[int] | None, consta
     return r.choice(values(kind, ()))
 
 
-def random_runs(spec: Spec, r: random.Random, ints: Sequence[int] | None, count: int, constants: Sequence[int]) -> Iterator[list[Push]]:
+def random_runs(
+    spec: Spec, r: random.Random, ints: Sequence[int] | None, count: int, constants: Sequence[int]
+) -> Iterator[list[Push]]:
     """Runs of random events and silence."""
     for _ in range(count):
         quiet = r.choice([0.0, 0.1, 0.5])
         few = {name: [random_value(kind, r, ints, constants) for _ in range(2)] for name, kind in spec.sources}
         narrow = r.random() < 0.3
         yield [
-            {name: r.choice(few[name]) if narrow else random_value(kind, r, ints, constants) for name, kind in spec.sources if r.random() >= quiet}
+            {
+                name: r.choice(few[name]) if narrow else random_value(kind, r, ints, constants)
+                for name, kind in spec.sources
+                if r.random() >= quiet
+            }
             for _ in range(r.randint(1, 12))
         ]

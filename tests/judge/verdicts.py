@@ -2,9 +2,10 @@
 
     python -m tests.judge.verdicts --minutes 60 --seed 1
 
-What a pipeline, a formula and a question mean is told in ``verdict_meaning``, ``verdict_formulas`` and ``verdict_truth`` from ``docs/explanation/meaning.md``;
-Pellucid is used by its public names only.  Every answer is counted; *proved* and *refuted* are held against what is true, and each disagreement is printed as
-the smallest script that shows it.  An exception that is none of Pellucid's is a disagreement, too.
+What a pipeline, a formula and a question mean is told in ``verdict_meaning``, ``verdict_formulas`` and
+``verdict_truth`` from ``docs/explanation/meaning.md``; Pellucid is used by its public names only.  Every answer is
+counted; *proved* and *refuted* are held against what is true, and each disagreement is printed as the smallest script
+that shows it.  An exception that is none of Pellucid's is a disagreement, too.
 """
 
 from __future__ import annotations
@@ -32,7 +33,14 @@ def draw(seed: int, *, calm: bool = False) -> list[Case]:
     """The questions of one seed: one pipeline or two, and a few questions about them."""
     r = random.Random(seed)
     domain: Any = r.choices(["range", "set", "mod", "exact"], [4, 1, 2, 3])[0]
-    style = Style(finite=domain != "exact", opaque=r.random() < 0.3, keys=r.random() < 0.2, hostile=r.random() < 0.15, several=r.random() < 0.7, failures=r.random() < 0.6)
+    style = Style(
+        finite=domain != "exact",
+        opaque=r.random() < 0.3,
+        keys=r.random() < 0.2,
+        hostile=r.random() < 0.15,
+        several=r.random() < 0.7,
+        failures=r.random() < 0.6,
+    )
     if calm:
         style = Style(finite=domain != "exact", several=False, failures=False)
     ints: tuple[Any, ...] | None = None
@@ -55,11 +63,31 @@ def draw(seed: int, *, calm: bool = False) -> list[Case]:
     if engine:
         how += (("engine", engine),)
     cases = []
-    questions = ["holds", "holds", "holds", "live", "step", "sequence", "paper", "implies", "monitor", "buffers", "dead_paths", "holds_on", "queues", "names"]
+    questions = [
+        "holds",
+        "holds",
+        "holds",
+        "live",
+        "step",
+        "sequence",
+        "paper",
+        "implies",
+        "monitor",
+        "buffers",
+        "dead_paths",
+        "holds_on",
+        "queues",
+        "names",
+    ]
     for question in r.sample(questions, 5):
         ask = Ask(spec, d)
         case = Case(question, (spec,), ints, how=how)
-        listed = {name: [random_value(t, r, case.values, ()) for _ in range(3)] if t in ("float", "str") or case.values is None else values(t, case.values) for name, t in spec.sources}
+        listed = {
+            name: [random_value(t, r, case.values, ()) for _ in range(3)]
+            if t in ("float", "str") or case.values is None
+            else values(t, case.values)
+            for name, t in spec.sources
+        }
         if question == "holds":
             case = replace(case, formula=ask.branching() if r.random() < 0.45 else ask.linear())
         elif question == "holds_on":
@@ -68,18 +96,33 @@ def draw(seed: int, *, calm: bool = False) -> list[Case]:
         elif question == "live":
             case = replace(case, extra=r.choice([None, None, 1, 2, 3]))
         elif question == "queues":
-            waiting = [f"{step.id}.{i}" for step in spec.steps if step.id and step.kind in ("apply", "filter_by") for i in (0, 1)]
+            waiting = [
+                f"{step.id}.{i}"
+                for step in spec.steps
+                if step.id and step.kind in ("apply", "filter_by")
+                for i in (0, 1)
+            ]
             inside = [s.kind for step in spec.walk() if step.kind == "window" and step.sub for s in step.sub.walk()]
             if not waiting or {"apply", "filter_by"} & set(inside):
                 continue
-            case = replace(case, extra=(r.choice([("full",), ("overflow",), ("length", r.choice(waiting), r.randint(0, 2))]), r.randint(1, 4)))
+            case = replace(
+                case,
+                extra=(
+                    r.choice([("full",), ("overflow",), ("length", r.choice(waiting), r.randint(0, 2))]),
+                    r.randint(1, 4),
+                ),
+            )
         elif question == "names":
             unclear = two_meanings(spec)
             if not unclear:
                 continue
             case = replace(case, extra=r.choice(unclear))
         elif question in ("implies", "monitor"):
-            boolean = spec if question == "monitor" and spec.type_of(spec.outputs[0][1]) == "bool" else d.spec(spec.sources, 3, result="bool")
+            boolean = (
+                spec
+                if question == "monitor" and spec.type_of(spec.outputs[0][1]) == "bool"
+                else d.spec(spec.sources, 3, result="bool")
+            )
             if len(boolean.outputs) > 1:
                 continue
             case = replace(case, specs=(boolean, relative(boolean, d)) if question == "implies" else (boolean,))
@@ -100,7 +143,11 @@ def an_assumption(spec: Spec, r: random.Random, style: Style) -> tuple[Any, ...]
     parts: list[Any] = []
     for name, kind in spec.sources:
         if kind == "int" and r.random() < 0.6:
-            parts.append(("sorted", name, r.choice([">=", "<="])) if r.random() < 0.4 else ("value", name, r.choice([">=", "<", "!=", ">"]), r.randint(style.low, style.high)))
+            parts.append(
+                ("sorted", name, r.choice([">=", "<="]))
+                if r.random() < 0.4
+                else ("value", name, r.choice([">=", "<", "!=", ">"]), r.randint(style.low, style.high))
+            )
         if r.random() < 0.25:
             parts.append(("speaks", name))
     if len(spec.sources) > 1 and r.random() < 0.3:
@@ -138,7 +185,9 @@ def smaller(case: Case) -> Iterator[Case]:
             if n + i not in used and n + i not in dict(case.specs[0].outputs).values():
                 for j in step.inputs:
                     if case.specs[0].type_of(j) == step.type and case.specs[0].key_of(j) == step.key:
-                        yield replace(case, specs=(without(case.specs[0], i, j),), formula=renumbered(case.formula, n + i))
+                        yield replace(
+                            case, specs=(without(case.specs[0], i, j),), formula=renumbered(case.formula, n + i)
+                        )
 
 
 def numbers(f: Any) -> list[int]:
@@ -191,14 +240,24 @@ def smaller_spec(spec: Spec) -> Iterator[Spec]:
     for i, step in enumerate(spec.steps):
         changed: list[Any] = []
         if step.fn:
-            changed += [replace(step, fn=replace(step.fn, body=body)) for body in smaller_expr(step.fn.body, step.fn.args, step.fn.result)]
+            changed += [
+                replace(step, fn=replace(step.fn, body=body))
+                for body in smaller_expr(step.fn.body, step.fn.args, step.fn.result)
+            ]
             changed += [replace(step, fn=replace(step.fn, guards=()))] if step.fn.guards else []
             changed += [replace(step, fn=replace(step.fn, style=""))] if step.fn.style == "text" else []
         if step.task:
             for branch in ("yes", "no"):
                 state, said = getattr(step.task, branch)
-                changed += [replace(step, task=replace(step.task, **{branch: (state, said[:k] + said[k + 1 :])})) for k in range(len(said))]
-                changed += [replace(step, task=replace(step.task, **{branch: (s, said)})) for s in (("arg", 0), ("const", 0)) if state != s and state != ("const", 0)]
+                changed += [
+                    replace(step, task=replace(step.task, **{branch: (state, said[:k] + said[k + 1 :])}))
+                    for k in range(len(said))
+                ]
+                changed += [
+                    replace(step, task=replace(step.task, **{branch: (s, said)}))
+                    for s in (("arg", 0), ("const", 0))
+                    if state != s and state != ("const", 0)
+                ]
             if step.task.condition != ("const", True):
                 changed.append(replace(step, task=replace(step.task, condition=("const", True))))
         if step.sub:
@@ -260,7 +319,9 @@ def shrunk(case: Case, found: Found, seconds: float = 20.0) -> tuple[Case, Found
 class Run:
     """Cases of seeds, counted."""
 
-    def __init__(self, folder: Path | None = None, *, quiet: bool = False, calm: bool = False, shrink: float = 12.0) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, quiet: bool = False, calm: bool = False, shrink: float = 12.0
+    ) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
         self.slow: list[tuple[float, str]] = []
         self.refusals: Counter[str] = Counter()
@@ -303,14 +364,21 @@ class Run:
         rows = [f"{'question':<12}" + "".join(f"{w:>10}" for w in words)]
         for question in sorted({q for q, _ in self.counts}):
             rows.append(f"{question:<12}" + "".join(f"{self.counts[question, w]:>10}" for w in words))
-        rows.append(f"{'all':<12}" + "".join(f"{sum(n for (_, s), n in self.counts.items() if s == w):>10}" for w in words))
-        rows.append(f"{self.pipelines} pipelines, {sum(self.counts.values())} answers, {sum(self.kinds.values())} disagreements {dict(self.kinds)}, {len(self.slow)} slow")
+        rows.append(
+            f"{'all':<12}" + "".join(f"{sum(n for (_, s), n in self.counts.items() if s == w):>10}" for w in words)
+        )
+        rows.append(
+            f"{self.pipelines} pipelines, {sum(self.counts.values())} answers, {sum(self.kinds.values())} "
+            f"disagreements {dict(self.kinds)}, {len(self.slow)} slow"
+        )
         return "\n".join(rows)
 
 
 def main() -> int:
     """From the command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.judge.verdicts", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.judge.verdicts", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="one seed alone, as a disagreement names it")

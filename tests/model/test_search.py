@@ -59,8 +59,16 @@ def test_components_are_what_reaches_each_other(seed: int) -> None:
     for part in parts:
         entry, inside = part[0], set(part)
         cycle = shortest_cycle(edges.__getitem__, entry, inside)
-        lengths = [n for n in range(1, len(edges) + 1) for ways in product(inside, repeat=n - 1)
-                   if all(b in {y for _, y in edges[a]} for a, b in zip((entry, *ways), (*ways, entry), strict=True))] if len(part) < 5 else []  # fmt: skip
+        lengths = (
+            [
+                n
+                for n in range(1, len(edges) + 1)
+                for ways in product(inside, repeat=n - 1)
+                if all(b in {y for _, y in edges[a]} for a, b in zip((entry, *ways), (*ways, entry), strict=True))
+            ]
+            if len(part) < 5
+            else []
+        )
         assert len(part) >= 5 or len(cycle) == min(lengths, default=0)
 
 

@@ -61,8 +61,8 @@ def listing1() -> Any:
 def test_figure_2_the_program_in_the_model_gives_what_the_program_gives() -> None:
     """Every complete failure-free run is the average of some interleaving of the two sources.
 
-    As printed, Listing 1's task reads "src_ints" and "src_reset" and leaves the sources' outputs "ints" and "reset" unread;
-    it must read the latter.
+    As printed, Listing 1's task reads "src_ints" and "src_reset" and leaves the sources' outputs "ints" and "reset"
+    unread; it must read the latter.
     """
     module = listing1()
     model = tasks_of(module.averages)
@@ -79,7 +79,9 @@ def test_figure_2_the_program_in_the_model_gives_what_the_program_gives() -> Non
         stack += new
     # the reset is of epoch 1: before 10, between 10 and 20, or after 20
     assert results == {(10.0, 15.0, 12.0), (10.0, 20.0, 13.0), (10.0, 15.0, 6.0)}
-    assert (10.0, 15.0, 6.0) == tuple(module.averages(ints=[10, 20, module.silent, 6], reset=[module.silent] * 2 + [True, module.silent]))
+    assert (10.0, 15.0, 6.0) == tuple(
+        module.averages(ints=[10, 20, module.silent, 6], reset=[module.silent] * 2 + [True, module.silent])
+    )
 
 
 # ---------------------------------------------------------------- Figure 3: three snapshots of p1 → p2 → p3
@@ -120,7 +122,8 @@ def test_figure_3c_abs_has_none() -> None:
 
 
 def test_figure_4_a_failure_and_its_observed_execution() -> None:
-    """p2 fails in its second epoch; the observed execution has neither the failure nor the incomplete epoch before it."""
+    """p2 fails in its second epoch; the observed execution has neither the failure nor the incomplete epoch before
+    it."""
     c, Z = read_run(CHAIN + "i: 1 2 | 3 |\n" + "p1 p2 p1 p1| p2 p2| p3 p3 p3| p1 p2 p2! p1| ^ p1 p1| p2 p2| p3 p3|")
     found = explained(Z, c)
     assert write(found.explaining, c) == "p1 p2 p1 p1| p2 p2| p3 p3 p3| p1 p1| p2 p2| p3 p3|"
@@ -172,7 +175,9 @@ def av(state: tuple[int, int]) -> float:
 
 def test_figure_10_the_archives() -> None:
     """[E⟨1⟩, BD, E⟨3⟩, fail, recover, Reset, E⟨3⟩, E⟨5⟩, BD]: a0 = [0 ↦ 0], a1 = a0[1 ↦ 1], a2 = a1[2 ↦ 4]."""
-    c = initial({"t": Task(average, ("ints", "reset"), "avgs")}, {"ints": [[1], [3, 5]], "reset": [[], [RESET]]}, {"t": (0, 0)})
+    c = initial(
+        {"t": Task(average, ("ints", "reset"), "avgs")}, {"ints": [[1], [3, 5]], "reset": [[], [RESET]]}, {"t": (0, 0)}
+    )
     Z = read("t<ints t| t<ints t! ^ t<reset t<ints t<ints t|", c)
     C = apply_trace(Z, c)
 

@@ -25,7 +25,9 @@ def load(name: str) -> ModuleType:
     return module
 
 
-appendix, compare, figures, listing = map(load, ("seed001_appendix", "seed001_compare", "seed001_figures", "seed000_listing1"))
+appendix, compare, figures, listing = map(
+    load, ("seed001_appendix", "seed001_compare", "seed001_figures", "seed000_listing1")
+)
 
 TABLE: dict[str, tuple[Pipeline, str]] = {
     "passthrough": (appendix.passthrough, "1 2 3 4 5 6 7 8"),
@@ -73,7 +75,10 @@ def test_silence_pattern(p: Pipeline, line: str) -> None:
 @pytest.mark.parametrize(
     ("p", "line", "mode"),
     [pytest.param(*row, "python", id=f"{name}-python") for name, row in TABLE.items()]
-    + [pytest.param(*row, "numba", id=f"{name}-numba", marks=pytest.mark.long if k % 3 else ()) for k, (name, row) in enumerate(TABLE.items())],
+    + [
+        pytest.param(*row, "numba", id=f"{name}-numba", marks=pytest.mark.long if k % 3 else ())
+        for k, (name, row) in enumerate(TABLE.items())
+    ],
 )
 def test_engine_whole_and_in_chunks(p: Pipeline, line: str, mode: str) -> None:
     assert list(map(str, p.engine(mode=mode).push(EVENTS))) == words(line)
@@ -151,7 +156,15 @@ def test_figure_5_equivalences_by_hand() -> None:
 
 
 def test_listing_1() -> None:
-    steps: list[dict[str, Any]] = [{"ints": 10}, {"ints": 20}, {"reset": True}, {}, {"ints": 5}, {"ints": 7, "reset": True}, {"ints": 1}]
+    steps: list[dict[str, Any]] = [
+        {"ints": 10},
+        {"ints": 20},
+        {"reset": True},
+        {},
+        {"ints": 5},
+        {"ints": 7, "reset": True},
+        {"ints": 1},
+    ]
     want = [[10.0], [15.0], [], [], [5.0], [6.0], [1.0]]
     run = Interpreter(listing.averages.graph)
     assert [run.push(step)["out"] for step in steps] == want

@@ -81,7 +81,8 @@ def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_tests_run_and_see_a_change(tmp_path: Path) -> None:
-    """For files of all kinds of names: one after the other in a folder of its own, and the tests of all in one pytest."""
+    """For files of all kinds of names: one after the other in a folder of its own, and the tests of all in one
+    pytest."""
     sources, tests, count = [], [], 0
     for file in ("shop.py", "my-shop.py", "queue.py"):
         folder = tmp_path / file.removesuffix(".py")
@@ -92,7 +93,9 @@ def test_the_tests_run_and_see_a_change(tmp_path: Path) -> None:
         module = _load_path(str(source))
         asked = questions(module)
         assert all(verdict.refuted for verdict, _ in asked.values())
-        cases = [Case(v.counterexample, v.question, (str(source),), names) for v, names in asked.values() if v.counterexample]
+        cases = [
+            Case(v.counterexample, v.question, (str(source),), names) for v, names in asked.values() if v.counterexample
+        ]
         found = folder / "tests" / f"test_found_{len(tests)}.py"
         found.write_text(pytest_file(cases, folder=str(folder / "tests")))
         sources, tests, count = [*sources, source], [*tests, str(found.relative_to(tmp_path))], count + len(cases)
@@ -100,7 +103,9 @@ def test_the_tests_run_and_see_a_change(tmp_path: Path) -> None:
     assert result.returncode == 0 and f"{count} passed" in result.stdout, result.stdout + result.stderr
 
     for source in sources:
-        source.write_text(SOURCE.replace("trim(2)", "trim(1)").replace("decimate(3)", "decimate(1)").replace("10 //", "10 +"))
+        source.write_text(
+            SOURCE.replace("trim(2)", "trim(1)").replace("decimate(3)", "decimate(1)").replace("10 //", "10 +")
+        )
     result = run(tmp_path, *tests)
     assert "15 failed, 3 passed" in result.stdout, result.stdout + result.stderr
 

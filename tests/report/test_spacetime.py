@@ -80,7 +80,14 @@ def recorded(Z: list[TraceStep], found: Explanation) -> list[dict[str, Any]]:
     for at, z in enumerate(Z):
         recovery = isinstance(z, FRecover)
         task = "coordinator" if isinstance(z, FRecover) else z.p
-        row: dict[str, Any] = {"task": task, "index": index.setdefault(task, 0), "consumed": [], "produced": [], "state": None, "time": at}
+        row: dict[str, Any] = {
+            "task": task,
+            "index": index.setdefault(task, 0),
+            "consumed": [],
+            "produced": [],
+            "state": None,
+            "time": at,
+        }
         index[task] += 1
         generation += recovery
         row["generation"] = generation
@@ -135,7 +142,16 @@ def test_an_arrow_table_and_a_frame_are_rows() -> None:
 
 
 def row(task: str, index: int, rule: str, epoch: int, generation: int = 0, **more: Any) -> dict[str, Any]:
-    return {"task": task, "index": index, "rule": rule, "epoch": epoch, "generation": generation, "consumed": [], "produced": [], **more}
+    return {
+        "task": task,
+        "index": index,
+        "rule": rule,
+        "epoch": epoch,
+        "generation": generation,
+        "consumed": [],
+        "produced": [],
+        **more,
+    }
 
 
 def message(stream: str, n: int, border: bool = False) -> dict[str, Any]:
@@ -154,7 +170,11 @@ def test_what_remains_follows_the_stored_snapshots_and_the_lost_ones() -> None:
         row("b", 3, "I-BORDER", 2, consumed=[message("m", 1, True)]),
     ]
     made = from_recorded(rows)
-    assert {(m.lane, m.rule) for m in made.marks if not m.kept} == {("a", "SOURCE"), ("a", "SNAPSHOT"), ("b", "I-BORDER")}
+    assert {(m.lane, m.rule) for m in made.marks if not m.kept} == {
+        ("a", "SOURCE"),
+        ("a", "SNAPSHOT"),
+        ("b", "I-BORDER"),
+    }
     assert {m.epoch for m in made.marks if not m.kept} == {2}
     assert [m.border for m in made.marks if m.rule == "SOURCE"] == [True, True]
     lost = [*rows, row("a", 4, "F-LOST", 1), row("b", 4, "F-FAIL", 2), row("coordinator", 0, "F-RECOVER", 0, 1)]
@@ -180,10 +200,14 @@ def test_a_commit_may_wait_for_what_was_stored_before_a_recovery() -> None:
 def test_columns_and_rules_of_a_recorded_trace_are_checked() -> None:
     with pytest.raises(DataError) as caught:
         from_recorded([{"task": "a"}])
-    assert str(caught.value).startswith("recorded trace, row 0: no column 'generation': it needs task, generation, index, rule")
+    assert str(caught.value).startswith(
+        "recorded trace, row 0: no column 'generation': it needs task, generation, index, rule"
+    )
     with pytest.raises(DataError) as caught:
         from_recorded([row("a", 0, "I-EVENT", 1), row("a", 1, "I-DREAM", 1)])
-    assert str(caught.value).startswith("recorded trace, row 1: unknown rule 'I-DREAM': there are SOURCE, I-EVENT, I-BORDER,")
+    assert str(caught.value).startswith(
+        "recorded trace, row 1: unknown rule 'I-DREAM': there are SOURCE, I-EVENT, I-BORDER,"
+    )
 
 
 def test_a_tampered_recorded_trace_is_drawn_all_the_same() -> None:
@@ -233,7 +257,9 @@ def test_a_run_that_is_no_run_is_drawn_too() -> None:
 
 def long_run(epochs: int, events: int, seed: int = 7) -> tuple[Run, list[TraceStep]]:
     copy = lambda v, w: (v, [w])
-    c = initial({"b": Task(copy, ("m",), "o"), "a": Task(copy, ("i",), "m")}, {"i": [[1] * events] * epochs}, {"a": 0, "b": 0})
+    c = initial(
+        {"b": Task(copy, ("m",), "o"), "a": Task(copy, ("i",), "m")}, {"i": [[1] * events] * epochs}, {"a": 0, "b": 0}
+    )
     Z = random_trace(c, random.Random(seed), fail=0.01)
     return from_trace(Z, c, explain(Z, c)), Z
 

@@ -102,8 +102,12 @@ def test_junit() -> None:
     assert root.tag == "testsuites"
     (suite,) = root
     assert {k: suite.get(k) for k in ("name", "tests", "failures", "errors", "skipped")} == {
-        "name": 'p.py "&"', "tests": "4", "failures": "1", "errors": "1", "skipped": "1",
-    }  # fmt: skip
+        "name": 'p.py "&"',
+        "tests": "4",
+        "failures": "1",
+        "errors": "1",
+        "skipped": "1",
+    }
     assert float(suite.get("time") or 0) >= 2.503
     cases = list(suite)
     assert [(c.tag, c.get("name"), c.get("file"), c.get("line")) for c in cases] == [
@@ -123,11 +127,17 @@ def test_the_document_of_a_run() -> None:
     assert document["pellucid"] == 1 and document["verb"] == "check"
     assert document["summary"] == {"proved": 1, "refuted": 1, "unknown": 1, "error": 1}
     assert [(r["name"], r["status"]) for r in document["results"]] == [
-        ("a <b>", "proved"), ("b\x00", "refuted"), ("c", "unknown"), ("d", "error"),
-    ]  # fmt: skip
+        ("a <b>", "proved"),
+        ("b\x00", "refuted"),
+        ("c", "unknown"),
+        ("d", "error"),
+    ]
     assert document["results"][3] == {
-        "name": "d", "where": "p.py:12", "status": "error", "message": "no stream 'o'\n  AG o\n     ^",
-    }  # fmt: skip
+        "name": "d",
+        "where": "p.py:12",
+        "status": "error",
+        "message": "no stream 'o'\n  AG o\n     ^",
+    }
 
 
 @pytest.mark.parametrize(("count", "words"), [(4, "1 proved, 1 refuted, 1 unknown, 1 error"), (1, "1 proved"), (0, "")])

@@ -1,7 +1,7 @@
 """A real Spark cluster on this machine: one master and some workers, each a JVM of its own, on the loopback address.
 
-It is started from the pip-installed Spark.  What differs from ``local[2]`` is what matters: executors are other processes,
-they can be killed, and everything a task needs has to travel to them.
+It is started from the pip-installed Spark.  What differs from ``local[2]`` is what matters: executors are other
+processes, they can be killed, and everything a task needs has to travel to them.
 
 ::
 
@@ -103,7 +103,8 @@ def standalone(workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator
             "SPARK_LOCAL_DIRS": str(folder / "local"),
         }
         log.write_text(
-            "rootLogger.level = info\nrootLogger.appenderRef.c.ref = c\nappender.c.type = Console\nappender.c.name = c\n"
+            "rootLogger.level = info\nrootLogger.appenderRef.c.ref = c\nappender.c.type = Console\nappender.c.name = "
+            "c\n"
             "appender.c.target = SYSTEM_ERR\nappender.c.layout.type = PatternLayout\n"
             "appender.c.layout.pattern = %d %p %c{1}: %m%n%ex\n"
         )
@@ -119,15 +120,42 @@ def standalone(workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator
             "spark.sql.shuffle.partitions": str(workers * cores),
         }
         try:
-            launch(cluster, "master", "org.apache.spark.deploy.master.Master",
-                    "--host", LOOPBACK, "--port", str(port), "--webui-port", "0")  # fmt: skip
+            launch(
+                cluster,
+                "master",
+                "org.apache.spark.deploy.master.Master",
+                "--host",
+                LOOPBACK,
+                "--port",
+                str(port),
+                "--webui-port",
+                "0",
+            )
             wait_until(lambda: _listens(port), 300, "the master", cluster, "master")
             for number in range(workers):
-                launch(cluster, f"worker{number}", "org.apache.spark.deploy.worker.Worker",
-                        "--host", LOOPBACK, "--webui-port", "0", "--cores", str(cores), "--memory", memory,
-                        "--work-dir", str(folder / f"work{number}"), cluster.master)  # fmt: skip
-            wait_until(lambda: len(REGISTERED.findall(cluster.log("master"))) >= workers, 90,
-                       f"{workers} workers to register", cluster, "worker0")  # fmt: skip
+                launch(
+                    cluster,
+                    f"worker{number}",
+                    "org.apache.spark.deploy.worker.Worker",
+                    "--host",
+                    LOOPBACK,
+                    "--webui-port",
+                    "0",
+                    "--cores",
+                    str(cores),
+                    "--memory",
+                    memory,
+                    "--work-dir",
+                    str(folder / f"work{number}"),
+                    cluster.master,
+                )
+            wait_until(
+                lambda: len(REGISTERED.findall(cluster.log("master"))) >= workers,
+                90,
+                f"{workers} workers to register",
+                cluster,
+                "worker0",
+            )
             yield cluster
         finally:
             _tear_down(cluster)
@@ -153,9 +181,14 @@ def launch(cluster: Cluster, name: str, *command: str, **more: str) -> None:
     spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
     with open(cluster.folder / f"{name}.log", "wb") as log:
         cluster.processes[name] = subprocess.Popen(
-            [str(spark_class), *command], env={**cluster.environment, **more}, cwd=cluster.folder, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-        )  # fmt: skip
+            [str(spark_class), *command],
+            env={**cluster.environment, **more},
+            cwd=cluster.folder,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
 
 
 def _tear_down(cluster: Cluster) -> None:

@@ -38,7 +38,8 @@ def java_home() -> java.JavaHome:
 def spark(java_home: java.JavaHome, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A Spark of two cores in this process; all that it writes is temporary.
 
-    A task has two attempts: enough to see one retried, and what fails for good costs no more starts of workers than that.
+    A task has two attempts: enough to see one retried, and what fails for good costs no more starts of workers than
+    that.
     """
     folder = tmp_path_factory.mktemp("spark")
     # Workers must run this Python whatever the shell says.

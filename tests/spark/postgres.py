@@ -56,8 +56,9 @@ class Postgres:
             programs = self._within_reach(programs)
         self._programs = programs
         self._process: subprocess.Popen[bytes] | None = None
-        made = self._run("initdb", "-D", f"{folder}/data", "-U", "postgres", "-A", "trust", "-E", "UTF8",
-                         "--locale=C", "--no-sync")  # fmt: skip
+        made = self._run(
+            "initdb", "-D", f"{folder}/data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"
+        )
         if made.returncode != 0:
             raise RuntimeError(f"initdb failed:\n{made.stderr.decode()}")
 
@@ -78,12 +79,31 @@ class Postgres:
         import psycopg
 
         log = open(self.folder / "log", "ab")  # noqa: SIM115 - closed below, when the server has its own copy
-        command = [str(self._programs / "postgres"), "-D", f"{self.folder}/data", "-p", str(self.port),
-                   "-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={self.folder}",
-                   "-c", "max_connections=50", "-c", "fsync=off"]  # fmt: skip
+        command = [
+            str(self._programs / "postgres"),
+            "-D",
+            f"{self.folder}/data",
+            "-p",
+            str(self.port),
+            "-c",
+            "listen_addresses=127.0.0.1",
+            "-c",
+            f"unix_socket_directories={self.folder}",
+            "-c",
+            "max_connections=50",
+            "-c",
+            "fsync=off",
+        ]
         with log:  # fsync=off: processes are killed here, never the machine
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                             cwd=self.folder, start_new_session=True, **self._user())  # fmt: skip
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
+                **self._user(),
+            )
         deadline = time.monotonic() + 300
         while True:
             try:
@@ -111,22 +131,34 @@ class Postgres:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
     def _user(self) -> dict[str, object]:
-        return {} if self._account is None else {"user": self._account[0], "group": self._account[1], "extra_groups": []}
+        return (
+            {} if self._account is None else {"user": self._account[0], "group": self._account[1], "extra_groups": []}
+        )
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run([str(self._programs / program), *arguments], cwd=self.folder, capture_output=True,
-                              check=False, **self._user())  # fmt: skip
+        return subprocess.run(
+            [str(self._programs / program), *arguments],
+            cwd=self.folder,
+            capture_output=True,
+            check=False,
+            **self._user(),
+        )
 
     def _within_reach(self, programs: Path) -> Path:
         """The programs where the other user may run them: a copy, if they lie in a home that is closed to it."""
         try:
-            subprocess.run([programs / "postgres", "--version"], cwd=self.folder, check=True, capture_output=True,
-                           **self._user())  # fmt: skip
+            subprocess.run(
+                [programs / "postgres", "--version"], cwd=self.folder, check=True, capture_output=True, **self._user()
+            )
             return programs
         except (OSError, subprocess.CalledProcessError):
             # The pip package's libraries lie beside it, and the programs look for them by relative paths.
             root = programs.parent.parent.parent if "pginstall" in str(programs) else programs.parent
-            parts = [programs.parent.parent.name, f"{programs.parent.parent.name}.libs"] if root != programs.parent else ["."]
+            parts = (
+                [programs.parent.parent.name, f"{programs.parent.parent.name}.libs"]
+                if root != programs.parent
+                else ["."]
+            )
             for part in parts:
                 if (root / part).is_dir():
                     shutil.copytree(root / part, self.folder / "programs" / part, symlinks=True)

@@ -1,8 +1,9 @@
 """Javas that start quickly: a test's Java lives for seconds, and without this it spends most of them on itself.
 
-Two things cost most of the processor time of a small Spark: its optimising compiler, and reading 13,000 classes from jars.  So the tests'
-Javas compile simply, and map the classes from an archive (class data sharing) that ``python -m tests.spark.quick_jvm`` makes once, from a
-small job.  Where there is no archive, or one of another Java or Spark, Java takes the jars, without a word: the answers are the same.
+Two things cost most of the processor time of a small Spark: its optimising compiler, and reading 13,000 classes from
+jars.  So the tests' Javas compile simply, and map the classes from an archive (class data sharing) that ``python -m
+tests.spark.quick_jvm`` makes once, from a small job.  Where there is no archive, or one of another Java or Spark, Java
+takes the jars, without a word: the answers are the same.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ OF_A_CLUSTER = (
 
 def options() -> str:
     """What to put on the command line of a Java that runs Spark."""
-    shared = f" -XX:SharedArchiveFile={ARCHIVE} -Xshare:auto -Xlog:cds*=off -Xlog:class+path=off" if ARCHIVE.exists() else ""
+    shared = (
+        f" -XX:SharedArchiveFile={ARCHIVE} -Xshare:auto -Xlog:cds*=off -Xlog:class+path=off" if ARCHIVE.exists() else ""
+    )
     return SIMPLE + shared
 
 
@@ -52,8 +55,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="pellucid-", dir=ARCHIVE.parent) as name:
         folder, made = Path(name), Path(name) / "made.jsa"
         os.environ["SPARK_SUBMIT_OPTS"] = f"{SIMPLE} -XX:ArchiveClassesAtExit={made} -Xlog:cds*=off"
-        spark = session(master="local[2]", conf={"spark.sql.session.timeZone": "UTC", "spark.local.dir": str(folder / "local"),
-                                                 "spark.sql.warehouse.dir": str(folder / "warehouse")})  # fmt: skip
+        spark = session(
+            master="local[2]",
+            conf={
+                "spark.sql.session.timeZone": "UTC",
+                "spark.local.dir": str(folder / "local"),
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            },
+        )
         gateway: Any = spark.sparkContext._gateway
         exercise(spark, folder)
         for cluster in OF_A_CLUSTER:
@@ -71,13 +80,17 @@ def exercise(spark: SparkSession, folder: Path) -> None:
     def same(batches: Iterator[Any]) -> Iterator[Any]:
         yield from batches
 
-    rows = spark.range(100).selectExpr("id", "id % 3 AS k", "id / 7D AS x", "CAST(id AS STRING) AS s", "current_timestamp() AS at")
+    rows = spark.range(100).selectExpr(
+        "id", "id % 3 AS k", "id / 7D AS x", "CAST(id AS STRING) AS s", "current_timestamp() AS at"
+    )
     for kind in ("parquet", "json", "csv"):
         rows.write.format(kind).save(str(folder / kind))
         spark.read.schema(rows.schema).format(kind).load(str(folder / kind)).orderBy("k", "id").collect()
     rows.createOrReplaceTempView("rows")
     spark.sql("SELECT k, sum(x) OVER (PARTITION BY k ORDER BY id), s, at FROM rows WHERE id > 3").toPandas()
-    rows.repartitionByRange(2, "id").mapInArrow(same, rows.schema).groupBy("k").applyInArrow(lambda table: table, rows.schema).toArrow()
+    rows.repartitionByRange(2, "id").mapInArrow(same, rows.schema).groupBy("k").applyInArrow(
+        lambda table: table, rows.schema
+    ).toArrow()
     rows.groupBy("k").applyInPandas(lambda frame: frame, rows.schema).join(rows.select("id"), "id").count()
     stream = spark.readStream.schema(rows.schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "parquet"))
 
@@ -85,8 +98,10 @@ def exercise(spark: SparkSession, folder: Path) -> None:
         batch.persist().collect()
         batch.unpersist()
 
-    for writer in (stream.groupBy("k").count().writeStream.outputMode("update").foreachBatch(take),
-                   stream.mapInArrow(same, rows.schema).writeStream.format("parquet").option("path", str(folder / "out"))):  # fmt: skip
+    for writer in (
+        stream.groupBy("k").count().writeStream.outputMode("update").foreachBatch(take),
+        stream.mapInArrow(same, rows.schema).writeStream.format("parquet").option("path", str(folder / "out")),
+    ):
         checkpoint = tempfile.mkdtemp(dir=folder)
         writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
 

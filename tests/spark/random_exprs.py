@@ -22,13 +22,57 @@ SIDE = type_of(Side)
 KINDS: list[Type] = [INT, INT, FLOAT, FLOAT, BOOL, STR, SIDE]
 NAMES = ["i", "j", "f", "g", "b", "s", "e"]
 
-INTS = [0, 1, -1, 2, -2, 3, 7, -7, 10, 63, 64, 100, 2**31, -(2**31), 2**53, 2**53 + 1, -(2**53) - 1, 2**62, INT_MAX, INT_MAX - 1, INT_MIN, INT_MIN + 1]
-FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 7.25, 1e16, 2.0**53, 2.0**53 + 2, 2.0**62, 2.0**63, -(2.0**63), 1e300, -1e300, 5e-324, math.inf, -math.inf]
+INTS = [
+    0,
+    1,
+    -1,
+    2,
+    -2,
+    3,
+    7,
+    -7,
+    10,
+    63,
+    64,
+    100,
+    2**31,
+    -(2**31),
+    2**53,
+    2**53 + 1,
+    -(2**53) - 1,
+    2**62,
+    INT_MAX,
+    INT_MAX - 1,
+    INT_MIN,
+    INT_MIN + 1,
+]
+FLOATS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -2.5,
+    3.0,
+    7.25,
+    1e16,
+    2.0**53,
+    2.0**53 + 2,
+    2.0**62,
+    2.0**63,
+    -(2.0**63),
+    1e300,
+    -1e300,
+    5e-324,
+    math.inf,
+    -math.inf,
+]
 TEXTS = ["", "a", "b", "buy", "é", "\uffff", "\U0001f600", "a\U0001f600", "x y", "BUY"]
 
 
 def row(rng: random.Random) -> tuple[Any, ...]:
     """One row of leaves; half of the numbers are extreme."""
+
     def number() -> int:
         return rng.choice([rng.choice(INTS), rng.randint(-20, 20), rng.randint(INT_MIN, INT_MAX)])
 
@@ -89,7 +133,31 @@ class Maker:
 
     def integer(self, sub: int) -> Expr:
         r = self.rng
-        op = r.choice(["add", "sub", "mul", "add", "mul", "floordiv", "mod", "floordiv", "mod", "band", "bor", "bxor", "shl", "shr", "neg", "abs", "invert", "bool", "trunc", "floor", "ceil"])
+        op = r.choice(
+            [
+                "add",
+                "sub",
+                "mul",
+                "add",
+                "mul",
+                "floordiv",
+                "mod",
+                "floordiv",
+                "mod",
+                "band",
+                "bor",
+                "bxor",
+                "shl",
+                "shr",
+                "neg",
+                "abs",
+                "invert",
+                "bool",
+                "trunc",
+                "floor",
+                "ceil",
+            ]
+        )
         if op in ("neg", "abs", "invert"):
             return n.unary(op, self.make(INT, sub))
         if op == "bool":
@@ -98,7 +166,11 @@ class Maker:
             return n.round_to_int(op, self.make(FLOAT, sub))
         a = self.make(INT, sub)
         if op in ("shl", "shr") and r.random() < 0.7:
-            amount = n.const(r.choice([0, 1, 3, 31, 62, 63, 64, 70])) if r.random() < 0.5 else n.binary("band", self.make(INT, 0), n.const(7))
+            amount = (
+                n.const(r.choice([0, 1, 3, 31, 62, 63, 64, 70]))
+                if r.random() < 0.5
+                else n.binary("band", self.make(INT, 0), n.const(7))
+            )
             return n.binary(op, a, amount)
         if r.random() < 0.4:
             return n.binary(op, a, n.const(r.choice(INTS)))
@@ -106,7 +178,9 @@ class Maker:
 
     def real(self, sub: int) -> Expr:
         r = self.rng
-        op = r.choice(["add", "sub", "mul", "truediv", "mod", "floordiv", "neg", "abs", "sqrt", "float", "quotient", "add", "mul"])
+        op = r.choice(
+            ["add", "sub", "mul", "truediv", "mod", "floordiv", "neg", "abs", "sqrt", "float", "quotient", "add", "mul"]
+        )
         if op in ("neg", "abs"):
             return n.unary(op, self.make(FLOAT, sub))
         if op == "sqrt":
@@ -115,12 +189,18 @@ class Maker:
             return n.float_of_int(self.make(INT, sub))
         if op == "quotient":
             small = n.binary("mod", self.make(INT, 0), n.const(r.choice([10, -1000])))
-            return n.binary("truediv", r.choice([small, self.make(INT, sub)]), n.const(r.choice([4, -8, 3, 2**62])) if r.random() < 0.6 else small)
+            return n.binary(
+                "truediv",
+                r.choice([small, self.make(INT, sub)]),
+                n.const(r.choice([4, -8, 3, 2**62])) if r.random() < 0.6 else small,
+            )
         return n.binary(op, self.make(FLOAT, sub), self.make(FLOAT, sub))
 
     def truth(self, sub: int) -> Expr:
         r = self.rng
-        op = r.choice(["and", "or", "not", "and", "or", "compare", "compare", "compare", "mixed", "text", "enum", "eqb"])
+        op = r.choice(
+            ["and", "or", "not", "and", "or", "compare", "compare", "compare", "mixed", "text", "enum", "eqb"]
+        )
         if op == "not":
             return n.not_(self.make(BOOL, sub))
         if op in ("and", "or"):

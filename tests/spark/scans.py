@@ -33,27 +33,48 @@ def _statistics(t: tuple[int, int, bool], v: int) -> tuple[int, int, bool]:
 
 FOLDS: dict[Type, list[Fold]] = {
     INT: [
-        (lambda t, v: t + v, 0), (lambda t, v: t + v, 100), (lambda t, v: t - v, -3), (lambda t, v: t + v * v - 2 * v, 7),
-        (lambda t, v: v + t + 1 if v > 3 else t, 5), (lambda t, v: t + v if v % 2 else t - v, 0),
-        (lambda t, v: max(t, v), 4), (lambda t, v: max(v, t), -(2**63)), (lambda t, v: min(t, v * 3), 2),
-        (lambda t, v: v if v < t else t, 10), (lambda t, v: t if v <= t else v, 0), (lambda t, v: max(t, v) if v % 3 else t, 1),
-        (lambda t, v: t & v, -1), (lambda t, v: t | (v & 12), 1), (lambda t, v: t ^ v ^ 5, 3),
-        (lambda t, v: v, 9), (lambda t, v: v + 1 if v > 4 else t, -9), (lambda t, v: t, 8), (lambda t, v: t + 1, 0),
-        (lambda t, v: t and v > -4, True), (lambda t, v: v % 3 == 1 or t, False), (lambda t, v: t + 100 // (v - 13), 0),
-        (_between, (5, 5)), (_statistics, (0, 0, False)), (lambda t, v: "big" if v > 5 else t, "none"),
+        (lambda t, v: t + v, 0),
+        (lambda t, v: t + v, 100),
+        (lambda t, v: t - v, -3),
+        (lambda t, v: t + v * v - 2 * v, 7),
+        (lambda t, v: v + t + 1 if v > 3 else t, 5),
+        (lambda t, v: t + v if v % 2 else t - v, 0),
+        (lambda t, v: max(t, v), 4),
+        (lambda t, v: max(v, t), -(2**63)),
+        (lambda t, v: min(t, v * 3), 2),
+        (lambda t, v: v if v < t else t, 10),
+        (lambda t, v: t if v <= t else v, 0),
+        (lambda t, v: max(t, v) if v % 3 else t, 1),
+        (lambda t, v: t & v, -1),
+        (lambda t, v: t | (v & 12), 1),
+        (lambda t, v: t ^ v ^ 5, 3),
+        (lambda t, v: v, 9),
+        (lambda t, v: v + 1 if v > 4 else t, -9),
+        (lambda t, v: t, 8),
+        (lambda t, v: t + 1, 0),
+        (lambda t, v: t and v > -4, True),
+        (lambda t, v: v % 3 == 1 or t, False),
+        (lambda t, v: t + 100 // (v - 13), 0),
+        (_between, (5, 5)),
+        (_statistics, (0, 0, False)),
+        (lambda t, v: "big" if v > 5 else t, "none"),
         (lambda t, v: t + 9 // v if v > 2 else t - 1, 2),
     ],
     BOOL: [(lambda t, b: t and b, True), (lambda t, b: t or b, False), (lambda n, b: n + b, 0), (lambda t, b: b, True)],
     FLOAT: [
-        (lambda t, f: max(t, f), 0.0), (lambda t, f: min(t, f), -0.0), (lambda t, f: f if f >= t else t, -0.0),
-        (lambda t, f: f if f <= t else t, 0.0), (lambda t, f: f, 1.5), (lambda n, f: n + (f > 1), 0),
+        (lambda t, f: max(t, f), 0.0),
+        (lambda t, f: min(t, f), -0.0),
+        (lambda t, f: f if f >= t else t, -0.0),
+        (lambda t, f: f if f <= t else t, 0.0),
+        (lambda t, f: f, 1.5),
+        (lambda n, f: n + (f > 1), 0),
         (lambda t, f: min(t, f * 0.5), float("nan")),
     ],
     STR: [(lambda n, s: n + (s == "a"), 0), (lambda t, s: s, "start"), (lambda t, s: s if s != "b" else t, "")],
     COLOR: [(lambda t, c: c, Color.GREEN), (lambda t, c: t if c is Color.RED else c, Color.BLUE)],
     POINT: [(lambda n, p: n + p.x, 0), (lambda t, p: p, Point(0, 0.0, Color.RED))],
     ORDER: [(lambda n, o: n + o.size, 0), (lambda t, o: o if o.urgent else t, Order("z", 1, True))],
-}  # fmt: skip
+}
 
 
 def one_step(c: Choice, streams: list[Stream[Any]]) -> Stream[Any]:
@@ -119,7 +140,9 @@ def table_of(p: Pipeline, rows: Sequence[Row]) -> Any:
     return pa.table(columns)
 
 
-def scanned_by_hand(job: Job, table: Any, bounds: Sequence[int], rng: random.Random, *, sort_first: bool = False) -> list[Any]:
+def scanned_by_hand(
+    job: Job, table: Any, bounds: Sequence[int], rng: random.Random, *, sort_first: bool = False
+) -> list[Any]:
     """All passes of a scan: rows in random partitions, chunks in some partitions, workers one after the other."""
     cut = cuts(job.graph)
     assert isinstance(cut, Cut)
@@ -173,12 +196,16 @@ def by_interpreter(p: Pipeline, rows: Sequence[Row]) -> list[Any] | StepError:
         for name, events in got.items():
             t = types[name]
             for i, e in enumerate(events):
-                leaves = [v.name if isinstance(k, EnumType) else v for (_, k), v in zip(t.leaves(), t.flatten(e), strict=True)]
+                leaves = [
+                    v.name if isinstance(k, EnumType) else v for (_, k), v in zip(t.leaves(), t.flatten(e), strict=True)
+                ]
                 out.append((None, row.seq, name, i, tuple(leaves)))
     return sorted(out, key=repr)
 
 
-def by_scan(p: Pipeline, rows: Sequence[Row], bounds: Sequence[int], rng: random.Random, **more: Any) -> list[Any] | StepError:
+def by_scan(
+    p: Pipeline, rows: Sequence[Row], bounds: Sequence[int], rng: random.Random, **more: Any
+) -> list[Any] | StepError:
     """What comes out of a scan by hand."""
     try:
         got = scanned_by_hand(job_of(p), table_of(p, rows), bounds, rng, **more)

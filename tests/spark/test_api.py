@@ -55,12 +55,18 @@ def test_key_order_value(spark: SparkSession) -> None:
     assert out.schema.simpleString() == "struct<user:string,seq:bigint,out:bigint>"
     assert values(out, "user", "seq") == [("a", 1, 1), ("a", 2, 21), ("b", 1, 5)]
     renamed = df.selectExpr("user", "seq", "x as amount", "x as other")
-    assert values(TOTAL.spark(renamed, value="amount", key=["user"], order=["seq"]), "user", "seq") == values(out, "user", "seq")
+    assert values(TOTAL.spark(renamed, value="amount", key=["user"], order=["seq"]), "user", "seq") == values(
+        out, "user", "seq"
+    )
 
 
 def test_keys_and_orders_of_many_types(spark: SparkSession) -> None:
     day, time = datetime.date(2026, 1, 1), datetime.datetime(2026, 1, 1, 12)
-    given = [(True, day, Decimal("1.50"), time, 3, "b", 1), (True, day, Decimal("1.50"), time, 3, "a", 10), (False, day, Decimal("1.50"), time, 3, "c", 100)]
+    given = [
+        (True, day, Decimal("1.50"), time, 3, "b", 1),
+        (True, day, Decimal("1.50"), time, 3, "a", 10),
+        (False, day, Decimal("1.50"), time, 3, "c", 100),
+    ]
     df = spark.createDataFrame(given, "t boolean, d date, m decimal(5,2), ts timestamp, n tinyint, tie string, x int")
     out = TOTAL.spark(df, key=["t", "d", "m", "n"], order=["ts", "tie"])
     assert [(r.t, r.d, r.m, r.n, r.ts, r.tie, r.out) for r in out.orderBy("t", "tie").collect()] == [
@@ -75,25 +81,39 @@ def test_records_in_and_out(spark: SparkSession) -> None:
     def depth(trade: Stream[Trade]) -> Stream[Level]:
         return trade.task(lambda total, t: (total + t.size, [Level(t.side, total + t.size)]), 0)
 
-    df = spark.createDataFrame([("a", 1, "BUY", 1.5, 2), ("a", 2, "s", 1.0, 3)], "user string, seq int, side string, price double, size bigint")
+    df = spark.createDataFrame(
+        [("a", 1, "BUY", 1.5, 2), ("a", 2, "s", 1.0, 3)], "user string, seq int, side string, price double, size bigint"
+    )
     out = depth.spark(df, key="user", order="seq")
     assert out.schema.simpleString() == "struct<user:string,seq:int,side:string,total:bigint>"
     assert values(out, "seq") == [("a", 1, "BUY", 2), ("a", 2, "SELL", 5)]
 
 
 def test_several_outputs(spark: SparkSession) -> None:
-    p = pipeline(lambda x: {"sums": x.cumulate(lambda t, v: t + v, start=0), "evens": x.filter(lambda v: v % 2 == 0)}, x=int)
+    p = pipeline(
+        lambda x: {"sums": x.cumulate(lambda t, v: t + v, start=0), "evens": x.filter(lambda v: v % 2 == 0)}, x=int
+    )
     df = rows(spark, ("a", 1, 1), ("a", 2, 2))
     made = p.spark(df, key="user", order="seq")
-    assert {name: values(part, "seq") for name, part in made.items()} == {"sums": [("a", 1, 1), ("a", 2, 3)], "evens": [("a", 2, 2)]}
+    assert {name: values(part, "seq") for name, part in made.items()} == {
+        "sums": [("a", 1, 1), ("a", 2, 3)],
+        "evens": [("a", 2, 2)],
+    }
     one = p.spark(df, key="user", order="seq", step="output")
     assert one.columns == ["user", "seq", "output", "sums", "evens"]
-    assert values(one, "output", "seq") == [("a", 2, "evens", None, 2), ("a", 1, "sums", 1, None), ("a", 2, "sums", 3, None)]
+    assert values(one, "output", "seq") == [
+        ("a", 2, "evens", None, 2),
+        ("a", 1, "sums", 1, None),
+        ("a", 2, "sums", 3, None),
+    ]
 
 
 def test_events_of_one_push_are_numbered(spark: SparkSession) -> None:
     p = pipeline(lambda x: merge(x, x.map(lambda v: -v)), x=int)
-    assert values(p.spark(rows(spark, ("a", 1, 7)), key="user", order="seq"), "nth") == [("a", 1, 0, 7), ("a", 1, 1, -7)]
+    assert values(p.spark(rows(spark, ("a", 1, 7)), key="user", order="seq"), "nth") == [
+        ("a", 1, 0, 7),
+        ("a", 1, 1, -7),
+    ]
     assert p.spark(rows(spark, ("a", 1, 7)), nth="number").columns == ["number", "out"]
 
 
@@ -118,7 +138,9 @@ def test_a_stateless_pipeline_is_native(spark: SparkSession) -> None:
 
 
 def test_a_keyed_pipeline_shuffles_once(spark: SparkSession) -> None:
-    plan = TOTAL.spark(rows(spark, ("a", 1, 1)), key="user", order="seq")._jdf.queryExecution().executedPlan().toString()
+    plan = (
+        TOTAL.spark(rows(spark, ("a", 1, 1)), key="user", order="seq")._jdf.queryExecution().executedPlan().toString()
+    )
     assert plan.count("Exchange") == 1 and plan.count("Sort ") == 1 and plan.count("MapInArrow") == 1
 
 
@@ -146,17 +168,26 @@ def test_ansi_overflow_stays_an_error(spark: SparkSession) -> None:
 def test_windows_need_ansi(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.ansi.enabled", "false")
     try:
-        with pytest.raises(UsageError, match=r"a running sum may overflow, which Spark notices only with spark.sql.ansi.enabled=true"):
+        with pytest.raises(
+            UsageError, match=r"a running sum may overflow, which Spark notices only with spark.sql.ansi.enabled=true"
+        ):
             TOTAL.spark(rows(spark, ("a", 1, 1)), key="user", order="seq", native="windows")
     finally:
         spark.conf.set("spark.sql.ansi.enabled", "true")
 
 
 def test_an_event_with_a_field_of_the_keys_name_gives_its_own(spark: SparkSession) -> None:
-    df = spark.createDataFrame([("SELL", 1, 1.0, 5), ("BUY", 2, 1.0, 7)], "side string, seq int, price double, size int")
+    df = spark.createDataFrame(
+        [("SELL", 1, 1.0, 5), ("BUY", 2, 1.0, 7)], "side string, seq int, price double, size int"
+    )
     p = pipeline(lambda x: x.cumulate(lambda t, v: Level(v.side, t.total + v.size), start=Level(Side.BUY, 0)), x=Trade)
     assert values(p.spark(df, key="side", order="seq"), "seq") == [(1, "SELL", 5), (2, "BUY", 7)]
-    seen = pipeline(lambda x: x.map(lambda v: Level(v.side, v.size)).cumulate(lambda t, v: Level(v.side, t.total), start=Level(Side.BUY, 0)), x=Trade)
+    seen = pipeline(
+        lambda x: x.map(lambda v: Level(v.side, v.size)).cumulate(
+            lambda t, v: Level(v.side, t.total), start=Level(Side.BUY, 0)
+        ),
+        x=Trade,
+    )
     assert seen.spark(df, key="side", order="seq").columns == ["seq", "side", "total"]
 
 
@@ -171,25 +202,97 @@ def test_nothing_runs_until_it_is_asked_for(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("p", "how", "kind", "message"),
     [
-        (TOTAL, {"key": "user"}, UsageError, "pipeline remembers something (step 'total' (cumulate t + v, test_api.py:"),
-        (TOTAL, {"key": "usr", "order": "seq"}, DataError, "the DataFrame: no key column 'usr': its columns are user, seq, x; did you mean 'user'?"),
-        (TOTAL, {"key": "user", "order": "sq"}, DataError, "the DataFrame: no order column 'sq': its columns are user, seq, x; did you mean 'seq'?"),
-        (TOTAL, {"key": "user", "order": "seq", "value": "user"}, DataError, "the DataFrame: column 'user' holds string: expected int"),
-        (TOTAL, {"key": "user", "order": "seq", "late": "ignore"}, UsageError, "late= must be 'fail', 'drop' or 'keep', found 'ignore'"),
-        (TOTAL, {"key": "user", "order": "seq", "late": "keep"}, UsageError, "late='keep' gives late rows as an output of their own: say step='output'"),
-        (TOTAL, {"key": "user", "order": "seq", "native": "yes"}, UsageError, "native= must be one of 'auto', 'off', 'windows', found 'yes'"),
-        (TOTAL, {"key": "user", "order": "seq", "state": "x"}, UsageError, "state= is for streaming DataFrames, and this one is not"),
-        (TOTAL, {"key": "user", "order": "seq", "gaps": "wait", "sequence": 1}, UsageError, "gaps='wait' is for streaming DataFrames"),
-        (TOTAL, {"key": "user", "order": "seq", "partitions": 0}, UsageError, "partitions= must be a whole number above 0, found 0"),
+        (
+            TOTAL,
+            {"key": "user"},
+            UsageError,
+            "pipeline remembers something (step 'total' (cumulate t + v, test_api.py:",
+        ),
+        (
+            TOTAL,
+            {"key": "usr", "order": "seq"},
+            DataError,
+            "the DataFrame: no key column 'usr': its columns are user, seq, x; did you mean 'user'?",
+        ),
+        (
+            TOTAL,
+            {"key": "user", "order": "sq"},
+            DataError,
+            "the DataFrame: no order column 'sq': its columns are user, seq, x; did you mean 'seq'?",
+        ),
+        (
+            TOTAL,
+            {"key": "user", "order": "seq", "value": "user"},
+            DataError,
+            "the DataFrame: column 'user' holds string: expected int",
+        ),
+        (
+            TOTAL,
+            {"key": "user", "order": "seq", "late": "ignore"},
+            UsageError,
+            "late= must be 'fail', 'drop' or 'keep', found 'ignore'",
+        ),
+        (
+            TOTAL,
+            {"key": "user", "order": "seq", "late": "keep"},
+            UsageError,
+            "late='keep' gives late rows as an output of their own: say step='output'",
+        ),
+        (
+            TOTAL,
+            {"key": "user", "order": "seq", "native": "yes"},
+            UsageError,
+            "native= must be one of 'auto', 'off', 'windows', found 'yes'",
+        ),
+        (
+            TOTAL,
+            {"key": "user", "order": "seq", "state": "x"},
+            UsageError,
+            "state= is for streaming DataFrames, and this one is not",
+        ),
+        (
+            TOTAL,
+            {"key": "user", "order": "seq", "gaps": "wait", "sequence": 1},
+            UsageError,
+            "gaps='wait' is for streaming DataFrames",
+        ),
+        (
+            TOTAL,
+            {"key": "user", "order": "seq", "partitions": 0},
+            UsageError,
+            "partitions= must be a whole number above 0, found 0",
+        ),
         (TOTAL, {"key": ["user", "user"], "order": "seq"}, UsageError, "key= names a column twice: user, user"),
         (TOTAL, {"key": 3, "order": "seq"}, UsageError, "key= is the name of a column, or a list of names, found 3"),
-        (TOTAL, {"key": "user", "order": "seq", "nth": "out"}, UsageError, "nth='out': there is a column of this name already"),
-        (CLASH, {"key": "user", "order": "seq"}, UsageError, "the column 'user' of the key or order has the name of an output of pipeline: one of them would be lost"),
-        (TOTAL, {"key": "user", "order": "seq", "native": "windows", "late": "drop"}, UsageError, "native='windows' does not tell late or doubled rows apart"),
-        (TOTAL, {"key": "user", "order": "seq", "native": "windows", "sequence": 1}, UsageError, "native='windows' does not look for gaps in a sequence"),
+        (
+            TOTAL,
+            {"key": "user", "order": "seq", "nth": "out"},
+            UsageError,
+            "nth='out': there is a column of this name already",
+        ),
+        (
+            CLASH,
+            {"key": "user", "order": "seq"},
+            UsageError,
+            "the column 'user' of the key or order has the name of an output of pipeline: one of them would be lost",
+        ),
+        (
+            TOTAL,
+            {"key": "user", "order": "seq", "native": "windows", "late": "drop"},
+            UsageError,
+            "native='windows' does not tell late or doubled rows apart",
+        ),
+        (
+            TOTAL,
+            {"key": "user", "order": "seq", "native": "windows", "sequence": 1},
+            UsageError,
+            "native='windows' does not look for gaps in a sequence",
+        ),
     ],
 )
-def test_what_is_refused(spark: SparkSession, p: Pipeline, how: dict[str, Any], kind: type[PellucidError], message: str) -> None:
+def test_what_is_refused(
+    spark: SparkSession, p: Pipeline, how: dict[str, Any], kind: type[PellucidError], message: str
+) -> None:
     with pytest.raises(kind) as error:
         p.spark(rows(spark, ("a", 1, 1)), **how)
     assert str(error.value).startswith(message)
@@ -200,10 +303,13 @@ def test_a_key_or_an_order_of_a_wrong_type(spark: SparkSession) -> None:
     with pytest.raises(DataError) as error:
         TOTAL.spark(df, key="user", order="seq")
     assert str(error.value) == (
-        "the DataFrame: the key column 'user' is double: a key is a whole number, a text, a truth value, a date, a timestamp or a "
+        "the DataFrame: the key column 'user' is double: a key is a whole number, a text, a truth value, a date, a "
+        "timestamp or a "
         "decimal; round it, or cast it to string"
     )
-    with pytest.raises(DataError, match="the order column 'user' is double: expected a whole number, a date, a timestamp or a text"):
+    with pytest.raises(
+        DataError, match="the order column 'user' is double: expected a whole number, a date, a timestamp or a text"
+    ):
         TOTAL.spark(df, order="user", value="x")
 
 
@@ -215,7 +321,9 @@ def test_rows_that_are_refused_are_named(spark: SparkSession) -> None:
         ([("a", 1, 1), ("a", 3, 1)], "user='a', seq=3: seq 2 is missing"),
     ]:
         with pytest.raises(Exception, match="pellucid") as error:
-            TOTAL.spark(spark.createDataFrame(given, "user string, seq int, x int"), key="user", order="seq", sequence=1).collect()
+            TOTAL.spark(
+                spark.createDataFrame(given, "user string, seq int, x int"), key="user", order="seq", sequence=1
+            ).collect()
         found = explain(error.value)
         assert isinstance(found, DataError) and str(found).startswith(message)
 
@@ -241,7 +349,10 @@ def test_a_stream_needs_a_place_for_its_state(spark: SparkSession, tmp_path: Pat
 def test_a_state_that_cannot_be_saved_is_refused_before_the_query(spark: SparkSession, tmp_path: Path) -> None:
     odd = pipeline(lambda x: x.task(lambda f, v: (f, [f(v)]), abs, to=int, id="odd"), x=int)
     for how in ({"state": str(tmp_path / "state")}, {"store": "spark"}):
-        with pytest.raises(StateError, match=r"step 'odd' .*: its state cannot be saved: state is a builtin_function_or_method, which is not data"):
+        with pytest.raises(
+            StateError,
+            match=r"step 'odd' .*: its state cannot be saved: state is a builtin_function_or_method, which is not data",
+        ):
             odd.spark(stream_of(spark, tmp_path / "in"), key="user", order="seq", **how)
 
 

@@ -21,7 +21,8 @@ from tests.failures.tampered import TAMPERINGS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# All kinds of tampering in a few traces, since an audit on Spark takes seconds; the long test has them one by one, and `test_pieces` many more without Spark.
+# All kinds of tampering in a few traces, since an audit on Spark takes seconds; the long test has them one by one, and
+# `test_pieces` many more without Spark.
 TOGETHER = (
     ("a message altered", "a duplicate commit", "a border without alignment", "another recovery", "a step moved"),
     ("a step dropped", "a commit too early", "a border before the snapshot"),
@@ -33,8 +34,12 @@ TOGETHER = (
 @pytest.fixture(autouse=True)
 def small_plans(spark: SparkSession) -> Iterator[None]:
     """A trace of a hundred steps is not worth compiled code; and it shall come in many batches."""
-    small = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.adaptive.enabled": "false",
-             "spark.sql.execution.arrow.maxRecordsPerBatch": "3"}  # fmt: skip
+    small = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "3",
+    }
     before = {name: spark.conf.get(name) for name in small}
     for name, value in small.items():
         spark.conf.set(name, value)
@@ -55,7 +60,9 @@ def agree(there: Any, here: Any, name: str) -> None:
     assert there.holds == here.holds, name
     assert {v.check for v in there.violations} == {v.check for v in here.violations}, name
     for kind in {v.kind for v in (*there.violations, *here.violations)}:
-        assert {v for v in there.violations if v.kind == kind} == {v for v in here.violations if v.kind == kind}, f"{name}: {kind}"
+        assert {v for v in there.violations if v.kind == kind} == {v for v in here.violations if v.kind == kind}, (
+            f"{name}: {kind}"
+        )
     assert there.counts == here.counts and there.explained == here.explained, name
     assert (there.steps, there.messages, there.tasks) == (here.steps, here.messages, here.tasks)
 
@@ -71,7 +78,9 @@ def test_a_long_run(spark: SparkSession, tmp_path: Path) -> None:
     from pellucid.spark.audit import audit_on_spark
 
     rows = simulated(5, crashes=4, epochs=25, events=12)
-    pq.write_table(trace_table(random.Random(1).sample(rows, len(rows))), tmp_path / "trace.parquet", row_group_size=500)
+    pq.write_table(
+        trace_table(random.Random(1).sample(rows, len(rows))), tmp_path / "trace.parquet", row_group_size=500
+    )
     there = audit_on_spark(tmp_path, spark=spark, piece=100)
     here = audit(trace_table(rows))
     assert there.holds and here.steps > 500

@@ -1,4 +1,5 @@
-"""``pellucid run --engine spark``: in this process on the tests' own session, and once as a real process with signals."""
+"""``pellucid run --engine spark``: in this process on the tests' own session, and once as a real process with
+signals."""
 
 from __future__ import annotations
 
@@ -134,7 +135,10 @@ def test_overwrite_replaces_files_and_folders(spark: SparkSession, run: Command,
     args = ["total", "--in", "events.csv", *KEYED, "--out", "totals.parquet"]
     refused = run(*args)
     assert refused.exit_code == 2
-    assert refused.stderr == "pellucid: --out totals.parquet: is there already: choose another name, remove it, or say --overwrite\n"
+    assert (
+        refused.stderr
+        == "pellucid: --out totals.parquet: is there already: choose another name, remove it, or say --overwrite\n"
+    )
     assert (folder / "totals.parquet").read_text() == "a file of somebody"
     for _ in range(2):  # the file, then the folder
         assert run(*args, "--overwrite").exit_code == 0
@@ -180,7 +184,11 @@ def test_to_a_database_twice_adds_twice(spark: SparkSession, run: Command, folde
     assert run(*args).exit_code == 0 and run(*args).exit_code == 0
     assert rows(sinks.sqlite(folder / "bank.db", "totals").read()) == sorted(TOTALS * 2)
     refused = run(*args, "--overwrite")
-    assert refused.stderr == "pellucid: --overwrite is for files: rows are added to sqlite:bank.db#totals; empty it first if you want it new\n"
+    assert (
+        refused.stderr
+        == "pellucid: --overwrite is for files: rows are added to sqlite:bank.db#totals; empty it first if you want it "
+        "new\n"
+    )
 
 
 def test_several_outputs_and_late_rows(spark: SparkSession, run: Command, folder: Path) -> None:
@@ -223,10 +231,22 @@ def test_bad_data_is_named(spark: SparkSession, run: Command, folder: Path) -> N
     (folder / "double.csv").write_text("user,seq,x\na,1,1\na,1,2\n")
     for args, message in [
         (["--in", "none.csv"], "none.csv: no such file or folder"),
-        (["--in", "double.csv", "--key", "usr", "--order", "seq"], "double.csv: no key column 'usr': its columns are user, seq, x; did you mean 'user'?"),
-        (["--in", "double.csv", "--key", "user", "--order", "sq"], "double.csv: no order column 'sq': its columns are user, seq, x; did you mean 'seq'?"),
-        (["--in", "double.csv", "--value", "user", *KEYED], "double.csv: row 1 (line 2): column 'user': expected int, found 'a'; correct the value or remove the row\n"),
-        (["--in", "double.csv", *KEYED], "user='a', seq=1: two rows have this order: add a column to --order that tells them apart, or"),
+        (
+            ["--in", "double.csv", "--key", "usr", "--order", "seq"],
+            "double.csv: no key column 'usr': its columns are user, seq, x; did you mean 'user'?",
+        ),
+        (
+            ["--in", "double.csv", "--key", "user", "--order", "sq"],
+            "double.csv: no order column 'sq': its columns are user, seq, x; did you mean 'seq'?",
+        ),
+        (
+            ["--in", "double.csv", "--value", "user", *KEYED],
+            "double.csv: row 1 (line 2): column 'user': expected int, found 'a'; correct the value or remove the row\n",
+        ),
+        (
+            ["--in", "double.csv", *KEYED],
+            "user='a', seq=1: two rows have this order: add a column to --order that tells them apart, or",
+        ),
         (["--in", "double.csv", *KEYED, "--sequence", "0"], "user='a', seq=1: seq 0 is missing"),
         (["--in", "word.jsonl", *KEYED], "word.jsonl: row 2 (line 2): column 'x': expected int, found 'six'"),
         (["--in", "broken.jsonl", *KEYED], "broken.jsonl: row 2 (line 2): no JSON value"),
@@ -243,35 +263,123 @@ def test_bad_data_is_named(spark: SparkSession, run: Command, folder: Path) -> N
 @pytest.mark.parametrize(
     ("name", "args", "message"),
     [
-        ("total", ["--in", "events.csv", "--key", "user"], "total remembers something (step 'total' (cumulate t + v, pipes.py:6)), and Spark promises nothing about the order of rows: say which column orders them with --order, and with --key which rows belong together"),
+        (
+            "total",
+            ["--in", "events.csv", "--key", "user"],
+            "total remembers something (step 'total' (cumulate t + v, pipes.py:6)), and Spark promises nothing about "
+            "the order of rows: say which column orders them with --order, and with --key which rows belong together",
+        ),
         ("total", KEYED, "Spark does not read the standard input: give a file or a folder with --in"),
-        ("total", ["--in", ".", *KEYED, "--stream"], "--stream needs --checkpoint FOLDER: there it keeps how far it has come, and goes on after a stop"),
+        (
+            "total",
+            ["--in", ".", *KEYED, "--stream"],
+            "--stream needs --checkpoint FOLDER: there it keeps how far it has come, and goes on after a stop",
+        ),
         ("total", ["--in", "events.csv", *KEYED, "--checkpoint", "c"], "--checkpoint goes with --stream"),
         ("total", ["--in", "events.csv", *KEYED, "--trigger", "once"], "--trigger goes with --stream"),
         ("total", ["--in", "events.csv", *KEYED, "--drop", "total"], "--drop goes with --stream"),
-        ("total", ["--in", "events.csv", *KEYED, "--gaps", "wait"], "--gaps wait goes with --stream: in a batch, what is missing does not come any more"),
-        ("total", ["--in", ".", *KEYED, "--stream", "--checkpoint", "c", "--partitions", "3"], "--partitions does not go with --stream"),
-        ("total", ["--in", ".", *KEYED, "--stream", "--checkpoint", "c", "--trigger", "soon"], "--trigger soon: expected once, or an interval such as '10 seconds'"),
-        ("total", ["--in", ".", *KEYED, "--stream", "--checkpoint", "c", "--wait", "long"], "--wait long: expected a number, in the unit of the order column, or a time such as 10s, 5m, 2h, 1d"),
-        ("total", ["--in", ".", *KEYED, "--stream", "--checkpoint", "c", "--out", "a.csv"], "--out a.csv: a stream writes a folder of Parquet files, or to a database: choose another name"),
-        ("total", ["--in", ".", *KEYED, "--stream", "--checkpoint", "c", "--master", "sc://host"], "--stream does not go with Spark Connect (sc://…), whose queries live on the server: use spark://…, or write the query in Python"),
-        ("total", ["--in", "events.csv", *KEYED, "--conf", "spark.memory"], "--conf spark.memory: expected NAME=VALUE, as in --conf spark.executor.memory=4g"),
-        ("total", ["--in", "events.csv", *KEYED, "--out", "sqlite:a.db"], "--out sqlite:a.db: which table? Expected sqlite:FILE#TABLE"),
-        ("total", ["--in", "events.csv", *KEYED, "--out", "postgresql://host/db"], "--out postgresql://host/db: which table? Expected postgresql://USER@HOST/DATABASE#TABLE"),
-        ("total", ["--in", "events.csv", *KEYED, "--out", "kafka://host"], "--out kafka://host: expected kafka://HOST:PORT/TOPIC"),
-        ("total", ["--in", "events.csv", *KEYED, "--out", "a.arrow"], "a.arrow: Spark does not read or write Arrow files: use parquet"),
-        ("total", ["--in", "events.csv", *KEYED, "--out", "no/a.csv"], "--out no/a.csv: there is no folder 'no': make it first"),
-        ("total", ["--in", "events.csv", *KEYED, "--out", "a.tsv"], "--out a.tsv: Spark writes csv, jsonl or parquet: choose one of them"),
-        ("total", ["--in", "events.csv", *KEYED, "--out-format", "csv"], "--out-format csv: on the standard output Spark's rows are JSON Lines (jsonl)"),
-        ("total", ["--in", "events.csv", *KEYED, "--limit", "3"], "--limit goes with the local engine: Spark has no first rows"),
-        ("total", ["--in", "events.csv", *KEYED, "--chunk", "3"], "--chunk goes with the local engine: Spark chooses how many rows go at a time"),
-        ("total", ["--in", "events.csv", *KEYED, "--late", "keep", "--out", "a.csv"], "total has 2 outputs (out, late): give a file for each, as in --out out=a.csv"),
-        ("total", ["--in", "events.csv", *KEYED, "--late", "keep", "--out", "out=a.csv"], "--late keep needs a place for late rows: give --out late=FILE"),
-        ("total", ["--in", "events.csv", *KEYED, "--json"], "--json puts a report on stdout: send the events to a file with --out"),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--gaps", "wait"],
+            "--gaps wait goes with --stream: in a batch, what is missing does not come any more",
+        ),
+        (
+            "total",
+            ["--in", ".", *KEYED, "--stream", "--checkpoint", "c", "--partitions", "3"],
+            "--partitions does not go with --stream",
+        ),
+        (
+            "total",
+            ["--in", ".", *KEYED, "--stream", "--checkpoint", "c", "--trigger", "soon"],
+            "--trigger soon: expected once, or an interval such as '10 seconds'",
+        ),
+        (
+            "total",
+            ["--in", ".", *KEYED, "--stream", "--checkpoint", "c", "--wait", "long"],
+            "--wait long: expected a number, in the unit of the order column, or a time such as 10s, 5m, 2h, 1d",
+        ),
+        (
+            "total",
+            ["--in", ".", *KEYED, "--stream", "--checkpoint", "c", "--out", "a.csv"],
+            "--out a.csv: a stream writes a folder of Parquet files, or to a database: choose another name",
+        ),
+        (
+            "total",
+            ["--in", ".", *KEYED, "--stream", "--checkpoint", "c", "--master", "sc://host"],
+            "--stream does not go with Spark Connect (sc://…), whose queries live on the server: use spark://…, or "
+            "write the query in Python",
+        ),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--conf", "spark.memory"],
+            "--conf spark.memory: expected NAME=VALUE, as in --conf spark.executor.memory=4g",
+        ),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--out", "sqlite:a.db"],
+            "--out sqlite:a.db: which table? Expected sqlite:FILE#TABLE",
+        ),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--out", "postgresql://host/db"],
+            "--out postgresql://host/db: which table? Expected postgresql://USER@HOST/DATABASE#TABLE",
+        ),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--out", "kafka://host"],
+            "--out kafka://host: expected kafka://HOST:PORT/TOPIC",
+        ),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--out", "a.arrow"],
+            "a.arrow: Spark does not read or write Arrow files: use parquet",
+        ),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--out", "no/a.csv"],
+            "--out no/a.csv: there is no folder 'no': make it first",
+        ),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--out", "a.tsv"],
+            "--out a.tsv: Spark writes csv, jsonl or parquet: choose one of them",
+        ),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--out-format", "csv"],
+            "--out-format csv: on the standard output Spark's rows are JSON Lines (jsonl)",
+        ),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--limit", "3"],
+            "--limit goes with the local engine: Spark has no first rows",
+        ),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--chunk", "3"],
+            "--chunk goes with the local engine: Spark chooses how many rows go at a time",
+        ),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--late", "keep", "--out", "a.csv"],
+            "total has 2 outputs (out, late): give a file for each, as in --out out=a.csv",
+        ),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--late", "keep", "--out", "out=a.csv"],
+            "--late keep needs a place for late rows: give --out late=FILE",
+        ),
+        (
+            "total",
+            ["--in", "events.csv", *KEYED, "--json"],
+            "--json puts a report on stdout: send the events to a file with --out",
+        ),
     ],
     ids=lambda x: " ".join(x[-2:]) if isinstance(x, list) else x[:12],
 )
-def test_refused_without_spark(run: Command, monkeypatch: pytest.MonkeyPatch, name: str, args: list[str], message: str) -> None:
+def test_refused_without_spark(
+    run: Command, monkeypatch: pytest.MonkeyPatch, name: str, args: list[str], message: str
+) -> None:
     def started(**_: Any) -> None:
         raise AssertionError("Spark was started")
 
@@ -292,7 +400,18 @@ def test_options_of_spark_do_not_go_with_the_local_engine(folder: Path) -> None:
 def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, run: Command, folder: Path) -> None:
     (folder / "in").mkdir()
     (folder / "in" / "1.csv").write_text(EVENTS)
-    args = ["--in", "in", *KEYED, "--stream", "--trigger", "once", "--checkpoint", "check", "--out", "sqlite:bank.db#totals"]
+    args = [
+        "--in",
+        "in",
+        *KEYED,
+        "--stream",
+        "--trigger",
+        "once",
+        "--checkpoint",
+        "check",
+        "--out",
+        "sqlite:bank.db#totals",
+    ]
     done = run("total", *args, "--json")
     assert done.exit_code == 0, done.stderr
     document = json.loads(done.stdout)
@@ -316,7 +435,10 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, run: Command,
     assert rows(sinks.sqlite(folder / "bank.db", "totals").read()) == sorted([*TOTALS, ("a", 3, 121)])
     refused = run("changed", *args)
     assert refused.exit_code == 2
-    assert "step 'total' (cumulate) is gone; bring it back as it was, or give up what it remembers with --drop total" in refused.stderr
+    assert (
+        "step 'total' (cumulate) is gone; bring it back as it was, or give up what it remembers with --drop total"
+        in refused.stderr
+    )
     (folder / "in" / "3.csv").write_text("user,seq,x\na,4,7\na,5,8\n")
     assert run("changed", *args, "--drop", "total").exit_code == 0
     assert rows(sinks.sqlite(folder / "bank.db", "totals").read()) == sorted([*TOTALS, ("a", 3, 121), ("a", 5, 8)])
@@ -328,11 +450,26 @@ def test_a_stream_of_several_outputs_with_late_rows(spark: SparkSession, run: Co
     (folder / "in").mkdir()
     (folder / "in" / "1.csv").write_text("user,seq,x\na,1,2\na,3,4\n")
     out = ["--out", "sums=sums", "--out", "late=sqlite:late.db#late"]
-    args = ["two", "--in", "in", *KEYED, "--stream", "--trigger", "once", "--checkpoint", "check", "--late", "keep", *out]
+    args = [
+        "two",
+        "--in",
+        "in",
+        *KEYED,
+        "--stream",
+        "--trigger",
+        "once",
+        "--checkpoint",
+        "check",
+        "--late",
+        "keep",
+        *out,
+    ]
     assert run(*args).exit_code == 0
     (folder / "in" / "2.csv").write_text("user,seq,x\na,2,100\na,4,1\n")
     done = run(*args)
-    assert done.stderr.startswith("not written: evens (no --out evens=…)\non Spark (keys), 1 micro-batch, 2 in, 2 out, "), done.stderr
+    assert done.stderr.startswith(
+        "not written: evens (no --out evens=…)\non Spark (keys), 1 micro-batch, 2 in, 2 out, "
+    ), done.stderr
     assert rows(sinks.read(folder / "sums")) == [("a", 1, 2), ("a", 3, 6), ("a", 4, 7)]
     with closing(sqlite3.connect(folder / "late.db")) as database:
         ((user, seq, late),) = database.execute("SELECT user, seq, late FROM late").fetchall()
@@ -342,22 +479,56 @@ def test_a_stream_of_several_outputs_with_late_rows(spark: SparkSession, run: Co
 def test_a_stream_that_waits_and_prints(spark: SparkSession, run: Command, folder: Path) -> None:
     (folder / "in").mkdir()
     (folder / "in" / "1.csv").write_text("seq,x\n1,1\n3,30\n")
-    args = ["total", "--in", "in", "--value", "x", "--order", "seq", "--stream", "--trigger", "once", "--checkpoint", "check", "--wait", "2"]
+    args = [
+        "total",
+        "--in",
+        "in",
+        "--value",
+        "x",
+        "--order",
+        "seq",
+        "--stream",
+        "--trigger",
+        "once",
+        "--checkpoint",
+        "check",
+        "--wait",
+        "2",
+    ]
     done = run(*args)
     assert [json.loads(line) for line in done.stdout.splitlines()] == [{"seq": 1, "out": 1}], done.stderr
     (folder / "in" / "2.csv").write_text("seq,x\n2,5\n5,50\n")
-    assert [json.loads(line) for line in run(*args).stdout.splitlines()] == [{"seq": 2, "out": 6}, {"seq": 3, "out": 36}]
+    assert [json.loads(line) for line in run(*args).stdout.splitlines()] == [
+        {"seq": 2, "out": 6},
+        {"seq": 3, "out": 36},
+    ]
 
 
 def test_a_stream_keeps_the_types_that_it_began_with(spark: SparkSession, run: Command, folder: Path) -> None:
     (folder / "in").mkdir()
-    args = ["total", "--in", "in", *KEYED, "--stream", "--trigger", "once", "--checkpoint", "check", "--out", "sqlite:bank.db#totals"]
+    args = [
+        "total",
+        "--in",
+        "in",
+        *KEYED,
+        "--stream",
+        "--trigger",
+        "once",
+        "--checkpoint",
+        "check",
+        "--out",
+        "sqlite:bank.db#totals",
+    ]
     (folder / "in" / "1.csv").write_text("user,seq,x\n6,1,10\n7,1,20\n")
     assert run(*args).exit_code == 0
     (folder / "in" / "2.csv").write_text("user,seq,x\nsix,1,10\n")
     refused = run(*args)
     assert refused.exit_code == 2
-    assert refused.stderr == "pellucid: in/2.csv: row 1 (line 2): column 'user': expected int, found 'six'; correct the value or remove the row\n"
+    assert (
+        refused.stderr
+        == "pellucid: in/2.csv: row 1 (line 2): column 'user': expected int, found 'six'; correct the value or remove "
+        "the row\n"
+    )
     (folder / "in" / "2.csv").write_text("user,seq,x\n6,2,10\n")
     assert run(*args).exit_code == 0
     assert rows(sinks.sqlite(folder / "bank.db", "totals").read()) == [(6, 1, 10), (6, 2, 20), (7, 1, 20)]
@@ -366,10 +537,15 @@ def test_a_stream_keeps_the_types_that_it_began_with(spark: SparkSession, run: C
 def test_bad_streams_are_named(spark: SparkSession, run: Command, folder: Path) -> None:
     more = [*KEYED, "--stream", "--trigger", "once", "--checkpoint", "check", "--out", "out"]
     file = run("total", "--in", "events.csv", *more)
-    assert file.stderr == "pellucid: --in events.csv: a stream reads a folder, to which files are added: give the folder\n"
+    assert (
+        file.stderr == "pellucid: --in events.csv: a stream reads a folder, to which files are added: give the folder\n"
+    )
     (folder / "empty").mkdir()
     empty = run("total", "--in", "empty", *more)
-    assert empty.stderr == "pellucid: empty: which format is it? Give --in-format or --out-format csv, tsv, jsonl or parquet\n"
+    assert (
+        empty.stderr
+        == "pellucid: empty: which format is it? Give --in-format or --out-format csv, tsv, jsonl or parquet\n"
+    )
     (folder / "in").mkdir()
     (folder / "in" / "1.csv").write_text("user,seq,x\n6,1,1\n,2,1\n")
     null = run("total", "--in", "in", *more)
@@ -388,11 +564,23 @@ def environment(home: JavaHome) -> dict[str, str]:
 
 
 def test_a_master_that_nobody_is_at(folder: Path, java_home: JavaHome) -> None:
-    args = ["run", "pipes.py:total", "--engine", "spark", "--in", "events.csv", *KEYED, "--master", "spark://127.0.0.1:1"]
+    args = [
+        "run",
+        "pipes.py:total",
+        "--engine",
+        "spark",
+        "--in",
+        "events.csv",
+        *KEYED,
+        "--master",
+        "spark://127.0.0.1:1",
+    ]
     done = subprocess.run([*COMMAND, *args], env=environment(java_home), capture_output=True, text=True, timeout=600)
     assert done.returncode == 2
     # Said before a Java is started: Spark itself tries for minutes, and says something else.
-    assert done.stderr.startswith("pellucid: The Spark master spark://127.0.0.1:1 cannot be reached (127.0.0.1:1: Connection refused)")
+    assert done.stderr.startswith(
+        "pellucid: The Spark master spark://127.0.0.1:1 cannot be reached (127.0.0.1:1: Connection refused)"
+    )
     assert done.stderr.count("\n") == 1
 
 
@@ -405,13 +593,21 @@ def _contents(file: Path) -> list[tuple[Any, ...]]:
         return sorted(database.execute("SELECT user, seq, out FROM totals").fetchall())
 
 
-def test_a_signal_stops_a_stream_and_the_same_command_goes_on(spark: SparkSession, run: Command, folder: Path, java_home: JavaHome) -> None:
+def test_a_signal_stops_a_stream_and_the_same_command_goes_on(
+    spark: SparkSession, run: Command, folder: Path, java_home: JavaHome
+) -> None:
     (folder / "in").mkdir()
     (folder / "in" / "1.csv").write_text(EVENTS)
     settings = ["--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
     place = ["--checkpoint", "check", "--out", "sqlite:bank.db#totals"]
     args = ["--stream", "--in", "in", *KEYED, *place, *settings]
-    process = subprocess.Popen([*COMMAND, "run", "pipes.py:total", "--engine", "spark", *args], env=environment(java_home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*COMMAND, "run", "pipes.py:total", "--engine", "spark", *args],
+        env=environment(java_home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         deadline = time.monotonic() + 600
         while len(_contents(folder / "bank.db")) < 3:

@@ -1,4 +1,5 @@
-"""CSV on ``pellucid run --engine spark``: cell for cell what Python's csv wrote, what the local engine reads, and what Python's csv reads back."""
+"""CSV on ``pellucid run --engine spark``: cell for cell what Python's csv wrote, what the local engine reads, and what
+Python's csv reads back."""
 
 from __future__ import annotations
 
@@ -76,7 +77,29 @@ def nested(e: Stream[Outer]) -> Stream[Outer]:
 def two(x: Stream[int]):
     return {"sums": x.cumulate(lambda t, v: t + v, start=0), "evens": x.filter(lambda v: v % 2 == 0)}
 """
-ON_A_LINE = ['"', ",", "\\", " ", "\t", "é", "x", "a b", "", "#", "'", "\u2028", "😀", ";", "|", "\x0b", "NULL", "nan", "007", "\x00", "\x01"]
+ON_A_LINE = [
+    '"',
+    ",",
+    "\\",
+    " ",
+    "\t",
+    "é",
+    "x",
+    "a b",
+    "",
+    "#",
+    "'",
+    "\u2028",
+    "😀",
+    ";",
+    "|",
+    "\x0b",
+    "NULL",
+    "nan",
+    "007",
+    "\x00",
+    "\x01",
+]
 BREAKS = ["\n", "\r", "\r\n"]
 KEYED = ["--key", "k", "--order", "seq"]
 
@@ -129,7 +152,11 @@ def read_back(folder: Path) -> list[dict[str, str]]:
 )
 def test_random_cells(spark: SparkSession, folder: Path, name: str, pieces: list[str], how: dict[str, Any]) -> None:
     texts, keys = drawn(1, pieces), [k or "-" for k in drawn(2, pieces)]  # an empty cell is no key
-    written(folder / name, [["seq", "k", "s", "end"], *([i, k, t, "."] for i, (k, t) in enumerate(zip(keys, texts, strict=True)))], **how)
+    written(
+        folder / name,
+        [["seq", "k", "s", "end"], *([i, k, t, "."] for i, (k, t) in enumerate(zip(keys, texts, strict=True)))],
+        **how,
+    )
     local = lines(run("same", "--in", name, "--key", "k", engine="local"))
     assert [row["out"] for row in local] == texts and [row["k"] for row in local] == keys
     found = lines(run("same", "--in", name, "--key", "k", "--order", "seq"))
@@ -147,7 +174,11 @@ def test_a_stream_reads_the_same_cells(spark: SparkSession, folder: Path) -> Non
     texts = drawn(3, [*ON_A_LINE, *BREAKS])
     (folder / "in").mkdir()
     for part in range(2):
-        written(folder / "in" / f"{part}.csv", [["seq", "s", "end"], *([i, t, "."] for i, t in enumerate(texts) if i % 2 == part)], quoting=csv.QUOTE_ALL)
+        written(
+            folder / "in" / f"{part}.csv",
+            [["seq", "s", "end"], *([i, t, "."] for i, t in enumerate(texts) if i % 2 == part)],
+            quoting=csv.QUOTE_ALL,
+        )
     (folder / "in" / "2.csv").write_bytes(b"seq,s,end\r\n400,plain,.\r\n401,,.\r\n")
     args = ["--in", "in", "--order", "seq", "--stream", "--trigger", "once", "--checkpoint", "check", "--out", "out"]
     done = run("same", *args)
@@ -157,15 +188,23 @@ def test_a_stream_reads_the_same_cells(spark: SparkSession, folder: Path) -> Non
     (folder / "in" / "3.csv").write_text("seq,s,end\n402,a,.,too much\n")
     refused = run("same", *args)
     assert refused.exit_code == 2
-    assert refused.stderr.startswith("pellucid: in/3.csv: row 1 (line 2): 4 fields, expected 3 (seq, s, end)"), refused.stderr
-    # What Spark would take: all after the quote as one cell.  The micro-batch is refused as often as it comes, and goes on once the file is mended.
-    for text, message in [('402,a,.\n403,"b,.\n404,c,.\n', "line 3: a quote that is not closed ("), ('402,"a",.\n403,b"x,.\n', "line 3: a quote in the middle of a cell (")]:
+    assert refused.stderr.startswith("pellucid: in/3.csv: row 1 (line 2): 4 fields, expected 3 (seq, s, end)"), (
+        refused.stderr
+    )
+    # What Spark would take: all after the quote as one cell.  The micro-batch is refused as often as it comes, and goes
+    # on once the file is mended.
+    for text, message in [
+        ('402,a,.\n403,"b,.\n404,c,.\n', "line 3: a quote that is not closed ("),
+        ('402,"a",.\n403,b"x,.\n', "line 3: a quote in the middle of a cell ("),
+    ]:
         (folder / "in" / "3.csv").write_text(f"seq,s,end\n{text}")
         refused = run("same", *args)
         assert refused.exit_code == 2 and refused.stderr.startswith(f"pellucid: in/3.csv: {message}"), refused.stderr
     (folder / "in" / "3.csv").write_text("seq,s,end\n402,a,.\n")
     assert run("same", *args).exit_code == 0
-    assert {row["seq"]: row["out"] for row in sinks.read(folder / "out").to_pylist()} == dict(enumerate([*texts, "plain", "", "a"]))
+    assert {row["seq"]: row["out"] for row in sinks.read(folder / "out").to_pylist()} == dict(
+        enumerate([*texts, "plain", "", "a"])
+    )
 
 
 def test_numbers_headers_and_empty_cells_as_in_the_local_engine(spark: SparkSession, folder: Path) -> None:
@@ -175,10 +214,14 @@ def test_numbers_headers_and_empty_cells_as_in_the_local_engine(spark: SparkSess
     there = sorted(map(str, lines(run("record", "--in", "mixed.csv"))))
     assert there == here and len(here) == 5
     # Keys: what is no int and no bool is a text; an order with blanks is still a number.
-    (folder / "keys.csv").write_text("k, seq,x\n1.50, 10,1\n1.5, 9,2\n\"\",11,4\n1.5,8,8\n")
+    (folder / "keys.csv").write_text('k, seq,x\n1.50, 10,1\n1.5, 9,2\n"",11,4\n1.5,8,8\n')
     found = {(row["k"], row["seq"]): row["out"] for row in lines(run("total", "--in", "keys.csv", *KEYED))}
     assert found == {("1.50", 10): 1, ("1.5", 8): 8, ("1.5", 9): 10, ("", 11): 4}
-    assert {row["k"] for row in lines(run("total", "--in", "keys.csv", "--key", "k", engine="local"))} == {"1.50", "1.5", ""}
+    assert {row["k"] for row in lines(run("total", "--in", "keys.csv", "--key", "k", engine="local"))} == {
+        "1.50",
+        "1.5",
+        "",
+    }
 
 
 def test_the_files_of_a_micro_batch(tmp_path: Path) -> None:
@@ -208,22 +251,61 @@ def test_every_spelling_of_a_number(spark: SparkSession, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(spark_csv, "_refused", lambda cell, name, why: F.lit(None))
     rng = random.Random(6)
-    pieces = [*"0123456789", "0", "1", "+", "-", ".", "e", "E", " ", "\t", "x", "_", "inf", "f", "d", "D", "L", "true", "False", "\u0663", "\xa0", "\n", "\x0b"]
+    pieces = [
+        *"0123456789",
+        "0",
+        "1",
+        "+",
+        "-",
+        ".",
+        "e",
+        "E",
+        " ",
+        "\t",
+        "x",
+        "_",
+        "inf",
+        "f",
+        "d",
+        "D",
+        "L",
+        "true",
+        "False",
+        "\u0663",
+        "\xa0",
+        "\n",
+        "\x0b",
+    ]
     cells = [cell for cell, *_ in CELLS] + ["".join(rng.choices(pieces, k=rng.randint(1, 5))) for _ in range(1500)]
     df = spark.createDataFrame([(i, cell) for i, cell in enumerate(cells)], "i bigint, cell string")
     kinds = {"i": LongType(), "f": DoubleType(), "b": BooleanType()}
-    made = df.select("i", *(spark_csv._converted(F.col("cell"), t, "x", False).alias(f"as_{n}") for n, t in kinds.items()))
+    made = df.select(
+        "i", *(spark_csv._converted(F.col("cell"), t, "x", False).alias(f"as_{n}") for n, t in kinds.items())
+    )
     found = {row["i"]: tuple(row)[1:] for row in made.collect()}
-    wrong = [(cell, t, found[i][k]) for i, cell in enumerate(cells) for k, t in enumerate((INT, FLOAT, BOOL)) if repr(found[i][k]) != repr(slow(t, cell))]
+    wrong = [
+        (cell, t, found[i][k])
+        for i, cell in enumerate(cells)
+        for k, t in enumerate((INT, FLOAT, BOOL))
+        if repr(found[i][k]) != repr(slow(t, cell))
+    ]
     assert wrong == []
 
 
 def test_what_is_no_number_is_refused_in_both_engines(spark: SparkSession, folder: Path) -> None:
     for text in ("0x10", "\u0663"):
         (folder / "in.csv").write_text(f"x,k\n1,a\n{text},a\n", encoding="utf-8")
-        here, there = (run("total", "--in", "in.csv", *more, engine=engine) for engine, more in (("local", []), ("spark", ["--key", "k", "--order", "x"])))
+        here, there = (
+            run("total", "--in", "in.csv", *more, engine=engine)
+            for engine, more in (("local", []), ("spark", ["--key", "k", "--order", "x"]))
+        )
         assert here.exit_code == there.exit_code == 2
-        assert here.stderr == there.stderr == f"pellucid: in.csv: row 2 (line 3): column 'x': expected int, found '{text}'; correct the value or remove the row\n"
+        assert (
+            here.stderr
+            == there.stderr
+            == f"pellucid: in.csv: row 2 (line 3): column 'x': expected int, found '{text}'; correct the value or "
+            "remove the row\n"
+        )
 
 
 def test_infinities_there_and_back(spark: SparkSession, folder: Path) -> None:
@@ -239,7 +321,10 @@ def test_infinities_there_and_back(spark: SparkSession, folder: Path) -> None:
             assert source.suffix in (".csv", ".json", ".jsonl")
         for place, engine in ((name, "spark"), (f"local.{name}", "spark"), (f"local.{name}", "local")):
             more = ["--in-format", "jsonl"] if name == "out.jsonl" else []
-            found = sorted((row["i"], repr(row["f"]), row["s"]) for row in lines(run("record", "--in", place, *more, engine=engine)))
+            found = sorted(
+                (row["i"], repr(row["f"]), row["s"])
+                for row in lines(run("record", "--in", place, *more, engine=engine))
+            )
             assert found == expected, (place, engine)
     parts = [line for part in (folder / "out.jsonl").glob("part-*") for line in part.read_text().splitlines()]
     assert sorted(parts)[1] == '{"i":2,"f":-1e999,"b":false,"s":"b"}'
@@ -248,25 +333,51 @@ def test_infinities_there_and_back(spark: SparkSession, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b'k,s\n1,"a\n2,b\n', "line 2: a quote that is not closed ('1,\"a'): close it, or double it in a cell in quotes; the file may be cut off"),
-        (b'k,s\n1,"a"b\n', "line 2: text after a closing quote ('1,\"a\"b'): put the whole cell in quotes, and double a quote in it"),
-        (b'k,s\n1,a"b\n', "line 2: a quote in the middle of a cell ('1,a\"b'): put the whole cell in quotes, and double a quote in it"),
-        (b"k,s\n1,2\r3,4\n", "line 2: a carriage return that ends no line: give all lines the end \\n or \\r\\n, or put the cell in quotes"),
+        (
+            b'k,s\n1,"a\n2,b\n',
+            "line 2: a quote that is not closed ('1,\"a'): close it, or double it in a cell in quotes; the file may be "
+            "cut off",
+        ),
+        (
+            b'k,s\n1,"a"b\n',
+            "line 2: text after a closing quote ('1,\"a\"b'): put the whole cell in quotes, and double a quote in it",
+        ),
+        (
+            b'k,s\n1,a"b\n',
+            "line 2: a quote in the middle of a cell ('1,a\"b'): put the whole cell in quotes, and double a quote in "
+            "it",
+        ),
+        (
+            b"k,s\n1,2\r3,4\n",
+            "line 2: a carriage return that ends no line: give all lines the end \\n or \\r\\n, or put the cell in "
+            "quotes",
+        ),
         (b"k,s\n1,\xe9\n", "line 2: the text b'\\xe9' is not UTF-8: convert the file, for example with iconv -t UTF-8"),
-        ("k,s\n1,a\n".encode("utf-16"), "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8"),
+        (
+            "k,s\n1,a\n".encode("utf-16"),
+            "is UTF-16, but a text must be UTF-8: convert it, for example with iconv -f UTF-16 -t UTF-8",
+        ),
     ],
 )
-def test_csv_is_strict(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, message: str) -> None:
+def test_csv_is_strict(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, message: str
+) -> None:
     (folder / "in.csv").write_bytes(text)
     done = run("same", "--in", "in.csv", "--order", "k")
     assert (done.exit_code, done.stderr) == (2, f"pellucid: in.csv: {message}\n")
-    monkeypatch.setattr("pellucid.spark.files.csv._LOOKED_AT_HERE", 0)  # as for large files: only what Spark takes for odd is looked through
+    monkeypatch.setattr(
+        "pellucid.spark.files.csv._LOOKED_AT_HERE", 0
+    )  # as for large files: only what Spark takes for odd is looked through
     done = run("same", "--in", "in.csv", "--order", "k")
-    assert done.exit_code == 2 and done.stderr.startswith("pellucid: in.csv: ") and done.stderr.count("\n") == 1, done.stderr
+    assert done.exit_code == 2 and done.stderr.startswith("pellucid: in.csv: ") and done.stderr.count("\n") == 1, (
+        done.stderr
+    )
 
 
 def test_folders(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pellucid.spark.files.csv._LOOKED_AT_HERE", 0)  # as for large files: Spark looks for line breaks
+    monkeypatch.setattr(
+        "pellucid.spark.files.csv._LOOKED_AT_HERE", 0
+    )  # as for large files: Spark looks for line breaks
     place = folder / "in"
     place.mkdir()
     (place / "a.csv").write_text("k,seq,x\na,1,1\n")
@@ -281,12 +392,18 @@ def test_folders(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPa
         2,
         "pellucid: in: holds csv and jsonl files: say which to read with --in-format csv; only those are read then\n",
     )
-    assert sorted((row["k"], row["out"]) for row in lines(run("total", "--in", "in", "--in-format", "csv", *KEYED))) == both
+    assert (
+        sorted((row["k"], row["out"]) for row in lines(run("total", "--in", "in", "--in-format", "csv", *KEYED)))
+        == both
+    )
     assert lines(run("total", "--in", "in", "--in-format", "jsonl", *KEYED)) == [{"k": "c", "seq": 3, "out": 300}]
     (place / "other.csv").write_text("seq,k,x\n1,b,5\n")
     other = run("total", "--in", "in", "--in-format", "csv", *KEYED)
     assert other.exit_code == 2
-    assert ": its header is " in other.stderr and "all files of a folder must have the same columns, in the same order" in other.stderr
+    assert (
+        ": its header is " in other.stderr
+        and "all files of a folder must have the same columns, in the same order" in other.stderr
+    )
     (folder / "nothing.csv").write_text("k,seq,x\n")
     nothing = run("total", "--in", "nothing.csv", *KEYED)
     assert (nothing.exit_code, nothing.stdout) == (0, "") and nothing.stderr.startswith("on Spark (keys), 0 out, ")
@@ -297,21 +414,37 @@ def test_what_is_wrong_has_its_row(spark: SparkSession, folder: Path) -> None:
     (folder / "start" / "1.csv").write_text("k,seq,x\n")
     stream = ["--stream", "--trigger", "once", "--checkpoint", "check", "--out", "out"]
     for text, message in [
-        ("k,seq,x\na,1,5\na,2,six\n", "bad.csv: row 2 (line 3): column 'x': expected int, found 'six'; correct the value or remove the row"),
-        ("k,seq,x,more\na,1,5,m\na,2,6\n", "bad.csv: row 2 (line 3): 3 fields, expected 4 (k, seq, x, more): complete the row or remove it"),
-        ("k,seq,x\na,1,99999999999999999999\n", "bad.csv: row 1 (line 2): column 'x': 99999999999999999999 does not fit in 64 bits"),
+        (
+            "k,seq,x\na,1,5\na,2,six\n",
+            "bad.csv: row 2 (line 3): column 'x': expected int, found 'six'; correct the value or remove the row",
+        ),
+        (
+            "k,seq,x,more\na,1,5,m\na,2,6\n",
+            "bad.csv: row 2 (line 3): 3 fields, expected 4 (k, seq, x, more): complete the row or remove it",
+        ),
+        (
+            "k,seq,x\na,1,99999999999999999999\n",
+            "bad.csv: row 1 (line 2): column 'x': 99999999999999999999 does not fit in 64 bits",
+        ),
         ("k,seq,x\na,1,\n", "bad.csv: k='a', seq=1: column 'x' is null: expected int"),
         ("k,seq,x,x\na,1,1,1\n", "bad.csv: two columns are called 'x': rename one"),
         ("k;seq;x\na;1;1\n", "bad.csv: its header is one column 'k;seq;x': its fields must be parted by commas"),
         ("", "bad.csv: holds no csv file with columns: put one there first"),
-        ('k,seq,x\n"a\nb",1,1\n"a",2,2\r\n', "bad.csv: column 'x': a carriage return is at the end of the line, but not of the first line"),
+        (
+            'k,seq,x\n"a\nb",1,1\n"a",2,2\r\n',
+            "bad.csv: column 'x': a carriage return is at the end of the line, but not of the first line",
+        ),
     ]:
         (folder / "bad.csv").write_bytes(text.encode())
         done = run("total", "--in", "bad.csv", *KEYED, "--out", "out.csv")
         assert done.exit_code == 2 and done.stderr.startswith(f"pellucid: {message}"), done.stderr
         assert not (folder / "out.csv").exists()
     begun = run("total", "--in", "start", *KEYED, *stream)
-    assert begun.stderr == "pellucid: start: its files hold no rows yet, and nothing shows what is in k, seq: put a file with a row there first\n"
+    assert (
+        begun.stderr
+        == "pellucid: start: its files hold no rows yet, and nothing shows what is in k, seq: put a file with a row "
+        "there first\n"
+    )
 
 
 def test_outputs_that_nobody_wants_are_told(spark: SparkSession, folder: Path) -> None:
@@ -323,7 +456,9 @@ def test_outputs_that_nobody_wants_are_told(spark: SparkSession, folder: Path) -
 
 
 @pytest.mark.skipif(not Path("/proc/sys").is_dir(), reason="there is no folder that takes no files from root, either")
-def test_a_place_that_takes_no_files_is_refused_before_spark_starts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_that_takes_no_files_is_refused_before_spark_starts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def started(**_: Any) -> None:
         raise AssertionError("Spark was started")
 
@@ -331,26 +466,43 @@ def test_a_place_that_takes_no_files_is_refused_before_spark_starts(folder: Path
     (folder / "in.csv").write_text("k,seq,x\na,1,1\n")
     batch = run("total", "--in", "in.csv", *KEYED, "--out", "/proc/x.parquet")
     assert batch.exit_code == 2
-    assert batch.stderr.startswith("pellucid: --out /proc/x.parquet: cannot be written: the folder /proc takes no files (") and batch.stderr.count("\n") == 1
+    assert (
+        batch.stderr.startswith("pellucid: --out /proc/x.parquet: cannot be written: the folder /proc takes no files (")
+        and batch.stderr.count("\n") == 1
+    )
     stream = ["--stream", "--checkpoint", "/proc/sys/a/b", "--out", "out"]
     query = run("total", "--in", ".", *KEYED, *stream)
-    assert query.exit_code == 2 and query.stderr.startswith("pellucid: --checkpoint /proc/sys/a/b: cannot be written: the folder /proc/sys takes no files")
+    assert query.exit_code == 2 and query.stderr.startswith(
+        "pellucid: --checkpoint /proc/sys/a/b: cannot be written: the folder /proc/sys takes no files"
+    )
     assert sorted(path.name for path in folder.iterdir()) == ["in.csv", "pipes.py"]
 
 
 def test_the_words_of_a_message_stay_where_no_row_is_found(folder: Path) -> None:
     (folder / "good one.csv").write_text("x\n1\n")
     place = (folder / "good one.csv").as_uri()
-    assert blamed(f"{place}: Spark cannot read a value: x", ["good one.csv"]) == "good one.csv: Spark cannot read a value: x"
-    assert blamed("file:///no/such.csv: column 'x': expected int, found 'a'", ["in"]) == "/no/such.csv: column 'x': expected int, found 'a'"
+    assert (
+        blamed(f"{place}: Spark cannot read a value: x", ["good one.csv"])
+        == "good one.csv: Spark cannot read a value: x"
+    )
+    assert (
+        blamed("file:///no/such.csv: column 'x': expected int, found 'a'", ["in"])
+        == "/no/such.csv: column 'x': expected int, found 'a'"
+    )
     assert blamed("nothing about files", ["in"]) == "nothing about files"
 
 
 def test_records_in_records_go_round(spark: SparkSession, folder: Path) -> None:
-    """Structs in Parquet, objects in JSON, dotted columns in CSV: the same from Spark and from the local engine, and each reads the other's."""
-    rows = [{"seq": i, "i": {"a": i, "b": b}, "p": {"_0": i, "_1": t}} for i, b, t in ((1, 0.5, "x"), (2, float("inf"), ""))]
+    """Structs in Parquet, objects in JSON, dotted columns in CSV: the same from Spark and from the local engine, and
+    each reads the other's."""
+    rows = [
+        {"seq": i, "i": {"a": i, "b": b}, "p": {"_0": i, "_1": t}} for i, b, t in ((1, 0.5, "x"), (2, float("inf"), ""))
+    ]
     (folder / "in.jsonl").write_text("".join(json.dumps(row).replace("Infinity", "1e999") + "\n" for row in rows))
-    flat = [{"seq": str(r["seq"]), "i.a": str(r["seq"]), "i.b": b, "p._0": str(r["seq"]), "p._1": t} for r, (b, t) in zip(rows, (("0.5", "x"), ("inf", "")), strict=True)]
+    flat = [
+        {"seq": str(r["seq"]), "i.a": str(r["seq"]), "i.b": b, "p._0": str(r["seq"]), "p._1": t}
+        for r, (b, t) in zip(rows, (("0.5", "x"), ("inf", "")), strict=True)
+    ]
     for ending in ("parquet", "csv", "jsonl"):
         assert run("nested", "--in", "in.jsonl", "--out", f"here.{ending}", engine="local").exit_code == 0
         assert run("nested", "--in", f"here.{ending}", "--out", f"there.{ending}").exit_code == 0

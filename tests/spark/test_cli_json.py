@@ -1,4 +1,5 @@
-"""JSON Lines on ``pellucid run --engine spark``: what the local engine reads, refused where it refuses, in a batch and in a stream."""
+"""JSON Lines on ``pellucid run --engine spark``: what the local engine reads, refused where it refuses, in a batch and
+in a stream."""
 
 from __future__ import annotations
 
@@ -84,7 +85,10 @@ def test_what_is_read(spark: SparkSession, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ('{"i":1,"f":1,"b":true,"s":"a","s":"b","k":"k"}', "in.jsonl: the key 's' comes twice, in one object or but for"),
+        (
+            '{"i":1,"f":1,"b":true,"s":"a","s":"b","k":"k"}',
+            "in.jsonl: the key 's' comes twice, in one object or but for",
+        ),
         (GOOD.strip() * 2, "more than that on a line"),
         (GOOD.strip() + " more", "more than that on a line"),
         (GOOD.strip() + "," + GOOD.strip(), "more than that on a line"),
@@ -100,7 +104,9 @@ def test_what_is_read(spark: SparkSession, folder: Path) -> None:
     ],
 )
 def test_what_is_refused(spark: SparkSession, folder: Path, line: str | bytes, why: str) -> None:
-    (folder / "in.jsonl").write_bytes(GOOD.encode() + (line if isinstance(line, bytes) else line.encode()) + b"\n" + GOOD.encode())
+    (folder / "in.jsonl").write_bytes(
+        GOOD.encode() + (line if isinstance(line, bytes) else line.encode()) + b"\n" + GOOD.encode()
+    )
     with pytest.raises(Exception) as raised:
         read(spark, folder / "in.jsonl")
     ours = explain(raised.value) or raised.value
@@ -108,10 +114,17 @@ def test_what_is_refused(spark: SparkSession, folder: Path, line: str | bytes, w
 
 
 def test_both_engines(spark: SparkSession, folder: Path) -> None:
-    (folder / "in.jsonl").write_text('{"i":1,"b":true,"at":{"f":1e999,"s":"a"}}\n{"i":2,"b":false,"at":{"f":0.1,"s":"é"}}\n', encoding="utf-8")
+    (folder / "in.jsonl").write_text(
+        '{"i":1,"b":true,"at":{"f":1e999,"s":"a"}}\n{"i":2,"b":false,"at":{"f":0.1,"s":"é"}}\n', encoding="utf-8"
+    )
     assert run("record", "--in", "in.jsonl", "--out", "here.jsonl", engine="local").exit_code == 0
     assert run("record", "--in", "in.jsonl", "--out", "out.jsonl").exit_code == 0
-    parts = [line for part in (folder / "out.jsonl").glob("part-*.json") for line in part.read_text(encoding="utf-8").split("\n") if line]
+    parts = [
+        line
+        for part in (folder / "out.jsonl").glob("part-*.json")
+        for line in part.read_text(encoding="utf-8").split("\n")
+        if line
+    ]
     assert sorted(parts) == ['{"i":1,"b":true,"at":{"f":1e999,"s":"a"}}', '{"i":2,"b":false,"at":{"f":0.1,"s":"é"}}']
     printed = run("record", "--in", "out.jsonl")
     assert sorted(printed.stdout.split("\n")[:-1]) == sorted(parts), printed.stderr
@@ -130,12 +143,15 @@ def test_a_stream(spark: SparkSession, folder: Path) -> None:
     (folder / "in" / "2.jsonl").write_text('{"s":"c","k":3} {"s":"d","k":4}\n')
     refused = run("same", *args)
     assert refused.exit_code == 2
-    assert refused.stderr.startswith("pellucid: in/2.jsonl: row 1 (line 1): no JSON value (Extra data at character "), refused.stderr
+    assert refused.stderr.startswith("pellucid: in/2.jsonl: row 1 (line 1): no JSON value (Extra data at character "), (
+        refused.stderr
+    )
 
 
 def test_what_is_written(spark: SparkSession) -> None:
     df = spark.sql(
-        "select 1 a, double('-infinity') b, double('nan') `c.d`, string(null) e, named_struct('x', float('infinity'), 'y', 'q\"', 'z', double(null)) f, true g, 1e10D h"
+        "select 1 a, double('-infinity') b, double('nan') `c.d`, string(null) e, named_struct('x', float('infinity'), "
+        "'y', 'q\"', 'z', double(null)) f, true g, 1e10D h"
     )
     line = df.select(json_text(df.schema)).head()[0]
     assert line == '{"a":1,"b":-1e999,"c.d":null,"f":{"x":1e999,"y":"q\\""},"g":true,"h":1.0E10}'

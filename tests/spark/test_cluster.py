@@ -48,7 +48,15 @@ def cluster(java_home: Any) -> Iterator[Cluster]:
 
 
 def drive(cluster: Cluster, flag: Path, seconds: float) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", textwrap.dedent(DRIVER), cluster.master, json.dumps(cluster.conf), str(flag), str(seconds)]
+    command = [
+        sys.executable,
+        "-c",
+        textwrap.dedent(DRIVER),
+        cluster.master,
+        json.dumps(cluster.conf),
+        str(flag),
+        str(seconds),
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -79,8 +87,11 @@ def test_an_executor_is_killed_in_mid_job(cluster: Cluster, tmp_path: Path) -> N
     wait_until(lambda: killed not in cluster.executors(), 300, "the executor to be gone")
     found = answer(driver)
     assert {k: found[k] for k in RIGHT} == RIGHT
-    # The cluster saw it as well: 137 is 128 + SIGKILL.  (Executors that end with their job are killed, by another signal.)
-    wait_until(lambda: any("exitStatus 137" in cluster.log(f"worker{n}") for n in (0, 1)), 300, "a worker to report the kill")
+    # The cluster saw it as well: 137 is 128 + SIGKILL.  (Executors that end with their job are killed, by another
+    # signal.)
+    wait_until(
+        lambda: any("exitStatus 137" in cluster.log(f"worker{n}") for n in (0, 1)), 300, "a worker to report the kill"
+    )
 
 
 def test_nothing_is_left(java_home: Any) -> None:

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize(
     ("error", "said"),
-    [(BrokenPipeError(32, "Broken pipe"), ""), (ConnectionResetError(), ""), (ValueError("mine"), "ValueError: mine\n"), (OSError("disk"), "OSError: disk\n")],
+    [
+        (BrokenPipeError(32, "Broken pipe"), ""),
+        (ConnectionResetError(), ""),
+        (ValueError("mine"), "ValueError: mine\n"),
+        (OSError("disk"), "OSError: disk\n"),
+    ],
 )
 def test_only_a_lost_connection_is_silent(
     error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -41,7 +46,9 @@ def test_only_a_lost_connection_is_silent(
     assert bool(shown) == bool(said)
 
 
-def test_a_task_that_ends_before_its_worker_leaves_no_traceback(spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_task_that_ends_before_its_worker_leaves_no_traceback(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     place = str(tmp_path)
 
     def endless(batches: Iterator[Any]) -> Iterator[Any]:

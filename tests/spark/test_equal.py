@@ -78,7 +78,8 @@ def test_batch_long(spark: SparkSession, seed: int) -> None:
 
 
 def check_alone(spark: SparkSession, seed: int) -> str:
-    """Without key=: by the key that the pipeline makes, cut into chunks, each row where it is, or all in one place; which way it was."""
+    """Without key=: by the key that the pipeline makes, cut into chunks, each row where it is, or all in one place;
+    which way it was."""
     from pyspark.sql.functions import lit
 
     c = Seeded(seed)
@@ -114,7 +115,9 @@ def check_stream(spark: SparkSession, seed: int, folder: Path, store: str) -> No
         assert streamed_outcome(spark, p, rows, rng, folder, store) == outcome(p, rows), f"seed {seed}"
 
 
-def streamed_outcome(spark: SparkSession, p: Pipeline, rows: list[Row], rng: random.Random, folder: Path, store: str) -> Any:
+def streamed_outcome(
+    spark: SparkSession, p: Pipeline, rows: list[Row], rng: random.Random, folder: Path, store: str
+) -> Any:
     """Micro-batches cut anywhere; the query is stopped and started again somewhere."""
     parts: list[list[Row]] = []
     rest = list(rows)

@@ -44,7 +44,9 @@ def pipelines() -> list[Any]:
 ALL = pipelines()
 
 
-def test_those_that_start_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_those_that_start_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """With the session that is there; tests/test_examples.py runs them as programs, which is long."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
@@ -69,7 +71,9 @@ def test_batch(spark: SparkSession, p: Pipeline) -> None:
     assert collected(p, made.collect) == outcome(p, rows)
 
 
-@pytest.mark.parametrize("p", [pytest.param(*p.values, id=p.id, marks=() if at % 9 == 0 else pytest.mark.long) for at, p in enumerate(ALL)])
+@pytest.mark.parametrize(
+    "p", [pytest.param(*p.values, id=p.id, marks=() if at % 9 == 0 else pytest.mark.long) for at, p in enumerate(ALL)]
+)
 def test_streaming(spark: SparkSession, p: Pipeline, tmp_path: Path) -> None:
     c = Seeded(len(p.graph.nodes))
     rows = rows_of(make_input(c, p, 60), [1, 2, 3], c.rng)

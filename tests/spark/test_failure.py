@@ -121,7 +121,9 @@ def test_raised_natively(spark: Any, tmp_path: Path) -> None:
     assert type(error) is StepError and str(error) == "raise_error in the query said: the user's own"
     error = told(lambda: raising(f"{MARK}{MESSAGE}").write.parquet(str(tmp_path / "out")))
     assert str(error) == MESSAGE
-    error = told(lambda: stream(spark, tmp_path, F.raise_error(F.lit(f"{MARK}{MESSAGE}")).cast("long").alias("x"), None))
+    error = told(
+        lambda: stream(spark, tmp_path, F.raise_error(F.lit(f"{MARK}{MESSAGE}")).cast("long").alias("x"), None)
+    )
     assert type(error) is StepError and str(error) == MESSAGE
 
 
@@ -146,7 +148,9 @@ def test_what_the_query_asks_for_is_not_there(spark: Any) -> None:
     error = told(lambda: spark.read.parquet("/there/is/no/such"))
     assert type(error) is DataError and str(error) == "/there/is/no/such does not exist (or Spark may not read it)."
     error = told(lambda: spark.table("nope"))
-    assert type(error) is UsageError and str(error).startswith("Spark refused it (TABLE_OR_VIEW_NOT_FOUND): The table or view")
+    assert type(error) is UsageError and str(error).startswith(
+        "Spark refused it (TABLE_OR_VIEW_NOT_FOUND): The table or view"
+    )
     assert "UnresolvedRelation" not in str(error)
     error = told(spark.range(1).selectExpr("cast('abc' as bigint)").collect)
     assert type(error) is DataError and str(error).startswith("Spark cannot read a value: The value 'abc' of the type")
@@ -167,9 +171,16 @@ def test_a_file_that_cannot_be_read(spark: Any, tmp_path: Path) -> None:
         error = told(partial(ended, sink))
         assert type(error) is DataError
         assert str(error) == f"file://{folder}/2.csv: Spark cannot read a value: Malformed CSV record: 3,4,5"
-    read = spark.read.schema("b long, a long").option("header", True).option("enforceSchema", False).option("mode", "FAILFAST")
+    read = (
+        spark.read.schema("b long, a long")
+        .option("header", True)
+        .option("enforceSchema", False)
+        .option("mode", "FAILFAST")
+    )
     error = told(read.csv(str(folder)).collect)
-    assert str(error).startswith(f"file://{folder}/2.csv: its header is a, b, but that of the first file is b, a: all files of a folder must")
+    assert str(error).startswith(
+        f"file://{folder}/2.csv: its header is a, b, but that of the first file is b, a: all files of a folder must"
+    )
 
 
 def test_another_function_fails(spark: Any) -> None:
@@ -183,7 +194,9 @@ def test_another_function_fails(spark: Any) -> None:
 
 def test_a_worker_dies(spark: Any) -> None:
     error = told(spark.range(1, numPartitions=1).mapInArrow(dies, "id long").count)
-    assert type(error) is PellucidError and str(error).startswith("A Python worker died 4 times or could not start: it was killed")
+    assert type(error) is PellucidError and str(error).startswith(
+        "A Python worker died 4 times or could not start: it was killed"
+    )
 
 
 def test_out_of_memory(spark: Any) -> None:
@@ -233,20 +246,30 @@ def test_what_is_not_sparks_is_not_explained() -> None:
     assert explain(ours) is ours
 
 
-KINDS = [kind.__name__ for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, PellucidError) and kind is not PellucidError]
-LINES = st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"]), max_size=20), min_size=1, max_size=4)
+KINDS = [
+    kind.__name__
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, PellucidError) and kind is not PellucidError
+]
+LINES = st.lists(
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"]), max_size=20), min_size=1, max_size=4
+)
 WRAPPINGS = [
     "{}",
     "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: {}\n SQLSTATE: 38000",
-    "[STREAM_FAILED] Query [id = 1] terminated with exception: {}\n SQLSTATE: 38000 SQLSTATE: XXKST\n=== Streaming Query ===\nx",
-    "An error occurred while calling o1.count.\n: org.apache.spark.SparkException: Job aborted: {}\n\tat x.y(Z.java:1)\nCaused by: z",
+    "[STREAM_FAILED] Query [id = 1] terminated with exception: {}\n SQLSTATE: 38000 SQLSTATE: XXKST\n=== Streaming "
+    "Query ===\nx",
+    "An error occurred while calling o1.count.\n: org.apache.spark.SparkException: Job aborted: {}\n\tat "
+    "x.y(Z.java:1)\nCaused by: z",
 ]
 
 
 @given(st.sampled_from(KINDS), LINES, st.lists(st.sampled_from(WRAPPINGS), max_size=3))
 def test_a_message_survives_any_wrapping(kind: str, lines: list[str], wrappings: list[str]) -> None:
     message = "\n".join(["it failed", *(f"  {line}." for line in lines)])
-    text = f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    f()\npellucid.errors.{kind}: {message}'
+    text = (
+        f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    f()\npellucid.errors.{kind}: {message}'
+    )
     for wrapping in wrappings:
         text = wrapping.replace("{}", text)
     found = from_text(text)

@@ -26,7 +26,10 @@ Rows = list[tuple[Any, ...]]
 
 TOTAL = pipeline(lambda amount: amount.cumulate(lambda t, v: t + v, start=0, id="total"), amount=int)
 FRONT = pipeline(
-    lambda amount: amount.filter(lambda v: v > 3).map(lambda v: v * 100).cumulate(lambda t, v: t + v, start=0, id="total"), amount=int
+    lambda amount: (
+        amount.filter(lambda v: v > 3).map(lambda v: v * 100).cumulate(lambda t, v: t + v, start=0, id="total")
+    ),
+    amount=int,
 )
 WAIT, GAPS = Late(wait=10), Late(sequence=1, gaps="wait")
 
@@ -53,7 +56,9 @@ def job_of(p: Pipeline = TOTAL, late: Late = WAIT, *columns: str, types: dict[st
     node = p.graph.nodes[p.graph.sources[0]]
     names = columns or tuple(path or node.id for path, _ in node.type.leaves())
     kinds = {"k0": "string", "o0": "bigint"} | {f"v0_{j}": "bigint" for j in range(len(names))} | (types or {})
-    fields = Fields((Source(node.id, node.type, names),), (("account", STR),), (("seq", INT),), types=tuple(kinds.items()))
+    fields = Fields(
+        (Source(node.id, node.type, names),), (("account", STR),), (("seq", INT),), types=tuple(kinds.items())
+    )
     outputs = tuple((name, p.graph.nodes[at].type) for name, at in p.graph.outputs)
     return Job(p.graph, fields, outputs, (("account", "k0"), ("seq", "o0")), late=late)
 
@@ -86,7 +91,9 @@ def test_what_does_not_matter_to_a_row_may_change() -> None:
     state = saved(job_of(), [("a", 1, 5)])
     assert gone_on(job_of(late=Late(wait=2)), state, [("a", 4, 7)]) == [("a", 1, 5)]
     assert gone_on(job_of(late=Late("drop")), state, [("a", 4, 7)]) == [("a", 1, 5), ("a", 4, 12)]
-    negative = pipeline(lambda amount: amount.map(lambda v: -v).cumulate(lambda t, v: t + v, start=0, id="total"), amount=int)
+    negative = pipeline(
+        lambda amount: amount.map(lambda v: -v).cumulate(lambda t, v: t + v, start=0, id="total"), amount=int
+    )
     assert gone_on(job_of(negative), state, [("a", 20, 7)]) == [("a", 1, -5)]
     renamed = pipeline(lambda sum: sum.cumulate(lambda t, v: t + v, start=0, id="total"), sum=int)
     assert gone_on(job_of(renamed, WAIT, "amount"), state, [("a", 20, 7)]) == [("a", 1, 5)]
@@ -97,7 +104,11 @@ def test_a_wider_or_narrower_number_is_the_same_number() -> None:
     state = saved(narrow, [("a", 1, 5)], pa.int32())
     assert gone_on(wide, state, [("a", 20, 2**40), ("a", 2, 2**40)]) == [("a", 1, 5), ("a", 2, 5 + 2**40)]
     assert gone_on(narrow, saved(wide, [("a", 1, 5)]), [("a", 20, 7)], pa.int32()) == [("a", 1, 5)]
-    with pytest.raises(StateError, match=r"1 row waits in a bucket of the state: what waits cannot be read as new rows are \(Integer value 1099511627776"):
+    with pytest.raises(
+        StateError,
+        match=r"1 row waits in a bucket of the state: what waits cannot be read as new rows are \(Integer value "
+        r"1099511627776",
+    ):
         gone_on(narrow, saved(wide, [("a", 1, 2**40)]), [("a", 20, 7)], pa.int32())
 
 
@@ -106,8 +117,10 @@ def test_another_column_is_refused() -> None:
     with pytest.raises(StateError) as error:
         Bucket(Runner(job_of(TOTAL, WAIT, "fee"))).load(*state, same=True)
     assert str(error.value) == (
-        "2 rows wait in a bucket of the state: read as key account (string), order seq (bigint), amount (bigint), but now rows are read as "
-        "key account (string), order seq (bigint), fee (bigint); go on with the columns as they were until none waits (without wait= all go on "
+        "2 rows wait in a bucket of the state: read as key account (string), order seq (bigint), amount (bigint), but "
+        "now rows are read as "
+        "key account (string), order seq (bigint), fee (bigint); go on with the columns as they were until none waits "
+        "(without wait= all go on "
         "with the next rows of their bucket), or begin anew with a new state folder and a new checkpoint"
     )
 
@@ -115,14 +128,19 @@ def test_another_column_is_refused() -> None:
 def test_another_type_is_refused() -> None:
     state = saved(job_of(), [("a", 1, 5)])
     for column, kind in (("o0", "timestamp"), ("k0", "decimal(5,2)"), ("v0_0", "boolean")):
-        with pytest.raises(StateError, match=rf"1 row waits .* but now rows are read as .*\({kind.replace('(', '.').replace(')', '.')}\)"):
+        with pytest.raises(
+            StateError,
+            match=rf"1 row waits .* but now rows are read as .*\({kind.replace('(', '.').replace(')', '.')}\)",
+        ):
             Bucket(Runner(job_of(types={column: kind}))).load(*state, same=True)
 
 
 def test_a_record_with_a_field_more_is_refused() -> None:
     one = pipeline(lambda x: x.map(lambda r: r.a).cumulate(lambda t, v: t + v, start=0, id="total"), x=One)
     two = pipeline(lambda x: x.map(lambda r: r.a + r.b).cumulate(lambda t, v: t + v, start=0, id="total"), x=Two)
-    with pytest.raises(StateError, match=r": read as .*, a \(bigint\), but now rows are read as .*, a \(bigint\), b \(bigint\);"):
+    with pytest.raises(
+        StateError, match=r": read as .*, a \(bigint\), but now rows are read as .*, a \(bigint\), b \(bigint\);"
+    ):
         gone_on(job_of(two), saved(job_of(one), [("a", 1, 1)]), [("a", 20, 1, 5)])
 
 
@@ -143,7 +161,8 @@ def test_steps_before_the_shuffle_do_not_miss_a_row() -> None:
     with pytest.raises(StateError) as error:
         Bucket(Runner(without_front(later))).load(*state, same=False)
     assert str(error.value).startswith(
-        "2 rows wait in a bucket of the state: as the DataFrame has them, but now Spark does the first steps before a row comes here; go on "
+        "2 rows wait in a bucket of the state: as the DataFrame has them, but now Spark does the first steps before a "
+        "row comes here; go on "
         "with native='off' until none waits"
     )
 
@@ -163,7 +182,9 @@ def test_a_job_knows_its_front(spark: SparkSession) -> None:
 
 def test_another_key_by_is_refused() -> None:
     def by(n: int) -> Job:
-        p = pipeline(lambda amount: amount.key_by(lambda v: v % n).cumulate(lambda t, v: t + v, start=0, id="total"), amount=int)
+        p = pipeline(
+            lambda amount: amount.key_by(lambda v: v % n).cumulate(lambda t, v: t + v, start=0, id="total"), amount=int
+        )
         made = job_of(p)
         return replace(made, external=False, fields=replace(made.fields, key=(("key_by", INT),)), kept=(("seq", "o0"),))
 
@@ -171,7 +192,10 @@ def test_another_key_by_is_refused() -> None:
     bucket = Bucket(Runner(by(2)))
     run_bucket(by(2), bucket, rows)
     Bucket(Runner(by(2))).load(*bucket.save(), same=True)
-    with pytest.raises(StateError, match=r"1 row waits .* key_by made the key by v0 % 2, but now by v0 % 3; go on with key_by as it was"):
+    with pytest.raises(
+        StateError,
+        match=r"1 row waits .* key_by made the key by v0 % 2, but now by v0 % 3; go on with key_by as it was",
+    ):
         Bucket(Runner(by(3))).load(*bucket.save(), same=False)
 
 
@@ -180,7 +204,11 @@ def test_a_row_that_a_new_pipeline_cannot_take_is_refused_at_the_start() -> None
         return pipeline(lambda side: side.cumulate(lambda n, s: n + 1, start=0, id="count"), side=t)
 
     state = saved(job_of(count(Side)), [("a", 1, 2)])
-    with pytest.raises(StateError, match=r"what waits does not fit the pipeline any more \(the DataFrame: account='a', seq=1: column 'side': expected a member of Half"):
+    with pytest.raises(
+        StateError,
+        match=r"what waits does not fit the pipeline any more \(the DataFrame: account='a', seq=1: column 'side': "
+        r"expected a member of Half",
+    ):
         gone_on(job_of(count(Half)), state, [("a", 20, 1)])
 
 
@@ -218,7 +246,9 @@ def test_no_bad_row_waits(late: Late) -> None:
     mean = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0.0), x=float)
     assert "account='a', seq=2: column 'x' is NaN" in poison(late, mean, [("a", 2, math.nan)], pa.float64())
     sides = pipeline(lambda side: side.cumulate(lambda n, s: n + 1, start=0), side=Side)
-    assert "account='a', seq=2: column 'side': expected a member of Side (BUY, SELL), found 3" in poison(late, sides, [("a", 2, 3)])
+    assert "account='a', seq=2: column 'side': expected a member of Side (BUY, SELL), found 3" in poison(
+        late, sides, [("a", 2, 3)]
+    )
 
 
 def tagged(t: Type, rows: Rows) -> tuple[Job, Any]:

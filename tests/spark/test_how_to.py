@@ -22,7 +22,9 @@ def run_blocks(page: Path, *, only: str = "") -> tuple[dict[str, Any], int]:
         if block.startswith(">>>") or not re.search(only, block):
             continue  # tests/test_docs.py runs those
         for part in re.split(r"(?<=\n)(?=\S)", block):  # what a line shows must hold where it stands
-            shown = re.match(r"^(?!print)(\S.*?)\s\s+# (\[.*\]|True|False|\d+)$", part.rstrip()) if not waiting else None
+            shown = (
+                re.match(r"^(?!print)(\S.*?)\s\s+# (\[.*\]|True|False|\d+)$", part.rstrip()) if not waiting else None
+            )
             if shown:
                 assert eval(shown[1], space) == eval(shown[2]), part
                 checked += 1
@@ -38,7 +40,9 @@ def run_blocks(page: Path, *, only: str = "") -> tuple[dict[str, Any], int]:
     return space, checked
 
 
-def test_the_page_is_true(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_is_true(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     space, checked = run_blocks(ROOT / "docs" / "how-to-spark.md")
     assert checked == 11

@@ -1,4 +1,5 @@
-"""Keys that pipelines make, and pipelines that are called on them: Spark gives the interpreter's answers, in the way that fits the key."""
+"""Keys that pipelines make, and pipelines that are called on them: Spark gives the interpreter's answers, in the way
+that fits the key."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def test_a_null_key_is_refused_in_every_way(spark: SparkSession) -> None:
         with pytest.raises(Exception, match="the key column 'user' is null") as caught:
             nothing.spark(df, key="user", **how).collect()  # type: ignore[arg-type]
         found = explain(caught.value)
-        assert isinstance(found, DataError) and str(found).endswith("the key column 'user' is null: give every row a key, or leave such rows out")
+        assert isinstance(found, DataError) and str(found).endswith(
+            "the key column 'user' is null: give every row a key, or leave such rows out"
+        )
 
 
 def test_an_empty_cell_of_a_key_is_null_and_a_quoted_one_is_not(spark: SparkSession, tmp_path: Path) -> None:
@@ -79,5 +82,7 @@ def test_a_key_of_several_columns(spark: SparkSession) -> None:
     df = spark.createDataFrame(rows, "a string, b int, seq int, v int")
     total = pipeline(lambda v: v.cumulate(add, start=0), v=int)
     out = total.spark(df, key=["a", "b"], order="seq").orderBy("seq").collect()
-    here = total(pa.table({n: [row[i] for row in rows] for i, n in enumerate(("a", "b", "seq", "v"))}), key=["a", "b"]).to_pylist()
+    here = total(
+        pa.table({n: [row[i] for row in rows] for i, n in enumerate(("a", "b", "seq", "v"))}), key=["a", "b"]
+    ).to_pylist()
     assert [{n: row[n] for n in ("a", "b", "out")} for row in out] == here

@@ -44,9 +44,13 @@ def plain(value: Any) -> Any:
 def spread(spark: SparkSession, rows: list[tuple[Any, ...]]) -> DataFrame:
     """The rows as an RDD (of Arrow, which needs no Python worker).
 
-    A projection of literal rows would be evaluated before Spark rewrites anything, and Spark takes a small table for literal rows.
+    A projection of literal rows would be evaluated before Spark rewrites anything, and Spark takes a small table for
+    literal rows.
     """
-    table = pa.table([pa.array(list(map(plain, values)), kind) for values, kind in zip(zip(*rows, strict=True), ARROW, strict=True)], names=NAMES)
+    table = pa.table(
+        [pa.array(list(map(plain, values)), kind) for values, kind in zip(zip(*rows, strict=True), ARROW, strict=True)],
+        names=NAMES,
+    )
     before = spark.conf.get(LITERAL)
     spark.conf.set(LITERAL, "0")
     try:
@@ -163,7 +167,10 @@ EDGES = [
     n.add(  # a part that two right sides of `and` share, which Catalyst would compute first
         n.int_of_bool(n.and_(NOT_ZERO, n.lt(QUOTIENT, c(3)))), n.int_of_bool(n.and_(NOT_ZERO, n.lt(QUOTIENT, c(-1))))
     ),
-    n.add(n.int_of_bool(n.or_(n.eq(X, c(0)), n.lt(QUOTIENT, c(3)))), n.int_of_bool(n.or_(n.eq(X, c(0)), n.lt(QUOTIENT, c(-1))))),
+    n.add(
+        n.int_of_bool(n.or_(n.eq(X, c(0)), n.lt(QUOTIENT, c(3)))),
+        n.int_of_bool(n.or_(n.eq(X, c(0)), n.lt(QUOTIENT, c(-1)))),
+    ),
     n.add(n.add(X, c(INT_MAX)), c(-INT_MAX)),  # Catalyst would add the constants first
     n.add(n.add(c(5), X), n.add(Y, c(-5))),
     n.mul(n.mul(X, c(2**62)), c(4)),
@@ -285,7 +292,9 @@ def test_refusals() -> None:
     assert refused(n.eq(S, c("\ud800"))) == "uses a text that is not valid Unicode"
     assert refused(n.eq(n.add(X, Y), n.add(Y, X))) == "compares two expressions that Catalyst may take for the same one"
     assert refused(n.add(X, Y), ansi=False) == "may overflow (add), which only fails with spark.sql.ansi.enabled"
-    assert refused(n.binary("mod", X, Y), ansi=False) == "may overflow (mod), which only fails with spark.sql.ansi.enabled"
+    assert (
+        refused(n.binary("mod", X, Y), ansi=False) == "may overflow (mod), which only fails with spark.sql.ansi.enabled"
+    )
     assert why_not(n.lt(X, Y), ansi=False) is None
 
 
@@ -311,5 +320,3 @@ def test_without_ansi_what_cannot_overflow_is_equal(spark: SparkSession) -> None
             compare_alone(spark, e, rows)
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
-
-

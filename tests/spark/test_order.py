@@ -24,13 +24,25 @@ TOTAL = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
 AHEAD = "; choose late='drop' or late='keep', or allow for it with wait= (in a stream)"
 
 
-def refusal(*batches: list[tuple[Any, ...]], key: Any = None, order: Any = None, types: tuple[Type, Type] = (STR, INT), **late: Any) -> str:
+def refusal(
+    *batches: list[tuple[Any, ...]],
+    key: Any = None,
+    order: Any = None,
+    types: tuple[Type, Type] = (STR, INT),
+    **late: Any,
+) -> str:
     """What is said of the last of some micro-batches of (user, at)."""
     fields = Fields((Source("x", INT, ("x",)),), (("user", types[0]),), (("at", types[1]),))
     job = Job(TOTAL.graph, fields, (("out", INT),), (("user", "k0"), ("at", "o0")), late=Late(**late))
     bucket = Bucket(Runner(job))
     tables = [
-        pa.table({"k0": pa.array([r[0] for r in b], key), "o0": pa.array([r[1] for r in b], order), "v0_0": pa.array([1] * len(b))})
+        pa.table(
+            {
+                "k0": pa.array([r[0] for r in b], key),
+                "o0": pa.array([r[1] for r in b], order),
+                "v0_0": pa.array([1] * len(b)),
+            }
+        )
         for b in batches
     ]
     for table in tables[:-1]:
@@ -51,42 +63,65 @@ def test_a_row_of_another_key_is_no_second_row() -> None:
 
 
 def test_two_rows_of_a_key_are_found_with_others_between() -> None:
-    two = "user='a', at=5: two rows have this order: add a column to order= that tells them apart, or with late='drop' keep the first"
+    two = (
+        "user='a', at=5: two rows have this order: add a column to order= that tells them apart, or with late='drop' "
+        "keep the first"
+    )
     assert refusal([("a", 5), ("b", 5), ("a", 5)]) == two
     assert refusal([("a", 1)], [("a", 5), ("b", 5), ("a", 5)], wait=0) == two
     assert refusal([("a", 5), ("a", 5)], [("a", 20)], wait=10) == two
 
 
 def test_a_number_before_the_first_of_a_sequence() -> None:
-    assert refusal([("a", 0)], sequence=1) == "user='a', at=0: the sequence of a key begins with 1; leave such rows out, or choose late='drop' or late='keep'"
+    assert (
+        refusal([("a", 0)], sequence=1)
+        == "user='a', at=0: the sequence of a key begins with 1; leave such rows out, or choose late='drop' or "
+        "late='keep'"
+    )
 
 
 @pytest.mark.parametrize("kind", ["date", "timestamp", "timestamp_ntz"])
 def test_times_are_no_sequence(kind: str) -> None:
     fields = Fields((Source("x", INT, ("x",)),), order=(("at", INT),), types=(("o0", kind),))
-    with pytest.raises(UsageError, match=f"sequence= needs order= to be one column of whole numbers, but 'at' is a {kind}"):
+    with pytest.raises(
+        UsageError, match=f"sequence= needs order= to be one column of whole numbers, but 'at' is a {kind}"
+    ):
         Job(TOTAL.graph, fields, (("out", INT),), (), late=Late(sequence=1))
 
 
 @pytest.mark.parametrize(
     ("kind", "values", "found", "last"),
     [
-        (pa.timestamp("us", tz="UTC"), [datetime.datetime(2024, 1, 2), datetime.datetime(2024, 1, 1)], "2024-01-01 00:00:00+00:00", "2024-01-02 00:00:00+00:00"),
-        (pa.timestamp("us"), [datetime.datetime(2024, 1, 2, 3, 4, 5), datetime.datetime(2024, 1, 1)], "2024-01-01 00:00:00", "2024-01-02 03:04:05"),
+        (
+            pa.timestamp("us", tz="UTC"),
+            [datetime.datetime(2024, 1, 2), datetime.datetime(2024, 1, 1)],
+            "2024-01-01 00:00:00+00:00",
+            "2024-01-02 00:00:00+00:00",
+        ),
+        (
+            pa.timestamp("us"),
+            [datetime.datetime(2024, 1, 2, 3, 4, 5), datetime.datetime(2024, 1, 1)],
+            "2024-01-01 00:00:00",
+            "2024-01-02 03:04:05",
+        ),
         (pa.date32(), [datetime.date(2024, 1, 2), datetime.date(1960, 1, 1)], "1960-01-01", "2024-01-02"),
         (pa.int16(), [2, 1], "1", "2"),
         (pa.string(), ["ß", "a"], "'a'", "'ß'"),
     ],
-)  # fmt: skip
+)
 def test_orders_are_shown_as_they_are_written(kind: Any, values: list[Any], found: str, last: str) -> None:
     said = refusal([("a", values[0])], [("a", values[1])], order=kind, types=(STR, STR if kind == pa.string() else INT))
-    assert said == f"user='a', at={found}: the row is late or doubled: at={last} of the same key was applied before{AHEAD}"
+    assert (
+        said == f"user='a', at={found}: the row is late or doubled: at={last} of the same key was applied before{AHEAD}"
+    )
 
 
 def test_keys_are_shown_as_they_are_written() -> None:
     from decimal import Decimal
 
-    assert refusal([(Decimal("1.50"), 2)], [(Decimal("1.50"), 1)], key=pa.decimal128(5, 2)).startswith("user=1.50, at=1: ")
+    assert refusal([(Decimal("1.50"), 2)], [(Decimal("1.50"), 1)], key=pa.decimal128(5, 2)).startswith(
+        "user=1.50, at=1: "
+    )
     assert refusal([(True, 2)], [(True, 1)], types=(BOOL, INT)).startswith("user=True, at=1: ")
     day = datetime.date(2024, 1, 2)
     assert refusal([(day, 2)], [(day, 1)], key=pa.date32(), types=(INT, INT)).startswith("user=2024-01-02, at=1: ")
@@ -103,7 +138,9 @@ def waits(wait: Any, kind: str) -> int:
 
 def test_a_wait_in_the_unit_of_its_column() -> None:
     assert waits(10, "IntegerType") == 10
-    assert waits(timedelta(hours=12), "TimestampType") == waits(timedelta(hours=12), "TimestampNTZType") == 43_200_000_000
+    assert (
+        waits(timedelta(hours=12), "TimestampType") == waits(timedelta(hours=12), "TimestampNTZType") == 43_200_000_000
+    )
     assert waits(timedelta(hours=48), "DateType") == 2
     assert waits(timedelta(0), "DateType") == waits(None, "DateType") == 0
 
@@ -144,13 +181,25 @@ def test_a_job_has_a_whole_wait(wait: Any) -> None:
 @pytest.mark.parametrize(
     ("kind", "as_key", "as_order"),
     [
-        ("double", "round it, or cast it to string", "count in smaller units, as in (c * 1000).cast('bigint'), so that no two rows become equal"),
-        ("float", "round it, or cast it to string", "count in smaller units, as in (c * 1000).cast('bigint'), so that no two rows become equal"),
+        (
+            "double",
+            "round it, or cast it to string",
+            "count in smaller units, as in (c * 1000).cast('bigint'), so that no two rows become equal",
+        ),
+        (
+            "float",
+            "round it, or cast it to string",
+            "count in smaller units, as in (c * 1000).cast('bigint'), so that no two rows become equal",
+        ),
         ("binary", "take hex() of it", "take hex() of it"),
         ("struct<a:int>", "name its fields, as in key=['c.field']", "name its fields, as in order=['c.field']"),
         ("array<int>", "cast it to string", "cast it to bigint"),
         ("boolean", None, "cast it to bigint"),
-        ("decimal(5,2)", None, "count in smaller units, as in (c * 1000).cast('bigint'), so that no two rows become equal"),
+        (
+            "decimal(5,2)",
+            None,
+            "count in smaller units, as in (c * 1000).cast('bigint'), so that no two rows become equal",
+        ),
     ],
 )
 def test_columns_that_are_refused(spark: SparkSession, kind: str, as_key: str | None, as_order: str) -> None:
@@ -159,11 +208,15 @@ def test_columns_that_are_refused(spark: SparkSession, kind: str, as_key: str | 
         with pytest.raises(DataError) as error:
             key_leaf(found, "c", "df")
         assert str(error.value) == (
-            f"df: the key column 'c' is {kind}: a key is a whole number, a text, a truth value, a date, a timestamp or a decimal; {as_key}"
+            f"df: the key column 'c' is {kind}: a key is a whole number, a text, a truth value, a date, a timestamp or "
+            f"a decimal; {as_key}"
         )
     with pytest.raises(DataError) as error:
         order_leaf(found, "c", "df")
-    assert str(error.value) == f"df: the order column 'c' is {kind}: expected a whole number, a date, a timestamp or a text; {as_order}"
+    assert (
+        str(error.value)
+        == f"df: the order column 'c' is {kind}: expected a whole number, a date, a timestamp or a text; {as_order}"
+    )
 
 
 def test_a_collation_is_refused_where_texts_are_sent_or_sorted() -> None:
@@ -174,8 +227,10 @@ def test_a_collation_is_refused_where_texts_are_sent_or_sorted() -> None:
             with pytest.raises(DataError) as error:
                 leaf(types.StringType(name), "c", "df")
             assert str(error.value) == (
-                f"df: the {what} column 'c' has the collation {name}: Spark compares such texts in its own way, and Pellucid compares all "
-                "texts character by character; cast it to string, or take lower() of it and cast that, so that case does not count"
+                f"df: the {what} column 'c' has the collation {name}: Spark compares such texts in its own way, and "
+                "Pellucid compares all "
+                "texts character by character; cast it to string, or take lower() of it and cast that, so that case "
+                "does not count"
             )
 
 
@@ -192,7 +247,11 @@ def test_events_are_compared_without_their_collation(spark: SparkSession) -> Non
         assert "collate" not in found.schema.simpleString()
     both = pipeline(lambda x, y: apply(lambda a, b: (a == "a") != (b == "A"), x, y), x=str, y=str)
     made = both.spark(df, df.withColumnRenamed("x", "y"), key="account", order="seq")
-    assert [r.out for r in sorted(made.collect(), key=lambda r: r.seq)] == both(x=values, y=values) == [True, True, False, True]
+    assert (
+        [r.out for r in sorted(made.collect(), key=lambda r: r.seq)]
+        == both(x=values, y=values)
+        == [True, True, False, True]
+    )
     with pytest.raises(DataError, match="the key column 'x' has the collation UTF8_LCASE"):
         count.spark(df, key="x", order="seq", value="x")
     with pytest.raises(DataError, match="the order column 'x' has the collation UTF8_LCASE"):

@@ -76,8 +76,11 @@ def test_members_are_those_of_the_local_reader(spark: SparkSession, kind: str) -
     import pyarrow as pa
 
     values: list[Any] = {
-        "string": ["BUY", "SELL", "HOLD", "BOTH", "b", "2", "True"], "bigint": [1, 2], "double": [1.0, 2.0], "boolean": [True],
-    }[kind]  # fmt: skip
+        "string": ["BUY", "SELL", "HOLD", "BOTH", "b", "2", "True"],
+        "bigint": [1, 2],
+        "double": [1.0, 2.0],
+        "boolean": [True],
+    }[kind]
     codes, _ = leaf_column(SIDE, pa.array(values), column="x", place=Place("df", str))
     members = list(Side)
     assert read(spark, SIDE, values, f"x {kind}") == [members[int(c)].name for c in codes]
@@ -90,9 +93,19 @@ def test_members_are_those_of_the_local_reader(spark: SparkSession, kind: str) -
         (STR, "string", None, "df: column 'x' is null: expected str; fill it or remove the row"),
         (SIDE, "string", None, "df: column 'x' is null: expected Side; fill it or remove the row"),
         (INT, "void", None, "df: column 'x' is null: expected int; fill it or remove the row"),
-        (FLOAT, "double", math.nan, "df: column 'x' is NaN: NaN is no event, as it equals nothing, not even itself; replace it"),
+        (
+            FLOAT,
+            "double",
+            math.nan,
+            "df: column 'x' is NaN: NaN is no event, as it equals nothing, not even itself; replace it",
+        ),
         (FLOAT, "float", math.nan, "df: column 'x' is NaN"),
-        (SIDE, "string", "buy", r"df: column 'x': expected a member of Side \(BUY, SELL, HOLD, BOTH\), found buy; correct the value"),
+        (
+            SIDE,
+            "string",
+            "buy",
+            r"df: column 'x': expected a member of Side \(BUY, SELL, HOLD, BOTH\), found buy; correct the value",
+        ),
         (SIDE, "bigint", 7, r"expected a member of Side \(BUY, SELL, HOLD, BOTH\), found 7; correct the value"),
     ],
 )
@@ -106,8 +119,18 @@ def test_what_a_row_must_not_hold(spark: SparkSession, t: Type, kind: str, value
     [
         (INT, "double", "df: column 'x' holds double: expected int; cast it to int64 first, or make the source float"),
         (INT, "string", "df: column 'x' holds string: expected int; read it as int, or change the source's type"),
-        (INT, "timestamp", "df: column 'x' holds timestamp[us, tz=UTC]: expected int; cast it to int64 first, so that its unit is your choice"),
-        (FLOAT, "decimal(10,2)", "df: column 'x' holds decimal128(10, 2): expected float; cast it to float64 or to whole cents as int64 first"),
+        (
+            INT,
+            "timestamp",
+            "df: column 'x' holds timestamp[us, tz=UTC]: expected int; cast it to int64 first, so that its unit is "
+            "your choice",
+        ),
+        (
+            FLOAT,
+            "decimal(10,2)",
+            "df: column 'x' holds decimal128(10, 2): expected float; cast it to float64 or to whole cents as int64 "
+            "first",
+        ),
         (BOOL, "int", "df: column 'x' holds int32: expected bool; read it as bool, or change the source's type"),
         (STR, "binary", "df: column 'x' holds binary: expected str; read it as str, or change the source's type"),
         (SIDE, "date", "df: column 'x' holds date32[day]: expected Side; give its members by name or by value"),
@@ -141,14 +164,18 @@ def test_a_silent_row_has_all_leaves_null_or_none(spark: SparkSession) -> None:
     schema = "a bigint, b double"
     assert read(spark, pair, [(1, 2.0), (None, None)], schema, "a", "b", silent=True) == [(1, 2.0), (None, None)]
     assert read(spark, INT, [1, None], "x bigint", silent=True) == [1, None]
-    with pytest.raises(Exception, match="column 'b' is null, but other columns of the source 'x' are not: give all of them"):
+    with pytest.raises(
+        Exception, match="column 'b' is null, but other columns of the source 'x' are not: give all of them"
+    ):
         read(spark, pair, [(1, None)], schema, "a", "b", silent=True)
     with pytest.raises(Exception, match="column 'b' is NaN"):
         read(spark, pair, [(1, math.nan)], schema, "a", "b", silent=True)
 
 
 def test_a_guard_only_where_it_is_needed(spark: SparkSession) -> None:
-    schema = spark.createDataFrame([], "a bigint not null, b bigint, f double not null, s struct<c: bigint not null>").schema
+    schema = spark.createDataFrame(
+        [], "a bigint not null, b bigint, f double not null, s struct<c: bigint not null>"
+    ).schema
     t = TupleType((INT, INT, FLOAT, INT))
     binding = Binding("x", t, ("a", "b", "f", "s.c"))
     assert surely_events(binding, schema) == [True, False, False, False]
@@ -161,7 +188,12 @@ def test_a_guard_only_where_it_is_needed(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(
     ("t", "names"),
-    [(INT, ["out"]), (TupleType((INT, TupleType((BOOL, STR)))), ["out_0", "out_1"]), (OUTER, ["inner", "pair", "name"]), (SIDE, ["out"])],
+    [
+        (INT, ["out"]),
+        (TupleType((INT, TupleType((BOOL, STR)))), ["out_0", "out_1"]),
+        (OUTER, ["inner", "pair", "name"]),
+        (SIDE, ["out"]),
+    ],
 )
 def test_schema_native_columns_and_arrow_agree(spark: SparkSession, t: Type, names: list[str]) -> None:
     import pyarrow as pa
@@ -174,7 +206,9 @@ def test_schema_native_columns_and_arrow_agree(spark: SparkSession, t: Type, nam
     values = [sample.get(k, "BUY") for _, k in t.leaves()]
     schema = StructType(event_columns(t, "out"))
     assert schema.names == names
-    native = spark.range(1).select(*pack(t, [F.lit(v).cast("bigint") if type(v) is int else F.lit(v) for v in values], "out"))
+    native = spark.range(1).select(
+        *pack(t, [F.lit(v).cast("bigint") if type(v) is int else F.lit(v) for v in values], "out")
+    )
     arrays = [pa.array([v], kinds.get(k, pa.string())) for v, (_, k) in zip(values, t.leaves(), strict=True)]
     made_names, made = event_arrays(t, "out", arrays)
     table = pa.table(made, names=made_names)

@@ -1,4 +1,5 @@
-"""One stream without keys, cut into chunks: equal to the interpreter, wherever it is cut; in one process, without Spark."""
+"""One stream without keys, cut into chunks: equal to the interpreter, wherever it is cut; in one process, without
+Spark."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 
 from pellucid import Pipeline, StepError, merge, pipeline
 from pellucid.errors import DataError, IntOverflow, PellucidError
+from pellucid.spark.scan import start as scan_start
+from pellucid.spark.scan import summary as scan_summary
 from pellucid.spark.scan.parts import Cut, cuts
-from pellucid.spark.scan.run import start as scan_start
-from pellucid.spark.scan.run import summary as scan_summary
 from pellucid.spark.step import Done
 from tests.seeds import HUNT, seeds
 from tests.spark.scans import agree, by_interpreter, by_scan, job_of, make_scannable, scanned_by_hand, table_of, total
@@ -35,7 +36,11 @@ def cases(draw: Any) -> tuple[Pipeline, list[Row], list[int], random.Random]:
     p = make_scannable(c, sources=2)
     assume(isinstance(cuts(p.graph), Cut))
     pushes = make_input(c, p, draw(st.integers(0, 25)))
-    seqs = draw(st.lists(st.integers(-(2**40), 2**40) | st.integers(-20, 20), min_size=len(pushes), max_size=len(pushes), unique=True))
+    seqs = draw(
+        st.lists(
+            st.integers(-(2**40), 2**40) | st.integers(-20, 20), min_size=len(pushes), max_size=len(pushes), unique=True
+        )
+    )
     rows = [Row(None, s, push) for s, push in zip(seqs, pushes, strict=True)]
     bounds = sorted(draw(st.lists(st.sampled_from(seqs) if seqs else st.just(0), max_size=6)))
     return p, rows, bounds, draw(st.randoms(use_true_random=False))
@@ -74,7 +79,12 @@ def _nan_for_one(v: float) -> float:
 
 def test_float_zeros_keep_their_signs_and_nan_is_no_value() -> None:
     zeros = [0.0, -0.0, 1.0, -0.0, 0.0, -1.0, -0.0, 0.0]
-    for f in (lambda t, v: max(t, v), lambda t, v: v if v >= t else t, lambda t, v: min(t, v), lambda t, v: v if v <= t else t):
+    for f in (
+        lambda t, v: max(t, v),
+        lambda t, v: v if v >= t else t,
+        lambda t, v: min(t, v),
+        lambda t, v: v if v <= t else t,
+    ):
         for start in (0.0, -0.0, float("inf"), float("-inf"), float("nan")):
             p = pipeline(lambda x, f=f, start=start: x.map(_nan_for_one).cumulate(f, start=start), x=float)
             rows = [Row(None, i, {"x": v}) for i, v in enumerate(zeros)]
@@ -95,7 +105,9 @@ def test_a_sum_is_exact_where_a_part_of_it_would_overflow() -> None:
 
 
 def test_the_failure_is_that_of_the_stream() -> None:
-    p = pipeline(lambda x: x.map(lambda v: 12 // v, id="twelfth").decimate(2).cumulate(lambda t, v: t + v, start=0), x=int)
+    p = pipeline(
+        lambda x: x.map(lambda v: 12 // v, id="twelfth").decimate(2).cumulate(lambda t, v: t + v, start=0), x=int
+    )
     rows = ints([1, 2, 3, 4, 5, 6, 0, 8, 0, 9])
     for bounds in ([2, 4, 6, 8], [5], [7], []):
         got = by_scan(p, rows, bounds, random.Random(1))
@@ -109,7 +121,11 @@ def test_a_pipeline_that_remembers_nothing_fails_at_the_push_of_the_stream() -> 
     rows = [Row(None, s, {"y": s}) for s in range(15)] + [Row(None, 15, {"x": -(2**62)}), Row(None, 16, {"y": 16})]
     for bounds in ([8], [3, 8, 15], [15], [15, 15, 16], []):
         got = by_scan(p, rows, bounds, random.Random(1))
-        assert isinstance(got, IntOverflow) and got.position == 15 and "failed at push 15 on the event -4611686018427387904" in str(got)
+        assert (
+            isinstance(got, IntOverflow)
+            and got.position == 15
+            and "failed at push 15 on the event -4611686018427387904" in str(got)
+        )
         assert agree(by_interpreter(p, rows), got)
 
 
@@ -133,7 +149,9 @@ def test_a_chunk_after_one_that_fails_says_why_it_does_not_run(monkeypatch: pyte
 
 
 def test_several_chunks_in_one_partition_and_empty_ones() -> None:
-    p = pipeline(lambda x: total(x.decimate(2)).window(3, lambda w: w.cumulate(lambda t, v: t * 7 % 101 + v, start=1)), x=int)
+    p = pipeline(
+        lambda x: total(x.decimate(2)).window(3, lambda w: w.cumulate(lambda t, v: t * 7 % 101 + v, start=1)), x=int
+    )
     rows = ints(list(range(30)), [i * i for i in range(30)])
     for seed in range(20):
         got = by_scan(p, rows, sorted([-5, -5, 3, 4, 4, 100, 101, 5000, 5000]), random.Random(seed))
@@ -171,21 +189,40 @@ def _wrong_identity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _sums_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan_summary, "_reduced", lambda op, v: int(getattr(np, {"add": "sum", "min": "min"}.get(op, "max"))(v)))
+    monkeypatch.setattr(
+        scan_summary, "_reduced", lambda op, v: int(getattr(np, {"add": "sum", "min": "min"}.get(op, "max"))(v))
+    )
 
 
 @pytest.mark.parametrize(
     "mutant",
-    [_chunk_skipped, _start_forgotten, _tail_too_short, _tail_of_the_wrong_end, _count_of_rows_not_events, _wrong_identity, _sums_wrap],
+    [
+        _chunk_skipped,
+        _start_forgotten,
+        _tail_too_short,
+        _tail_of_the_wrong_end,
+        _count_of_rows_not_events,
+        _wrong_identity,
+        _sums_wrap,
+    ],
 )
 def test_mutants_are_caught(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     big = 2**62
     values = [-7, -3, -9, -4, -8, -2, -6, -1, -5, -4, -3]
     ps = [
-        (pipeline(lambda x: x.filter(lambda v: v % 2).window(3, lambda w: w.cumulate(lambda t, v: t * 3 + v, start=0)), x=int), values),
+        (
+            pipeline(
+                lambda x: x.filter(lambda v: v % 2).window(3, lambda w: w.cumulate(lambda t, v: t * 3 + v, start=0)),
+                x=int,
+            ),
+            values,
+        ),
         (pipeline(lambda x: x.cumulate(lambda t, v: max(t, v), start=-100), x=int), values),
         (pipeline(lambda x: x.decimate(2).cumulate(lambda t, v: v if v % 2 else t, start=50), x=int), values),
-        (pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=7), x=int), [-big, -big, big, big, big, -big, 1, 2, 3, 4, 5]),
+        (
+            pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=7), x=int),
+            [-big, -big, big, big, big, -big, 1, 2, 3, 4, 5],
+        ),
     ]
 
     def all_agree() -> bool:

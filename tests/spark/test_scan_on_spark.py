@@ -32,7 +32,12 @@ def oracle(p: Pipeline, rows: list[tuple[Any, Any]]) -> list[tuple[Any, ...]]:
     return [(seq, e) for seq, v in sorted(rows) for e in it.push(x=v)["out"]]
 
 
-MANY = pipeline(lambda x: total(x.filter(lambda v: v % 3 != 1).decimate(2)).window(4, lambda w: w.cumulate(lambda t, v: t * 5 % 97 + v, start=0)), x=int)
+MANY = pipeline(
+    lambda x: total(x.filter(lambda v: v % 3 != 1).decimate(2)).window(
+        4, lambda w: w.cumulate(lambda t, v: t * 5 % 97 + v, start=0)
+    ),
+    x=int,
+)
 SUM = pipeline(total, x=int)
 
 
@@ -71,7 +76,9 @@ def test_orders_of_every_kind(spark: Any, name: str) -> None:
 IN_EVERY_RUN = {"no row", "over a change to summer time"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in IN_EVERY_RUN else [pytest.mark.long]) for name in ORDERS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in IN_EVERY_RUN else [pytest.mark.long]) for name in ORDERS]
+)
 def test_orders_of_every_kind_through_three_levels(spark: Any, name: str) -> None:
     same_on_spark(spark, MANY, name)
 
@@ -80,7 +87,9 @@ def test_many_rows_through_compiled_kernels(spark: Any) -> None:
     rng = random.Random(5)
     rows = [(i * 3 - 1000, rng.randrange(-1000, 1000)) for i in range(70_000)]
     seqs, xs = zip(*rng.sample(rows, len(rows)), strict=True)
-    df = spark.createDataFrame(pa.table({"seq": pa.array(seqs, pa.int64()), "x": pa.array(xs, pa.int64())})).repartition(4)
+    df = spark.createDataFrame(
+        pa.table({"seq": pa.array(seqs, pa.int64()), "x": pa.array(xs, pa.int64())})
+    ).repartition(4)
     assert on_spark(spark, MANY, df, None) == oracle(MANY, rows)
     out = run(MANY.graph, [df], {}, Options(order="seq", partitions=6))
     sizes = out.rdd.mapPartitions(lambda part: [sum(1 for _ in part)]).collect()
@@ -135,11 +144,16 @@ def test_doubled_and_missing_orders(spark: Any) -> None:
     rows = [(i, 1) for i in range(50)] + [(20, 5)]
     df = spark.createDataFrame(rows, "seq bigint, x bigint").repartition(3)
     said = failure_of(run(SUM.graph, [df], {}, Options(order="seq", partitions=4)))
-    assert said == "DataError: seq=20: two rows have this order: add a column to order= that tells them apart, or with late='drop' keep the first"
+    assert (
+        said == "DataError: seq=20: two rows have this order: add a column to order= that tells them apart, or with "
+        "late='drop' keep the first"
+    )
     rows = [(i, 1) for i in range(50)] + [(None, 5)]
     df = spark.createDataFrame(rows, "seq bigint, x bigint").repartition(3)
     said = failure_of(run(SUM.graph, [df], {}, Options(order="seq", partitions=4)))
-    assert said == "DataError: seq=None: the order column 'seq' is null: give every row an order, or leave such rows out"
+    assert (
+        said == "DataError: seq=None: the order column 'seq' is null: give every row an order, or leave such rows out"
+    )
 
 
 def test_late_drop_keeps_the_first_in_every_pass(spark: Any) -> None:
@@ -154,8 +168,12 @@ def test_sequences_without_gaps(spark: Any) -> None:
     df = spark.createDataFrame(rows, "seq bigint, x bigint").repartition(3)
     assert on_spark(spark, SUM, df, sequence=7) == oracle(SUM, rows)
     for gap in (7, 31):
-        said = failure_of(run(SUM.graph, [df.where(f"seq != {gap}")], {}, Options(order="seq", partitions=9, sequence=7)))
-        assert said.startswith(f"DataError: seq={gap + 1}: seq {gap} is missing: the sequence must go up by one from 7;")
+        said = failure_of(
+            run(SUM.graph, [df.where(f"seq != {gap}")], {}, Options(order="seq", partitions=9, sequence=7))
+        )
+        assert said.startswith(
+            f"DataError: seq={gap + 1}: seq {gap} is missing: the sequence must go up by one from 7;"
+        )
 
 
 def test_a_failure_on_spark(spark: Any) -> None:
@@ -177,7 +195,12 @@ def test_what_cannot_be_cut_runs_on_one_core(spark: Any) -> None:
     frame = one_frame(p.graph, {None: df}, value=None, key=(), order=("seq",))
     job = job_of(p, tag=None, nth=None)
     assert scanned(job, frame, 4).rdd.getNumPartitions() == 1
-    assert scanned(job_of(SUM, tag=None, nth=None), one_frame(SUM.graph, {None: df}, value=None, key=(), order=("seq",)), 1).rdd.getNumPartitions() == 1
+    assert (
+        scanned(
+            job_of(SUM, tag=None, nth=None), one_frame(SUM.graph, {None: df}, value=None, key=(), order=("seq",)), 1
+        ).rdd.getNumPartitions()
+        == 1
+    )
 
 
 def test_two_sources_in_one_frame(spark: Any) -> None:

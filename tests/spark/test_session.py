@@ -57,7 +57,9 @@ def test_a_master_that_is_not_there() -> None:
     said, _ = refusal(f"spark://127.0.0.1:{port},127.0.0.1:{port}")
     assert said.count("Connection refused") == 2
     said, _ = refusal("spark://no-such-host.invalid:7077")
-    assert said.startswith("The Spark master spark://no-such-host.invalid:7077 cannot be reached (no-such-host.invalid:7077: ")
+    assert said.startswith(
+        "The Spark master spark://no-such-host.invalid:7077 cannot be reached (no-such-host.invalid:7077: "
+    )
 
 
 @pytest.mark.usefixtures("no_session")
@@ -71,16 +73,25 @@ def test_a_master_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_session")
-@pytest.mark.parametrize("master", ["spark://host", "spark://host:port", "spark://:7077", "spark://a:7077,b", "spark://a:99999"])
+@pytest.mark.parametrize(
+    "master", ["spark://host", "spark://host:port", "spark://:7077", "spark://a:7077,b", "spark://a:99999"]
+)
 def test_a_bad_address(master: str) -> None:
     said, _ = refusal(master)
-    assert said.startswith(f"{master!r} is no address of a Spark master: ") and "is not host:port, as in spark://host:7077" in said
+    assert (
+        said.startswith(f"{master!r} is no address of a Spark master: ")
+        and "is not host:port, as in spark://host:7077" in said
+    )
 
 
 @pytest.mark.usefixtures("no_session")
-@pytest.mark.parametrize("master", ["locale", "local[", "local[0]", "local[x]", "http://host:80", "host:7077", "mesos://a:1"])
+@pytest.mark.parametrize(
+    "master", ["locale", "local[", "local[0]", "local[x]", "http://host:80", "host:7077", "mesos://a:1"]
+)
 def test_no_master_at_all(master: str) -> None:
-    assert refusal(master)[0].startswith(f"{master!r} is no Spark master. Expected local, local[2], local[*, 4], spark://host:port")
+    assert refusal(master)[0].startswith(
+        f"{master!r} is no Spark master. Expected local, local[2], local[*, 4], spark://host:port"
+    )
 
 
 def test_one_of_several_masters_is_enough() -> None:
@@ -89,7 +100,9 @@ def test_one_of_several_masters_is_enough() -> None:
         module._check_master(f"spark://127.0.0.1:{closed_port()},127.0.0.1:{open_port}")
 
 
-@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[*, 4]", "local[2,4]", "yarn", "k8s://https://a:1"])
+@pytest.mark.parametrize(
+    "master", ["local", "local[2]", "local[*]", "local[*, 4]", "local[2,4]", "yarn", "k8s://https://a:1"]
+)
 def test_masters_that_need_no_address(master: str) -> None:
     module._check_master(master)
 
@@ -173,7 +186,10 @@ FRESH = """
 
 def fresh(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     """In a process of its own, without any setting of Spark in its environment but ``more``."""
-    environment = {**{key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}, **more}
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))},
+        **more,
+    }
     command = [sys.executable, "-c", textwrap.dedent(FRESH), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
 

@@ -114,7 +114,9 @@ def dataframe(spark: SparkSession, p: Pipeline, events: list[Any]) -> tuple[Data
     return df, source_leaves(binding, df.schema, "df"), surely_events(binding, df.schema)
 
 
-def in_spark(spark: SparkSession, p: Pipeline, events: list[Any], names: list[str], tag: str | None) -> dict[str, list[list[Any]]]:
+def in_spark(
+    spark: SparkSession, p: Pipeline, events: list[Any], names: list[str], tag: str | None
+) -> dict[str, list[list[Any]]]:
     df, leaves, sure = dataframe(spark, p, events)
     made = frame(p.graph, df, leaves, [column_of("row no")], outputs=names, nth="nth", ansi=True, sure=sure, tag=tag)
     types = {name: p.graph.nodes[at].type for name, at in p.graph.outputs}
@@ -287,7 +289,9 @@ def test_a_raise_names_its_step(spark: SparkSession) -> None:
         return v
 
     p = pipeline(lambda x: x.map(careful, id="first").map(careful, id="second"), x=int)
-    with pytest.raises(Exception, match=r"\[pellucid\] step 'first' \(map careful, .*\) failed: ValueError: below zero"):
+    with pytest.raises(
+        Exception, match=r"\[pellucid\] step 'first' \(map careful, .*\) failed: ValueError: below zero"
+    ):
         run(spark, p, [-1])
 
 

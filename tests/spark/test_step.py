@@ -23,7 +23,8 @@ from tests.strategies import Seeded, make_input, make_pipeline
 
 def job_of(p: Pipeline, key: Any, *, tagged: bool, late: Late | None = None) -> Job:
     sources = tuple(
-        Source(n.id, n.type, tuple(path or n.id for path, _ in n.type.leaves())) for n in (p.graph.nodes[i] for i in p.graph.sources)
+        Source(n.id, n.type, tuple(path or n.id for path, _ in n.type.leaves()))
+        for n in (p.graph.nodes[i] for i in p.graph.sources)
     )
     several = len(sources) > 1
     fields = Fields(sources, (("user", key),), (("seq", INT),), tagged=several and tagged, wide=several and not tagged)
@@ -123,7 +124,8 @@ def test_micro_batches_equal_the_interpreter(data: Any) -> None:
 
 
 def test_a_failure_names_its_row_and_its_push_only_where_that_is_the_streams() -> None:
-    """Among the rows of many keys, or behind a filter that Spark has done, the number of a push in a partition says nothing."""
+    """Among the rows of many keys, or behind a filter that Spark has done, the number of a push in a partition says
+    nothing."""
     p = pipeline(lambda x: x.map(lambda v: 12 // v, id="twelfth").cumulate(lambda t, v: t + v, start=0), x=int)
     rows = [Row("a", 4, {"x": 3}), Row("b", 5, {"x": 2}), Row("b", 6, {"x": 0})]
     keyed = job_of(p, STR, tagged=False)
@@ -167,7 +169,8 @@ def test_a_late_row_fails_with_key_and_numbers() -> None:
     with pytest.raises(DataError) as error:
         steps(Late(), [("a", 5, 1), ("b", 9, 1)], [("a", 4, 1)])
     assert str(error.value) == (
-        "user='a', seq=4: the row is late or doubled: seq=5 of the same key was applied before; choose late='drop' or late='keep', "
+        "user='a', seq=4: the row is late or doubled: seq=5 of the same key was applied before; choose late='drop' or "
+        "late='keep', "
         "or allow for it with wait= (in a stream)"
     )
 
@@ -176,14 +179,21 @@ def test_two_rows_of_one_order_fail() -> None:
     with pytest.raises(DataError) as error:
         steps(Late(), [("a", 5, 1), ("a", 5, 2)])
     assert str(error.value) == (
-        "user='a', seq=5: two rows have this order: add a column to order= that tells them apart, or with late='drop' keep the first"
+        "user='a', seq=5: two rows have this order: add a column to order= that tells them apart, or with late='drop' "
+        "keep the first"
     )
 
 
 def test_late_rows_are_dropped_or_kept() -> None:
     batches = [("a", 5, 1), ("b", 1, 7)], [("a", 4, 10), ("a", 6, 100), ("a", 5, 1)]
     assert steps(Late("drop"), *batches) == [("b", 1, 7), ("a", 5, 1), ("a", 6, 101)]
-    assert steps(Late("keep"), *batches) == [("b", 1, 7), ("a", 5, 1), ("a", 6, 101), ("a", 4, {"x": 10}), ("a", 5, {"x": 1})]
+    assert steps(Late("keep"), *batches) == [
+        ("b", 1, 7),
+        ("a", 5, 1),
+        ("a", 6, 101),
+        ("a", 4, {"x": 10}),
+        ("a", 5, {"x": 1}),
+    ]
 
 
 def test_of_two_rows_of_one_order_the_same_is_kept_however_they_come() -> None:
@@ -201,7 +211,8 @@ def test_a_gap_in_a_sequence_fails_or_waits() -> None:
     with pytest.raises(DataError) as error:
         steps(Late(sequence=1), *batches)
     assert str(error.value) == (
-        "user='a', seq=3: seq 2 is missing: the sequence must go up by one from 1; find the missing rows, or in a stream "
+        "user='a', seq=3: seq 2 is missing: the sequence must go up by one from 1; find the missing rows, or in a "
+        "stream "
         "hold back what comes after them with gaps='wait'"
     )
     got = steps(Late(sequence=1, gaps="wait"), *batches)
@@ -211,10 +222,15 @@ def test_a_gap_in_a_sequence_fails_or_waits() -> None:
 def test_a_null_key_and_a_null_value_are_named() -> None:
     job = job_of(TOTAL, STR, tagged=False)
     bad = pa.table({"k0": pa.array(["a", None]), "o0": [1, 2], "v0_0": [1, 2]})
-    with pytest.raises(DataError, match=r"user=None, seq=2: the key column 'user' is null: give every row a key, or leave such rows out"):
+    with pytest.raises(
+        DataError,
+        match=r"user=None, seq=2: the key column 'user' is null: give every row a key, or leave such rows out",
+    ):
         Runner(job).push(bad)
     bad = pa.table({"k0": ["a", "a"], "o0": [1, 2], "v0_0": pa.array([1, None])})
-    with pytest.raises(DataError, match=r"the DataFrame: user='a', seq=2: column 'x' is null: expected int; fill it or remove the row"):
+    with pytest.raises(
+        DataError, match=r"the DataFrame: user='a', seq=2: column 'x' is null: expected int; fill it or remove the row"
+    ):
         Runner(job).push(bad)
 
 

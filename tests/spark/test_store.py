@@ -31,16 +31,26 @@ def test_the_newest_below(store: Store) -> None:
     assert contents(store.load(3, before=3)) == (2, blob(2, 10), b"extra", {"n": 2})
     assert store.load(3, before=2) is None  # there was none before the first
     assert store.load(4, before=10) is None
-    assert names(store, 3)[0] == f"v{2:020d}-0000-{zlib.crc32(b'extra' + json.dumps({'n': 2}).encode(), zlib.crc32(blob(2, 10))):08x}-full.snap"
+    assert (
+        names(store, 3)[0]
+        == f"v{2:020d}-0000-{zlib.crc32(b'extra' + json.dumps({'n': 2}).encode(), zlib.crc32(blob(2, 10))):08x}-full.snap"
+    )
 
 
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
 def test_empty_and_large_and_compressed(tmp_path: Path, compression: str | None) -> None:
     store = Store(str(tmp_path), compression=compression)
     last = None
-    for version, (state, extra) in enumerate([(b"", b""), (b"", blob(1)), (bytes(BIG), b""), (blob(2), bytes(BIG)), (touched(blob(2), 500), bytes(BIG))]):
+    for version, (state, extra) in enumerate(
+        [(b"", b""), (b"", blob(1)), (bytes(BIG), b""), (blob(2), bytes(BIG)), (touched(blob(2), 500), bytes(BIG))]
+    ):
         last = store.save(0, version, state, extra, {}, base=last)
-        assert contents(Store(str(tmp_path)).load(0, version + 1)) == (version, state, extra, {})  # the file says how it is packed
+        assert contents(Store(str(tmp_path)).load(0, version + 1)) == (
+            version,
+            state,
+            extra,
+            {},
+        )  # the file says how it is packed
     assert last is not None and last.links == 1
     if compression:
         assert sum(p.stat().st_size for p in Path(tmp_path, "bucket-00000").iterdir()) < 3 * BIG
@@ -128,7 +138,8 @@ def test_old_versions_go_but_not_what_others_stand_on(store: Store) -> None:
     with pytest.raises(StateError) as error:
         store.load(0, before=9)
     assert str(error.value) == (
-        f"bucket 0 of the state folder {store.path} has no snapshot below version 9 any more: the oldest is 9 (keep=3); go on with the "
+        f"bucket 0 of the state folder {store.path} has no snapshot below version 9 any more: the oldest is 9 "
+        "(keep=3); go on with the "
         "checkpoint at micro-batch 10 or later, or start anew with a new checkpoint and a new state folder"
     )
 
@@ -187,7 +198,15 @@ def test_every_damage_is_found_and_named(store: Store) -> None:
     rng = random.Random(0)
     for name in names(store):
         good = (folder / name).read_bytes()
-        for bad in (b"", good[:10], good[:30], good[:-1], good + b"!", b"x" + good[1:], *[flip(good, rng.randrange(len(good))) for _ in range(60)]):
+        for bad in (
+            b"",
+            good[:10],
+            good[:30],
+            good[:-1],
+            good + b"!",
+            b"x" + good[1:],
+            *[flip(good, rng.randrange(len(good))) for _ in range(60)],
+        ):
             (folder / name).write_bytes(bad)
             with pytest.raises(StateError) as error:
                 store.load(0, 2)
@@ -205,7 +224,9 @@ def test_a_missing_base_is_found_and_named(store: Store) -> None:
     first = store.save(0, 0, blob(0), b"", {})
     store.save(0, 1, touched(blob(0), 100), b"", {}, base=first)
     os.unlink(Path(store.path, "bucket-00000", first.file.name))
-    with pytest.raises(StateError, match=r"the snapshot v0{20}-0000-.* of bucket 0 is missing in .*: put the file back"):
+    with pytest.raises(
+        StateError, match=r"the snapshot v0{20}-0000-.* of bucket 0 is missing in .*: put the file back"
+    ):
         store.load(0, 2)
 
 

@@ -26,7 +26,9 @@ STAGES = ["mkdir", "open", "write", "fsync", "replace", "fsync folder", "unlink"
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_an_error_at_any_stage_leaves_the_last_snapshot(store: Store, stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_at_any_stage_leaves_the_last_snapshot(
+    store: Store, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if stage != "mkdir":
         for version in range(3):
             store.save(0, version, blob(version), b"", {})
@@ -111,7 +113,9 @@ def expected(version: int) -> bytes:
 def test_kill_9_at_any_moment(tmp_path: Path) -> None:
     store, rng, done = Store(str(tmp_path)), random.Random(1), -1
     for _ in range(12):
-        task = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(done + 1)], stdout=subprocess.PIPE, text=True)
+        task = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), str(done + 1)], stdout=subprocess.PIPE, text=True
+        )
         assert task.stdout is not None
         for _ in range(rng.randrange(1, 12)):
             done = int(task.stdout.readline())
@@ -123,7 +127,12 @@ def test_kill_9_at_any_moment(tmp_path: Path) -> None:
         done = max([done, *said])
         found = store.load(0, 10**9)
         assert found is not None and found.version in (done, done + 1)  # what was said to be saved is there
-        assert contents(found) == (found.version, expected(found.version), found.version.to_bytes(8, "little"), {"v": found.version})
+        assert contents(found) == (
+            found.version,
+            expected(found.version),
+            found.version.to_bytes(8, "little"),
+            {"v": found.version},
+        )
         before = store.load(0, done + 1)  # what the repeated micro-batch starts from
         assert before is not None and bytes(before.state) == expected(done)
     assert done > 12

@@ -73,7 +73,13 @@ class Model(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.folder.cleanup()
 
-    @rule(skip=st.integers(0, 2), seed=st.integers(0, 50), based=st.sampled_from(["no", "loaded", "cached"]), commit=st.booleans(), grow=st.integers(-300, 300))
+    @rule(
+        skip=st.integers(0, 2),
+        seed=st.integers(0, 50),
+        based=st.sampled_from(["no", "loaded", "cached"]),
+        commit=st.booleans(),
+        grow=st.integers(-300, 300),
+    )
     def micro_batch(self, skip: int, seed: int, based: str, commit: bool, grow: int) -> None:
         version = self.next + skip
         found = self.store.load(0, version)
@@ -89,7 +95,9 @@ class Model(RuleBasedStateMachine):
         self.saved[version] = (bytes(state), extra, {"seed": seed})
         kept = sorted(v for v in self.saved if v <= version)[-2:]
         self.saved = {v: s for v, s in self.saved.items() if v > version or v in kept}
-        self.next = version + 1 if commit else version  # not committed: the same one comes again, perhaps with other rows
+        self.next = (
+            version + 1 if commit else version
+        )  # not committed: the same one comes again, perhaps with other rows
 
     @precondition(lambda self: self.saved)
     @rule(data=st.data())
@@ -127,7 +135,9 @@ class Model(RuleBasedStateMachine):
             assert contents(self.store.load(0, version + 1)) == (version, *self.saved[version])
         assert set(self.saved) <= set(self.store.versions(0))
         newest = self.store.load(0, 1 << 60)
-        assert (self.store.about(0), self.store.newest(0, 1 << 60)) == ((newest.meta, newest.file.id) if newest else (None, None))
+        assert (self.store.about(0), self.store.newest(0, 1 << 60)) == (
+            (newest.meta, newest.file.id) if newest else (None, None)
+        )
 
 
 Model.TestCase.settings = settings(max_examples=60, stateful_step_count=25)

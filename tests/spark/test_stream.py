@@ -1,6 +1,7 @@
 """What a query remembers between micro-batches: by whom, since when, and what happens when starts of it overlap.
 
-Most of it needs no Spark: a task is a function of the plan, the micro-batch's number, the partition's number and the rows.
+Most of it needs no Spark: a task is a function of the plan, the micro-batch's number, the partition's number and the
+rows.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 TOTAL = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="total"), x=int)
 TENFOLD = pipeline(lambda x: x.cumulate(lambda t, v: t + 10 * v, start=0, id="total"), x=int)
 COUNT = pipeline(lambda x: x.cumulate(lambda n, v: n + 1, start=0, id="count"), x=int)
-FIELDS = Fields((Source("x", INT, ("x",)),), (("user", STR),), (("seq", INT),), types=(("k0", "string"), ("o0", "bigint")))
+FIELDS = Fields(
+    (Source("x", INT, ("x",)),), (("user", STR),), (("seq", INT),), types=(("k0", "string"), ("o0", "bigint"))
+)
 
 
 @pytest.fixture(autouse=True)
@@ -59,11 +62,24 @@ class Start:
         """What happens on the driver, before the query starts."""
         stream._check_state(unpacked(self.data), self.plan)
 
-    def batch(self, monkeypatch: pytest.MonkeyPatch, version: int, *rows: tuple[str, int, int], bucket: int = 0) -> list[int]:
+    def batch(
+        self, monkeypatch: pytest.MonkeyPatch, version: int, *rows: tuple[str, int, int], bucket: int = 0
+    ) -> list[int]:
         """The task of one bucket in a micro-batch."""
         monkeypatch.setattr(stream, "_epoch", lambda: ("query", version, bucket))
-        columns = [pa.array(c, t) for c, t in zip(zip(*rows, strict=True), (pa.string(), pa.int64(), pa.int64()), strict=True)] if rows else []
-        table = pa.table([*columns, pa.array([bucket] * len(rows), pa.int32())], names=["k0", "o0", "v0_0", "b"]) if rows else None
+        columns = (
+            [
+                pa.array(c, t)
+                for c, t in zip(zip(*rows, strict=True), (pa.string(), pa.int64(), pa.int64()), strict=True)
+            ]
+            if rows
+            else []
+        )
+        table = (
+            pa.table([*columns, pa.array([bucket] * len(rows), pa.int32())], names=["k0", "o0", "v0_0", "b"])
+            if rows
+            else None
+        )
         out = stream.run_task(self.data, self.plan, iter(table.to_batches() if table else []))
         return [value for part in out for value in part.column("out").to_pylist()]
 
@@ -103,7 +119,9 @@ def test_states_that_are_not_columns_are_data_in_a_snapshot(tmp_path: Path, monk
     assert again.batch(monkeypatch, 1, ("a", 4, 9), ("b", 5, 7)) == [3, 1]
     strange = Start(STRANGE, tmp_path / "b")
     assert strange.batch(monkeypatch, 0, ("a", 1, 1)) == [1]
-    with pytest.raises(StateError, match=r"step 'strange' .*: its state cannot be saved: state\[0\] is a object, which is not data"):
+    with pytest.raises(
+        StateError, match=r"step 'strange' .*: its state cannot be saved: state\[0\] is a object, which is not data"
+    ):
         strange.batch(monkeypatch, 1, ("a", 2, 9))
     assert Store(str(tmp_path / "b")).versions(0) == [0]
 
@@ -120,10 +138,18 @@ def test_a_snapshot_that_was_pickled_is_refused_and_never_run(tmp_path: Path, mo
     state = saved.unpack(found.state)
     header = {k: v for k, v in state.header.items() if k not in ("about", "blocks")}
     evil = pickle.dumps(Boom())
-    for version, (form, blocks, words) in enumerate((
-        (2, [*state.blocks[:2], evil], "was written by an older version of Pellucid with pickle"),
-        (3, [*state.blocks[:-1], evil], r"the snapshot v0.*\.snap in .*: the saved state is damaged \(what step 'noted' remembers: it does not begin as it must\)"),
-    ), 1):  # fmt: skip
+    for version, (form, blocks, words) in enumerate(
+        (
+            (2, [*state.blocks[:2], evil], "was written by an older version of Pellucid with pickle"),
+            (
+                3,
+                [*state.blocks[:-1], evil],
+                r"the snapshot v0.*\.snap in .*: the saved state is damaged \(what step "
+                r"'noted' remembers: it does not begin as it must\)",
+            ),
+        ),
+        1,
+    ):
         data = saved.pack(header | {"format": form}, blocks, about=json.dumps(state.header["about"]))
         store.save(0, version, data, bytes(found.extra), found.meta, start=1)
         new_worker()
@@ -159,7 +185,9 @@ def test_two_calls_need_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_empty_folder_in_the_middle_of_a_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(StateError, match=r"at micro-batch 3, but the state folder .* is empty.*go on with drop=\['total'\]"):
+    with pytest.raises(
+        StateError, match=r"at micro-batch 3, but the state folder .* is empty.*go on with drop=\['total'\]"
+    ):
         Start(TOTAL, tmp_path).batch(monkeypatch, 3, ("a", 1, 1))
     assert Start(TOTAL, tmp_path, "total").batch(monkeypatch, 3, ("a", 1, 1)) == [1]
     assert Start(TOTAL, tmp_path).batch(monkeypatch, 4, ("a", 2, 1)) == [2]
@@ -174,7 +202,9 @@ def test_a_micro_batch_without_rows_claims_the_folder(tmp_path: Path, monkeypatc
 def test_rows_that_do_not_come_again_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = Start(TOTAL, tmp_path)
     old.batch(monkeypatch, 0, ("a", 1, 1))
-    old.batch(monkeypatch, 1, ("a", 2, 1000))  # the micro-batch fails elsewhere, and its rows are filtered before the next start
+    old.batch(
+        monkeypatch, 1, ("a", 2, 1000)
+    )  # the micro-batch fails elsewhere, and its rows are filtered before the next start
     new = Start(TOTAL, tmp_path)
     assert new.batch(monkeypatch, 1) == []
     assert new.batch(monkeypatch, 2, ("a", 2, 1)) == [2]
@@ -240,7 +270,11 @@ class World:
         (self.folder / "in" / f"{self.files}.json").write_text("\n".join(lines))
 
     def run(self, p: Pipeline, *, user: str = "string", where: str = "true", **how: Any) -> list[tuple[Any, ...]]:
-        df = self.spark.readStream.schema(f"user {user}, seq bigint, x bigint").json(str(self.folder / "in")).where(where)
+        df = (
+            self.spark.readStream.schema(f"user {user}, seq bigint, x bigint")
+            .json(str(self.folder / "in"))
+            .where(where)
+        )
         given = {"key": "user", "order": "seq", "buckets": 2, **how}
         if given.get("store") != "spark":
             given.setdefault("state", str(self.folder / "state"))
@@ -249,7 +283,11 @@ class World:
         def take(part: DataFrame, number: int) -> None:
             out.extend(tuple(row) for row in part.collect())
 
-        query = p.spark(df, **given).writeStream.foreachBatch(take).option("checkpointLocation", str(self.folder / "checkpoint"))
+        query = (
+            p.spark(df, **given)
+            .writeStream.foreachBatch(take)
+            .option("checkpointLocation", str(self.folder / "checkpoint"))
+        )
         try:
             query.trigger(availableNow=True).start().awaitTermination()
         except Exception as error:
@@ -267,7 +305,9 @@ def test_the_type_of_a_key_cannot_change(spark: SparkSession, tmp_path: Path) ->
 
 def test_a_key_inside_the_pipeline_cannot_change(spark: SparkSession, tmp_path: Path) -> None:
     def by(n: int) -> Pipeline:
-        return pipeline(lambda x: x.key_by(lambda v: v % n, id="part").cumulate(lambda t, v: t + v, start=0, id="total"), x=int)
+        return pipeline(
+            lambda x: x.key_by(lambda v: v % n, id="part").cumulate(lambda t, v: t + v, start=0, id="total"), x=int
+        )
 
     world = World(spark, tmp_path)
     world.arrive(("a", 1, 5))
@@ -309,7 +349,9 @@ def test_a_relative_folder_is_the_drivers(spark: SparkSession, tmp_path: Path, m
         ({"key": "seq", "order": "x", "value": "x"}, r"begun with key=user, but now key=seq"),
     ],
 )
-def test_sparks_own_store_knows_what_cannot_change(spark: SparkSession, tmp_path: Path, how: dict[str, Any], message: str) -> None:
+def test_sparks_own_store_knows_what_cannot_change(
+    spark: SparkSession, tmp_path: Path, how: dict[str, Any], message: str
+) -> None:
     world = World(spark, tmp_path)
     world.arrive(("a", 1, 5), ("b", 1, 6))
     world.run(TOTAL, store="spark")

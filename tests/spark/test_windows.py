@@ -25,19 +25,37 @@ Row = tuple[int, int, int]  # key, order, event
 
 FOLDS: dict[Type, list[tuple[Any, Any]]] = {
     INT: [
-        (lambda a, v: a + v, 0), (lambda a, v: v + a, -7), (lambda a, v: a + v if v > 2 else a, 1), (lambda a, v: a + 1, 0),
-        (lambda a, v: max(a, v), 3), (lambda a, v: min(v, a), 4), (lambda a, v: v if v < a else a, 0), (lambda a, v: a if a >= v else v, -2),
-        (lambda a, v: a or v > 3, False), (lambda a, v: a and v < 9, True), (lambda a, v: a + 100 // (v - 13), 0), (lambda a, v: a + v * v, 0),
+        (lambda a, v: a + v, 0),
+        (lambda a, v: v + a, -7),
+        (lambda a, v: a + v if v > 2 else a, 1),
+        (lambda a, v: a + 1, 0),
+        (lambda a, v: max(a, v), 3),
+        (lambda a, v: min(v, a), 4),
+        (lambda a, v: v if v < a else a, 0),
+        (lambda a, v: a if a >= v else v, -2),
+        (lambda a, v: a or v > 3, False),
+        (lambda a, v: a and v < 9, True),
+        (lambda a, v: a + 100 // (v - 13), 0),
+        (lambda a, v: a + v * v, 0),
     ],
-    BOOL: [(lambda a, b: a and b, True), (lambda a, b: a or b, False), (lambda k, b: k + b, 0), (lambda k, b: k + 1 if b else k, 5)],
-}  # fmt: skip
+    BOOL: [
+        (lambda a, b: a and b, True),
+        (lambda a, b: a or b, False),
+        (lambda k, b: k + b, 0),
+        (lambda k, b: k + 1 if b else k, 5),
+    ],
+}
 
 
 def grow(c: Seeded, x: Stream[Any], count: int) -> Stream[Any]:
     seen = [x]
     for _ in range(count):
         t = x.type
-        kind = c.of(["map", "filter", "cumulate", "cumulate", "decimate", "trim", "apply"] if t in FOLDS else ["map", "decimate", "trim"])
+        kind = c.of(
+            ["map", "filter", "cumulate", "cumulate", "decimate", "trim", "apply"]
+            if t in FOLDS
+            else ["map", "decimate", "trim"]
+        )
         if kind == "map":
             x = x.map(c.of(MAPS[t]))
         elif kind == "filter":
@@ -64,7 +82,16 @@ def in_spark(spark: SparkSession, p: Pipeline, rows: list[Row]) -> dict[tuple[in
     from pyspark.sql import functions as F
 
     df = spark.createDataFrame(rows, "key bigint, seq bigint, x bigint")
-    made = window_frame(p.graph, df, [F.col("x")], key=[("key", F.col("key"))], order=[("seq", F.col("seq"))], nth="nth", ansi=True, sure=[True])
+    made = window_frame(
+        p.graph,
+        df,
+        [F.col("x")],
+        key=[("key", F.col("key"))],
+        order=[("seq", F.col("seq"))],
+        nth="nth",
+        ansi=True,
+        sure=[True],
+    )
     out: dict[tuple[int, int], list[Any]] = {(k, o): [] for k, o, _ in rows}
     for r in sorted(made.collect(), key=lambda r: r[:3]):
         out[r[0], r[1]].append([repr(v) for v in r[3:]])
@@ -120,7 +147,10 @@ def test_many_random_pipelines_agree(spark: SparkSession) -> None:
     assert HUNT or done > 120, done
 
 
-@pytest.mark.parametrize(("start", "events"), [(-5, [INT_MAX, 3]), (5, [INT_MAX]), (-5, [INT_MAX, 6]), (0, [INT_MAX, 1, -1]), (5, [-6, INT_MAX])])
+@pytest.mark.parametrize(
+    ("start", "events"),
+    [(-5, [INT_MAX, 3]), (5, [INT_MAX]), (-5, [INT_MAX, 6]), (0, [INT_MAX, 1, -1]), (5, [-6, INT_MAX])],
+)
 def test_a_running_sum_overflows_where_the_pipeline_does(spark: SparkSession, start: int, events: list[int]) -> None:
     p = pipeline(lambda x: x.cumulate(lambda a, v: a + v, start=start), x=int)
     check(spark, p, [(1, i, e) for i, e in enumerate(events)])
@@ -137,8 +167,14 @@ def test_a_failure_whose_result_is_not_used(spark: SparkSession) -> None:
     ("rows", "message"),
     [
         ([(1, 5, 1), (1, 5, 2)], r"\[pellucid\] two rows of one key have this order"),
-        ([(None, 5, 1)], r"\[pellucid\] DataError: the key column 'key' is null: give every row a key, or leave such rows out"),
-        ([(1, None, 1)], r"\[pellucid\] DataError: the order column 'seq' is null: give every row an order, or leave such rows out"),
+        (
+            [(None, 5, 1)],
+            r"\[pellucid\] DataError: the key column 'key' is null: give every row a key, or leave such rows out",
+        ),
+        (
+            [(1, None, 1)],
+            r"\[pellucid\] DataError: the order column 'seq' is null: give every row an order, or leave such rows out",
+        ),
     ],
 )
 def test_rows_without_an_order_fail(spark: SparkSession, rows: list[Any], message: str) -> None:
@@ -168,6 +204,8 @@ def test_one_shuffle_one_sort_no_python(spark: SparkSession) -> None:
 
     df = spark.range(20).selectExpr("id % 3 as key", "id as seq", "id as x")
     p = pipeline(lambda x: x.filter(lambda v: v > 2).cumulate(lambda a, v: a + v, start=1).decimate(2), x=int)
-    made = window_frame(p.graph, df, [F.col("x")], key=[("key", F.col("key"))], order=[("seq", F.col("seq"))], ansi=True, sure=[True])
+    made = window_frame(
+        p.graph, df, [F.col("x")], key=[("key", F.col("key"))], order=[("seq", F.col("seq"))], ansi=True, sure=[True]
+    )
     text = made._jdf.queryExecution().executedPlan().toString()
     assert text.count("Exchange ") == 1 and text.count("Sort ") == 1 and "Python" not in text and "Arrow" not in text

@@ -38,7 +38,9 @@ def rows_of(pushes: list[dict[str, Any]], keys: list[Any], rng: random.Random) -
 
 def flat(t: Type, event: Any) -> tuple[Any, ...]:
     """An event's leaves as Spark has them: enums by name."""
-    return tuple(v.name if isinstance(k, EnumType) else v for (_, k), v in zip(t.leaves(), t.flatten(event), strict=True))
+    return tuple(
+        v.name if isinstance(k, EnumType) else v for (_, k), v in zip(t.leaves(), t.flatten(event), strict=True)
+    )
 
 
 def expected(p: Pipeline, rows: list[Row]) -> list[tuple[Any, ...]]:

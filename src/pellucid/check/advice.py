@@ -1,8 +1,9 @@
 """Which integers tell a pipeline's cases apart, and what a verdict over some of them is worth.
 
-A pipeline that asks ``d > 60`` behaves alike for all of 0, 1, 2 and 3.  So a domain that is suggested holds the pipeline's own
-thresholds, and a verdict over a domain that misses one says so.  A threshold is found where a comparison depends on one integer of an
-event and on nothing else: two neighbours, one for which it holds and one for which it does not.
+A pipeline that asks ``d > 60`` behaves alike for all of 0, 1, 2 and 3.  So a domain that is suggested holds the
+pipeline's own thresholds, and a verdict over a domain that misses one says so.  A threshold is found where a comparison
+depends on one integer of an event and on nothing else: two neighbours, one for which it holds and one for which it does
+not.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def thresholds(system: System, roots: Sequence[Expr] = ()) -> list[Threshold]:
     """
     if roots:
         system, roots = cone(system, roots)
-    parts = [e for _, slots in system.streams.values() for s in slots for e in (s.present, *s.leaves)] if not roots else []
+    parts = (
+        [e for _, slots in system.streams.values() for s in slots for e in (s.present, *s.leaves)] if not roots else []
+    )
     names = [v.name for v in (*system.state, *system.inputs)]
     found = []
     for e in walk(*system.next, *parts, *roots, system.failed):
@@ -73,7 +76,13 @@ def _change(test: Expr) -> tuple[int, int] | None:
     """Two neighbours of which one passes the test and the other does not, close to the constants of the test."""
     constants = {e.value for e in walk(test) if e.op == "const" and e.type == INT} | {0}
     tried = {c + d for c in constants for d in (-1, 0, 1)} | {-c for c in constants}
-    tried |= {(a + c) * (b + d) + o for a, b in list(combinations(sorted(constants), 2))[:20] for c in (0, 1) for d in (0, 1) for o in (-1, 0, 1)}
+    tried |= {
+        (a + c) * (b + d) + o
+        for a, b in list(combinations(sorted(constants), 2))[:20]
+        for c in (0, 1)
+        for d in (0, 1)
+        for o in (-1, 0, 1)
+    }
     answers = [(v, _holds(test, v)) for v in sorted(tried)]
     changes = [(a, b) for (a, x), (b, y) in pairwise([one for one in answers if one[1] is not None]) if x != y]
     if not changes:
@@ -124,9 +133,14 @@ def advice(system: System, roots: Sequence[Expr] = ()) -> str:
     small = cone(system, roots)[0] if roots else system
     other = sorted({str(v.type) for v in small.inputs if v.type != INT and small.domain.leaf(v.type) is None})
     if other:
-        return f"values of type {' and '.join(other)} cannot be listed: ask an invariant (G …), or make a bool, an enum or an int of them first"
+        return (
+            f"values of type {' and '.join(other)} cannot be listed: ask an invariant (G …), or make a bool, an "
+            "enum or an int of them first"
+        )
     values = suggested(system, roots)
-    return f"give a finite domain, such as ints={_said(values)}" + (", which has the pipeline's own thresholds" if values != [0, 1, 2, 3] else "")
+    return f"give a finite domain, such as ints={_said(values)}" + (
+        ", which has the pipeline's own thresholds" if values != [0, 1, 2, 3] else ""
+    )
 
 
 def _said(values: Sequence[int]) -> str:
@@ -148,4 +162,7 @@ def domain_notes(system: System, roots: Sequence[Expr]) -> tuple[str, ...]:
         return (f"for the events {_said(values)} only",)
     words = f"{missed[0].words} is " + ("always so" if _holds(missed[0].test, values[0]) else "never so")
     better = _said(sorted({*suggested(system, roots), *values}) if len(values) <= 8 else suggested(system, roots))
-    return (f"for the events {_said(values)} only, where {words}: with ints={better}, which has the pipeline's own thresholds, the verdict may differ",)
+    return (
+        f"for the events {_said(values)} only, where {words}: with ints={better}, which has the pipeline's own "
+        "thresholds, the verdict may differ",
+    )

@@ -1,10 +1,11 @@
 """Reasoning on buffers (seed 001, section 4.2): the least bound of each queue, or a proof that there is none.
 
-With a bound Q for every queue the system is searched; if no queue ever needs more, the longest it got is its least bound.
-If one overflows, however large Q is, we look on the way there for a **loop that grows**: two states that differ in the
-lengths of queues only, none of which got shorter.  Steps ask of a queue only whether it is empty; so if a queue that grows
-is never empty in the loop, and nothing depends on what it holds, the loop can be gone round for ever, and every round
-adds as much: no bound exists.  The loop is then run on the real engine, several times round, and must do what is said.
+With a bound Q for every queue the system is searched; if no queue ever needs more, the longest it got is its least
+bound. If one overflows, however large Q is, we look on the way there for a **loop that grows**: two states that differ
+in the lengths of queues only, none of which got shorter.  Steps ask of a queue only whether it is empty; so if a queue
+that grows is never empty in the loop, and nothing depends on what it holds, the loop can be gone round for ever, and
+every round adds as much: no bound exists.  The loop is then run on the real engine, several times round, and must do
+what is said.
 """
 
 from __future__ import annotations
@@ -80,16 +81,21 @@ def buffers(p: Any, *, ints: Any = None, assume: Any = None, **how: Any) -> Verd
         loop = _growing_loop(graph, small, space)
         if loop is not None:
             example = Counterexample((graph,), replay([graph], loop.pushes), loop.start, loop.words)
-            return verdict("refuted", "explicit", counterexample=example, notes=(loop.words,), details={"grows": loop.grows})
+            return verdict(
+                "refuted", "explicit", counterexample=example, notes=(loop.words,), details={"grows": loop.grows}
+            )
     found = _with_few_events(graph, domain, options)
     if found is not None:
         example = Counterexample((graph,), replay([graph], found.pushes), found.start, found.words)
-        return verdict("refuted", "explicit", counterexample=example, notes=(found.words,), details={"grows": found.grows})
+        return verdict(
+            "refuted", "explicit", counterexample=example, notes=(found.words,), details={"grows": found.grows}
+        )
     return _by_invariants(graph, domain, ids, options, verdict)
 
 
 def _with_few_events(graph: Graph, domain: Domain, options: Options) -> _Loop | None:
-    """A loop that grows with events that tell the pipeline's cases apart, where all of them cannot be listed: it is one whatever else may come."""
+    """A loop that grows with events that tell the pipeline's cases apart, where all of them cannot be listed: it is one
+    whatever else may come."""
     if domain.values is not None or domain.modulus is not None or domain.assume:
         return None
     events = suggested(build_system(graph, domain, 1))

@@ -30,7 +30,17 @@ from pellucid.expr.node import Expr
 from pellucid.expr.types import INT
 from pellucid.model.budget import Budget, now
 
-__all__ = ["Answer", "Options", "by_smt", "decide", "decide_invariant", "expression", "has_z3", "if_refuted", "listable"]
+__all__ = [
+    "Answer",
+    "Options",
+    "by_smt",
+    "decide",
+    "decide_invariant",
+    "expression",
+    "has_z3",
+    "if_refuted",
+    "listable",
+]
 
 _FLOATS = 8.0  # seconds
 ENGINES = ("auto", "explicit", "smt")
@@ -45,7 +55,10 @@ class Options:
     max_states: int = 5_000_000
     max_depth: int = 20
     progress: Callable[[dict[str, Any]], None] | None = None
-    until: float | None = None  # when this share of the work is done (`pellucid.model.budget`); what is made from these options ends no later
+    until: float | None = (
+        # when this share of the work is done (`pellucid.model.budget`); what is made from these options ends no later
+        None
+    )
     by: float | None = None  # when the time of the whole question is up, by the clock on the wall
 
     def __post_init__(self) -> None:
@@ -53,7 +66,9 @@ class Options:
             raise UsageError(f"engine= takes {', '.join(map(repr, ENGINES))}, found {short(self.engine)}")
         number = isinstance(self.timeout, (int, float)) and not isinstance(self.timeout, bool)
         if self.timeout is not None and not (number and self.timeout > 0):
-            raise UsageError(f"timeout= takes a number of seconds above 0, or None for no limit; found {short(self.timeout)}")
+            raise UsageError(
+                f"timeout= takes a number of seconds above 0, or None for no limit; found {short(self.timeout)}"
+            )
         for name, value in (("max_states", self.max_states), ("max_depth", self.max_depth)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise UsageError(f"{name}= takes a whole number of at least 1, found {short(value)}")
@@ -75,7 +90,9 @@ class Options:
     @property
     def over(self) -> bool:
         """Whether the time is up."""
-        return self.until is not None and self.by is not None and (now() >= self.until or time.perf_counter() >= self.by)
+        return (
+            self.until is not None and self.by is not None and (now() >= self.until or time.perf_counter() >= self.by)
+        )
 
     def budget(self) -> Budget:
         """The same for explicit search."""
@@ -109,7 +126,8 @@ def _tried(ask: Callable[[System, Any, Options], Answer], system: System, what: 
 
 
 def _assumed(system: System, roots: Sequence[Expr], answer: Callable[[System], Answer], *, beginnings: bool) -> Answer:
-    """An answer about the runs that satisfy the assumption; ``beginnings`` are what the engine looked at, and must go on."""
+    """An answer about the runs that satisfy the assumption; ``beginnings`` are what the engine looked at, and must go
+    on."""
     if system.assume is n.TRUE:
         return answer(system)
     from pellucid.check.endless.assumed_runs import NO_RUN, ending, endless, filled, loosened
@@ -161,7 +179,8 @@ def _believed(answer: Answer, space: Space, observed: list[Expr], spent: float, 
 
 
 def _simplified(system: System) -> Answer:
-    """What is bad is false by the rules of expressions alone: the system that says so must do what the interpreter does."""
+    """What is bad is false by the rules of expressions alone: the system that says so must do what the interpreter
+    does."""
     from pellucid.check.belief.certify import distrust
     from pellucid.check.belief.trial import budget, try_out
 
@@ -177,16 +196,19 @@ def _never_outside(system: System, options: Options) -> bool:
 
 
 def _alone(system: System) -> System:
-    """A system in which going outside is nothing special; it then does not do what the interpreter does, which knows no outside."""
+    """A system in which going outside is nothing special; it then does not do what the interpreter does, which knows no
+    outside."""
     return dataclasses.replace(system, outside=FALSE, graph=None)
 
 
 def if_refuted(answer: Answer) -> Answer:
-    """What was asked of the runs in which all arguments are known: a counterexample among them stands, a proof says nothing about the others."""
+    """What was asked of the runs in which all arguments are known: a counterexample among them stands, a proof says
+    nothing about the others."""
     if answer.status == "refuted":
         return answer
     notes = tuple(
-        f"{a.who}: {a.fn.name} {a.fn.reason}, so it was called on {len(a.rows):,} arguments; there are others, which were not tried"
+        f"{a.who}: {a.fn.name} {a.fn.reason}, so it was called on {len(a.rows):,} arguments; there are others, which "
+        "were not tried"
         for a in ledger().answers.values() if not a.closed
     )  # fmt: skip
     return dataclasses.replace(answer, status="unknown", notes=(*notes, *answer.notes))
@@ -213,7 +235,9 @@ def by_smt(system: System, good: Expr, options: Options) -> Answer:
         return if_refuted(Answer("unknown", "smt"))
     from pellucid.check.smt.engine import invariant
 
-    if computes_floats(system, [good]) or system.texts:  # what z3 does not decide of doubles and texts in seconds it does not decide in minutes
+    if (
+        computes_floats(system, [good]) or system.texts
+    ):  # what z3 does not decide of doubles and texts in seconds it does not decide in minutes
         options = dataclasses.replace(options, timeout=min(options.left or _FLOATS, _FLOATS))
     status, trace, proof, notes = invariant(system, good, max_depth=options.max_depth, timeout=options.left)
     details = {"certificate": str(proof), "checked": proof.checked} if proof is not None else {}
@@ -248,9 +272,16 @@ def _temporal(system: System, formula: Formula, options: Options) -> Answer:
     from pellucid.check.endless.unlisted import unlisted
 
     if options.engine == "smt" or not listable(small, observed):
-        decided = unlisted(system, roots, formula, number, options) if options.engine != "explicit" else Answer("unknown", "none")
+        decided = (
+            unlisted(system, roots, formula, number, options)
+            if options.engine != "explicit"
+            else Answer("unknown", "none")
+        )
         if decided.status == "unknown":
-            note = f"{formula} is no invariant and depends on events that cannot be listed ({small.domain}): {advice(system, roots)}"
+            note = (
+                f"{formula} is no invariant and depends on events that cannot be listed ({small.domain}): "
+                f"{advice(system, roots)}"
+            )
             return dataclasses.replace(decided, notes=(note, *decided.notes))
         return decided
     started = time.perf_counter()
@@ -291,4 +322,8 @@ def _lasso(space: Space, formula: Formula, number: dict[Any, int]) -> tuple[list
 def _endless(system: System) -> tuple[str, ...]:
     """A word on the integers that may grow for ever."""
     names = [v.name for v in system.state if v.type == INT and v.size is None]
-    return (f"integers without a bound: {', '.join(names)}; ints=Mod(N) bounds them, at the price of arithmetic modulo N",) if names else ()
+    return (
+        (f"integers without a bound: {', '.join(names)}; ints=Mod(N) bounds them, at the price of arithmetic modulo N",)
+        if names
+        else ()
+    )

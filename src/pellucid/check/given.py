@@ -1,6 +1,7 @@
 """What a question is given: each argument is looked at before anything is asked, and a wrong one is one message.
 
-The options that every question takes (``engine``, ``timeout``, …) are checked where they are kept, in `pellucid.check.decide.Options`.
+The options that every question takes (``engine``, ``timeout``, …) are checked where they are kept, in
+`pellucid.check.decide.Options`.
 """
 
 from __future__ import annotations
@@ -62,14 +63,22 @@ def _check_names(name: str, given: Mapping[str, Any], known: Collection[str]) ->
     for word in given:
         if word not in known and not (name == "check.live" and word in ("ints", "queue", "lossy", "warn", "assume")):
             near = difflib.get_close_matches(word, known, 1)
-            raise UsageError(f"{name} has no argument {word!r}{f': did you mean {near[0]!r}?' if near else ''}: it takes {', '.join(known)}")
+            raise UsageError(
+                f"{name} has no argument {word!r}{f': did you mean {near[0]!r}?' if near else ''}: it takes "
+                f"{', '.join(known)}"
+            )
 
 
 def _queue(value: Any) -> None:
     sizes = value if isinstance(value, Mapping) else {"": value}
     for id, size in sizes.items():
-        if value is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0 or not isinstance(id, str)):
-            raise UsageError(f"queue= takes a whole number of events, or one for each queue by its id, as in {{'join.0': 2}}; found {short(value)}")
+        if value is not None and (
+            isinstance(size, bool) or not isinstance(size, int) or size < 0 or not isinstance(id, str)
+        ):
+            raise UsageError(
+                f"queue= takes a whole number of events, or one for each queue by its id, as in {{'join.0': 2}}; found "
+                f"{short(value)}"
+            )
 
 
 def _lossy(value: Any) -> None:

@@ -1,7 +1,7 @@
 """Dead paths (seed 001, sections 1 and 4.1): parts of a pipeline that cannot influence any output.
 
-Each finding is proved: a stream that never carries an event, by an invariant; a step that could be left out, by comparing the
-pipeline with a copy of itself from which the step was deleted.
+Each finding is proved: a stream that never carries an event, by an invariant; a step that could be left out, by
+comparing the pipeline with a copy of itself from which the step was deleted.
 """
 
 from __future__ import annotations
@@ -73,7 +73,13 @@ def dead_paths(p: Any, *, ints: Any = None, queue: int = 3, assume: Any = None, 
     if unsure:
         notes.append(f"not decided: {', '.join(dict.fromkeys(unsure))}")
     return Verdict(
-        status, f"every step of {p.name} matters", "deletion", time.perf_counter() - started, None, tuple(notes), {"dead": dead}
+        status,
+        f"every step of {p.name} matters",
+        "deletion",
+        time.perf_counter() - started,
+        None,
+        tuple(notes),
+        {"dead": dead},
     )
 
 
@@ -101,7 +107,9 @@ def _compare(
         return None
     pairs = {f"{side}{name}": s for side, made in (("a", whole), ("b", less)) for name, s in made.items()}
     both = assemble(graph.name, sources, pairs)
-    sides = {side: [f"{side}{name}" for name in whole] for side in "ab"}  # a step that fails matters, whatever it puts out
+    sides = {
+        side: [f"{side}{name}" for name in whole] for side in "ab"
+    }  # a step that fails matters, whatever it puts out
 
     def same(system: System) -> Formula:
         out = n.not_(fail_apart(system))
@@ -110,21 +118,29 @@ def _compare(
         return AG(Atom(out, "the outputs are the same"))
 
     def ask(how: Options, *, strict: bool) -> Answer:
-        return decide_unbounded(lambda room: build_system(both, domain, room, strict=strict, sides=sides), same, queue, how)
+        return decide_unbounded(
+            lambda room: build_system(both, domain, room, strict=strict, sides=sides), same, queue, how
+        )
 
     answer = ask(options, strict=False)
     narrow = build_system(both, domain, 1, strict=True, sides=sides).wide.op == "const"
     if answer.status != "proved" or domain.modulus is not None or narrow:
         return answer
     # A step that leaves 64 bits where nothing else does makes the pipeline fail, and matters.
-    quick = dataclasses.replace(options, timeout=min(options.left or 5.0, 5.0), max_states=min(options.max_states, 50_000))
+    quick = dataclasses.replace(
+        options, timeout=min(options.left or 5.0, 5.0), max_states=min(options.max_states, 50_000)
+    )
     in_64_bits = ask(quick, strict=True)
     if in_64_bits.status == "unknown":
-        return dataclasses.replace(answer, notes=("of exact integers; whether it leaves 64 bits where nothing else does was not found out",))
+        return dataclasses.replace(
+            answer, notes=("of exact integers; whether it leaves 64 bits where nothing else does was not found out",)
+        )
     return in_64_bits
 
 
-def _carries_the_same(build: Callable[[Room], System], graph: Graph, i: int, j: int | None, queue: int, options: Options) -> bool:
+def _carries_the_same(
+    build: Callable[[Room], System], graph: Graph, i: int, j: int | None, queue: int, options: Options
+) -> bool:
     """Whether a step carries in every push what its input carries, so that this may be given as the reason."""
 
     def same(system: System) -> Formula:

@@ -76,12 +76,14 @@ def holds(
 ) -> Verdict:
     """Whether a formula of CTL or LTL holds in every run of a pipeline.
 
-    ``ints`` is the domain (exact integers, ``Mod(N)``, ``range(lo, hi)`` or a set).  Queues have no bound, unless the formula speaks of
-    them (``full``, ``overflow``, ``queue(ID).length``): then ``queue`` is the bound of every queue, or of each by its id; else it is where
-    the search for a bound that suffices begins.  The streams in ``lossy`` may lose events.  ``assume`` is what is taken for granted of the events: a formula about sources
-    (``"x.value >= Y x.value"``), or a predicate of one event, or of two that follow each other.  ``failed`` holds where a function fails, also because an integer leaves
-    64 bits.  Where arithmetic modulo N turns the verdict round, or where what is proved of exact integers may fail in 64 bits first,
-    a note says so (``warn``).  ``how``: ``engine``, ``timeout`` in seconds, ``max_states``, ``max_depth``, ``progress``.
+    ``ints`` is the domain (exact integers, ``Mod(N)``, ``range(lo, hi)`` or a set).  Queues have no bound, unless the
+    formula speaks of them (``full``, ``overflow``, ``queue(ID).length``): then ``queue`` is the bound of every queue,
+    or of each by its id; else it is where the search for a bound that suffices begins.  The streams in ``lossy`` may
+    lose events.  ``assume`` is what is taken for granted of the events: a formula about sources (``"x.value >= Y
+    x.value"``), or a predicate of one event, or of two that follow each other.  ``failed`` holds where a function
+    fails, also because an integer leaves 64 bits.  Where arithmetic modulo N turns the verdict round, or where what is
+    proved of exact integers may fail in 64 bits first, a note says so (``warn``).  ``how``: ``engine``, ``timeout`` in
+    seconds, ``max_states``, ``max_depth``, ``progress``.
 
     >>> from pellucid import Mod, check, pipeline
     >>> first = pipeline(lambda x: x.filter(x.cumulate(lambda n, v: n + 1, start=0) <= 3), x=int)
@@ -132,7 +134,8 @@ def _assuming(question: str, domain: Domain) -> str:
 
 
 def _only(system: System, f: Formula, answer: Answer) -> tuple[str, ...]:
-    """Which events were asked about, where others might change the verdict: a run that breaks a property of all runs is one with any domain."""
+    """Which events were asked about, where others might change the verdict: a run that breaks a property of all runs is
+    one with any domain."""
     asks_for_a_run = is_invariant(f) is None and any(part.op in ("EX", "EF", "EG", "EU") for part in f.walk())
     if answer.status == "unknown" or (answer.status == "refuted" and not asks_for_a_run):
         return ()
@@ -158,8 +161,8 @@ def _in_truth(
 def holds_on(p: Any, formula: str | Formula, *streams: Any, **named: Any) -> Verdict:
     """Whether a formula of LTL holds on one stream that ends: the finite-trace reading (LTLf).
 
-    The streams are given as for calling the pipeline, ``silent`` where a source has no event.  In the last step ``X p`` is false
-    and ``F p`` means now; a formula of CTL speaks of all runs and cannot be asked here.
+    The streams are given as for calling the pipeline, ``silent`` where a source has no event.  In the last step ``X p``
+    is false and ``F p`` means now; a formula of CTL speaks of all runs and cannot be asked here.
 
     >>> from pellucid import check, pipeline
     >>> p = pipeline(lambda x: x.decimate(2), x=int)
@@ -218,7 +221,11 @@ def _named(graph: Graph, kind: str, name: str) -> Formula:
     at = {node.id: {i} for i, node in enumerate(graph.nodes)}
     for called, i in graph.outputs:
         at.setdefault(called, set()).add(i)
-    clear = len(at.get(name, ())) == 1 and name not in ("in", "value", "full", "overflow", "failed") and (name != "out" or name in dict(graph.outputs))
+    clear = (
+        len(at.get(name, ())) == 1
+        and name not in ("in", "value", "full", "overflow", "failed")
+        and (name != "out" or name in dict(graph.outputs))
+    )
     if not clear and (kind == "source" or name in dict(graph.outputs)):
         return (source(name) if kind == "source" else output(name)).present
     return stream(name).present
@@ -226,16 +233,25 @@ def _named(graph: Graph, kind: str, name: str) -> Formula:
 
 @asks(lambda a, b, how="step", **more: f"{a.name} and {b.name} are {how} equivalent")
 def equivalent(
-    a: Any, b: Any, *, how: str = "step", ints: Any = None, queue: int | Mapping[str, int] | None = None, assume: Any = None, **more: Any
+    a: Any,
+    b: Any,
+    *,
+    how: str = "step",
+    ints: Any = None,
+    queue: int | Mapping[str, int] | None = None,
+    assume: Any = None,
+    **more: Any,
 ) -> Verdict:
-    """Whether two pipelines put out the same: in every step, or (``how="sequence"``) the same sequence in the end, whatever the delay.
+    """Whether two pipelines put out the same: in every step, or (``how="sequence"``) the same sequence in the end,
+    whatever the delay.
 
-    A sequence is asked of runs in which each source brings events again and again: each output of one must come in the other, at the same
-    place, and so must a failure, which is the last thing in a sequence.  ``how="paper"`` is the weaker formula of seed 001: wherever
-    both have an i-th output, the two are equal; a pipeline that never speaks satisfies it beside any other.
+    A sequence is asked of runs in which each source brings events again and again: each output of one must come in the
+    other, at the same place, and so must a failure, which is the last thing in a sequence.  ``how="paper"`` is the
+    weaker formula of seed 001: wherever both have an i-th output, the two are equal; a pipeline that never speaks
+    satisfies it beside any other.
 
-    Queues have no bound; ``queue`` is where the search for one that suffices begins.  ``assume`` is what is taken for granted of the events, as
-    for `holds`.
+    Queues have no bound; ``queue`` is where the search for one that suffices begins.  ``assume`` is what is taken for
+    granted of the events, as for `holds`.
 
     >>> from pellucid import check, pipeline
     >>> one = pipeline(lambda x: x.map(lambda v: v + v), x=int)
@@ -264,20 +280,32 @@ def equivalent(
     elif how == "paper":
         answer = decide_paper(a, b, domain, queue, options)
     else:
-        answer = decide_sequence(a, b, domain, queue, options, lambda quick: _beside(a, b, differs, domain, queue, quick))
+        answer = decide_sequence(
+            a, b, domain, queue, options, lambda quick: _beside(a, b, differs, domain, queue, quick)
+        )
     notes = (*_idle(a, b, domain, options, answer), *_of_both(a, b, domain, options, answer, how != "step"))
     notes = (*_no_run(a.graph, domain, answer), *notes)
     judge = {"step": step_violated, "sequence": sequence_violated, "paper": paper_violated}[how]
     return _verdict(question, answer, [a.graph, b.graph], started, notes, judge if domain.modulus is None else None)
 
 
-def _idle(a: Any, b: Any, domain: Domain, options: Options, answer: Answer, *, implies: bool = False) -> tuple[str, ...]:
-    """A word for a proof about pipelines that never speak; of one and the same pipeline it is true all the same, and plain to see."""
+def _idle(
+    a: Any, b: Any, domain: Domain, options: Options, answer: Answer, *, implies: bool = False
+) -> tuple[str, ...]:
+    """A word for a proof about pipelines that never speak; of one and the same pipeline it is true all the same, and
+    plain to see."""
     if answer.status != "proved" or a.graph.digest == b.graph.digest:
         return ()
     system = side_by_side(beside(a, b), domain, 3)
     both = n.or_(system.present("a"), system.present("b"))
-    cases = [(both, f"neither {a.name} nor {b.name} ever puts anything out" if a.name != b.name else "neither ever puts anything out")]
+    cases = [
+        (
+            both,
+            f"neither {a.name} nor {b.name} ever puts anything out"
+            if a.name != b.name
+            else "neither ever puts anything out",
+        )
+    ]
     if implies:
         true = n.FALSE
         for slot in system.streams["a"][1]:
@@ -286,7 +314,9 @@ def _idle(a: Any, b: Any, domain: Domain, options: Options, answer: Answer, *, i
     return idle_notes(system, cases, options)
 
 
-def _of_both(a: Any, b: Any, domain: Domain, options: Options, answer: Answer, sequence: bool = False) -> tuple[str, ...]:
+def _of_both(
+    a: Any, b: Any, domain: Domain, options: Options, answer: Answer, sequence: bool = False
+) -> tuple[str, ...]:
     """What a proof about two pipelines leaves out: other integers, and 64 bits."""
     if answer.status != "proved" or answer.engine == "simplification":
         return ()
@@ -312,7 +342,9 @@ def _beside(a: Any, b: Any, wrong: Callable[..., Any], domain: Domain, queue: An
 
     started = time.perf_counter()
     answer = in_64_bits(ask(options, False), graph, domain, lambda how: ask(how, True), really, options)
-    system = build_system(graph, domain, 3)  # up to the first failure of either it is both, and an interpreter runs beside it
+    system = build_system(
+        graph, domain, 3
+    )  # up to the first failure of either it is both, and an interpreter runs beside it
     return on_interpreter(answer, system, wrong(system), time.perf_counter() - started)
 
 
@@ -334,21 +366,48 @@ def implies(
     answer = _beside(a, b, no_longer_implied, domain, queue, options)
     notes = (*_idle(a, b, domain, options, answer, implies=True), *_of_both(a, b, domain, options, answer))
     notes = (*_no_run(a.graph, domain, answer), *notes)
-    return _verdict(_assuming(f"{a.name} implies {b.name}", domain), answer, [a.graph, b.graph], started, notes, implication_violated)
+    return _verdict(
+        _assuming(f"{a.name} implies {b.name}", domain),
+        answer,
+        [a.graph, b.graph],
+        started,
+        notes,
+        implication_violated,
+    )
 
 
 def _verdict(
-    question: str, answer: Answer, graphs: Sequence[Graph], started: float, notes: tuple[str, ...] = (), judge: Violated | None = None
+    question: str,
+    answer: Answer,
+    graphs: Sequence[Graph],
+    started: float,
+    notes: tuple[str, ...] = (),
+    judge: Violated | None = None,
 ) -> Verdict:
-    """The answer with its counterexample, which counts only if ``judge`` finds the property violated on the interpreter."""
+    """The answer with its counterexample, which counts only if ``judge`` finds the property violated on the
+    interpreter."""
     shown = None
     if answer.status == "refuted" and answer.pushes is not None:
         steps = replay(graphs, answer.pushes)
-        shown = Counterexample(tuple(graphs), steps, answer.loop if answer.loop is None or answer.loop < len(steps) else None)
+        shown = Counterexample(
+            tuple(graphs), steps, answer.loop if answer.loop is None or answer.loop < len(steps) else None
+        )
         if judge is not None and judge(shown, answer.pushes, answer.loop) is False:
             return Verdict(
-                "unknown", question, answer.engine, time.perf_counter() - started, None, (disagreement(graphs, answer.pushes),), answer.details
+                "unknown",
+                question,
+                answer.engine,
+                time.perf_counter() - started,
+                None,
+                (disagreement(graphs, answer.pushes),),
+                answer.details,
             )
     return Verdict(
-        answer.status, question, answer.engine, time.perf_counter() - started, shown, (*answer.notes, *notes), answer.details
+        answer.status,
+        question,
+        answer.engine,
+        time.perf_counter() - started,
+        shown,
+        (*answer.notes, *notes),
+        answer.details,
     )

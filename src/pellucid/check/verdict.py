@@ -20,8 +20,8 @@ __all__ = ["Counterexample", "StepView", "Verdict"]
 class StepView:
     """One push of a counterexample: what came in, what every stream carried, what waits after it.
 
-    ``inputs`` has an entry for each source that is not silent; ``streams`` the events of every named stream (an empty list:
-    silence); ``queues`` the contents of every queue after the push.
+    ``inputs`` has an entry for each source that is not silent; ``streams`` the events of every named stream (an empty
+    list: silence); ``queues`` the contents of every queue after the push.
     """
 
     inputs: Mapping[str, Any]
@@ -59,7 +59,9 @@ class Counterexample:
 
         return counterexample_json(self, indent=indent)
 
-    def as_pytest(self, question: str, *, file: str | Sequence[str], name: str | Sequence[str] = "", **more: str) -> str:
+    def as_pytest(
+        self, question: str, *, file: str | Sequence[str], name: str | Sequence[str] = "", **more: str
+    ) -> str:
         """A test file that reproduces it on the real engine (see `pellucid.report.counterexample_pytest.as_pytest`)."""
         from pellucid.report.counterexample_pytest import as_pytest
 

@@ -1,8 +1,9 @@
-"""A monitor inside the checker (seed 001, section 4.3): a finite system observed by a pipeline that must always say true.
+"""A monitor inside the checker (seed 001, section 4.3): a finite system observed by a pipeline that must always say
+true.
 
 The system is small and written in Python: where it starts, where it can go, what can be seen.  In every step the
-pipeline's sources get what is seen of the present state; so a property that is clumsy in temporal logic is written as the
-pipeline that would monitor it, and holds for **all** runs of the system.
+pipeline's sources get what is seen of the present state; so a property that is clumsy in temporal logic is written as
+the pipeline that would monitor it, and holds for **all** runs of the system.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ _SIZES = (4, 8, 16, 32)  # of queues, larger and larger
 class Transitions:
     """A finite system: its initial states, the successors of a state, and what is seen of it.
 
-    ``see(state)`` gives an event for each source of the pipeline, by name (a source that is left out is silent).  A state
-    without successors stays as it is.
+    ``see(state)`` gives an event for each source of the pipeline, by name (a source that is left out is silent).  A
+    state without successors stays as it is.
 
     >>> light = Transitions(["red"], {"red": ["green"], "green": ["red"]}.__getitem__, lambda s: {"x": s == "green"})
     >>> light.states()
@@ -64,9 +65,14 @@ class Transitions:
         try:
             first = tuple(dict.fromkeys(self.initial))  # once: it may be an iterator
         except TypeError as error:
-            raise UsageError(f"Transitions takes the initial states first, a list of hashable values; found {short(self.initial)} ({error})") from None
+            raise UsageError(
+                f"Transitions takes the initial states first, a list of hashable values; found {short(self.initial)} "
+                f"({error})"
+            ) from None
         if not first:
-            raise UsageError("Transitions takes at least one initial state, found none: a system without states has no runs")
+            raise UsageError(
+                "Transitions takes at least one initial state, found none: a system without states has no runs"
+            )
         object.__setattr__(self, "initial", first)
         for name, value in (("next", self.next), ("see", self.see)):
             if not callable(value):
@@ -79,21 +85,27 @@ class Transitions:
         except UsageError:
             raise
         except Exception as error:  # the user's own
-            raise UsageError(f"Transitions: the successors of a state cannot be found: {type(error).__name__}: {error}") from error
+            raise UsageError(
+                f"Transitions: the successors of a state cannot be found: {type(error).__name__}: {error}"
+            ) from error
 
     def seen(self, state: Any) -> dict[str, Any]:
         """What is seen of a state."""
         try:
             return dict(self.see(state))
         except Exception as error:  # the user's own
-            raise UsageError(f"Transitions: what is seen of the state {short(state)} cannot be told: {type(error).__name__}: {error}") from error
+            raise UsageError(
+                f"Transitions: what is seen of the state {short(state)} cannot be told: {type(error).__name__}: {error}"
+            ) from error
 
     def _states(self) -> list[Any]:
         search = Search(self.initial, lambda s: [(None, after) for after in self.next(s)], Budget(max_states=_LIMIT))
         try:
             search.all()
         except CutShort:
-            raise UsageError(f"the system has more than {_LIMIT:,} states: monitor takes a small finite system") from None
+            raise UsageError(
+                f"the system has more than {_LIMIT:,} states: monitor takes a small finite system"
+            ) from None
         return list(search.parents)
 
 
@@ -113,14 +125,20 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
     started = time.perf_counter()
     options = Options(**how)
     if not isinstance(system, Transitions):
-        raise UsageError(f"check.monitor takes a system first, as in check.Transitions(initial, next, see); found {short(system)}")
+        raise UsageError(
+            f"check.monitor takes a system first, as in check.Transitions(initial, next, see); found {short(system)}"
+        )
     if len(p.graph.outputs) != 1 or p.graph.nodes[p.graph.outputs[0][1]].type != BOOL:
         raise UsageError(f"a monitor puts out Booleans, but {p.name} does not")
     states = system.states()
-    lanes = min(len(states), _KEYS)  # as many keys as the system shows, unless a key is computed from what is remembered
+    lanes = min(
+        len(states), _KEYS
+    )  # as many keys as the system shows, unless a key is computed from what is remembered
     events = _events(system, states, p.graph) if p.graph.opaque() else None
     out, budget = p.graph.outputs[0][0], options.budget()
-    for size in dict.fromkeys((queue, *(s for s in _SIZES if s > queue))):  # until no queue needs more: up to there all is as it really is
+    for size in dict.fromkeys(
+        (queue, *(s for s in _SIZES if s > queue))
+    ):  # until no queue needs more: up to there all is as it really is
         # A failure is seen, also one because an integer leaves 64 bits.
         inner = build_system(p.graph, Domain(), size, strict=True, events=events, track=Track(lanes=lanes))
         whole, pushes = _observed(system, states, inner)
@@ -142,7 +160,10 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
             why = disagreement([p.graph], example.inputs)
             return Verdict("unknown", question, "explicit", seconds, None, (why,), details)
         trail = " → ".join(repr(states[s]) for s in seen)
-        notes = (f"the system goes {trail}", *(["the pipeline fails there"] if out not in example.steps[-1].streams else []))
+        notes = (
+            f"the system goes {trail}",
+            *(["the pipeline fails there"] if out not in example.steps[-1].streams else []),
+        )
         return Verdict("refuted", question, "explicit", seconds, example, notes, details)
     if space.why or space.holds(1).any() or space.holds(4).any():
         more = f"the monitor keeps things apart by more than {lanes} keys" if space.holds(4).any() else ""
@@ -151,9 +172,19 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
     certified = certify_space(space, observed, spent=seconds, never=(0, 1, 2))
     problem = _tried(system, p.graph) if certified.passed else ""
     if problem or not certified.passed:
-        return Verdict("unknown", question, "explicit", seconds, None, (distrust(problem),) if problem else certified.notes, details)
+        return Verdict(
+            "unknown",
+            question,
+            "explicit",
+            seconds,
+            None,
+            (distrust(problem),) if problem else certified.notes,
+            details,
+        )
     details["checked"] = f"{certified.words}; tried on {_RUNS} runs of the system with the interpreter as the monitor"
-    notes = () if space.holds(3).any() else (f"it says nothing: {p.name} never puts anything out in a run of the system",)
+    notes = (
+        () if space.holds(3).any() else (f"it says nothing: {p.name} never puts anything out in a run of the system",)
+    )
     return Verdict("proved", question, "explicit", time.perf_counter() - started, None, notes, details)
 
 
@@ -203,7 +234,9 @@ def _observed(system: Transitions, states: list[Any], inner: System) -> tuple[Sy
                 except ValueError as error:
                     raise UsageError(f"what is seen of the state {s!r} as {name!r}: {error}") from None
         if seen:
-            raise UsageError(f"the pipeline has no source {next(iter(seen))!r}: it has {', '.join(dict(inner.sources))}")
+            raise UsageError(
+                f"the pipeline has no source {next(iter(seen))!r}: it has {', '.join(dict(inner.sources))}"
+            )
         pushes.append(push)
     have, many = len(inner.state), max(map(len, follow))
     variables = (
@@ -222,7 +255,9 @@ def _observed(system: Transitions, states: list[Any], inner: System) -> tuple[Sy
             values = [t.flatten(p[name])[j] if name in p else zero for p in pushes]
             leaves.append(_table(now, [n.const(v) for v in values]) if zero is not None else n.const(simplest(kind)))
     seen_by = inner.mapped(lambda exprs: substitute(exprs, leaves))
-    whole = dataclasses.replace(seen_by, state=variables, inputs=inputs, next=(*seen_by.next, after), sources=(), graph=None)
+    whole = dataclasses.replace(
+        seen_by, state=variables, inputs=inputs, next=(*seen_by.next, after), sources=(), graph=None
+    )
     return whole, pushes
 
 

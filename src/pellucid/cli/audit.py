@@ -20,17 +20,44 @@ __all__ = ["audit"]
 
 @click.command()
 @click.argument("place", metavar="DIR")
-@click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True, help="Where to audit: Spark for traces of any size.")
-@click.option("--against", multiple=True, metavar="[OUTPUT=]PLACE", help="The output of a failure-free run: that of this run must be the same.")
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="Where to audit: Spark for traces of any size.",
+)
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="[OUTPUT=]PLACE",
+    help="The output of a failure-free run: that of this run must be the same.",
+)
 @click.option("--picture", metavar="FILE.svg", help="Draw the run in space and time, with what is wrong.")
-@click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, metavar="N", help="Violations of each kind to tell.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Violations of each kind to tell.",
+)
 @click.option("--master", metavar="URL", help="Spark: the cluster; all cores of this machine by default.")
 @click.option("--json", "as_json", is_flag=True, help="Put the answer on stdout as JSON.")
-def audit(place: str, engine: str, against: tuple[str, ...], picture: str | None, limit: int, master: str | None, as_json: bool) -> None:
-    """Audit a recorded run: FIFO, alignment, snapshots, recoveries, commits, replays, and the explanation of its crashes.
+def audit(
+    place: str,
+    engine: str,
+    against: tuple[str, ...],
+    picture: str | None,
+    limit: int,
+    master: str | None,
+    as_json: bool,
+) -> None:
+    """Audit a recorded run: FIFO, alignment, snapshots, recoveries, commits, replays, and the explanation of its
+    crashes.
 
-    DIR is the state folder of a run with --record, or a recorded trace (Parquet). Each check can say no, and then says which task, step and
-    message, and why. Exit code 0 if all hold, 1 if one does not.
+    DIR is the state folder of a run with --record, or a recorded trace (Parquet). Each check can say no, and then says
+    which task, step and message, and why. Exit code 0 if all hold, 1 if one does not.
 
     \b
     Examples:
@@ -71,18 +98,27 @@ def _compared(found: Audit, place: str, against: tuple[str, ...]) -> Audit:
     try:
         outputs: dict[str, str] = json.loads((Path(place) / "run.json").read_text(encoding="utf-8"))["places"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise UsageError(f"--against: {place} does not say where its run has put its output: expected the state folder of a run (with run.json)") from None
+        raise UsageError(
+            f"--against: {place} does not say where its run has put its output: expected the state folder of a run "
+            "(with run.json)"
+        ) from None
     wrong = []
     for given in against:
         name, equals, other = given.partition("=")
         other = from_environment(other)
         if not (equals and name in outputs):
             if len(outputs) > 1:
-                raise UsageError(f"--against {given}: which output? The run has {', '.join(outputs)}: write {next(iter(outputs))}={given}")
+                raise UsageError(
+                    f"--against {given}: which output? The run has {', '.join(outputs)}: write "
+                    f"{next(iter(outputs))}={given}"
+                )
             name, other = next(iter(outputs)), from_environment(given)
         for where in (other, outputs[name]):
             if not is_table(where) and not Path(where).is_file():
-                raise DataError(f"{where}: there is no such file: expected the output of {'the failure-free run' if where == other else 'this run'}")
+                raise DataError(
+                    f"{where}: there is no such file: expected the output of "
+                    f"{'the failure-free run' if where == other else 'this run'}"
+                )
         said = difference(read_output(other), read_output(outputs[name]), name)
         if said is not None:
             wrong.append(Violation("output-differs", f"sink.{name}", 0, -1, other=said))
@@ -102,7 +138,9 @@ def _draw(found: Audit, place: str, picture: str) -> None:
         raise UsageError("--picture: the trace must be on this machine")
     trace = read_trace(place)
     if len(trace) > _DRAWN:
-        raise UsageError(f"--picture: the run has {len(trace):,} steps, more than {_DRAWN:,}: record a shorter one to look at")
+        raise UsageError(
+            f"--picture: the run has {len(trace):,} steps, more than {_DRAWN:,}: record a shorter one to look at"
+        )
     rows: list[dict[str, Any]] = trace.to_pylist()
     wrong = {(v.task, v.index): v.why for v in found.violations if v.index >= 0}
     svg = spacetime_svg(from_recorded(rows, wrong=wrong), title=place)

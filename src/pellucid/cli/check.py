@@ -39,7 +39,8 @@ _COLOURS = {"proved": "green", "refuted": "red", "unknown": "yellow", "error": "
     is_flag=False,
     flag_value="step",
     type=click.Choice(["step", "sequence", "paper"]),
-    help="Compare two pipelines: in every step (the default), the same sequence in the end, or seed 001's weaker formula for that.",
+    help="Compare two pipelines: in every step (the default), the same sequence in the end, or seed 001's weaker "
+    "formula for that.",
 )
 @click.option("--failures", is_flag=True, help="Ask whether crashes can be seen from outside, and all output comes.")
 @click.option("--epochs", type=click.IntRange(min=1), help="With --failures: epochs of the input.  [default: 2]")
@@ -50,10 +51,18 @@ _COLOURS = {"proved": "green", "refuted": "red", "unknown": "yellow", "error": "
 @click.option("--protocol", metavar="NAME", help="With --failures: aligned (the default), unaligned or microbatch.")
 @click.option("--ints", metavar="mod:N|LO..HI|exact", help="Which integers: modulo N, from LO to HI, or all of them.")
 @click.option(
-    "--queue", "queues", multiple=True, metavar="N|ID=N", help="The bound of every queue, or of one, for questions that speak of queues.  [default: 3]"
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="N|ID=N",
+    help="The bound of every queue, or of one, for questions that speak of queues.  [default: 3]",
 )
 @click.option(
-    "--assume", "assumed", multiple=True, metavar="FORMULA", help='What is taken for granted of the sources, as in "x.value >= Y x.value".'
+    "--assume",
+    "assumed",
+    multiple=True,
+    metavar="FORMULA",
+    help='What is taken for granted of the sources, as in "x.value >= Y x.value".',
 )
 @click.option("--engine", metavar="NAME", help="auto, explicit or smt  [default: auto]")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each property.")
@@ -87,8 +96,8 @@ def check(
     """Prove or refute what must hold for all inputs; a no comes with the shortest input that shows it.
 
     FILE alone: every property that it declares with @check.property or check.properties. FILE:NAME: that property, or
-    of that pipeline the formulas given by --property, or else liveness and no failure, and with --queue no full queue; with --failures,
-    whether somebody who looks at its outputs can tell that it has crashed.
+    of that pipeline the formulas given by --property, or else liveness and no failure, and with --queue no full queue;
+    with --failures, whether somebody who looks at its outputs can tell that it has crashed.
 
     \b
     Examples:
@@ -110,7 +119,14 @@ def check(
     }  # fmt: skip
     given = {name: value for name, value in shape.items() if value is not None}
     if failures:
-        unfit = {"--property": formulas, "--equivalent": equivalent, "--ints": ints, "--queue": queues, "--assume": assumed, "--engine": engine}
+        unfit = {
+            "--property": formulas,
+            "--equivalent": equivalent,
+            "--ints": ints,
+            "--queue": queues,
+            "--assume": assumed,
+            "--engine": engine,
+        }
         asked = [_about_failures(files, targets, given, [name for name, value in unfit.items() if value])]
     else:
         if given:
@@ -176,7 +192,9 @@ class _Files:
         return None
 
 
-def _asked(files: _Files, targets: tuple[str, ...], formulas: tuple[str, ...], how: str | None, *, bounded: bool) -> list[Property]:
+def _asked(
+    files: _Files, targets: tuple[str, ...], formulas: tuple[str, ...], how: str | None, *, bounded: bool
+) -> list[Property]:
     from pellucid.check.declare import Property, declared
     from pellucid.check.formula.parse import parse
     from pellucid.load import _parts
@@ -266,7 +284,9 @@ def _comparison(files: _Files, targets: tuple[str, ...], how: str) -> Property:
 # ---------------------------------------------------------------- options
 
 
-def _options(ints: str | None, assumed: tuple[str, ...], engine: str | None, timeout: float | None, max_states: int | None) -> dict[str, Any]:
+def _options(
+    ints: str | None, assumed: tuple[str, ...], engine: str | None, timeout: float | None, max_states: int | None
+) -> dict[str, Any]:
     """What was given on the command line, and nothing else: it goes before what a file says."""
     given = {"engine": engine, "timeout": timeout, "max_states": max_states}
     out: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

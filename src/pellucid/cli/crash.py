@@ -19,13 +19,31 @@ __all__ = ["crash"]
 @click.command()
 @click.argument("target", metavar="FILE[:NAME]")
 @click.option("--in", "inputs", multiple=True, required=True, metavar="[SOURCE=]FILE", help="Events to read.")
-@click.option("--out", "outputs", multiple=True, metavar="[OUTPUT=]PLACE", help="A place like the one you use (x.csv, sqlite:x.db#t, postgresql://…#t); the test writes to its own. JSON Lines by default.")
-@click.option("--kills", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="How many kills must hit.")
+@click.option(
+    "--out",
+    "outputs",
+    multiple=True,
+    metavar="[OUTPUT=]PLACE",
+    help="A place like the one you use (x.csv, sqlite:x.db#t, postgresql://…#t); the test writes to its own. JSON "
+    "Lines by default.",
+)
+@click.option(
+    "--kills", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="How many kills must hit."
+)
 @click.option("--seed", type=int, metavar="N", help="Draw the same kills as another time; a new one by default.")
-@click.option("--points", multiple=True, metavar="WHERE", help="Only there: snapshot, commit, recovery, work, finish, moment, or a point's name. Repeat it for more.")
+@click.option(
+    "--points",
+    multiple=True,
+    metavar="WHERE",
+    help="Only there: snapshot, commit, recovery, work, finish, moment, or a point's name. Repeat it for more.",
+)
 @click.option("--replay", metavar="FILE", help="Play a schedule again that an earlier test has left.")
-@click.option("--epochs", type=click.IntRange(min=1), metavar="N", help="Pushes in an epoch; a twentieth of the input by default.")
-@click.option("--chunk", type=click.IntRange(min=1), metavar="N", help="Rows at a time; a quarter of an epoch by default.")
+@click.option(
+    "--epochs", type=click.IntRange(min=1), metavar="N", help="Pushes in an epoch; a twentieth of the input by default."
+)
+@click.option(
+    "--chunk", type=click.IntRange(min=1), metavar="N", help="Rows at a time; a quarter of an epoch by default."
+)
 @click.option("--key", "keys", multiple=True, metavar="COLUMN,…", help="As for run.")
 @click.option("--value", metavar="COLUMN", help="As for run.")
 @click.option("--short", type=click.Choice(["fail", "silent"]), default="fail", help="As for run.")
@@ -55,9 +73,10 @@ def crash(
 ) -> None:
     """Run a pipeline under kill -9 of tasks, coordinator and the whole tree, and compare with the failure-free run.
 
-    Kills come at chosen points of the protocol (before and after a snapshot is written, between a sink's write and its commit, during a
-    recovery) and at random moments. Whenever the command dies it is started again as it was. The output must be that of the failure-free
-    run, byte by byte, and every recorded trace must pass the audit. Exit code 1 if not; the schedule is kept and can be played again.
+    Kills come at chosen points of the protocol (before and after a snapshot is written, between a sink's write and its
+    commit, during a recovery) and at random moments. Whenever the command dies it is started again as it was. The
+    output must be that of the failure-free run, byte by byte, and every recorded trace must pass the audit. Exit code 1
+    if not; the schedule is kept and can be played again.
 
     \b
     Examples:
@@ -80,7 +99,9 @@ def crash(
         elif len(names) == 1:
             pairs.append((names[0], from_environment(given)))
         else:
-            raise UsageError(f"--out {given}: {graph.name} has several outputs ({', '.join(names)}): write {names[0]}={given}")
+            raise UsageError(
+                f"--out {given}: {graph.name} has several outputs ({', '.join(names)}): write {names[0]}={given}"
+            )
     places = once(pairs, "--out")
     rounds = None
     if replay is not None:
@@ -89,13 +110,26 @@ def crash(
     if keep and folder.exists() and any(folder.iterdir()):
         raise UsageError(f"--keep {keep}: is not empty: choose a folder of its own")
     key = columns(keys, "--key")
-    more = [*(["--key", ",".join(key)] if key else []), *(["--value", value] if value else []), *(["--workers", str(workers)] if workers else [])]
+    more = [
+        *(["--key", ",".join(key)] if key else []),
+        *(["--value", value] if value else []),
+        *(["--workers", str(workers)] if workers else []),
+    ]
     more += ["--short", short] if short != "fail" else []
     more += [word for step in cut for word in ("--cut", step)]
     stays = True
     try:
         command = command_for(target, inputs, names, places, folder, epochs=epochs, chunk=chunk, more=tuple(more))
-        report = crash_it(command, folder, kills=kills, seed=seed, points=points, replay=rounds, keep_going=keep_going, say=lambda text: click.echo(text, err=True))
+        report = crash_it(
+            command,
+            folder,
+            kills=kills,
+            seed=seed,
+            points=points,
+            replay=rounds,
+            keep_going=keep_going,
+            say=lambda text: click.echo(text, err=True),
+        )
         stays = keep is not None or not report.holds
     except UsageError:
         stays = keep is not None

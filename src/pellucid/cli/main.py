@@ -35,9 +35,12 @@ class _Failure(click.ClickException):
 
 
 class _Verbs(click.Group):
-    """A group whose verbs fail with one clear message: a user's mistake shows no traceback, and no option is lost to its repetition."""
+    """A group whose verbs fail with one clear message: a user's mistake shows no traceback, and no option is lost to
+    its repetition."""
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         name, verb, rest = super().resolve_command(ctx, args)
         if verb is not None:
             refuse_repetition(verb, ctx, rest)
@@ -133,8 +136,9 @@ def main() -> NoReturn:
 def _leave(code: int) -> NoReturn:
     """End with this code, whatever threads of libraries are doing.
 
-    Everything that is to be done at the end is done.  What is left out is the destruction of the libraries themselves: where a message
-    ends a run while a thread of Arrow is just being made, that ends the process with a signal, and the exit code would not tell the truth.
+    Everything that is to be done at the end is done.  What is left out is the destruction of the libraries themselves:
+    where a message ends a run while a thread of Arrow is just being made, that ends the process with a signal, and the
+    exit code would not tell the truth.
     """
     threading._shutdown()  # type: ignore[attr-defined]  # as Python does: wait for threads, then atexit, then flush
     atexit._run_exitfuncs()

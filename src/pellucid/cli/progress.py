@@ -35,7 +35,8 @@ def rate_text(rate: float) -> str:
 
 
 class TellPlain:
-    """Says of each step that keeps a pipeline from being compiled that it does, and why: once, when some events have gone through.
+    """Says of each step that keeps a pipeline from being compiled that it does, and why: once, when some events have
+    gone through.
 
     Not before: where a run fails at its start, its error stands alone.
     """

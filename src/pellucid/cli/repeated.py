@@ -1,6 +1,7 @@
 """Options that are given twice: no value is lost without a word.
 
-Click lets the last of several values win.  Here an option either takes several values, and uses them all, or refuses the second one.
+Click lets the last of several values win.  Here an option either takes several values, and uses them all, or refuses
+the second one.
 """
 
 from __future__ import annotations

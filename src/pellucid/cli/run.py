@@ -39,39 +39,105 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     "--out", "outputs", multiple=True, metavar="[OUTPUT=]FILE", help="Where to write; - is stdout (the default)."
 )
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N pushes.")
-@click.option("--key", "keys", multiple=True, metavar="COLUMN,…", help="Run once for each value of this column, or of several: a,b or --key a --key b.")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="COLUMN,…",
+    help="Run once for each value of this column, or of several: a,b or --key a --key b.",
+)
 @click.option("--value", metavar="COLUMN", help="The column that holds the events of a scalar source.")
-@click.option("--short", type=click.Choice(["fail", "silent"]), default="fail", show_default=True, help="An input that ends before the others.")
+@click.option(
+    "--short",
+    type=click.Choice(["fail", "silent"]),
+    default="fail",
+    show_default=True,
+    help="An input that ends before the others.",
+)
 @click.option("--in-format", type=_FORMATS, help="Instead of the ending of the name; stdin is jsonl.")
 @click.option("--out-format", type=_FORMATS, help="Instead of the ending of the name; stdout is jsonl.")
 @click.option(
     "--chunk", type=click.IntRange(min=1), default=1 << 17, show_default=True, metavar="N", help="Rows at a time."
 )
-@click.option("--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True, help="Where to run.")
-@click.option("--order", multiple=True, metavar="COLUMN,…", help="Spark: the columns that put the events of a key in order.")
-@click.option("--master", metavar="URL", help="Spark: the cluster, as in spark://host:7077; all cores of this machine by default.")
+@click.option(
+    "--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True, help="Where to run."
+)
+@click.option(
+    "--order", multiple=True, metavar="COLUMN,…", help="Spark: the columns that put the events of a key in order."
+)
+@click.option(
+    "--master", metavar="URL", help="Spark: the cluster, as in spark://host:7077; all cores of this machine by default."
+)
 @click.option("--conf", multiple=True, metavar="NAME=VALUE", help="Spark: a setting of its own.")
 @click.option("--partitions", type=click.IntRange(min=1), metavar="N", help="Spark: into how many parts a batch goes.")
 @click.option("--overwrite", is_flag=True, help="Spark: replace output that is there.")
 @click.option("--stream", is_flag=True, help="Spark: a query that goes on as files are added to the input folder.")
-@click.option("--checkpoint", metavar="FOLDER", help="Spark, --stream: how far it has come; the same command goes on from there.")
+@click.option(
+    "--checkpoint", metavar="FOLDER", help="Spark, --stream: how far it has come; the same command goes on from there."
+)
 @click.option("--trigger", metavar="WHEN", help="Spark, --stream: once (all there is, then end), or '10 seconds'.")
-@click.option("--late", type=click.Choice(["fail", "drop", "keep"]), default="fail", show_default=True, help="Spark: a row that comes after a later one.")
+@click.option(
+    "--late",
+    type=click.Choice(["fail", "drop", "keep"]),
+    default="fail",
+    show_default=True,
+    help="Spark: a row that comes after a later one.",
+)
 @click.option("--wait", metavar="TIME", help="Spark, --stream: hold rows back until the order has gone on by so much.")
 @click.option("--sequence", type=int, metavar="N", help="Spark: the order counts up by one from N; a gap is an error.")
-@click.option("--gaps", type=click.Choice(["fail", "wait"]), default="fail", show_default=True, help="Spark, --stream: if a number is missing.")
-@click.option("--drop", multiple=True, metavar="STEP", help="Spark, --stream: give up the state of a step that is gone.")
-@click.option("--epochs", type=click.IntRange(min=1), metavar="N", help="Survive crashes: an epoch ends after N pushes (with --state).")
-@click.option("--every", type=click.FloatRange(min=0.001), metavar="SECONDS", help="Epochs: one ends after so many seconds.")
-@click.option("--state", metavar="FOLDER", help="Epochs: where the run keeps its snapshots; the same command goes on from there.")
-@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Epochs: share the keys among N processes (with --key).")
-@click.option("--cut", multiple=True, metavar="STEP", help="Epochs: cut the pipeline after this step, into several processes.")
+@click.option(
+    "--gaps",
+    type=click.Choice(["fail", "wait"]),
+    default="fail",
+    show_default=True,
+    help="Spark, --stream: if a number is missing.",
+)
+@click.option(
+    "--drop", multiple=True, metavar="STEP", help="Spark, --stream: give up the state of a step that is gone."
+)
+@click.option(
+    "--epochs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Survive crashes: an epoch ends after N pushes (with --state).",
+)
+@click.option(
+    "--every", type=click.FloatRange(min=0.001), metavar="SECONDS", help="Epochs: one ends after so many seconds."
+)
+@click.option(
+    "--state", metavar="FOLDER", help="Epochs: where the run keeps its snapshots; the same command goes on from there."
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Epochs: share the keys among N processes (with --key)."
+)
+@click.option(
+    "--cut", multiple=True, metavar="STEP", help="Epochs: cut the pipeline after this step, into several processes."
+)
 @click.option("--record", is_flag=True, help="Epochs: record the trace of the run, for pellucid audit.")
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Epochs: keep the last N snapshots (3).")
-@click.option("--patience", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Epochs: a task that is busy for longer hangs (120).")
-@click.option("--retries", type=click.IntRange(min=0), metavar="N", help="Epochs: give up after N crashes without a new epoch (10).")
-@click.option("--from-start", is_flag=True, help="Epochs: if no snapshot is whole any more, or committed rows are lost, read all input again.")
-@click.option("--changed", multiple=True, metavar="STEP", help="Epochs: go on although what this step's function calls or reads has changed.")
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    help="Epochs: a task that is busy for longer hangs (120).",
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Epochs: give up after N crashes without a new epoch (10).",
+)
+@click.option(
+    "--from-start",
+    is_flag=True,
+    help="Epochs: if no snapshot is whole any more, or committed rows are lost, read all input again.",
+)
+@click.option(
+    "--changed",
+    multiple=True,
+    metavar="STEP",
+    help="Epochs: go on although what this step's function calls or reads has changed.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Put a report about the run on stdout.")
 def run(
     target: str,
@@ -93,8 +159,9 @@ def run(
     A scalar source reads the column of its name, the one given by --value, or the only one; a record source reads
     one column for each field. Output files appear whole or not at all.
 
-    With --epochs N --state FOLDER the run survives crashes: sources, workers and sinks are processes, each epoch is committed once,
-    and the same command goes on after a kill -9; --out can then also be sqlite:FILE#TABLE or postgresql://…#TABLE.
+    With --epochs N --state FOLDER the run survives crashes: sources, workers and sinks are processes, each epoch is
+    committed once, and the same command goes on after a kill -9; --out can then also be sqlite:FILE#TABLE or
+    postgresql://…#TABLE.
 
     With --engine spark, inputs are files, folders, table:NAME or kafka://HOST/TOPIC, outputs are folders,
     postgresql://…#TABLE, sqlite:FILE#TABLE, delta:FOLDER or kafka://HOST/TOPIC.
@@ -139,9 +206,13 @@ def run(
         if engine == "spark":
             from pellucid.cli.run_spark import Places, json_line, run_on_spark
 
-            done = run_on_spark(p, Places(_inputs(graph, inputs), sinks, key, value, in_format, out_format), settings, stdout)
+            done = run_on_spark(
+                p, Places(_inputs(graph, inputs), sinks, key, value, in_format, out_format), settings, stdout
+            )
         else:
-            report = _run(graph, _inputs(graph, inputs), sinks, limit, key, value, short, in_format, out_format, chunk, stdout)
+            report = _run(
+                graph, _inputs(graph, inputs), sinks, limit, key, value, short, in_format, out_format, chunk, stdout
+            )
     if engine == "spark":
         click.echo(done.line(), err=True)
         if as_json:
@@ -337,7 +408,8 @@ def _inputs(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str]:
     for name, path in pairs:
         if name is None:
             raise UsageError(
-                f"{graph.name} has {count_text(len(sources), 'source')} ({', '.join(sources)}): with several --in say which "
+                f"{graph.name} has {count_text(len(sources), 'source')} ({', '.join(sources)}): with several --in say "
+                "which "
                 f"each is for, as in --in {sources[0]}={path}"
             )
         if name in out:

@@ -57,7 +57,9 @@ class EpochOptions:
         if not given:
             return False
         if engine != "local":
-            raise UsageError(f"--{given[0]} goes with the local engine: with --engine spark give --stream --checkpoint FOLDER")
+            raise UsageError(
+                f"--{given[0]} goes with the local engine: with --engine spark give --stream --checkpoint FOLDER"
+            )
         for name in ("every", "patience"):
             if getattr(self, name) is not None and math.isnan(getattr(self, name)):
                 raise UsageError(f"--{name} nan: expected a number of seconds")
@@ -114,7 +116,9 @@ def run_with_epochs(
     progress.tell_plain()
     click.echo(_line(report), err=True)
     if as_json:
-        click.echo(json.dumps({"pellucid": 1, "verb": "run", **_document(graph.name, inputs, outputs, options.state, report)}))
+        click.echo(
+            json.dumps({"pellucid": 1, "verb": "run", **_document(graph.name, inputs, outputs, options.state, report)})
+        )
 
 
 class _Progress(Progress):
@@ -141,7 +145,9 @@ def _line(report: Report) -> str:
     return ", ".join([*parts, f"{report.seconds:.2f} s", rate_text(report.rate)])
 
 
-def _document(name: str, inputs: dict[str | None, str], outputs: dict[str, str], state: str, report: Report) -> dict[str, Any]:
+def _document(
+    name: str, inputs: dict[str | None, str], outputs: dict[str, str], state: str, report: Report
+) -> dict[str, Any]:
     return {
         "pipeline": name,
         "in": [redact(path) for path in inputs.values()],

@@ -58,7 +58,9 @@ class SparkOptions:
         >>> SparkOptions(order=("seq",), verbose=True).given()
         ['order']
         """
-        return [name for name, value in vars(self).items() if value != getattr(SparkOptions, name) and name != "verbose"]
+        return [
+            name for name, value in vars(self).items() if value != getattr(SparkOptions, name) and name != "verbose"
+        ]
 
 
 @dataclass(frozen=True)
@@ -123,9 +125,13 @@ def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any
         report = Report(p.name, plan.way, [redact(place) for place in places.inputs.values()], shown)
         before = signal.getsignal(signal.SIGINT)
         there = _session_is_there()
-        spark = session(master=options.master, conf=conf(options.conf), name=f"pellucid {p.name}", verbose=options.verbose)
+        spark = session(
+            master=options.master, conf=conf(options.conf), name=f"pellucid {p.name}", verbose=options.verbose
+        )
         with contextlib.suppress(ValueError):  # in another thread there are no signals
-            signal.signal(signal.SIGINT, before)  # PySpark puts its own there, which calls the JVM in the middle of a call
+            signal.signal(
+                signal.SIGINT, before
+            )  # PySpark puts its own there, which calls the JVM in the middle of a call
         work = Work(p, spark, places, options, stdout, report, left=there)
         try:
             _ship(p)
@@ -210,7 +216,11 @@ class Work:
 
         from pellucid.spark.files.json import json_text
 
-        by = [F.col(f"`{c}`") for c in [*columns(self.options.order, "--order"), *self.places.key, "nth"] if c in df.columns]
+        by = [
+            F.col(f"`{c}`")
+            for c in [*columns(self.options.order, "--order"), *self.places.key, "nth"]
+            if c in df.columns
+        ]
         lines = (df.orderBy(*by) if by else df).select(json_text(df.schema).alias("line"))
         count = 0
         for row in lines.toLocalIterator():
@@ -229,7 +239,8 @@ class Work:
 
         if not self.left:
             self.left = True
-            # From a thread of its own: the connection of this one may wait for the answer of a job that was interrupted.
+            # From a thread of its own: the connection of this one may wait for the answer of a job that was
+            # interrupted.
             thread = threading.Thread(target=stop, daemon=True)
             thread.start()
             thread.join(20)
@@ -270,11 +281,19 @@ def in_options(message: str, path: str | None = None) -> str:
     >>> in_options("the DataFrame: no key column 'usr'", "events.csv")
     "events.csv: no key column 'usr'"
     """
-    message = re.sub(r"\bdrop=\[(.*?)\]", lambda m: " ".join("--drop " + step.strip(" '") for step in m[1].split(",")), message)
+    message = re.sub(
+        r"\bdrop=\[(.*?)\]", lambda m: " ".join("--drop " + step.strip(" '") for step in m[1].split(",")), message
+    )
     message = re.sub(r"\b(late|gaps)='(\w+)'", r"--\1 \2", message)
     message = re.sub(r"\bsequence=N\b", "--sequence N", message)
-    message = re.sub(r"(?<![\w-])(key|order|value|late|wait|sequence|gaps|drop|partitions)=(?=[\s,;:.)]|$)", r"--\1", message)
-    message = re.sub(r"(?<![\w-])conf (?=spark\.)", "--conf ", message).replace("(conf=)", "(--conf)").replace("verbose=True", "--verbose")
+    message = re.sub(
+        r"(?<![\w-])(key|order|value|late|wait|sequence|gaps|drop|partitions)=(?=[\s,;:.)]|$)", r"--\1", message
+    )
+    message = (
+        re.sub(r"(?<![\w-])conf (?=spark\.)", "--conf ", message)
+        .replace("(conf=)", "(--conf)")
+        .replace("verbose=True", "--verbose")
+    )
     return re.sub(r"\bthe DataFrame: ", lambda _: f"{path}: ", message) if path is not None else message
 
 
@@ -285,7 +304,9 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> Plan:
     if "-" in places.inputs.values():
         raise UsageError("Spark does not read the standard input: give a file or a folder with --in")
     if o.stream and o.checkpoint is None:
-        raise UsageError("--stream needs --checkpoint FOLDER: there it keeps how far it has come, and goes on after a stop")
+        raise UsageError(
+            "--stream needs --checkpoint FOLDER: there it keeps how far it has come, and goes on after a stop"
+        )
     for name in ("trigger", "checkpoint", "wait", "drop") if not o.stream else ("partitions", "overwrite"):
         if name in o.given():
             raise UsageError(f"--{name} {'goes' if not o.stream else 'does not go'} with --stream")
@@ -294,7 +315,10 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> Plan:
     if o.late == "keep" and "late" not in places.outputs:
         raise UsageError("--late keep needs a place for late rows: give --out late=FILE")
     if o.stream and (o.master or "").startswith("sc://"):
-        raise UsageError("--stream does not go with Spark Connect (sc://…), whose queries live on the server: use spark://…, or write the query in Python")
+        raise UsageError(
+            "--stream does not go with Spark Connect (sc://…), whose queries live on the server: use spark://…, or "
+            "write the query in Python"
+        )
     conf(o.conf), wait(o.wait), trigger(o.trigger)
     for path in places.outputs.values():
         target(path, o.stream, places.out_format, o.overwrite)
@@ -302,7 +326,9 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> Plan:
     if o.checkpoint is not None:
         refuse_unwritable("--checkpoint", o.checkpoint, into=True)
     tagged = len(places.inputs) > 1
-    plan = choose(p.graph, key=bool(places.key), order=bool(o.order), streaming=o.stream, tagged=tagged, several=o.late == "keep")
+    plan = choose(
+        p.graph, key=bool(places.key), order=bool(o.order), streaming=o.stream, tagged=tagged, several=o.late == "keep"
+    )
     if plan.problem is not None:
         raise UsageError(plan.problem)
     return plan
@@ -337,7 +363,9 @@ def wait(text: str | None) -> int | timedelta | None:
             return int(text)
         if text[-1:] in units and re.fullmatch(r"\d+(\.\d+)?", text[:-1]):
             return timedelta(**{units[text[-1]]: float(text[:-1])})
-    raise UsageError(f"--wait {text}: expected a number, in the unit of the order column, or a time such as 10s, 5m, 2h, 1d")
+    raise UsageError(
+        f"--wait {text}: expected a number, in the unit of the order column, or a time such as 10s, 5m, 2h, 1d"
+    )
 
 
 def trigger(text: str | None) -> dict[str, Any]:

@@ -82,7 +82,10 @@ def _call_json(folder: str) -> None:
     for name in os.listdir(folder):
         for ending in (".txt", ".txt.crc"):
             if name.endswith(ending):
-                os.rename(os.path.join(folder, name), os.path.join(folder, name.removesuffix(ending) + ending.replace("txt", "json")))
+                os.rename(
+                    os.path.join(folder, name),
+                    os.path.join(folder, name.removesuffix(ending) + ending.replace("txt", "json")),
+                )
 
 
 def _remove(path: str) -> None:

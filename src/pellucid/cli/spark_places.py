@@ -25,7 +25,14 @@ from pellucid.spark.files.json import objects
 
 __all__ = ["absolute", "delimiter_of", "on_this_machine", "reader", "refuse_unwritable", "sink_of", "target"]
 
-_FORMATS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}
+_FORMATS = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    ".ndjson": "jsonl",
+}
 
 
 def format_of(path: str, given: str | None) -> str:
@@ -77,14 +84,18 @@ def _only(path: str, kind: str, given: str | None) -> str | None:
     there = _formats_in(path)
     if given is None and len(there) > 1:
         kinds = f"{', '.join(there[:-1])} and {there[-1]}"
-        raise UsageError(f"{path}: holds {kinds} files: say which to read with --in-format {there[0]}; only those are read then")
+        raise UsageError(
+            f"{path}: holds {kinds} files: say which to read with --in-format {there[0]}; only those are read then"
+        )
     if there in ([], [kind]):
         return None
     endings = [ending for ending, k in _FORMATS.items() if k == kind]
     return "*{" + ",".join(e + packed for e in endings for packed in ("", ".gz")) + "}"
 
 
-def reader(spark: Any, path: str, given: str | None, stream: bool, wanted: Wanted | None = None, begun: Any = None) -> Any:
+def reader(
+    spark: Any, path: str, given: str | None, stream: bool, wanted: Wanted | None = None, begun: Any = None
+) -> Any:
     """The DataFrame at this place; ``wanted`` says what the pipeline wants of the columns of text files.
 
     ``begun`` is the schema that a stream of text files began with.
@@ -109,7 +120,11 @@ def reader(spark: Any, path: str, given: str | None, stream: bool, wanted: Wante
         raise DataError(f"{path}: holds no {kind} file with columns: put one there first")
     if not stream:
         return static
-    return _configured(spark.readStream.schema(static.schema), only).option("maxFilesPerTrigger", FILES_AT_ONCE).load(place)
+    return (
+        _configured(spark.readStream.schema(static.schema), only)
+        .option("maxFilesPerTrigger", FILES_AT_ONCE)
+        .load(place)
+    )
 
 
 def _kafka(spark: Any, path: str, stream: bool) -> Any:
@@ -118,8 +133,14 @@ def _kafka(spark: Any, path: str, stream: bool) -> Any:
     if not host or not topic:
         raise UsageError(f"--in {path}: expected kafka://HOST:PORT/TOPIC")
     read = (spark.readStream if stream else spark.read).format("kafka").option("kafka.bootstrap.servers", host)
-    read = read.option("subscribe", topic).option("startingOffsets", "earliest").option("kafka.isolation.level", "read_committed")
-    return read.load().selectExpr("cast(key as string) key", "cast(value as string) value", "topic", "partition", "offset", "timestamp")
+    read = (
+        read.option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("kafka.isolation.level", "read_committed")
+    )
+    return read.load().selectExpr(
+        "cast(key as string) key", "cast(value as string) value", "topic", "partition", "offset", "timestamp"
+    )
 
 
 def _configured(read: Any, only: str | None) -> Any:
@@ -144,7 +165,9 @@ def target(path: str, stream: bool, given: str | None, overwrite: bool) -> tuple
         if given not in (None, "parquet"):
             raise UsageError(f"--out {path}: a stream writes Parquet files, or to a database: leave --out-format out")
         if os.path.splitext(path)[1].lower() in _FORMATS and format_of(path, None) != "parquet":
-            raise UsageError(f"--out {path}: a stream writes a folder of Parquet files, or to a database: choose another name")
+            raise UsageError(
+                f"--out {path}: a stream writes a folder of Parquet files, or to a database: choose another name"
+            )
         return "sink", path
     kind = format_of(path, given)
     if on_this_machine(path) and os.path.exists(path) and not overwrite:
@@ -159,7 +182,8 @@ def target(path: str, stream: bool, given: str | None, overwrite: bool) -> tuple
 def refuse_unwritable(option: str, path: str, *, into: bool) -> None:
     """Say that nothing can be written to a place of this machine before Spark starts and fails with it.
 
-    With ``into`` a folder that is there gets more files; else it is replaced.  It is tried: rights do not tell it of a file system that is read-only, or that takes no files at all.
+    With ``into`` a folder that is there gets more files; else it is replaced.  It is tried: rights do not tell it of a
+    file system that is read-only, or that takes no files at all.
     """
     if not on_this_machine(path) or path == "-" or path.startswith(SINKS):
         return
@@ -173,6 +197,8 @@ def refuse_unwritable(option: str, path: str, *, into: bool) -> None:
     except FileExistsError:
         return  # of ours: it could be written
     except OSError as error:
-        raise UsageError(f"{option} {path}: cannot be written: the folder {folder} takes no files ({error.strerror})") from None
+        raise UsageError(
+            f"{option} {path}: cannot be written: the folder {folder} takes no files ({error.strerror})"
+        ) from None
     with contextlib.suppress(OSError):
         os.rmdir(probe)

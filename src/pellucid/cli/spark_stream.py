@@ -80,7 +80,8 @@ def _place(work: Work, path: str) -> Any:
 
     class Printed(OnceSink):
         def check_turn(self, query: str, batch: int) -> None:
-            """What was printed before this start is nobody's loss: a query may have written somewhere else until now."""
+            """What was printed before this start is nobody's loss: a query may have written somewhere else until
+            now."""
 
     def show(df: Any, batch: int) -> None:
         work.report.rows_out += work.print(df)
@@ -89,7 +90,9 @@ def _place(work: Work, path: str) -> Any:
 
 
 def _counting(work: Work, sink: Any) -> Any:
-    texts = {d: [p for p in work.places.inputs.values() if delimiter_of(p, work.places.in_format) == d] for d in (",", "\t")}
+    texts = {
+        d: [p for p in work.places.inputs.values() if delimiter_of(p, work.places.in_format) == d] for d in (",", "\t")
+    }
 
     def write(df: Any, batch: int) -> None:
         for delimiter, places in texts.items():
@@ -154,7 +157,11 @@ class _Watch:
 
     def draw(self, event: Any) -> None:
         """One line: batch, rows, rate, watermark, state."""
-        parts = [f"micro-batch {event.batchId}", count_text(event.numInputRows, "row"), rate_text(event.processedRowsPerSecond)]
+        parts = [
+            f"micro-batch {event.batchId}",
+            count_text(event.numInputRows, "row"),
+            rate_text(event.processedRowsPerSecond),
+        ]
         watermark = (event.eventTime or {}).get("watermark")
         parts += [f"watermark {watermark}"] if watermark else []
         states = sum(s.numRowsTotal for s in event.stateOperators or [])

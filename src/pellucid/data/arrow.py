@@ -113,7 +113,9 @@ def source_columns(
 def _key_column(array: Any, column: str, place: Place) -> Column:
     if array.null_count:
         i = int(np.argmin(numpy_of(_one(array).is_valid())))
-        raise DataError(f"{place.at(i)}: the key column {column!r} is null: give every row a key, or leave such rows out")
+        raise DataError(
+            f"{place.at(i)}: the key column {column!r} is null: give every row a key, or leave such rows out"
+        )
     return leaf_column(key_type(array.type, column, place.name), array, column=column, place=place)[0]
 
 
@@ -287,7 +289,8 @@ def arrow_type(t: Type) -> Any:
 
 
 def event_fields(t: Type, name: str) -> list[tuple[str, Type]]:
-    """The columns of an event: ``name`` for a scalar, a record's fields, ``name_0``, ``name_1`` … for a tuple; what is inside those is a struct.
+    """The columns of an event: ``name`` for a scalar, a record's fields, ``name_0``, ``name_1`` … for a tuple; what is
+    inside those is a struct.
 
     The same here, in files and on Spark.
 
@@ -344,7 +347,8 @@ def output_schema(t: Type, name: str, key: Mapping[str, Type] = _NO_KEY) -> Any:
     """
     if name in key and not isinstance(t, (RecordType, TupleType)):
         raise UsageError(
-            f"the key column {name!r} has the name of an output: one of them would be lost; rename the column, or name the output otherwise (a "
+            f"the key column {name!r} has the name of an output: one of them would be lost; rename the column, or name "
+            "the output otherwise (a "
             "pipeline that returns a dict names its outputs)"
         )
     own = _carried(t, name)
@@ -353,7 +357,8 @@ def output_schema(t: Type, name: str, key: Mapping[str, Type] = _NO_KEY) -> Any:
 
 
 def _carried(t: Type, name: str) -> set[str]:
-    """The columns of an event and the paths of its leaves: a record that carries a key's column itself needs no second one of it."""
+    """The columns of an event and the paths of its leaves: a record that carries a key's column itself needs no second
+    one of it."""
     return {n for n, _ in event_fields(t, name)} | {path for path, _ in t.leaves()}
 
 
@@ -368,7 +373,10 @@ def output_batch(output: Output, schema: Any, *, key: Sequence[str] = ()) -> Any
     _, arrays = event_arrays(output.type, output.name, leaves)
     if len(schema) > len(arrays):
         if output.keys is None or output.key_type is None or len(output.keys) != len(key):
-            raise DataError(f"the output {output.name!r} has no key of {len(key)} column(s), so there is nothing to write to {', '.join(key)}")
+            raise DataError(
+                f"the output {output.name!r} has no key of {len(key)} column(s), so there is nothing to write to "
+                f"{', '.join(key)}"
+            )
         own = _carried(output.type, output.name)
         kinds = [leaf for _, leaf in output.key_type.leaves()]
         arrays = [*[array_of(t, c) for n, t, c in zip(key, kinds, output.keys, strict=True) if n not in own], *arrays]

@@ -1,8 +1,8 @@
 """Formats that Arrow reads without parsing: Parquet, Arrow files (also Feather 2) and Arrow streams.
 
-What such a file says of itself (lengths, offsets, indices, the encoding of texts) is believed by everything that touches its
-memory: a damaged file would end the process with a signal.  So nothing of a batch is touched before Arrow has checked all of it,
-and whatever Arrow has against a file is one :class:`~pellucid.errors.DataError`.
+What such a file says of itself (lengths, offsets, indices, the encoding of texts) is believed by everything that
+touches its memory: a damaged file would end the process with a signal.  So nothing of a batch is touched before Arrow
+has checked all of it, and whatever Arrow has against a file is one :class:`~pellucid.errors.DataError`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,17 @@ from pellucid.expr.types import STR, Type
 __all__ = ["ArrowReader", "ParquetReader", "row_place"]
 
 # What Arrow raises for a file that is not what it says: also a length that no memory holds, a name that is no text.
-_DAMAGE = (pa.ArrowException, OSError, EOFError, MemoryError, ValueError, LookupError, OverflowError, TypeError, NotImplementedError)
+_DAMAGE = (
+    pa.ArrowException,
+    OSError,
+    EOFError,
+    MemoryError,
+    ValueError,
+    LookupError,
+    OverflowError,
+    TypeError,
+    NotImplementedError,
+)
 
 
 @contextlib.contextmanager
@@ -58,7 +68,9 @@ class ParquetReader:
         import pyarrow.parquet as parquet
 
         # Small buffers and no pre-buffering: else a whole row group, however large, would be in memory.
-        file = parquet.ParquetFile(self.name, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True, **options)
+        file = parquet.ParquetFile(
+            self.name, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True, **options
+        )
         self._opened.append(file)
         return file
 
@@ -78,7 +90,12 @@ class ParquetReader:
         places = [i for i in range(len(schema)) if f"{schema.column(i).path}.".startswith(heads)]
         facts = [found.column(i) for i in places]
         return [
-            Pages(c.path_in_schema, min(at for at in (c.dictionary_page_offset, c.data_page_offset) if at), c.total_compressed_size, c.total_uncompressed_size)
+            Pages(
+                c.path_in_schema,
+                min(at for at in (c.dictionary_page_offset, c.data_page_offset) if at),
+                c.total_compressed_size,
+                c.total_uncompressed_size,
+            )
             for c in facts
         ]
 
@@ -91,7 +108,9 @@ class ParquetReader:
         for first, batch in self._batches(self._reopened(wanted), wanted, rows, 0, None, self.total):
             yield Chunk(batch, first, first + batch.num_rows, self.total, row_place(self.name, first))
 
-    def groups(self, wanted: Mapping[str, Type], *, rows: int, first: int, group: int) -> Iterator[tuple[int, int, Any]]:
+    def groups(
+        self, wanted: Mapping[str, Type], *, rows: int, first: int, group: int
+    ) -> Iterator[tuple[int, int, Any]]:
         """The same from a row group on: the group, the number of a batch's first row, the batch."""
         file = self._reopened(wanted)
         with _refusing(_not_whole(self.name, "Parquet")):
@@ -174,7 +193,9 @@ class ArrowReader:
         while not self.whole or number < self.total:
             with _refusing(f"{self.name}: cannot be read after record batch {number:,}: it is damaged or cut off"):
                 try:
-                    batch = self._reader.get_batch(number) if self.whole else self._reader.read_next_batch().select(heads)
+                    batch = (
+                        self._reader.get_batch(number) if self.whole else self._reader.read_next_batch().select(heads)
+                    )
                 except StopIteration:
                     return
                 batch.validate(full=True)

@@ -14,7 +14,18 @@ from pellucid.errors import DataError, UsageError
 from pellucid.expr.mistakes import nearest
 from pellucid.expr.types import TupleType, Type
 
-__all__ = ["SHORT", "Binding", "Place", "bind", "key_columns", "nearest", "refuse_twice", "shorten", "some", "type_of_key"]
+__all__ = [
+    "SHORT",
+    "Binding",
+    "Place",
+    "bind",
+    "key_columns",
+    "nearest",
+    "refuse_twice",
+    "shorten",
+    "some",
+    "type_of_key",
+]
 
 #: What an input is that ends before the others: an error, or silent from then on.
 SHORT = ("fail", "silent")
@@ -167,14 +178,25 @@ def bind(
 
 
 def _as_written(path: str, source: str) -> str:
-    """How an output writes the items of a tuple: ``p._0`` for ``p.0`` inside a record, ``x_0`` for an event that is a tuple itself."""
+    """How an output writes the items of a tuple: ``p._0`` for ``p.0`` inside a record, ``x_0`` for an event that is a
+    tuple itself."""
     first, *rest = path.split(".")
-    steps = [f"{source}_{first}" if first.isdigit() else first, *(f"_{step}" if step.isdigit() else step for step in rest)]
+    steps = [
+        f"{source}_{first}" if first.isdigit() else first,
+        *(f"_{step}" if step.isdigit() else step for step in rest),
+    ]
     return ".".join(steps)
 
 
 def _scalar_column(
-    source: str, t: Type, names: Sequence[str], place: str, value: str | None, key: Sequence[str], advice: str, wide: bool
+    source: str,
+    t: Type,
+    names: Sequence[str],
+    place: str,
+    value: str | None,
+    key: Sequence[str],
+    advice: str,
+    wide: bool,
 ) -> str:
     if value is not None:
         if value in names:

@@ -95,10 +95,13 @@ def _read(stream: Any, size: int, name: str, lines: int) -> bytes:
 
 
 def _begun(name: str, data: bytes) -> bytes:
-    """The beginning of a text without a mark of UTF-8; another encoding is refused, by its mark or by a NUL in the first character."""
+    """The beginning of a text without a mark of UTF-8; another encoding is refused, by its mark or by a NUL in the
+    first character."""
     found = _WIDE.get(data[:4]) or _WIDE.get(data[:2]) or ("UTF-16" if b"\0" in data[:2] else None)
     if found is not None:
-        raise DataError(f"{name}: is {found}, but a text must be UTF-8: convert it, for example with iconv -f {found} -t UTF-8")
+        raise DataError(
+            f"{name}: is {found}, but a text must be UTF-8: convert it, for example with iconv -f {found} -t UTF-8"
+        )
     return data.removeprefix(BOM)
 
 
@@ -118,8 +121,8 @@ def _cut(data: bytes, quotes: bool) -> int:
 
 
 def refuse_loose(block: Block, delimiter: str, name: str) -> None:
-    """Refuse CSV that readers understand differently: a quote that is not closed, that begins or ends in the middle of a cell,
-    a carriage return that ends no line.
+    """Refuse CSV that readers understand differently: a quote that is not closed, that begins or ends in the middle of
+    a cell, a carriage return that ends no line.
 
     >>> refuse_loose(Block(b'1,"a ""b"" c"\\r\\n', 0, 0, True), ",", "x.csv")
     >>> refuse_loose(Block(b'1,2\\n"1"2,3\\n', 0, 0, True), ",", "x.csv")
@@ -134,7 +137,10 @@ def refuse_loose(block: Block, delimiter: str, name: str) -> None:
     if b"\r" in data:
         bare = _bare_return(data, fault[0] if fault else len(data))
         if bare is not None:
-            fault = bare, "a carriage return that ends no line: give all lines the end \\n or \\r\\n, or put the cell in quotes"
+            fault = (
+                bare,
+                "a carriage return that ends no line: give all lines the end \\n or \\r\\n, or put the cell in quotes",
+            )
     if fault is not None:
         at, what = fault
         line = block.lines + data.count(b"\n", 0, at) + 1
@@ -159,7 +165,9 @@ def refuse_no_text(block: Block, name: str) -> None:
         at = error.start
         line = block.lines + block.data.count(b"\n", 0, at) + 1
         shown = block.data[at : at + 20].split(b"\n")[0]
-        raise DataError(f"{name}: line {line:,}: the text {shown!r} is not UTF-8: convert the file, for example with iconv -t UTF-8") from None
+        raise DataError(
+            f"{name}: line {line:,}: the text {shown!r} is not UTF-8: convert the file, for example with iconv -t UTF-8"
+        ) from None
 
 
 def line_end_in_quotes(data: bytes) -> bool:
@@ -176,7 +184,8 @@ def line_end_in_quotes(data: bytes) -> bool:
 
 
 def _quote_fault(data: bytes, delimiter: str) -> tuple[int, str] | None:
-    """Where the first quote is that neither begins nor ends a cell, nor is doubled in one; and what is wrong with it."""
+    """Where the first quote is that neither begins nor ends a cell, nor is doubled in one; and what is wrong with
+    it."""
     raw = np.frombuffer(data, dtype=np.uint8)
     at = np.flatnonzero(raw == _QUOTE)
     follows = np.zeros(len(at), dtype=bool)  # directly on the quote before it
@@ -194,11 +203,23 @@ def _quote_fault(data: bytes, delimiter: str) -> tuple[int, str] | None:
     followed = closing[~fine]
     faults = []
     if len(loose):
-        faults.append((int(loose[0]), "a quote in the middle of a cell (…): put the whole cell in quotes, and double a quote in it"))
+        faults.append(
+            (
+                int(loose[0]),
+                "a quote in the middle of a cell (…): put the whole cell in quotes, and double a quote in it",
+            )
+        )
     if len(followed):
-        faults.append((int(followed[0]), "text after a closing quote (…): put the whole cell in quotes, and double a quote in it"))
+        faults.append(
+            (int(followed[0]), "text after a closing quote (…): put the whole cell in quotes, and double a quote in it")
+        )
     if len(at) % 2:
-        faults.append((int(at[-1]), "a quote that is not closed (…): close it, or double it in a cell in quotes; the file may be cut off"))
+        faults.append(
+            (
+                int(at[-1]),
+                "a quote that is not closed (…): close it, or double it in a cell in quotes; the file may be cut off",
+            )
+        )
     return min(faults, default=None)
 
 

@@ -68,7 +68,9 @@ def csv_columns(
     whole = data.isascii()
     for i, (_, row) in enumerate(rows):
         if len(row) != len(header):
-            text = f"{place.at(i)}: {len(row):,} field{'s' * (len(row) != 1)}, expected {len(header):,} ({some(header)})"
+            text = (
+                f"{place.at(i)}: {len(row):,} field{'s' * (len(row) != 1)}, expected {len(header):,} ({some(header)})"
+            )
             if last and i == len(rows) - 1 and not data.endswith(b"\n"):
                 raise DataError(f"{text}: {CUT}")
             more = (
@@ -94,7 +96,8 @@ def _refuse_no_text(row: Sequence[str], header: Sequence[str], place: Place, i: 
         if any("\udc80" <= c <= "\udcff" for c in text):
             raw = text.encode("utf-8", "surrogateescape")
             raise DataError(
-                f"{place.at(i)}: column {name!r}: the text {raw[:40]!r} is not UTF-8: convert the file, for example with iconv -t UTF-8"
+                f"{place.at(i)}: column {name!r}: the text {raw[:40]!r} is not UTF-8: convert the file, for example "
+                "with iconv -t UTF-8"
             )
 
 
@@ -193,7 +196,8 @@ def json_value(line: bytes, place: Place, i: int, cut: bool) -> Any:
 
 
 def json_path(value: Mapping[str, Any], path: str) -> Any:
-    """What an object holds at a dotted path, flat or nested; None where it holds nothing, a ``ValueError`` where it holds two.
+    """What an object holds at a dotted path, flat or nested; None where it holds nothing, a ``ValueError`` where it
+    holds two.
 
     >>> json_path({"a": {"b": 1}}, "a.b"), json_path({"a.b": 2}, "a.b"), json_path({}, "a.b")
     (1, 2, None)
@@ -216,7 +220,10 @@ def _from_json(t: Type, value: Any) -> Any:
     if isinstance(value, (Whole, float)) and t == FLOAT:
         return float(value.text) if isinstance(value, Whole) else value
     if isinstance(value, _Word):
-        raise ValueError(f"{value.text} is no JSON: an infinity is 1e999 or -1e999, and NaN is no event; correct the value or remove the row")
+        raise ValueError(
+            f"{value.text} is no JSON: an infinity is 1e999 or -1e999, and NaN is no event; correct the value or "
+            "remove the row"
+        )
     if t == BOOL and isinstance(value, bool):
         return value
     if isinstance(t, EnumType) and isinstance(value, (str, Whole, float, bool)):
@@ -227,7 +234,8 @@ def _from_json(t: Type, value: Any) -> Any:
         value.encode()
     except UnicodeEncodeError as error:
         raise ValueError(
-            f"the text {shorten(value)} holds half a surrogate pair (\\u{ord(value[error.start]):04x}), which is no character: write both halves, or none"
+            f"the text {shorten(value)} holds half a surrogate pair (\\u{ord(value[error.start]):04x}), which is no "
+            "character: write both halves, or none"
         ) from None
     return value
 

@@ -1,7 +1,7 @@
 """One or several inputs, in lock-step, as batches for an engine.
 
-The i-th push takes the i-th row of each input; one that ends before the others is refused, unless ``short="silent"`` says that it is silent
-from then on.  One input can also hold several
+The i-th push takes the i-th row of each input; one that ends before the others is refused, unless ``short="silent"``
+says that it is silent from then on.  One input can also hold several
 sources, each in the columns of its name: there a null is silence.
 """
 
@@ -47,7 +47,8 @@ def wanted_columns(bound: Sequence[Binding], key: Mapping[str, Type]) -> dict[st
 def uneven(ended: str, rows: int, other: str) -> str:
     """What is said of an input that ends before another."""
     return (
-        f"{ended}: ends after {rows:,} row{'s' * (rows != 1)}, but {other} goes on: the i-th push takes the i-th row of each; complete it, or say "
+        f"{ended}: ends after {rows:,} row{'s' * (rows != 1)}, but {other} goes on: the i-th push takes the i-th row "
+        "of each; complete it, or say "
         "--short silent if an input that has ended is to be silent from then on"
     )
 

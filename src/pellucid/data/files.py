@@ -52,7 +52,8 @@ class Reader(Protocol):
         """The Arrow type of a column."""
 
     def chunks(self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = ()) -> Iterator[Chunk]:
-        """The wanted columns, at most ``rows`` rows at a time; in those of ``nulls`` an empty cell of a CSV file is null, not the text ``""``."""
+        """The wanted columns, at most ``rows`` rows at a time; in those of ``nulls`` an empty cell of a CSV file is
+        null, not the text ``""``."""
 
     def close(self) -> None:
         """Close the file."""
@@ -91,12 +92,14 @@ def format_of(path: str, given: str | None = None, *, option: str = "--in-format
     found = given or _by_ending(path) or ("jsonl" if _nameless(path) else None)
     if found is None and path.split(":")[0] in ("sqlite", "postgresql", "postgres", "delta", "kafka"):
         raise DataError(
-            f"{path}: is a table or a topic, not a file: a run without epochs writes files. Give --epochs N --state FOLDER (for sqlite: and "
+            f"{path}: is a table or a topic, not a file: a run without epochs writes files. Give --epochs N --state "
+            "FOLDER (for sqlite: and "
             "postgresql:), or --engine spark"
         )
     if found is None:
         raise DataError(
-            f"{path}: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give {option}"
+            f"{path}: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give "
+            f"{option}"
         )
     if packed and found not in ("csv", "tsv", "jsonl"):
         raise DataError(f"{path}: only CSV and JSON Lines can be in .gz: {found} has its own compression")

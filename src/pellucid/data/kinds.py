@@ -43,7 +43,9 @@ def _bound(binding: Binding, table: Any, place: Place, *, silent: bool = False) 
 
     columns, mask, keys = source_columns(binding, table, place, silent=silent)
     kinds = [key_type(column_at(table, name).type, name, place.name) for name in binding.key]
-    return Given(table.num_rows, columns, mask, {n: (t, c) for n, t, c in zip(binding.key, kinds, keys or [], strict=True)})
+    return Given(
+        table.num_rows, columns, mask, {n: (t, c) for n, t, c in zip(binding.key, kinds, keys or [], strict=True)}
+    )
 
 
 def _are_names(t: Type, data: Any) -> bool:
@@ -135,7 +137,8 @@ def _numpy_leaf(t: Type, data: Any, path: str, place: Place) -> Column:
             if bad.any():
                 i = int(np.argmax(bad))
                 raise DataError(
-                    f"{place.at(i)}: {field}NaN is no event, as it equals nothing, not even itself: replace it or leave it out"
+                    f"{place.at(i)}: {field}NaN is no event, as it equals nothing, not even itself: replace it or "
+                    "leave it out"
                 )
         return values
     return np.ascontiguousarray(data, dtype=np.bool_)
@@ -265,7 +268,9 @@ def _pandas_field(t: Type, columns: Iterator[Column], count: int) -> Any:
         return _pandas_values(t, next(columns))
     parts = {name: _pandas_field(inner, columns, count) for name, inner in fields}
     out = np.empty(count, dtype=object)
-    out[:] = [dict(zip(parts, row, strict=True)) for row in zip(*(_objects(part) for part in parts.values()), strict=True)]
+    out[:] = [
+        dict(zip(parts, row, strict=True)) for row in zip(*(_objects(part) for part in parts.values()), strict=True)
+    ]
     return out
 
 

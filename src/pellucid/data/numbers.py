@@ -2,14 +2,15 @@ r"""How a number or a truth value is spelled in a cell of text: one grammar for 
 
 ============  ==========================================================================================================
 ``int``       digits ``0``-``9`` with an optional sign: ``7``, ``+7``, ``-0``, ``007``; within 64 bits
-``float``     digits with an optional sign, point and exponent: ``1``, ``1.``, ``.5``, ``-1.5e3``; what is too large is an
+``float``     digits with an optional sign, point and exponent: ``1``, ``1.``, ``.5``, ``-1.5e3``; what is too large is
+an
               infinity; ``inf`` and ``infinity`` in any case, with an optional sign; ``nan`` is read, and is no event
 ``bool``      ``true``, ``True``, ``TRUE``, ``1``; ``false``, ``False``, ``FALSE``, ``0``
 ============  ==========================================================================================================
 
-Blanks and tabs around it do not count.  Nothing else is a number: no ``0x10``, ``1_000``, ``1e3`` (as an int), digits of other scripts.
-JSON has a grammar of its own, in which an int has neither point nor exponent.  The patterns mean the same in Python, in Java
-(Spark) and in RE2 (Arrow).
+Blanks and tabs around it do not count.  Nothing else is a number: no ``0x10``, ``1_000``, ``1e3`` (as an int), digits
+of other scripts. JSON has a grammar of its own, in which an int has neither point nor exponent.  The patterns mean the
+same in Python, in Java (Spark) and in RE2 (Arrow).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Rows that are packed by gzip on their way into a file.
 
-``gzip.GzipFile`` does more than is wanted here: it writes the (temporary) name of its file into the header, so that the same rows
-are not the same bytes; and one that is given up finishes itself when it is collected, so that whoever reads a pipe takes half of
-the rows for all of them (and Python 3.13 complains, if the file is closed by then).  This one ends when it is told to, or not at all.
+``gzip.GzipFile`` does more than is wanted here: it writes the (temporary) name of its file into the header, so that the
+same rows are not the same bytes; and one that is given up finishes itself when it is collected, so that whoever reads a
+pipe takes half of the rows for all of them (and Python 3.13 complains, if the file is closed by then).  This one ends
+when it is told to, or not at all.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """What a Parquet file says of its columns and pages, read without Arrow.
 
-Two things in a damaged file end a process before Arrow can say what is wrong: the header of a page that claims gigabytes, which Arrow
-takes before it looks at the page; and facts about a column that contradict each other, which Arrow notices where nobody catches it, when Python asks it
-about the column.  So the index, and the headers of the pages of small files, are read here first (Thrift's compact protocol, of which only places and sizes
-matter).  What cannot be read here is left to Arrow to complain of.
+Two things in a damaged file end a process before Arrow can say what is wrong: the header of a page that claims
+gigabytes, which Arrow takes before it looks at the page; and facts about a column that contradict each other, which
+Arrow notices where nobody catches it, when Python asks it about the column.  So the index, and the headers of the pages
+of small files, are read here first (Thrift's compact protocol, of which only places and sizes matter).  What cannot be
+read here is left to Arrow to complain of.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from pellucid.errors import DataError
 
 __all__ = ["Pages", "is_large", "pages_of", "refuse_huge_pages"]
 
-_SMALL = 64 << 20  # a file, or a page that is never too large: in a large file a page can not be larger than the file by much
+_SMALL = (
+    64 << 20
+)  # a file, or a page that is never too large: in a large file a page can not be larger than the file by much
 _HEADER = 1 << 16
 _INDEX = 4 << 20  # bytes of an index that are read here: more takes seconds
-# Of the index: the row groups' columns' facts: path, bytes as they are used and as they lie there, first page, dictionary.
+# Of the index: the row groups' columns' facts: path, bytes as they are used and as they lie there, first page,
+# dictionary.
 _PATH, _MEMORY, _SIZE, _FIRST, _CODES = 3, 6, 7, 9, 11
 _FACTS = {4: {1: {3: dict.fromkeys((_PATH, _MEMORY, _SIZE, _FIRST, _CODES))}}}
 _PAGE: dict[int, None] = dict.fromkeys((2, 3))  # of a page's header: bytes as they are used, and as they lie there
@@ -100,7 +104,8 @@ class _Struct:
         self.data, self.at = data, 0
 
     def fields(self, wanted: Any) -> dict[int, Any]:
-        """The wanted fields by their numbers; ``wanted`` has what is wanted of each, if it is a struct or a list of structs."""
+        """The wanted fields by their numbers; ``wanted`` has what is wanted of each, if it is a struct or a list of
+        structs."""
         out: dict[int, Any] = {}
         field = 0
         while True:

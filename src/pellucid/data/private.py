@@ -1,7 +1,8 @@
-"""Files that are for the user alone: folders of mode 0700, files of mode 0600, and no link is followed when something is written.
+"""Files that are for the user alone: folders of mode 0700, files of mode 0600, and no link is followed when something
+is written.
 
-A state folder holds events, states and where they go; a cache holds code that is run.  Neither is for others to read or to change.  Outputs
-are not made here: those have the mode that the user's umask says.
+A state folder holds events, states and where they go; a cache holds code that is run.  Neither is for others to read or
+to change.  Outputs are not made here: those have the mode that the user's umask says.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 def own_folder(path: str | os.PathLike[str], option: str = "--state", mark: str = "") -> None:
     """Make a folder that nobody else can look into, or make one so that is there; one of another user is refused.
 
-    One that is there and holds something else than ours (without the file ``mark``) is left as it is: who asked for it made a mistake.
+    One that is there and holds something else than ours (without the file ``mark``) is left as it is: who asked for it
+    made a mistake.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp()) / "state"
@@ -40,7 +42,8 @@ def own_folder(path: str | os.PathLike[str], option: str = "--state", mark: str 
             raise UsageError(f"{option} {path}: is no folder: choose another name")
         if found.st_uid != _me():
             raise UsageError(
-                f"{option} {path}: belongs to another user (number {found.st_uid}), who could change what is in it: choose a folder of your own, or run as "
+                f"{option} {path}: belongs to another user (number {found.st_uid}), who could change what is in it: "
+                "choose a folder of your own, or run as "
                 "that user"
             )
         if stat.S_IMODE(found.st_mode) & 0o077 and (not os.listdir(path) or os.path.lexists(os.path.join(path, mark))):
@@ -54,7 +57,8 @@ def _me() -> int:
 
 
 def refuse_links(root: str | os.PathLike[str]) -> None:
-    """Refuse a folder of ours in which somebody has put a link, or in a folder in it; files farther in are opened without following any."""
+    """Refuse a folder of ours in which somebody has put a link, or in a folder in it; files farther in are opened
+    without following any."""
     stack = [(root, 0)]
     while stack:
         folder, depth = stack.pop()
@@ -67,7 +71,9 @@ def refuse_links(root: str | os.PathLike[str]) -> None:
 
 
 def _link(path: str | os.PathLike[str]) -> StateError:
-    return StateError(f"{path}: is a link, which no run of Pellucid has made: remove it, or start anew in another folder")
+    return StateError(
+        f"{path}: is a link, which no run of Pellucid has made: remove it, or start anew in another folder"
+    )
 
 
 def inner_folder(root: str | os.PathLike[str], *names: str) -> tuple[Path, bool]:
@@ -84,7 +90,8 @@ def inner_folder(root: str | os.PathLike[str], *names: str) -> tuple[Path, bool]
 
 
 def created(path: str | os.PathLike[str], *, buffering: int = -1) -> Any:
-    """A new file for the user alone, open for writing bytes; what was there under this name is removed, never written to.
+    """A new file for the user alone, open for writing bytes; what was there under this name is removed, never written
+    to.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())

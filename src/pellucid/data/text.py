@@ -1,7 +1,8 @@
 """CSV and JSON Lines, block by block.
 
-Arrow's parser does the work.  It is both laxer and stricter than the one meaning that a text has here: what it would take
-wrongly is found before or after it, block by block; and where it refuses a block, ``exact`` reads it, or finds the row.
+Arrow's parser does the work.  It is both laxer and stricter than the one meaning that a text has here: what it would
+take wrongly is found before or after it, block by block; and where it refuses a block, ``exact`` reads it, or finds the
+row.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class TextReader:
         self._before = 0  # rows that were read in another way
 
     def go_on_with(self, pieces: Iterator[Block], *, row: int, header: bool) -> None:
-        """Read other blocks of the same file, whose first row has this number; with ``header`` the header is in the first of them."""
+        """Read other blocks of the same file, whose first row has this number; with ``header`` the header is in the
+        first of them."""
         block = next(pieces, None) if header else None
         self._first = None if block is None else self._body(block)
         self._pieces, self._before = pieces, row
@@ -150,7 +152,9 @@ class CsvReader(TextReader):
         except csv.Error as error:
             raise DataError(f"{self.name}: line 1: no header line of a CSV file ({error})") from None
         cut = len(head.data) if begin is None else _nth_line(head.data, begin)
-        return [column.strip() for column in header], Block(head.data[cut:], head.lines + (begin or 0), head.done, head.last)
+        return [column.strip() for column in header], Block(
+            head.data[cut:], head.lines + (begin or 0), head.done, head.last
+        )
 
     def _body(self, block: Block) -> Block:
         names, rows = self._parted(block)
@@ -163,7 +167,11 @@ class CsvReader(TextReader):
         if self._first is None or self._nothing(self._first.data):
             return pa.string()
         try:
-            cells = self._parse(self._first.data, {column: pa.string()}, [column], nulls=True, whole=True).column(column).drop_null()
+            cells = (
+                self._parse(self._first.data, {column: pa.string()}, [column], nulls=True, whole=True)
+                .column(column)
+                .drop_null()
+            )
             if not len(cells):
                 return pa.string()
             bare = pc.ascii_trim(cells, characters=BLANKS)
@@ -182,11 +190,15 @@ class CsvReader(TextReader):
     def _nothing(self, data: bytes) -> bool:
         return not (data if self.single else data.strip(b"\r\n"))
 
-    def _parse(self, data: bytes, types: dict[str, Any], columns: list[str], *, nulls: bool, whole: bool = False) -> Any:
+    def _parse(
+        self, data: bytes, types: dict[str, Any], columns: list[str], *, nulls: bool, whole: bool = False
+    ) -> Any:
         """Columns by Arrow's parser; as a ``whole`` even if a row is longer than one of its threads takes."""
         return arrow_csv.read_csv(
             pa.BufferReader(data),
-            read_options=arrow_csv.ReadOptions(column_names=self.names, block_size=max(self._at_once, len(data) + 1) if whole else self._at_once),
+            read_options=arrow_csv.ReadOptions(
+                column_names=self.names, block_size=max(self._at_once, len(data) + 1) if whole else self._at_once
+            ),
             parse_options=arrow_csv.ParseOptions(
                 delimiter=self.delimiter, newlines_in_values=b'"' in data, ignore_empty_lines=not self.single
             ),
@@ -208,7 +220,10 @@ class CsvReader(TextReader):
             table = self._parse(block.data, types, list(wanted), nulls=bool(nulls))
             if not self._has_hex(block.data, [n for n, t in wanted.items() if t == INT]):
                 arrays = [_whole(table.column(n), types[n]) for n in wanted]
-                filled = [a if n in nulls or not a.null_count or not pa.types.is_string(a.type) else a.fill_null("") for n, a in zip(wanted, arrays, strict=True)]
+                filled = [
+                    a if n in nulls or not a.null_count or not pa.types.is_string(a.type) else a.fill_null("")
+                    for n, a in zip(wanted, arrays, strict=True)
+                ]
                 return pa.RecordBatch.from_arrays(filled, names=list(wanted))
         except (pa.ArrowInvalid, pa.ArrowCapacityError, UnicodeDecodeError):
             pass
@@ -224,7 +239,9 @@ class CsvReader(TextReader):
 
     def _has_hex(self, data: bytes, ints: list[str]) -> bool:
         """Whether a cell of these columns is like ``0x10``, which is a number for Arrow."""
-        if not ints or (b"x" not in data and b"X" not in data) or (b"0x" not in data and b"0X" not in data):  # one byte is found faster
+        if (
+            not ints or (b"x" not in data and b"X" not in data) or (b"0x" not in data and b"0X" not in data)
+        ):  # one byte is found faster
             return False
         cells = self._parse(data, dict.fromkeys(ints, pa.string()), ints, nulls=False)
         return any(pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py() for column in cells.columns)
@@ -233,10 +250,15 @@ class CsvReader(TextReader):
 def _refuse_no_names(place: str, names: list[str]) -> None:
     for name in names:
         if "\0" in name:
-            raise DataError(f"{place}: the header {name[:40]!r} holds a NUL: is it UTF-16? A text must be UTF-8: convert it with iconv")
+            raise DataError(
+                f"{place}: the header {name[:40]!r} holds a NUL: is it UTF-16? A text must be UTF-8: convert it with "
+                "iconv"
+            )
         if any("\udc80" <= c <= "\udcff" for c in name):
             raw = name.encode("utf-8", "surrogateescape")
-            raise DataError(f"{place}: the header {raw[:40]!r} is not UTF-8: convert the file, for example with iconv -t UTF-8")
+            raise DataError(
+                f"{place}: the header {raw[:40]!r} is not UTF-8: convert the file, for example with iconv -t UTF-8"
+            )
 
 
 def _nth_line(data: bytes, n: int) -> int:
@@ -284,7 +306,8 @@ class JsonLinesReader(TextReader):
                 break
             if i == 0 and line.lstrip().startswith(b"["):
                 raise DataError(
-                    f"{name}: is one JSON array: expected a JSON value on each line; convert it, for example with jq -c '.[]'"
+                    f"{name}: is one JSON array: expected a JSON value on each line; convert it, for example with jq "
+                    "-c '.[]'"
                 )
             if i == 0 and not line.lstrip().startswith(b"{"):
                 self.bare = True

@@ -102,7 +102,8 @@ def sync(path: str | os.PathLike[str]) -> None:
 
 
 def make_lasting(folder: str | os.PathLike[str]) -> None:
-    """Make a folder, with all above it, so that it lasts: a folder's name is in the folder above, which must be synced, too.
+    """Make a folder, with all above it, so that it lasts: a folder's name is in the folder above, which must be synced,
+    too.
 
     Those above are synced also where they were there already: who made them may have been killed before it did.
     """

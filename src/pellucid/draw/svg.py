@@ -221,12 +221,16 @@ def _box(part: Part, x: float, y: float) -> str:
             f'<path class="plc-rule" d="M0 {_n(_HEAD)}H{_n(part.width)}"/>'
             f'<path class="plc-feed" d="M0 {_n(part.item.ports[0])}H{_n(starts)}'
             f'M{_n(ends)} {_n(part.item.pin)}H{_n(part.width)}"/>'
-            f'<g transform="translate({_n(over)} {_n(_HEAD + _FRAME)})">\n{_draw(sub, layout, placed, Rows(columns, 0.0, 0.0))}</g>'
+            f'<g transform="translate({_n(over)} '
+            f'{_n(_HEAD + _FRAME)})">\n{_draw(sub, layout, placed, Rows(columns, 0.0, 0.0))}</g>'
         )
     else:
         title, radius = describe(node), 9.0
         offset = (BOX - 40) / 2
-        inside = f'<g class="plc-icon" transform="translate({_n(offset)} {_n((part.height - 40) / 2)})">{pictogram(node)}</g>'
+        inside = (
+            f'<g class="plc-icon" transform="translate({_n(offset)} '
+            f'{_n((part.height - 40) / 2)})">{pictogram(node)}</g>'
+        )
     step = f' data-step="{escape(clean(node.id), {chr(34): "&quot;"})}"' if node is not None else ""
     badge = _badge(node, part.width) if node is not None else ""
     return (

@@ -25,7 +25,8 @@ _EXACT: dict[Type, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str}
 
 @dataclass
 class Given:
-    """One source's events: its leaf columns, where there is an event (None: everywhere), and its key's columns by name."""
+    """One source's events: its leaf columns, where there is an event (None: everywhere), and its key's columns by
+    name."""
 
     count: int
     columns: list[Column]
@@ -48,7 +49,10 @@ class Options:
         given = {name: value for name, value in named.items() if name not in rest}
         short = given.get("short", "fail")
         if short not in SHORT:
-            raise UsageError(f"short={short!r}: expected 'fail', or 'silent' if an input that ends before the others is silent from then on")
+            raise UsageError(
+                f"short={short!r}: expected 'fail', or 'silent' if an input that ends before the others is silent from "
+                "then on"
+            )
         return cls(key_columns(given.get("key")), short), rest
 
 
@@ -172,7 +176,8 @@ def _given(graph: Graph, inputs: Mapping[str, Any], options: Options) -> list[Gi
         kind = kind_of(events, graph.name)
         if options.key and kind not in ("DataFrame", "Table", "RecordBatch"):
             raise UsageError(
-                f"{graph.name}: key= names columns, so the source {node.id!r} must be a table (a DataFrame, an Arrow table), found {_short(events)}; "
+                f"{graph.name}: key= names columns, so the source {node.id!r} must be a table (a DataFrame, an Arrow "
+                f"table), found {_short(events)}; "
                 "for a list of keys use p.engine(key=str).push(events, key=keys)"
             )
         if kind == "list":
@@ -181,12 +186,15 @@ def _given(graph: Graph, inputs: Mapping[str, Any], options: Options) -> list[Gi
             from pellucid.data.kinds import read
 
             out.append(read(kind, node.id, node.type, events, place_of(graph.name, node.id), options.key))
-    silences = {n.id for n in nodes if isinstance(inputs[n.id], list) and not inputs[n.id]}  # said aloud: a source that stays silent
+    silences = {
+        n.id for n in nodes if isinstance(inputs[n.id], list) and not inputs[n.id]
+    }  # said aloud: a source that stays silent
     counts = {n.id: g.count for n, g in zip(nodes, out, strict=True) if n.id not in silences}
     if options.short == "fail" and len(set(counts.values())) > 1:
         least, most = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
         raise DataError(
-            f"{graph.name}: the source {least!r} has {counts[least]:,} events, but {most!r} has {counts[most]:,}: the i-th push takes the i-th of "
+            f"{graph.name}: the source {least!r} has {counts[least]:,} events, but {most!r} has {counts[most]:,}: the "
+            "i-th push takes the i-th of "
             f"each; put `silent` where there is none, or say short='silent' if {least!r} is to be silent from then on"
         )
     return out
@@ -200,7 +208,10 @@ def _push_given(graph: Graph, given: list[Given], *, positions: bool) -> tuple[l
     for g in given[1:]:
         for name, (t, _) in g.key.items():
             if t != kinds[name]:
-                raise DataError(f"{graph.name}: the key column {name!r} holds {kinds[name]} in one input and {t} in another: they must be of one type")
+                raise DataError(
+                    f"{graph.name}: the key column {name!r} holds {kinds[name]} in one input and {t} in another: they "
+                    "must be of one type"
+                )
     engine = Engine(graph, key=type_of_key(kinds))
     rows: list[int] | None = None
     if len(given) == 1 and given[0].mask is not None:

@@ -64,7 +64,9 @@ class Interpreter:
 
     def push(self, events: Mapping[str, Any] | None = None, **more: Any) -> dict[str, list[Any]]:
         """One push: an event for each source named, silence for the others.  Returns the outputs' events."""
-        return {name: [value for _, value in events] for name, events in self.push_keyed({**(events or {}), **more}).items()}
+        return {
+            name: [value for _, value in events] for name, events in self.push_keyed({**(events or {}), **more}).items()
+        }
 
     def push_keyed(self, events: Mapping[str, Any]) -> dict[str, list[Event]]:
         """Like ``push``, with each event's key beside it."""

@@ -137,7 +137,8 @@ class State:
         return ["int64", *("float64" if is_float(t) else "int64" for t in self.layout.queues[q].leaves)]
 
     def _buffer(self, flat: list[Any], r: int) -> Any:
-        """Rows of Python numbers as 64-bit words; a float keeps its bits.  What is any Python object is no word, and zero."""
+        """Rows of Python numbers as 64-bit words; a float keeps its bits.  What is any Python object is no word, and
+        zero."""
         import numpy as np
 
         floats = self.float_words(r)
@@ -228,7 +229,11 @@ class State:
             return
         self.dense[r] = int(rows)
         self.meta[self.region_at(r)] = rows
-        self.rows[r] = np.tile(self.templates[r], rows) if self.templates[r].any() else np.zeros(rows * len(self.templates[r]), np.int64)
+        self.rows[r] = (
+            np.tile(self.templates[r], rows)
+            if self.templates[r].any()
+            else np.zeros(rows * len(self.templates[r]), np.int64)
+        )
         self.keys[r] = np.arange(rows, dtype=np.int64)
         self._resize(r, rows + 1024)
 
@@ -306,7 +311,9 @@ class State:
             self.forget_strings(unless_used=0.5)
             if not was_compiled:
                 self.to_plain()
-        blocks = self._blocks() + [save_objects(self.layout.graph[o.step], o.of(self), self._types) for o in self.objects]
+        blocks = self._blocks() + [
+            save_objects(self.layout.graph[o.step], o.of(self), self._types) for o in self.objects
+        ]
         header = {"pipeline": self.layout.graph.name, "pushed": self.pushed, "objects": objects, "dense": self.dense}
         return pack(header, [*pack_texts(self.strings.texts), *blocks], about=self._about)
 
@@ -339,7 +346,11 @@ class State:
             rows = int(self.meta[self.region_at(r)])
             template, words, keys = self.templates[r], self.rows[r], self.keys[r]
             if not self.compiled:
-                template, words, keys = self._buffer(template, r), self._buffer(words, r), np.array(keys, dtype=np.int64)
+                template, words, keys = (
+                    self._buffer(template, r),
+                    self._buffer(words, r),
+                    np.array(keys, dtype=np.int64),
+                )
             out += [template, words[: rows * region.width], keys[: rows * len(region.keys)]]
         for q in range(len(self.layout.queues)):
             used = int(self.meta[self.queue_at(q) + 1])
@@ -379,7 +390,9 @@ class State:
             next(parts)  # the row as it started then: of no use to the same pipeline
             words, keys = (np.frombuffer(next(parts), dtype=np.int64) for _ in range(2))
             rows = int(meta[state.region_at(r)])
-            if (len(words), len(keys)) != (rows * region.width, rows * len(region.keys)) or (rows != 1 and not region.keys):
+            if (len(words), len(keys)) != (rows * region.width, rows * len(region.keys)) or (
+                rows != 1 and not region.keys
+            ):
                 raise Damaged("it has not as many rows as it says")
             state.put_region(r, words, keys)
         for q in range(len(layout.queues)):

@@ -109,7 +109,13 @@ def evaluate(e: Expr, leaves: Sequence[Any], memo: dict[int, Any] | None = None,
             else:
                 values = [memo[id(a)] for a in args]
                 meaning = _OPS.get(op)
-                value = meaning(*values) if meaning is not None else top.value(*values) if op == "call" else top.value.answer(*values)[0]
+                value = (
+                    meaning(*values)
+                    if meaning is not None
+                    else top.value(*values)
+                    if op == "call"
+                    else top.value.answer(*values)[0]
+                )
                 if top.type == INT and not exact and not fits_int(value):
                     raise Overflow64(f"{value} does not fit in 64 bits")
                 memo[id(top)] = value

@@ -143,7 +143,8 @@ class Function:
     def identity(self) -> Identity:
         """All that the function calls and reads; of one that is traced, nothing but the trace.
 
-        Looked at once, when it is first asked for: by then the module is loaded, and what is below the function is there, too.
+        Looked at once, when it is first asked for: by then the module is loaded, and what is below the function is
+        there, too.
         """
         if self.traced is not None:
             return Identity({"its expression": self.shape})
@@ -151,12 +152,14 @@ class Function:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Equal for functions of equal meaning (traced), or with equal code that calls and reads the same (opaque), in any process."""
+        """Equal for functions of equal meaning (traced), or with equal code that calls and reads the same (opaque), in
+        any process."""
         return self.shape if self.traced is not None else sha(self.shape, self.identity.digest)
 
     @functools.cached_property
     def shape(self) -> str:
-        """The same without what an opaque function calls and reads: what a step is named after, before all of that is there."""
+        """The same without what an opaque function calls and reads: what a step is named after, before all of that is
+        there."""
         if self.traced is not None:
             kinds = repr((self.traced.params, self.traced.result, self.traced.event))
             return hashlib.sha256((kinds + digest(*self.traced.roots())).encode()).hexdigest()
@@ -206,10 +209,9 @@ def _check_arity(f: Callable[..., Any], count: int) -> None:
         raise PipelineError(f"the function {name} gets {count} {events} here, but: {error}") from None
 
 
-def _widened(
-    f: Callable[..., Any], traced: Traced, params: tuple[Type, ...], to: Type | None, exact: bool
-) -> Traced:
-    """The trace with its result as the type asked for (an int may become a float), a task's state like its parameter."""
+def _widened(f: Callable[..., Any], traced: Traced, params: tuple[Type, ...], to: Type | None, exact: bool) -> Traced:
+    """The trace with its result as the type asked for (an int may become a float), a task's state like its
+    parameter."""
     if traced.count is None:
         if to is None or to == traced.result:
             return traced
@@ -235,11 +237,20 @@ def _promoted(leaves: tuple[Expr, ...], to: Type) -> tuple[Expr, ...]:
 
 def _not_to(f: Callable[..., Any], found: Type, to: Type) -> TypeMismatch:
     name = getattr(f, "__name__", type(f).__name__)
-    return TypeMismatch(f"{'this lambda' if name == '<lambda>' else name + '()'} returns {found}, not {to}: expected {to}, found {found}")
+    return TypeMismatch(
+        f"{'this lambda' if name == '<lambda>' else name + '()'} returns {found}, not {to}: expected {to}, found "
+        f"{found}"
+    )
 
 
 def _declared(
-    f: Callable[..., Any], params: Sequence[Type | None], error: Untraceable, task: bool, to: Type | None, truth: bool, tried: _Tried
+    f: Callable[..., Any],
+    params: Sequence[Type | None],
+    error: Untraceable,
+    task: bool,
+    to: Type | None,
+    truth: bool,
+    tried: _Tried,
 ) -> tuple[Type | None, Type | None]:
     """The result type of an opaque function: declared, or found by trying it on sample events."""
     state = params[0] if task else None
@@ -257,26 +268,36 @@ def _declared(
     events = _events_of(annotation) if task else None
     if events is not None:
         return state, type_of(events)
-    if not task and error.reason.startswith("returns ") and ("on one path and" in error.reason or "returns None" in error.reason):
+    if (
+        not task
+        and error.reason.startswith("returns ")
+        and ("on one path and" in error.reason or "returns None" in error.reason)
+    ):
         raise TypeMismatch(f"{name} {error.reason}; every path must return the same type")
     found = tried.type_of_result(task)
     if found is None:
         what = "the type of its events" if task else "the type of its result"
-        how = "annotate it (-> tuple[State, list[Event]]) or pass to=…" if task else "annotate it (-> float) or pass to=…"
+        how = (
+            "annotate it (-> tuple[State, list[Event]]) or pass to=…" if task else "annotate it (-> float) or pass to=…"
+        )
         if tried.failures:
             args, failure = tried.args[0], tried.failures[0]
             shown = ", ".join(map(repr, args))
             raise PipelineError(
-                f"{name} fails on every event that was tried, such as {shown}: {type(failure).__name__}: {failure}{place_of(failure)}. Correct it; if it "
+                f"{name} fails on every event that was tried, such as {shown}: {type(failure).__name__}: "
+                f"{failure}{place_of(failure)}. Correct it; if it "
                 f"works on other events, {what} must be given: {how}"
             )
         if tried.outcomes and not task:
             value = next(o for o in tried.outcomes if not isinstance(o, Exception))
             raise TypeMismatch(
-                f"{name} returns {described(value)}, which is no event: expected a bool, an int, a float, a str, an enum's member, a record or a tuple "
+                f"{name} returns {described(value)}, which is no event: expected a bool, an int, a float, a str, an "
+                "enum's member, a record or a tuple "
                 "of those; a task can put out a list of events"
             )
-        raise PipelineError(f"{name} cannot be traced: it {error.reason}. It can still run, but then {what} must be given: {how}")
+        raise PipelineError(
+            f"{name} cannot be traced: it {error.reason}. It can still run, but then {what} must be given: {how}"
+        )
     return (state, found) if task else (found, None)
 
 
@@ -359,9 +380,7 @@ def _constants(f: Callable[..., Any], traced: Traced) -> dict[Type, list[Any]]:
     }
 
 
-def _samples(
-    params: Sequence[Type], count: int, more: Mapping[Type, list[Any]] | None = None
-) -> list[list[Any]]:
+def _samples(params: Sequence[Type], count: int, more: Mapping[Type, list[Any]] | None = None) -> list[list[Any]]:
     """The same few events every time: simple ones first, then mixed; ``more`` are values of interest."""
     rng = random.Random(20211)
     more = more or {}

@@ -1,12 +1,14 @@
 """What an opaque function is: its code, and all that it calls and reads, as marks that any process agrees on.
 
-A function that is traced is its expression.  One that is not is its instructions, those of the functions and classes of the user's own
-project that it reaches (helpers, methods, what modules and containers hold), and the values of its globals, defaults and closures.  The
-standard library counts by name, with Python's version; an installed package by name and version; an import inside a function by the
-source of the module and of what that imports.  Each of them is a *part* with a name, so that it can be said which one has changed.
+A function that is traced is its expression.  One that is not is its instructions, those of the functions and classes of
+the user's own project that it reaches (helpers, methods, what modules and containers hold), and the values of its
+globals, defaults and closures.  The standard library counts by name, with Python's version; an installed package by
+name and version; an import inside a function by the source of the module and of what that imports.  Each of them is a
+*part* with a name, so that it can be said which one has changed.
 
-What has no stable form (an open file, a lock, a source of random numbers, a package without a version) is *unseen*: a change there is not
-noticed, and who relies on the identity says so.  What a function reads while it runs (files, the network, a clock) is no part of it.
+What has no stable form (an open file, a lock, a source of random numbers, a package without a version) is *unseen*: a
+change there is not noticed, and who relies on the identity says so.  What a function reads while it runs (files, the
+network, a clock) is no part of it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,15 @@ __all__ = ["Identity", "differences", "identity_of"]
 
 _MOST = 200_000  # objects to look at in one value
 _SCALARS = frozenset({bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented)})
-_BLIND = {"eval", "exec", "compile", "globals", "__import__", "open", "input"}  # builtins behind which nothing can be seen
+_BLIND = {
+    "eval",
+    "exec",
+    "compile",
+    "globals",
+    "__import__",
+    "open",
+    "input",
+}  # builtins behind which nothing can be seen
 _MARK = 16  # digits of a digest are enough to see a change
 _NOT_OF_A_CLASS = {
     "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__", "__annotations__",
@@ -75,7 +85,9 @@ def identity_of(value: Any, name: str = "the function", types_used: Iterable[Any
     walk.finish()
     if name not in walk.parts:
         walk.parts[name] = sha(*told)[:_MARK]
-    return Identity(dict(sorted(walk.parts.items())), tuple(f"{what}: {why}" for what, why in sorted(walk.unseen.items())))
+    return Identity(
+        dict(sorted(walk.parts.items())), tuple(f"{what}: {why}" for what, why in sorted(walk.unseen.items()))
+    )
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str], most: int = 4) -> str:
@@ -174,7 +186,10 @@ class _Walk:
         told += [self._imported(f, *found) for found in sorted(imports(f.__code__))]
         arguments = f.__code__.co_varnames[: f.__code__.co_argcount]
         defaults = dict(zip(arguments[::-1], (f.__defaults__ or ())[::-1], strict=False)) | (f.__kwdefaults__ or {})
-        told += [self._read(f"the default of {given} in {name}", value, (given,)) for given, value in sorted(defaults.items())]
+        told += [
+            self._read(f"the default of {given} in {name}", value, (given,))
+            for given, value in sorted(defaults.items())
+        ]
         told += [self._read(f"{name}.{key}", value, (key,)) for key, value in sorted(vars(f).items())]
         self.parts[name] = sha(code_form(f.__code__), *told)[:_MARK]
 
@@ -211,7 +226,9 @@ class _Walk:
 
     def _module(self, name: str, module: types.ModuleType) -> None:
         """A module that is used as a whole: all that it has."""
-        contents = {key: value for key, value in vars(module).items() if not (key.startswith("__") and key.endswith("__"))}
+        contents = {
+            key: value for key, value in vars(module).items() if not (key.startswith("__") and key.endswith("__"))
+        }
         words = [f"{key} = {self.value(f'{module.__name__}.{key}', value)}" for key, value in sorted(contents.items())]
         self.parts[name] = sha(*words)[:_MARK]
 
@@ -264,7 +281,11 @@ class _Walk:
     def _form(self, value: Any, at: str) -> str:
         """A text for a value, which starts with "=" if it is the name of something."""
         if type(value) in _SCALARS:
-            return f"{type(value).__name__} {value!r}" if not isinstance(value, (str, bytes)) or len(value) < 200 else _long(value)
+            return (
+                f"{type(value).__name__} {value!r}"
+                if not isinstance(value, (str, bytes)) or len(value) < 200
+                else _long(value)
+            )
         name = self._named(value)
         if name is not None:
             return name
@@ -296,7 +317,11 @@ class _Walk:
             return sha(kind.__name__, repr(value)) if plain else sha(kind.__name__, *self._forms(value, at))
         if kind in (dict, types.MappingProxyType):
             plain = all(type(k) in _SCALARS and type(v) in _SCALARS for k, v in value.items())
-            return sha("dict", repr(dict(value))) if plain else sha("dict", *self._forms((x for item in value.items() for x in item), at))
+            return (
+                sha("dict", repr(dict(value)))
+                if plain
+                else sha("dict", *self._forms((x for item in value.items() for x in item), at))
+            )
         if kind in (set, frozenset):
             return sha(kind.__name__, *sorted(self._forms(value, at)))
         if kind is bytearray:
@@ -308,7 +333,9 @@ class _Walk:
         if kind is property:
             return sha("property", *self._forms((value.fget, value.fset, value.fdel), at))
         if isinstance(value, enum.Enum):
-            return sha("member", self._form(kind, at), repr(value.name), repr(value.value) if value.name is None else "")
+            return sha(
+                "member", self._form(kind, at), repr(value.name), repr(value.value) if value.name is None else ""
+            )
         if isinstance(value, re.Pattern):
             return sha("pattern", repr((value.pattern, value.flags)))
         if isinstance(value, types.FunctionType):
@@ -322,14 +349,17 @@ class _Walk:
         return self._object(value, at)
 
     def _made_around(self, f: types.FunctionType, at: str) -> str:
-        """A function of Python's own or of a package that holds something of the user's, such as a decorator's inner one."""
+        """A function of Python's own or of a package that holds something of the user's, such as a decorator's inner
+        one."""
         if f.__code__.co_qualname == "singledispatch.<locals>.wrapper":
             return sha("singledispatch", *sorted(sha(*self._forms(item, at)) for item in vars(f)["registry"].items()))
         held = []
         for cell in f.__closure__ or ():
             with contextlib.suppress(ValueError):
                 held.append(cell.cell_contents)
-        return sha(f.__code__.co_qualname, *self._forms(held, at), *self._forms((v for _, v in sorted(vars(f).items())), at))
+        return sha(
+            f.__code__.co_qualname, *self._forms(held, at), *self._forms((v for _, v in sorted(vars(f).items())), at)
+        )
 
     def _object(self, value: Any, at: str) -> str:
         """Any object, as it would be copied: by its class and its state."""
@@ -338,7 +368,9 @@ class _Walk:
             raise _Unseen("a source of random numbers")
         inner = getattr(value, "__wrapped__", None) or getattr(value, "py_func", None)
         if isinstance(inner, types.FunctionType) and whose(file_of(kind.__module__)) != "user":
-            return sha(f"{kind.__module__}.{kind.__qualname__}", self._form(inner, at))  # such as lru_cache's: what it remembers is left out
+            return sha(
+                f"{kind.__module__}.{kind.__qualname__}", self._form(inner, at)
+            )  # such as lru_cache's: what it remembers is left out
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -362,7 +394,11 @@ class _Walk:
             owner = whose(_module_file(value))
             if owner == "installed":
                 self._package(value.__name__)
-            return f"={self.part(f'module {value.__name__} as a whole', value)}" if owner == "user" else f"=module {value.__name__}"
+            return (
+                f"={self.part(f'module {value.__name__} as a whole', value)}"
+                if owner == "user"
+                else f"=module {value.__name__}"
+            )
         return self._c_function(value) if isinstance(value, _C_FUNCTIONS) else None
 
     def _by_owner(self, found: Any, called: str) -> str:
@@ -410,7 +446,11 @@ _LATER = "what it reads is known only when it does"
 
 
 def _qualified(found: Any) -> str:
-    name = found.__code__.co_qualname if hasattr(found, "__wrapped__") and hasattr(found, "__code__") else found.__qualname__
+    name = (
+        found.__code__.co_qualname
+        if hasattr(found, "__wrapped__") and hasattr(found, "__code__")
+        else found.__qualname__
+    )
     return f"{_module_name(found)}{name}"
 
 

@@ -1,9 +1,10 @@
-"""Functions that cannot be traced because they are wrong: told when the pipeline is built, with the field or name that was meant.
+"""Functions that cannot be traced because they are wrong: told when the pipeline is built, with the field or name that
+was meant.
 
-A function that only cannot be *traced* still runs, event by event.  One that asks an event for a field that its type does not have
-runs on no event that comes there, and a task that returns no pair is refused at its first event: to say of these that they can
-still run would be untrue.  What is refused here is certain: the field is looked for in a real event of the type, and a path on which
-something else than a pair is returned is a path of the function.
+A function that only cannot be *traced* still runs, event by event.  One that asks an event for a field that its type
+does not have runs on no event that comes there, and a task that returns no pair is refused at its first event: to say
+of these that they can still run would be untrue.  What is refused here is certain: the field is looked for in a real
+event of the type, and a path on which something else than a pair is returned is a path of the function.
 """
 
 from __future__ import annotations
@@ -44,11 +45,16 @@ def name_of(f: Callable[..., Any]) -> str:
 
 
 def refuse_missing_attribute(
-    f: Callable[..., Any], params: Iterable[Type | None], error: AttributeError, sample: Callable[[Type], Any], tried: Sequence[BaseException]
+    f: Callable[..., Any],
+    params: Iterable[Type | None],
+    error: AttributeError,
+    sample: Callable[[Type], Any],
+    tried: Sequence[BaseException],
 ) -> None:
     """Refuse a function that failed in its trace on an attribute, if real events do not have it either.
 
-    ``sample`` makes a real event of a type; ``tried`` is how the function itself failed on sample events, if it failed on all.
+    ``sample`` makes a real event of a type; ``tried`` is how the function itself failed on sample events, if it failed
+    on all.
     """
     thing, name = error.obj, error.name
     at = place_of(error)
@@ -56,20 +62,29 @@ def refuse_missing_attribute(
         raise PipelineError(f"{name_of(f)} asks for {thing.__name__}.{name}{at}, but {_members(thing, str(name))}")
     if isinstance(thing, enum.Enum):
         known = [a for a in dir(thing) if not a.startswith("_")]
-        raise PipelineError(f"{name_of(f)} asks a {type(thing).__name__} for {name!r}{at}, which it does not have{nearest(str(name), known)}")
+        raise PipelineError(
+            f"{name_of(f)} asks a {type(thing).__name__} for {name!r}{at}, which it does not "
+            f"have{nearest(str(name), known)}"
+        )
     for t in _records(params):
-        if type(thing) is t.cls and not hasattr(sample(t), str(name)):  # a field that a real one gets when it is made is there
+        if type(thing) is t.cls and not hasattr(
+            sample(t), str(name)
+        ):  # a field that a real one gets when it is made is there
             fields = [n for n, _ in t.fields]
             raise PipelineError(
                 f"{name_of(f)} reads the field {name!r}{at}, which {t.cls.__name__} does not have: "
                 f"its {'fields are' if len(fields) > 1 else 'only field is'} {', '.join(fields)}"
                 f"{nearest(str(name), [*fields, *(a for a in dir(t.cls) if not a.startswith('_'))])}"
             )
-    # A symbolic scalar takes other ways than a number where a function asks what it is: only calls of the function itself can tell.
+    # A symbolic scalar takes other ways than a number where a function asks what it is: only calls of the function
+    # itself can tell.
     if type(thing) is Sym and tried and all(isinstance(e, AttributeError) and e.name == name for e in tried):
         cls = type(getattr(tried[0], "obj", None))
         known = [a for a in dir(cls) if not a.startswith("_")]
-        raise PipelineError(f"{name_of(f)} asks an event's {cls.__name__} for {name!r}{at}, which it does not have{nearest(str(name), known)}")
+        raise PipelineError(
+            f"{name_of(f)} asks an event's {cls.__name__} for {name!r}{at}, which it does not "
+            f"have{nearest(str(name), known)}"
+        )
 
 
 def no_pair(value: Any) -> str | None:
@@ -82,7 +97,11 @@ def no_pair(value: Any) -> str | None:
         return f"a list of {len(value)}" if isinstance(value, list) else described(value)
     if len(value) != 2:
         return f"a tuple of {len(value)}"
-    return None if isinstance(value[1], (list, tuple)) else f"a tuple whose second item is {described(value[1])} instead of a list"
+    return (
+        None
+        if isinstance(value[1], (list, tuple))
+        else f"a tuple whose second item is {described(value[1])} instead of a list"
+    )
 
 
 def described(value: Any) -> str:

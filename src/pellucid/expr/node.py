@@ -511,7 +511,8 @@ _MAY_OVERFLOW = ("add", "sub", "mul", "neg", "abs", "shl", "floordiv", "trunc", 
 
 
 def overflows(a: Expr) -> Expr:
-    """Whether the exact value of this operation does not fit in 64 bits.  It does not fail itself: a check asks for failures.
+    """Whether the exact value of this operation does not fit in 64 bits.  It does not fail itself: a check asks for
+    failures.
 
     >>> from pellucid.expr.types import INT
     >>> overflows(add(var(0, INT), const(1))), overflows(var(0, INT)), overflows(binary("mod", var(0, INT), const(3)))

@@ -80,5 +80,8 @@ def _show(e: Expr, names: Sequence[str] | None, room: list[int], depth: int) -> 
     if e.op in ("neg", "invert"):
         return f"{'-' if e.op == 'neg' else '~'}{part(e.args[0], _SIGN)}", _SIGN
     if e.op in ("call", "call_fails"):
-        return f"{e.value.name}({', '.join(part(a, 0) for a in e.args)}){' fails' if e.op == 'call_fails' else ''}", _ATOM
+        return (
+            f"{e.value.name}({', '.join(part(a, 0) for a in e.args)}){' fails' if e.op == 'call_fails' else ''}",
+            _ATOM,
+        )
     return f"{_NAMES.get(e.op, e.op)}({', '.join(part(a, 0) for a in e.args)})", _ATOM

@@ -82,7 +82,8 @@ def overflow(root: Expr) -> Expr:
 
 
 def _condition(root: Expr, here: Callable[[Expr], Expr]) -> Expr:
-    """Whether ``here`` holds of an operation that is evaluated when the expression is: one branch only, and stopping early."""
+    """Whether ``here`` holds of an operation that is evaluated when the expression is: one branch only, and stopping
+    early."""
     false = n.const(False)
     found: dict[int, Expr] = {}
     for e in walk(root):
@@ -118,7 +119,8 @@ def _fails_otherwise(e: Expr) -> Expr:
 
 
 def among_ints(roots: Sequence[Expr]) -> list[Expr]:
-    """The expressions with every comparison of an int with a constant float as one with a constant int: exact, as in Python.
+    """The expressions with every comparison of an int with a constant float as one with a constant int: exact, as in
+    Python.
 
     >>> from pellucid.expr.types import INT
     >>> x = n.var(0, INT)

@@ -164,7 +164,8 @@ _BY_OBJECT_FOR_TEXT: dict[int, Any] = {id(getattr(builtins, k)): v for k, v in _
 
 
 def shadowed(f: Callable[..., Any], *, text: bool = False) -> Callable[..., Any]:
-    """A copy of ``f`` that sees the stand-ins (also through its helpers), or ``f`` if it needs none; with ``text`` those that look inside text."""
+    """A copy of ``f`` that sees the stand-ins (also through its helpers), or ``f`` if it needs none; with ``text``
+    those that look inside text."""
     result = _shadow(f, {}, text)
     return result if callable(result) else f
 
@@ -185,8 +186,18 @@ def _shadow(value: Any, done: dict[int, Any], text: bool) -> Any:
         return value
     names = _names(value.__code__)
     space = dict(value.__globals__)
-    code, defaults = (_with_sets(value.__code__), tuple(map(stand_in, value.__defaults__ or ()))) if text else (value.__code__, value.__defaults__)
-    copy = types.FunctionType(code, space, value.__name__, defaults, None if not value.__closure__ else tuple(types.CellType() for _ in value.__closure__))
+    code, defaults = (
+        (_with_sets(value.__code__), tuple(map(stand_in, value.__defaults__ or ())))
+        if text
+        else (value.__code__, value.__defaults__)
+    )
+    copy = types.FunctionType(
+        code,
+        space,
+        value.__name__,
+        defaults,
+        None if not value.__closure__ else tuple(types.CellType() for _ in value.__closure__),
+    )
     copy.__kwdefaults__ = value.__kwdefaults__
     copy.__qualname__, copy.__module__ = value.__qualname__, value.__module__
     done[id(value)] = copy

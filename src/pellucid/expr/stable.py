@@ -1,7 +1,7 @@
 """Code as a form that any process agrees on, and whose code it is.
 
-The form is made of the instructions: where a line stands, comments, docstrings and annotations are not in it; every constant, name and
-turn is.  It is that of one version of Python.
+The form is made of the instructions: where a line stands, comments, docstrings and annotations are not in it; every
+constant, name and turn is.  It is that of one version of Python.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ __all__ = ["chains", "code_form", "codes", "file_of", "find_module", "imports", 
 
 _SKIPPED = {"CACHE", "EXTENDED_ARG", "NOP", "RESUME"}
 _JUMPS = set(dis.hasjrel) | set(dis.hasjabs)
-_READS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_FROM_DICT_OR_DEREF"}
+_READS = {
+    "LOAD_GLOBAL",
+    "LOAD_NAME",
+    "LOAD_DEREF",
+    "LOAD_CLASSDEREF",
+    "LOAD_FROM_DICT_OR_GLOBALS",
+    "LOAD_FROM_DICT_OR_DEREF",
+}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
 
 
@@ -69,7 +76,13 @@ def code_form(code: types.CodeType) -> str:
             words.append(f"{op.opname} {code_form(op.argval)}")
         else:
             words.append(f"{op.opname} {_constant(op.argval)}" if op.arg is not None else op.opname)
-    shape = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & 0x2AC, code.co_varnames[: _parameters(code)])
+    shape = (
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+        code.co_flags & 0x2AC,
+        code.co_varnames[: _parameters(code)],
+    )
     return sha(repr(shape), repr(code.co_freevars), code.co_exceptiontable.hex(), *words)
 
 
@@ -122,7 +135,9 @@ def imports(code: types.CodeType) -> frozenset[tuple[int, str, tuple[str, ...]]]
         for i, op in enumerate(ops):
             if op.opname == "IMPORT_NAME" and i >= 2:
                 level, names = ops[i - 2].argval, ops[i - 1].argval
-                found.add((level if isinstance(level, int) else 0, str(op.argval), names if isinstance(names, tuple) else ()))
+                found.add(
+                    (level if isinstance(level, int) else 0, str(op.argval), names if isinstance(names, tuple) else ())
+                )
     return frozenset(found)
 
 
@@ -142,14 +157,19 @@ def _places() -> tuple[tuple[str, ...], tuple[str, ...]]:
     import site
     import sysconfig
 
-    standard = {_folder(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")} | {_folder(os.path.dirname(os.__file__))}
-    installed = {_folder(sysconfig.get_path(name)) for name in ("purelib", "platlib")} | {_folder(site.getusersitepackages())}
+    standard = {_folder(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")} | {
+        _folder(os.path.dirname(os.__file__))
+    }
+    installed = {_folder(sysconfig.get_path(name)) for name in ("purelib", "platlib")} | {
+        _folder(site.getusersitepackages())
+    }
     return tuple(standard), tuple(installed)
 
 
 @functools.lru_cache(maxsize=4096)
 def whose(file: str | None) -> str:
-    """Whose code a file is: ``pellucid``'s, Python's (``standard``), of a package (``installed``), or the ``user``'s own.
+    """Whose code a file is: ``pellucid``'s, Python's (``standard``), of a package (``installed``), or the ``user``'s
+    own.
 
     >>> whose(os.__file__), whose(__file__), whose("/home/me/project/rates.py")
     ('standard', 'pellucid', 'user')

@@ -1,7 +1,7 @@
 """Operations on text, and calls of pure functions, as expressions: known in the systems of checks only.
 
-No engine that runs a pipeline ever sees them: a function that needs them is called there, as it is.  A check traces it once more
-(`pellucid.expr.textual`), so that a solver can look inside.
+No engine that runs a pipeline ever sees them: a function that needs them is called there, as it is.  A check traces it
+once more (`pellucid.expr.textual`), so that a solver can look inside.
 
 =========================  ===============================================================
 ``length``                 ``len(s)``, in code points
@@ -30,7 +30,25 @@ from pellucid.errors import PellucidError
 from pellucid.expr.node import Expr, _node, const, var, walk
 from pellucid.expr.types import BOOL, INT, STR, Type, conform, simplest
 
-__all__ = ["MEANING", "TEXT_OPS", "CallFails", "Pure", "call", "call_fails", "concat", "ends", "find", "has_calls", "has_text", "holds", "length", "order_of_text", "part", "starts", "var"]
+__all__ = [
+    "MEANING",
+    "TEXT_OPS",
+    "CallFails",
+    "Pure",
+    "call",
+    "call_fails",
+    "concat",
+    "ends",
+    "find",
+    "has_calls",
+    "has_text",
+    "holds",
+    "length",
+    "order_of_text",
+    "part",
+    "starts",
+    "var",
+]
 
 MEANING: dict[str, Callable[..., Any]] = {
     "length": len,
@@ -42,7 +60,15 @@ MEANING: dict[str, Callable[..., Any]] = {
     "part": lambda s, a, b: s[a:b],
 }
 TEXT_OPS = frozenset({*MEANING, "call", "call_fails"})
-_RESULT: dict[str, Type] = {"length": INT, "concat": STR, "part": STR, "find": INT, "starts": BOOL, "ends": BOOL, "holds": BOOL}
+_RESULT: dict[str, Type] = {
+    "length": INT,
+    "concat": STR,
+    "part": STR,
+    "find": INT,
+    "starts": BOOL,
+    "ends": BOOL,
+    "holds": BOOL,
+}
 
 
 class CallFails(ValueError):  # noqa: N818 - reads as what it is
@@ -63,7 +89,8 @@ class Pure:
     _answers: dict[Any, tuple[bool, Any]] = field(default_factory=dict, repr=False)
 
     def answer(self, *args: Any) -> tuple[bool, Any]:
-        """Whether the function really fails on these arguments, and what it really returns (the simplest value where it fails).
+        """Whether the function really fails on these arguments, and what it really returns (the simplest value where it
+        fails).
 
         >>> upper = Pure("upper", str.upper, STR, False)
         >>> upper.answer("straße"), Pure("int", int, INT, True).answer("x")
@@ -168,7 +195,15 @@ def has_calls(*roots: Expr) -> bool:
     return any(e.op in ("call", "call_fails") for e in walk(*roots))
 
 
-_BUILD: dict[str, Callable[..., Expr]] = {"length": length, "concat": concat, "starts": starts, "ends": ends, "holds": holds, "find": find, "part": part}
+_BUILD: dict[str, Callable[..., Expr]] = {
+    "length": length,
+    "concat": concat,
+    "starts": starts,
+    "ends": ends,
+    "holds": holds,
+    "find": find,
+    "part": part,
+}
 
 
 def rebuilt(e: Expr, args: Iterable[Expr]) -> Expr:
@@ -176,5 +211,3 @@ def rebuilt(e: Expr, args: Iterable[Expr]) -> Expr:
     if e.op in _BUILD:
         return _BUILD[e.op](*args)
     return (call if e.op == "call" else call_fails)(e.value, args)
-
-

@@ -1,8 +1,9 @@
-"""The trace of a check: as `pellucid.expr.trace`, but it also looks inside text, and into constant dictionaries and sets.
+"""The trace of a check: as `pellucid.expr.trace`, but it also looks inside text, and into constant dictionaries and
+sets.
 
-``==``, ``<``, ``in``, ``startswith``, ``endswith``, ``find``, ``len``, ``+`` and parts (``s[:3]``) mean what they mean; other methods of strings and ``int(s)``,
-``float(s)``, ``str(v)`` become calls of pure functions (`pellucid.expr.text`).  A dictionary or a set that the function did not make is asked for
-its keys one by one.
+``==``, ``<``, ``in``, ``startswith``, ``endswith``, ``find``, ``len``, ``+`` and parts (``s[:3]``) mean what they mean;
+other methods of strings and ``int(s)``, ``float(s)``, ``str(v)`` become calls of pure functions (`pellucid.expr.text`).
+ A dictionary or a set that the function did not make is asked for its keys one by one.
 
 >>> from pellucid.expr.types import STR
 >>> text_trace(lambda s: "€" + s[3:] if s[:3].upper() == "EUR" else s, (STR,)).outputs[0].args[0]
@@ -21,7 +22,18 @@ from pellucid.expr.symbolic import Sym, Untraceable, _boolean, lift_scalar
 from pellucid.expr.text import Pure
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
 
-__all__ = ["TextDict", "TextSet", "arithmetic", "contains", "converted", "item", "length_of", "method", "stand_in", "text_trace"]
+__all__ = [
+    "TextDict",
+    "TextSet",
+    "arithmetic",
+    "contains",
+    "converted",
+    "item",
+    "length_of",
+    "method",
+    "stand_in",
+    "text_trace",
+]
 
 _KEYS = 200  # of a dictionary that is asked key by key
 
@@ -168,7 +180,9 @@ def _same_key(key: Sym, keys: Iterable[Any]) -> Any:
     """The key that it is, on the path that is being traced."""
     for k in keys:
         if type(k) not in (str, int, bool, float, type(None)) or k != k:
-            raise Untraceable(f"looks an event's value up among keys that are no plain values, such as {type(k).__name__}")
+            raise Untraceable(
+                f"looks an event's value up among keys that are no plain values, such as {type(k).__name__}"
+            )
         if k is not None and isinstance(k, str) == (key._expr.type == STR) and key == k:
             return k
     return _MISSING
@@ -180,7 +194,8 @@ def _few(many: Any) -> None:
 
 
 class TextDict(dict[Any, Any]):
-    """A copy of a dictionary that the function did not make: it may be read with a key that is not known yet, and not be changed."""
+    """A copy of a dictionary that the function did not make: it may be read with a key that is not known yet, and not
+    be changed."""
 
     def __getitem__(self, key: Any) -> Any:
         if type(key) is not Sym:

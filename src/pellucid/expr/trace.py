@@ -384,7 +384,9 @@ def _merge(condition: Expr, yes: Expr, no: Expr) -> Expr:
     return n.ite(condition, yes, no)
 
 
-def trace(f: Callable[..., Any], params: Sequence[Type], *, task: bool = False, truth: bool = False, text: bool = False) -> Traced:
+def trace(
+    f: Callable[..., Any], params: Sequence[Type], *, task: bool = False, truth: bool = False, text: bool = False
+) -> Traced:
     """Trace ``f`` on parameters of these types; raises ``Untraceable`` with the reason if it cannot.
 
     With ``task`` the function must return ``(state, [events])``; with ``truth`` only its truth counts.
@@ -405,8 +407,15 @@ def _task(explorer: _Explorer, tree: _Leaf | _Fork, values: list[Any]) -> Traced
     for value in values:
         instead = no_pair(value)
         if instead is not None:
-            raise PipelineError(f"{name_of(explorer.original)} must return a pair (state, [events]), but returns {instead}")
-        if type(value) is not tuple or len(value) != 2 or not isinstance(value[1], (list, tuple)) or hasattr(value[1], "_fields"):
+            raise PipelineError(
+                f"{name_of(explorer.original)} must return a pair (state, [events]), but returns {instead}"
+            )
+        if (
+            type(value) is not tuple
+            or len(value) != 2
+            or not isinstance(value[1], (list, tuple))
+            or hasattr(value[1], "_fields")
+        ):
             raise Untraceable("does not return a pair (state, [events])")
     state = _join_all([v[0] for v in values])
     events = [e for v in values for e in v[1]]
@@ -432,6 +441,4 @@ def _task(explorer: _Explorer, tree: _Leaf | _Fork, values: list[Any]) -> Traced
     width, size = len(state_types), len(event_types)
     rest = flat[width + 1 :]
     slots = tuple(tuple(rest[i * size : (i + 1) * size]) for i in range(room))
-    return Traced(
-        tuple(explorer.params), state, tuple(flat[:width]), flat[width], slots, event, tuple(explorer.raises)
-    )
+    return Traced(tuple(explorer.params), state, tuple(flat[:width]), flat[width], slots, event, tuple(explorer.raises))

@@ -264,7 +264,9 @@ def type_of(annotation: Any) -> Type:
         if not list(annotation):
             raise TypeMismatch(f"the enum {annotation.__name__} has no members")
         if issubclass(annotation, enum.Flag):
-            raise TypeMismatch(f"the enum {annotation.__name__} is a Flag, whose members combine: use an int for its bits")
+            raise TypeMismatch(
+                f"the enum {annotation.__name__} is a Flag, whose members combine: use an int for its bits"
+            )
         return EnumType(annotation)
     if typing.get_origin(annotation) is tuple:
         args = typing.get_args(annotation)

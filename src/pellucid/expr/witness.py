@@ -1,11 +1,12 @@
 """What a function does beside answering: watched while it is called on real events.
 
-A function that is called and not traced means what it answers.  That is a meaning only if it always answers the same; so every call is
-watched, and what was seen is one of two things:
+A function that is called and not traced means what it answers.  That is a meaning only if it always answers the same;
+so every call is watched, and what was seen is one of two things:
 
-* it is **fickle**: it reads a clock or draws random numbers, or it changes something that it did not make.  Its answers say nothing about
-  later ones.
-* it is in **doubt**: it calls something behind which nothing can be seen (a file, a library in C), or sets an attribute.  It may well be a function.
+* it is **fickle**: it reads a clock or draws random numbers, or it changes something that it did not make.  Its answers
+  say nothing about later ones.
+* it is in **doubt**: it calls something behind which nothing can be seen (a file, a library in C), or sets an
+  attribute.  It may well be a function.
 
 Changes of lists, dicts, sets and objects that it can reach are put back after each call.
 """
@@ -29,7 +30,20 @@ _CLOCKS = frozenset({
     "thread_time_ns", "clock_gettime", "clock_gettime_ns",
 })  # fmt: skip
 _NOWS = frozenset({"now", "utcnow", "today"})
-_DICE = frozenset({"urandom", "getrandom", "uuid1", "uuid4", "random", "getrandbits", "randbytes", "randint", "token_bytes", "token_hex"})
+_DICE = frozenset(
+    {
+        "urandom",
+        "getrandom",
+        "uuid1",
+        "uuid4",
+        "random",
+        "getrandbits",
+        "randbytes",
+        "randint",
+        "token_bytes",
+        "token_hex",
+    }
+)
 #: Modules in C whose functions and types answer by their arguments alone, clocks apart.
 _PURE_MODULES = frozenset({
     "re", "_sre", "zlib", "binascii", "_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2", "_json", "_struct",
@@ -41,7 +55,8 @@ _IGNORED = ("has a 'try' or a 'with'", "imports ", "uses ")  # why it is not tra
 
 @dataclass
 class Witness:
-    """Who calls a function, and what it saw: ``fickle`` and ``doubts`` are reasons that follow its name ("calls time.time()").
+    """Who calls a function, and what it saw: ``fickle`` and ``doubts`` are reasons that follow its name ("calls
+    time.time()").
 
     >>> import time
     >>> seen = Witness(lambda v: v + int(time.time()))
@@ -136,7 +151,9 @@ def _tells_the_time(f: Any) -> bool:
 def _pure(f: Any) -> bool:
     holder = getattr(f, "__self__", None)
     owner = getattr(f, "__objclass__", None) or (holder if isinstance(holder, type) else type(holder))
-    module = holder.__name__ if isinstance(holder, types.ModuleType) else owner.__module__ if owner is not type(None) else ""
+    module = (
+        holder.__name__ if isinstance(holder, types.ModuleType) else owner.__module__ if owner is not type(None) else ""
+    )
     return (module or str(getattr(f, "__module__", None) or "")) in _PURE_MODULES
 
 

@@ -43,9 +43,10 @@ def crash_test(
 ) -> CrashReport:
     """Kill a pipeline so often and raise `AssertionError`, with the report, if it shows.
 
-    ``pipeline`` is ``"FILE:NAME"``, or a pipeline that has a name in a module with a file; ``inputs`` is a file, or one for each
-    source; ``outputs`` are places like yours (``"x.csv"``, ``"sqlite:x.db#t"``); ``options`` are options of ``pellucid run``
-    (``key="user"``, ``workers=2``, ``cut=["step"]``).  A failure names its seed: give it as ``seed`` to draw the same kills.
+    ``pipeline`` is ``"FILE:NAME"``, or a pipeline that has a name in a module with a file; ``inputs`` is a file, or one
+    for each source; ``outputs`` are places like yours (``"x.csv"``, ``"sqlite:x.db#t"``); ``options`` are options of
+    ``pellucid run`` (``key="user"``, ``workers=2``, ``cut=["step"]``).  A failure names its seed: give it as ``seed``
+    to draw the same kills.
 
     >>> crash_test("nowhere.py:totals", "events.csv", kills=0)
     Traceback (most recent call last):
@@ -61,7 +62,9 @@ def crash_test(
         for one in value if isinstance(value, list | tuple) else [value]:
             more += [f"--{option.replace('_', '-')}", str(one)]
     place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="pellucid-crash-"))
-    command = command_for(target, given, names, places, place, epochs=epochs, chunk=chunk, more=tuple(more), environment=environment or {})
+    command = command_for(
+        target, given, names, places, place, epochs=epochs, chunk=chunk, more=tuple(more), environment=environment or {}
+    )
     report = crash(command, place, kills=kills, seed=seed, points=points)
     if not report.holds:
         raise AssertionError(str(report))
@@ -88,7 +91,9 @@ def command_for(
     folder.mkdir(parents=True, exist_ok=True)
     if epochs is None:
         epochs = max(1, _pushes(target, inputs, names, folder, more) // EPOCHS)
-    return Command(target, tuple(inputs), places, epochs, chunk or max(1, epochs // BATCHES), more, dict(environment or {}))
+    return Command(
+        target, tuple(inputs), places, epochs, chunk or max(1, epochs // BATCHES), more, dict(environment or {})
+    )
 
 
 def _pushes(target: str, inputs: Sequence[str], names: Sequence[str], folder: Path, more: tuple[str, ...]) -> int:
@@ -96,10 +101,26 @@ def _pushes(target: str, inputs: Sequence[str], names: Sequence[str], folder: Pa
     import json
     import subprocess
 
-    local = [w for i, w in enumerate(more) if not (w in ("--cut", "--workers") or (i and more[i - 1] in ("--cut", "--workers")))]
-    argv = [sys.executable, "-m", "pellucid.cli.main", "run", target, *(w for given in inputs for w in ("--in", given)), *local, "--json"]
+    local = [
+        w
+        for i, w in enumerate(more)
+        if not (w in ("--cut", "--workers") or (i and more[i - 1] in ("--cut", "--workers")))
+    ]
+    argv = [
+        sys.executable,
+        "-m",
+        "pellucid.cli.main",
+        "run",
+        target,
+        *(w for given in inputs for w in ("--in", given)),
+        *local,
+        "--json",
+    ]
     for name in names:
-        argv += ["--out", f"{name}={folder / f'plain-{name}.jsonl'}" if len(names) > 1 else str(folder / f"plain-{name}.jsonl")]
+        argv += [
+            "--out",
+            f"{name}={folder / f'plain-{name}.jsonl'}" if len(names) > 1 else str(folder / f"plain-{name}.jsonl"),
+        ]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise UsageError(f"without any crash the run does not come to its end: {done.stderr.strip()}")
@@ -114,7 +135,11 @@ def _named(pipeline: str | Pipeline) -> tuple[str, list[str]]:
         return pipeline, [name for name, _ in load_pipeline(pipeline).graph.outputs]
     module = sys.modules.get(pipeline.__module__)
     file = getattr(module, "__file__", None)
-    name = next((name for name, value in vars(module).items() if value is pipeline), None) if module is not None else None
+    name = (
+        next((name for name, value in vars(module).items() if value is pipeline), None) if module is not None else None
+    )
     if file is None or name is None:
-        raise UsageError(f"{pipeline!r} has no name in a module with a file, so no other process can load it: give it as 'FILE:NAME'")
+        raise UsageError(
+            f"{pipeline!r} has no name in a module with a file, so no other process can load it: give it as 'FILE:NAME'"
+        )
     return f"{file}:{name}", [output for output, _ in pipeline.graph.outputs]

@@ -29,7 +29,9 @@ def source(name: str, t: Type) -> Stream[Any]:
     return Stream(Step("source", (), t, id=name))
 
 
-def stream_types(fn: Callable[..., Any], name: str, given: Mapping[str, Any], local: Mapping[str, Any]) -> dict[str, Type]:
+def stream_types(
+    fn: Callable[..., Any], name: str, given: Mapping[str, Any], local: Mapping[str, Any]
+) -> dict[str, Type]:
     """The types of a pipeline's sources, by parameter name."""
     parameters = inspect.signature(fn).parameters
     try:
@@ -99,7 +101,9 @@ def call(fn: Callable[..., Any], name: str, /, *streams: Stream[Any], **constant
     except NameError as error:
         missing = getattr(error, "name", None)
         if missing == name:
-            raise CycleError(f"pipeline {name} calls itself: {name} → {name}; a pipeline must not have a cycle") from None
+            raise CycleError(
+                f"pipeline {name} calls itself: {name} → {name}; a pipeline must not have a cycle"
+            ) from None
         raise PipelineError(f"pipeline {name}: {error} (where the pipeline is built)") from error
     finally:
         scope.reset(token)
@@ -124,7 +128,9 @@ def _named_outputs(name: str, result: Any) -> dict[str, Stream[Any]]:
         raise PipelineError(f"pipeline {name} must return a stream (or a tuple or dict of streams), found {result!r}")
     for key, value in outputs.items():
         if not isinstance(value, Stream):
-            raise PipelineError(f"pipeline {name}: its output {key!r} is no stream but {type(value).__name__} {value!r}")
+            raise PipelineError(
+                f"pipeline {name}: its output {key!r} is no stream but {type(value).__name__} {value!r}"
+            )
     return outputs
 
 
@@ -162,10 +168,13 @@ def assemble(name: str, sources: list[Stream[Any]], outputs: Mapping[str, Stream
         if step.kind == "source" and id(s) not in own:
             where = inside or f"pipeline {name}"
             raise PipelineError(
-                f"{where} uses the stream {step.id!r} of another pipeline; inside a sub-pipeline only its own input can be used"
+                f"{where} uses the stream {step.id!r} of another pipeline; inside a sub-pipeline only its own input "
+                "can be used"
             )
         inputs = tuple(position[id(i)] for i in step.inputs)
-        node = Node("", step.kind, inputs, step.type, step.fn, step.k, step.start, step.state, step.sub, step.key, step.where)
+        node = Node(
+            "", step.kind, inputs, step.type, step.fn, step.k, step.start, step.state, step.sub, step.key, step.where
+        )
         label = step.id
         marks.append(label or "")
         if label is None or "/" in label:
@@ -217,15 +226,20 @@ def check_call(name: str, types: Mapping[str, Type], streams: tuple[Any, ...]) -
 
 
 def instantiate(
-    graph: Graph, sources: list[Stream[Any]], *, bypass: Mapping[int, int | None] | None = None, ids: bool = True,
+    graph: Graph,
+    sources: list[Stream[Any]],
+    *,
+    bypass: Mapping[int, int | None] | None = None,
+    ids: bool = True,
     prefix: tuple[str, ...] = (),
 ) -> dict[str, Stream[Any]]:
     """A graph's steps once more, over other sources; returns its outputs.
 
-    The copies are under the keys of the streams that they read now: a pipeline that is called on a keyed stream keeps its states apart
-    by that key, as if its steps were written in the caller.
-    ``bypass`` leaves steps out: each is replaced by the stream it is mapped to (an input of its own); None takes the step out
-    of the merges that read it.  Without ``ids`` the copies get derived ids; given ids get the ``prefix`` in front.
+    The copies are under the keys of the streams that they read now: a pipeline that is called on a keyed stream keeps
+    its states apart by that key, as if its steps were written in the caller.
+    ``bypass`` leaves steps out: each is replaced by the stream it is mapped to (an input of its own); None takes the
+    step out of the merges that read it.  Without ``ids`` the copies get derived ids; given ids get the ``prefix`` in
+    front.
     """
     bypass = bypass or {}
     made: dict[int, Stream[Any] | None] = dict(zip(graph.sources, sources, strict=True))

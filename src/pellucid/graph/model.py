@@ -76,8 +76,8 @@ class Node:
 def key_of(kind: str, fn: Function | None, inputs: Sequence[Type | None], title: str) -> Type | None:
     """The type of the keys that a step's stream is under: made by ``key_by``, else that of the streams it reads.
 
-    The one rule of keys, for streams while a pipeline is built and for every graph: so a graph's ``digest``, which covers kinds, functions
-    and inputs, covers keys as well.
+    The one rule of keys, for streams while a pipeline is built and for every graph: so a graph's ``digest``, which
+    covers kinds, functions and inputs, covers keys as well.
 
     >>> from pellucid.expr.types import INT
     >>> print(key_of("cumulate", None, [INT], "total"))
@@ -123,7 +123,8 @@ class Graph:
             key = key_of(node.kind, node.fn, [self.nodes[j].key for j in node.inputs], node.describe())
             if node.key != key:
                 raise PipelineError(
-                    f"{self.name}: {node.describe()} is said to be keyed by {node.key or 'no key'}, but what it reads makes that {key or 'no key'}"
+                    f"{self.name}: {node.describe()} is said to be keyed by {node.key or 'no key'}, but what it reads "
+                    f"makes that {key or 'no key'}"
                 )
 
     @cached_property

@@ -38,6 +38,7 @@ S = TypeVar("S")
 #: The names of the pipelines being called right now, outermost first.
 scope: ContextVar[tuple[str, ...]] = ContextVar("pellucid_scope", default=())
 
+
 class _Silent:
     """The mark for *no event in this push*."""
 
@@ -65,8 +66,8 @@ def caller() -> str:
 class Step:
     """What a stream is made by.
 
-    Its ``key`` is never given: it follows from what the step does and from the streams it reads, also where a pipeline's steps are made
-    once more over other streams (`instantiate`).
+    Its ``key`` is never given: it follows from what the step does and from the streams it reads, also where a
+    pipeline's steps are made once more over other streams (`instantiate`).
     """
 
     kind: str
@@ -212,7 +213,9 @@ class Stream(Generic[T]):
             state = joined
         event = fn.event or event
         if event is None:
-            raise PipelineError(f"{_title('task', id)}: its function never puts out an event, so the stream has no type: pass to=…")
+            raise PipelineError(
+                f"{_title('task', id)}: its function never puts out an event, so the stream has no type: pass to=…"
+            )
         start = conform(state, initial) if state is not None else initial
         return _make("task", (self,), event, fn=fn, start=start, state=state, id=id)
 
@@ -344,7 +347,9 @@ class Stream(Generic[T]):
         )
 
     def __iter__(self) -> NoReturn:
-        raise PipelineError(f"{caller()}: a stream cannot be looped over while the pipeline is built: use its processors")
+        raise PipelineError(
+            f"{caller()}: a stream cannot be looped over while the pipeline is built: use its processors"
+        )
 
     def __repr__(self) -> str:
         return f"<Stream[{self.type}] of {self._step.id or self._step.kind}>"

@@ -1,8 +1,10 @@
-"""How much may be spent: time that is worked, rather than time that goes by, for what is decided must not depend on what else the machine does.
+"""How much may be spent: time that is worked, rather than time that goes by, for what is decided must not depend on
+what else the machine does.
 
-A question is given seconds, and its parts are given shares of them.  On a quiet machine a second of work is a second of the clock.  On a busy one the work takes longer, and a limit on the clock would
-cut a search short that is done in time elsewhere: *proved* at noon, *unknown* at night.  So shares are counted in the processor time of this process, and only the ``timeout`` that a user gives for a
-whole question is a time of the clock as well (`pellucid.check.decide.Options`).
+A question is given seconds, and its parts are given shares of them.  On a quiet machine a second of work is a second of
+the clock.  On a busy one the work takes longer, and a limit on the clock would cut a search short that is done in time
+elsewhere: *proved* at noon, *unknown* at night.  So shares are counted in the processor time of this process, and only
+the ``timeout`` that a user gives for a whole question is a time of the clock as well (`pellucid.check.decide.Options`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ __all__ = ["Budget", "CutShort", "now", "patiently"]
 
 T = TypeVar("T")
 
-_SLOWEST = 10.0  # a function that sleeps, or a machine that is busier than that: a second of work lasts no longer than this
+_SLOWEST = (
+    10.0  # a function that sleeps, or a machine that is busier than that: a second of work lasts no longer than this
+)
 
 
 class _Spent:
@@ -41,7 +45,8 @@ class CutShort(Exception):  # noqa: N818 - a bound, not a mistake
 
 
 class Budget:
-    """How much may be spent on a question or a part of it: seconds of work, states; and who is told about it.  None is no limit.
+    """How much may be spent on a question or a part of it: seconds of work, states; and who is told about it.  None is
+    no limit.
 
     >>> Budget(None).left() is None, Budget(0).over
     (True, True)
@@ -51,7 +56,12 @@ class Budget:
     """
 
     def __init__(
-        self, timeout: float | None = None, max_states: int | None = None, progress: Callable[[dict[str, Any]], None] | None = None, *, wall: float | None = None
+        self,
+        timeout: float | None = None,
+        max_states: int | None = None,
+        progress: Callable[[dict[str, Any]], None] | None = None,
+        *,
+        wall: float | None = None,
     ) -> None:
         """``wall`` is a limit on the time that goes by, of a whole question."""
         self.timeout, self.max_states, self.progress = timeout, max_states, progress
@@ -89,7 +99,8 @@ class Budget:
 
 
 def patiently(seconds: float, attempt: Callable[[float], T | None]) -> T | None:
-    """What a solver finds in so many seconds of work, where it counts the time that goes by: if other programs had much of that, it is asked again, with more.
+    """What a solver finds in so many seconds of work, where it counts the time that goes by: if other programs had much
+    of that, it is asked again, with more.
 
     >>> patiently(1.0, lambda limit: "found")
     'found'

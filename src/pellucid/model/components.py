@@ -53,7 +53,11 @@ def components(graph: Mapping[Any, Iterable[Any]]) -> Iterator[list[Any]]:
 
 
 def shortest_cycle(
-    edges: Callable[[Any], Iterable[tuple[L, Hashable]]], entry: Hashable, inside: Collection[Any], *, wanted: Callable[[list[L]], bool] = lambda labels: True
+    edges: Callable[[Any], Iterable[tuple[L, Hashable]]],
+    entry: Hashable,
+    inside: Collection[Any],
+    *,
+    wanted: Callable[[list[L]], bool] = lambda labels: True,
 ) -> list[L]:
     """The labels of a shortest way from the entry back to it that stays inside: one that is wanted, if there is one.
 

@@ -16,7 +16,8 @@ L = TypeVar("L")
 class Search(Generic[S, L]):
     """The states that can be reached, nearest first; each is given with all its steps when it is left.
 
-    ``parents`` says of each state how it was reached first: from which state, by which label.  It is in the order in which states were found, so the first that satisfies something is a nearest one.
+    ``parents`` says of each state how it was reached first: from which state, by which label.  It is in the order in
+    which states were found, so the first that satisfies something is a nearest one.
 
     >>> search = Search([1], lambda n: [("double", 2 * n), ("less", n - 1)] if 0 < n < 9 else [])
     >>> search.all() == {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16} or sorted(search.all())
@@ -25,7 +26,9 @@ class Search(Generic[S, L]):
     ['double', 'double', 'less']
     """
 
-    def __init__(self, start: Iterable[S], steps: Callable[[S], Iterable[tuple[L, S]]], budget: Budget | None = None) -> None:
+    def __init__(
+        self, start: Iterable[S], steps: Callable[[S], Iterable[tuple[L, S]]], budget: Budget | None = None
+    ) -> None:
         self.parents: dict[S, tuple[S, L] | None] = dict.fromkeys(start)
         self.steps, self.budget = steps, budget or Budget(None, None)
         self.transitions = 0

@@ -1,7 +1,8 @@
 """What every picture of a counterexample shows: a row for each stream and queue, a column for each push.
 
 Sources first, then outputs and the steps that were asked about, then the queues whose contents change.  The text and
-the SVG both read this sheet, so they cannot disagree.  Pushes are counted from 0, as in the messages of steps that fail.
+the SVG both read this sheet, so they cannot disagree.  Pushes are counted from 0, as in the messages of steps that
+fail.
 """
 
 from __future__ import annotations
@@ -181,7 +182,12 @@ def _marked(example: Counterexample, rows: tuple[Row, ...]) -> Sheet:
         # Of a shortest step-wise difference only the last push differs; earlier ones are a delay, which is allowed.
         if apart and (apart[0] == last or found is None):
             differ = frozenset((name, apart[0]) for name in names)
-            return dataclasses.replace(sheet, marks=(apart[0],), differ=differ, words=example.why or (_failure(example) if failed else "they differ here"))
+            return dataclasses.replace(
+                sheet,
+                marks=(apart[0],),
+                differ=differ,
+                words=example.why or (_failure(example) if failed else "they differ here"),
+            )
         if found is not None:
             (p, _), (q, _) = found
             marks = tuple(sorted({p, q}))

@@ -1,4 +1,5 @@
-"""Sinks by their address: ``sqlite:FILE#TABLE``, ``postgresql://…#TABLE``, ``delta:FOLDER``, ``kafka://HOST:PORT/TOPIC``."""
+"""Sinks by their address: ``sqlite:FILE#TABLE``, ``postgresql://…#TABLE``, ``delta:FOLDER``,
+``kafka://HOST:PORT/TOPIC``."""
 
 from __future__ import annotations
 

@@ -1,17 +1,19 @@
 """What all sinks share: a micro-batch is written once because the target itself remembers which one it wrote last.
 
-Spark may run a micro-batch again: after a crash between the sink's write and Spark's commit, the same batch id comes with the
-same rows.  So a sink keeps, *in the same transaction as the rows*, the number of the last batch of this query, and leaves out
-every batch up to that number.  A query is known by the id that Spark keeps in the checkpoint: it survives a restart and is
-new for a new checkpoint, whose batches count from 0 again.  A query id and a batch id together name an epoch.
+Spark may run a micro-batch again: after a crash between the sink's write and Spark's commit, the same batch id comes
+with the same rows.  So a sink keeps, *in the same transaction as the rows*, the number of the last batch of this query,
+and leaves out every batch up to that number.  A query is known by the id that Spark keeps in the checkpoint: it
+survives a restart and is new for a new checkpoint, whose batches count from 0 again.  A query id and a batch id
+together name an epoch.
 
-The number and the rows are one transaction, but somebody may change one of them alone: empty the table, restore it from a copy, lose
-the numbers.  A sink looks for that once, when it begins.  Spark numbers the batches of a query without a gap, so a batch that is not
-the next one after the last in the target tells that the target, or the checkpoint, is not what it was; and a sink that keeps beside
-the number how many rows were written notices that they are gone.
+The number and the rows are one transaction, but somebody may change one of them alone: empty the table, restore it from
+a copy, lose the numbers.  A sink looks for that once, when it begins.  Spark numbers the batches of a query without a
+gap, so a batch that is not the next one after the last in the target tells that the target, or the checkpoint, is not
+what it was; and a sink that keeps beside the number how many rows were written notices that they are gone.
 
-Two drivers may work on one checkpoint for a while (one is a zombie that nobody could stop).  A sink therefore never relies
-on "I looked and the batch was not there": the look and the write are one transaction, or the commit is exclusive.
+Two drivers may work on one checkpoint for a while (one is a zombie that nobody could stop).  A sink therefore never
+relies on "I looked and the batch was not there": the look and the write are one transaction, or the commit is
+exclusive.
 """
 
 from __future__ import annotations
@@ -84,10 +86,18 @@ class Sink(ABC):
         last = self.last(query)
         if batch in (0, self.first_batch) or (last is not None and batch <= last + 1):
             return
-        there = f"no batch of query {query!r} is there" if last is None else f"the last batch of query {query!r} that is there is {last}"
-        raise StateError(f"{self.place}: {there}, yet Spark gives batch {batch}, so those before it are missing: the target was emptied, restored from an "
-                         "older copy or lost its numbers, or the query wrote somewhere else until now. Restore a copy that has them, or begin with a new "
-                         f"checkpoint and an empty target; if they may stay away, say so with first_batch={batch}")
+        there = (
+            f"no batch of query {query!r} is there"
+            if last is None
+            else f"the last batch of query {query!r} that is there is {last}"
+        )
+        raise StateError(
+            f"{self.place}: {there}, yet Spark gives batch {batch}, so those before it are missing: the target was "
+            "emptied, restored from an "
+            "older copy or lost its numbers, or the query wrote somewhere else until now. Restore a copy that has "
+            "them, or begin with a new "
+            f"checkpoint and an empty target; if they may stay away, say so with first_batch={batch}"
+        )
 
     @property
     def place(self) -> str:
@@ -98,8 +108,8 @@ class Sink(ABC):
         """Write one batch (a DataFrame of Spark, or Arrow data) as batch ``batch_id`` of ``query``, once."""
         self.last_written = self._write(data, checked_query(query), checked_batch(batch_id))
         if self.last_written.skipped and hasattr(data, "sparkSession"):
-            # The rows are there, but the micro-batch must run all the same: Spark refuses to commit one of a stateful query
-            # whose state was not written in this run (STATE_STORE_COMMIT_VALIDATION_FAILED).
+            # The rows are there, but the micro-batch must run all the same: Spark refuses to commit one of a stateful
+            # query whose state was not written in this run (STATE_STORE_COMMIT_VALIDATION_FAILED).
             data.write.format("noop").mode("overwrite").save()
         return self.last_written
 
@@ -123,7 +133,8 @@ class Sink(ABC):
 
 
 class Turns:
-    """For each query one call at a time in this process: a query that was stopped and started again may still run the earlier call.
+    """For each query one call at a time in this process: a query that was stopped and started again may still run the
+    earlier call.
 
     >>> turns = Turns()
     >>> with turns.taken("orders", "topic 'sums'", 0.01), turns.taken("others", "topic 'sums'", 0.01):
@@ -145,8 +156,10 @@ class Turns:
     def taken(self, query: str, what: str, wait: float) -> Iterator[None]:
         lock = self._locks.setdefault(query, threading.Lock())
         if not lock.acquire(timeout=wait):
-            raise StateError(f"{what}: an earlier batch of query {query!r} is still being written in this process after {wait:g} s: "
-                             "a query that was stopped has not ended yet; start it again later")
+            raise StateError(
+                f"{what}: an earlier batch of query {query!r} is still being written in this process after {wait:g} s: "
+                "a query that was stopped has not ended yet; start it again later"
+            )
         try:
             yield
         finally:
@@ -155,9 +168,14 @@ class Turns:
 
 def emptied(place: str, query: str, rows: int, forget: str) -> str:
     """The words about a target whose rows are gone while its numbers stayed."""
-    return (f"{place}: it is empty, yet {rows:,} rows were written there, as the numbers say that are kept beside it: was it emptied, or made anew? "
-            f"Batches that are there by their numbers would be left out. Restore the rows from a copy; or, to write everything again, begin with a new "
-            f"checkpoint (query {query!r} ends with the old one) and forget the numbers: {forget}; or, if other programs take the rows out, say drained=True")
+    return (
+        f"{place}: it is empty, yet {rows:,} rows were written there, as the numbers say that are kept beside it: was "
+        "it emptied, or made anew? "
+        "Batches that are there by their numbers would be left out. Restore the rows from a copy; or, to write "
+        "everything again, begin with a new "
+        f"checkpoint (query {query!r} ends with the old one) and forget the numbers: {forget}; or, if other programs "
+        "take the rows out, say drained=True"
+    )
 
 
 # The name becomes part of file names, of Kafka's group and transactional ids, and of database rows.
@@ -177,7 +195,9 @@ def checked_query(query: object) -> str:
     """
     if isinstance(query, str) and _QUERY.fullmatch(query):
         return query
-    raise UsageError(f"query={query!r}: a query's name has 1 to 100 letters, digits, '_' or '-', and starts with a letter or a digit")
+    raise UsageError(
+        f"query={query!r}: a query's name has 1 to 100 letters, digits, '_' or '-', and starts with a letter or a digit"
+    )
 
 
 def checked_batch(batch: object) -> int:
@@ -202,6 +222,7 @@ def query_of(df: Any) -> str:
     if found:
         return str(found)
     raise UsageError(
-        "the sink cannot see the id of the streaming query (it is called outside foreachBatch, or through Spark Connect): "
+        "the sink cannot see the id of the streaming query (it is called outside foreachBatch, or through Spark "
+        "Connect): "
         "give the query a name of its own, once for each checkpoint, with query='name'"
     )

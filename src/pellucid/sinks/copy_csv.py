@@ -1,7 +1,7 @@
 """An Arrow batch as the CSV that PostgreSQL's ``COPY`` reads back exactly.
 
-Arrow quotes every string and leaves a null empty and unquoted, which is how ``COPY`` tells '' from NULL; floats have the
-fewest digits that give the same float again.  Binary becomes ``\\x…``, a record or a list becomes JSON.
+Arrow quotes every string and leaves a null empty and unquoted, which is how ``COPY`` tells '' from NULL; floats have
+the fewest digits that give the same float again.  Binary becomes ``\\x…``, a record or a list becomes JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def csv_bytes(batch: pa.RecordBatch) -> bytes:
     columns = [_plain(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
     out = io.BytesIO()
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
-    pyarrow.csv.write_csv(pa.RecordBatch.from_arrays(columns, [str(place) for place in range(len(columns))]), out, options)
+    pyarrow.csv.write_csv(
+        pa.RecordBatch.from_arrays(columns, [str(place) for place in range(len(columns))]), out, options
+    )
     return out.getvalue()
 
 
@@ -42,17 +44,27 @@ def _plain(name: str, column: pa.Array) -> pa.Array:
     t = pa.types
     if t.is_string(column.type) or t.is_large_string(column.type):
         if pc.any(pc.match_substring(column, "\0")).as_py():
-            raise DataError(f"column {name!r}: a text holds the character NUL, which PostgreSQL cannot store; remove it before the sink")
+            raise DataError(
+                f"column {name!r}: a text holds the character NUL, which PostgreSQL cannot store; remove it before the "
+                "sink"
+            )
         return column
     if t.is_binary(column.type) or t.is_large_binary(column.type):
         return pa.array([None if value is None else "\\x" + value.hex() for value in column.to_pylist()], pa.string())
     if t.is_nested(column.type):
-        return pa.array([None if value is None else json.dumps(_jsonable(value, column.type), default=str) for value in column.to_pylist()], pa.string())
+        return pa.array(
+            [
+                None if value is None else json.dumps(_jsonable(value, column.type), default=str)
+                for value in column.to_pylist()
+            ],
+            pa.string(),
+        )
     return column
 
 
 def _jsonable(value: Any, kind: pa.DataType) -> Any:
-    """A value as JSON has it: the type tells a map, which comes from Arrow as pairs, from a list, also where both are empty.
+    """A value as JSON has it: the type tells a map, which comes from Arrow as pairs, from a list, also where both are
+    empty.
 
     >>> import pyarrow as pa
     >>> _jsonable([], pa.map_(pa.string(), pa.int64())), _jsonable([], pa.list_(pa.int64()))

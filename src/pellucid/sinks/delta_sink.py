@@ -1,9 +1,10 @@
 """Delta Lake through the ``deltalake`` package: the batch's number is in the same commit as its files.
 
-A commit of Delta can carry ``txn`` actions: an application's id and the version it has reached.  Here they are the query and
-the batch.  Writing the same pair twice is no error for Delta, so the number is read first, from the *same* snapshot of the
-table on which the commit is then based: if another writer has committed the same query meanwhile, the commit is refused as a
-conflict ("Concurrent transaction failed"), and the number is read again.  Appends of other queries do not disturb.
+A commit of Delta can carry ``txn`` actions: an application's id and the version it has reached.  Here they are the
+query and the batch.  Writing the same pair twice is no error for Delta, so the number is read first, from the *same*
+snapshot of the table on which the commit is then based: if another writer has committed the same query meanwhile, the
+commit is refused as a conflict ("Concurrent transaction failed"), and the number is read again.  Appends of other
+queries do not disturb.
 """
 
 from __future__ import annotations
@@ -29,11 +30,20 @@ class DeltaSink(common.Sink):
     """See :func:`delta`."""
 
     kind: ClassVar[str] = "delta"
-    guarantee: ClassVar[str] = "each batch is in the table whole and once, because its files and its number are one commit of Delta's log"
+    guarantee: ClassVar[str] = (
+        "each batch is in the table whole and once, because its files and its number are one commit of Delta's log"
+    )
 
-    def __init__(self, path: str | os.PathLike[str], *, partition_by: tuple[str, ...] = (),
-                 storage_options: dict[str, str] | None = None, drained: bool = False, first_batch: int | None = None,
-                 query: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        partition_by: tuple[str, ...] = (),
+        storage_options: dict[str, str] | None = None,
+        drained: bool = False,
+        first_batch: int | None = None,
+        query: str | None = None,
+    ) -> None:
         super().__init__(query, first_batch)
         self.drained = drained
         self._looked: set[str] = set()
@@ -82,19 +92,27 @@ class DeltaSink(common.Sink):
                 self._append(table, rows, parts, query, batch)
             except lake.exceptions.DeltaError as error:
                 if "File name too long" in str(error):
-                    raise DataError(f"{self.path}: partition_by={list(parts)}: a value's folder would have a name that is too long for the file system; "
-                                    "shorten it before the sink, or partition by something shorter") from None
+                    raise DataError(
+                        f"{self.path}: partition_by={list(parts)}: a value's folder would have a name that is too long "
+                        "for the file system; "
+                        "shorten it before the sink, or partition by something shorter"
+                    ) from None
                 if not isinstance(error, lake.exceptions.CommitFailedError):
                     raise
                 if not is_spark(data) and not hasattr(data, "num_rows") and not isinstance(data, (list, tuple)):
-                    raise StateError(f"{self.path}: batch {batch}: another driver of query {query!r} committed meanwhile, and a reader of "
-                                     "Arrow batches cannot be read twice; write the batch again") from None
+                    raise StateError(
+                        f"{self.path}: batch {batch}: another driver of query {query!r} committed meanwhile, and a "
+                        "reader of "
+                        "Arrow batches cannot be read twice; write the batch again"
+                    ) from None
                 continue
             self._looked.add(query)
             common.point("delta:after-commit")
             return common.Written(query, batch, rows.count, skipped=False)
-        raise StateError(f"{self.path}: batch {batch} of query {query!r} met another writer's commit ten times in a row: "
-                         "is a second driver of this query still running?")
+        raise StateError(
+            f"{self.path}: batch {batch} of query {query!r} met another writer's commit ten times in a row: "
+            "is a second driver of this query still running?"
+        )
 
     def _look(self, table: DeltaTable, query: str) -> None:
         """At the start: a batch of this query had rows, so the table must have some."""
@@ -102,16 +120,24 @@ class DeltaSink(common.Sink):
             return
         filled = table.transaction_version(_filled(query))
         if filled is not None and not table.file_uris():
-            raise StateError(f"{self.path}: the table is empty, yet batch {filled} of query {query!r} put rows there: was it emptied, or overwritten? Batches "
-                             "that are there by their numbers would be left out. Bring the rows back (RESTORE to the version before); or, to write "
-                             "everything again, begin with a new checkpoint; or, if other programs take the rows out, say drained=True")
+            raise StateError(
+                f"{self.path}: the table is empty, yet batch {filled} of query {query!r} put rows there: was it "
+                "emptied, or overwritten? Batches "
+                "that are there by their numbers would be left out. Bring the rows back (RESTORE to the version "
+                "before); or, to write "
+                "everything again, begin with a new checkpoint; or, if other programs take the rows out, say "
+                "drained=True"
+            )
 
     def _partitions(self, table: DeltaTable, schema: pa.Schema) -> tuple[str, ...]:
         """The columns by which the table is partitioned, whoever made it."""
         there = tuple(table.metadata().partition_columns)
         if self.partition_by and self.partition_by != there:
-            raise DataError(f"{self.path}: partition_by={list(self.partition_by)}, but the table that is there is partitioned by {list(there)}: "
-                            "name these, or write to another table")
+            raise DataError(
+                f"{self.path}: partition_by={list(self.partition_by)}, but the table that is there is partitioned by "
+                f"{list(there)}: "
+                "name these, or write to another table"
+            )
         partitions.check_delta(self.path, there, schema)
         return there
 
@@ -119,13 +145,20 @@ class DeltaSink(common.Sink):
         import pyarrow as pa
 
         lake = _deltalake()
-        # Delta reads from a thread of its own, which Spark does not know as the query's: the job must begin in this one.
+        # Delta reads from a thread of its own, which Spark does not know as the query's: the job must begin in this
+        # one.
         batches = partitions.checked_rows(self.path, parts, rows, nulls=("",))
         begun = list(itertools.islice(batches, 1))
         lake.write_deltalake(
-            table, pa.RecordBatchReader.from_batches(rows.schema, itertools.chain(begun, batches)), mode="append",
+            table,
+            pa.RecordBatchReader.from_batches(rows.schema, itertools.chain(begun, batches)),
+            mode="append",
             partition_by=list(parts) or None,
-            commit_properties=lake.CommitProperties(app_transactions=[lake.Transaction(name, batch) for name in ([query, _filled(query)] if begun else [query])]),
+            commit_properties=lake.CommitProperties(
+                app_transactions=[
+                    lake.Transaction(name, batch) for name in ([query, _filled(query)] if begun else [query])
+                ]
+            ),
         )
 
     def _table(self) -> DeltaTable | None:
@@ -141,8 +174,13 @@ class DeltaSink(common.Sink):
         wanted = self._as_delta(schema)
         partitions.check_delta(self.path, self.partition_by, schema)
         try:
-            lake.DeltaTable.create(self.path, schema=wanted, mode="ignore",
-                                   partition_by=list(self.partition_by) or None, storage_options=self.storage_options)
+            lake.DeltaTable.create(
+                self.path,
+                schema=wanted,
+                mode="ignore",
+                partition_by=list(self.partition_by) or None,
+                storage_options=self.storage_options,
+            )
         except lake.exceptions.DeltaError:
             if self._table() is None:
                 raise
@@ -156,7 +194,9 @@ class DeltaSink(common.Sink):
         try:
             return _deltalake().Schema.from_arrow(schema)
         except Exception as error:  # deltalake raises no class of its own here, and adds the stack of its own calls
-            raise DataError(f"{self.path}: Delta cannot hold these columns: {str(error).splitlines()[0]}; cast them before the sink") from None
+            raise DataError(
+                f"{self.path}: Delta cannot hold these columns: {str(error).splitlines()[0]}; cast them before the sink"
+            ) from None
 
     def _compare(self, table: DeltaTable, given: pa.Schema) -> None:
         import pyarrow as pa
@@ -165,7 +205,10 @@ class DeltaSink(common.Sink):
         there, wanted = pa.schema(table.schema().to_arrow()), pa.schema(self._as_delta(given).to_arrow())
         different = differences(there, wanted)
         if different:
-            raise DataError(f"{self.path}: the batch does not fit the Delta table: {different}; write to another table, or alter this one")
+            raise DataError(
+                f"{self.path}: the batch does not fit the Delta table: {different}; write to another table, or alter "
+                "this one"
+            )
 
 
 def _filled(query: str) -> str:
@@ -182,16 +225,29 @@ def _deltalake() -> Any:
     return deltalake
 
 
-def delta(path: str | os.PathLike[str], *, partition_by: str | list[str] | tuple[str, ...] = (),
-          storage_options: dict[str, str] | None = None, drained: bool = False, first_batch: int | None = None,
-          query: str | None = None) -> DeltaSink:
+def delta(
+    path: str | os.PathLike[str],
+    *,
+    partition_by: str | list[str] | tuple[str, ...] = (),
+    storage_options: dict[str, str] | None = None,
+    drained: bool = False,
+    first_batch: int | None = None,
+    query: str | None = None,
+) -> DeltaSink:
     """A Delta table in which each micro-batch counts once; ``storage_options`` are those of ``deltalake``.
 
-    ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.  ``first_batch`` says that the sink
-    begins with this batch of an older checkpoint.
+    ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.  ``first_batch``
+    says that the sink begins with this batch of an older checkpoint.
 
     >>> delta("lake/sums").guarantee
     "each batch is in the table whole and once, because its files and its number are one commit of Delta's log"
     """
     columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-    return DeltaSink(path, partition_by=columns, storage_options=storage_options, drained=drained, first_batch=first_batch, query=query)
+    return DeltaSink(
+        path,
+        partition_by=columns,
+        storage_options=storage_options,
+        drained=drained,
+        first_batch=first_batch,
+        query=query,
+    )

@@ -1,8 +1,8 @@
 """The few file operations on which the Parquet sink rests, on a local (or mounted) folder.
 
-The manifest is the commit, so one operation must be both *atomic* (a file is there whole or not at all, also after a power
-failure) and *exclusive* (of two writers one succeeds and the other is told).  Writing a temporary file, syncing it and
-making a hard link gives both: ``link`` fails where the name is taken, which ``rename`` does not.
+The manifest is the commit, so one operation must be both *atomic* (a file is there whole or not at all, also after a
+power failure) and *exclusive* (of two writers one succeeds and the other is told).  Writing a temporary file, syncing
+it and making a hard link gives both: ``link`` fails where the name is taken, which ``rename`` does not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,20 @@ from pathlib import Path
 from pellucid.data.whole import make_lasting, sync
 from pellucid.errors import UsageError
 
-__all__ = ["create", "files_below", "folds_case", "local_folder", "make_lasting", "move", "names", "one_at_a_time", "remove", "remove_tree", "replace", "sync"]
+__all__ = [
+    "create",
+    "files_below",
+    "folds_case",
+    "local_folder",
+    "make_lasting",
+    "move",
+    "names",
+    "one_at_a_time",
+    "remove",
+    "remove_tree",
+    "replace",
+    "sync",
+]
 
 
 def local_folder(path: str | os.PathLike[str]) -> Path:
@@ -90,7 +103,8 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
 
 
 def move(source: Path, target: Path) -> None:
-    """Move a file if it is still at its source; somebody else, or an earlier attempt, may have moved it.  The caller syncs the folders."""
+    """Move a file if it is still at its source; somebody else, or an earlier attempt, may have moved it.  The caller
+    syncs the folders."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.rename(source, target)

@@ -1,13 +1,13 @@
 """Kafka: the records and the number of the batch in one Kafka transaction.
 
-The transactional id is derived from the query, so a driver that starts fences the one before it: whatever a zombie had open
-is aborted, and its next call fails.  The batch's number goes into the same transaction as an *offset* (batch + 1) of the
-consumer group ``pellucid-<query>`` on the topic's partition 0; nobody consumes with that group, it is only the place where
-Kafka commits a number together with records.  A driver that starts reads the number after fencing, when it can no longer
-change.  Readers with ``isolation.level=read_committed`` see each record once.
+The transactional id is derived from the query, so a driver that starts fences the one before it: whatever a zombie had
+open is aborted, and its next call fails.  The batch's number goes into the same transaction as an *offset* (batch + 1)
+of the consumer group ``pellucid-<query>`` on the topic's partition 0; nobody consumes with that group, it is only the
+place where Kafka commits a number together with records.  A driver that starts reads the number after fencing, when it
+can no longer change.  Readers with ``isolation.level=read_committed`` see each record once.
 
-Kafka forgets the offsets of a silent group after ``offsets.retention.minutes`` (seven days).  A batch above 0 without a number
-is therefore refused instead of guessed.
+Kafka forgets the offsets of a silent group after ``offsets.retention.minutes`` (seven days).  A batch above 0 without a
+number is therefore refused instead of guessed.
 """
 
 from __future__ import annotations
@@ -37,13 +37,24 @@ class KafkaSink(common.Sink):
 
     kind: ClassVar[str] = "kafka"
     guarantee: ClassVar[str] = (
-        "a reader with isolation.level=read_committed sees each batch whole and once, because its records and its number are one "
+        "a reader with isolation.level=read_committed sees each batch whole and once, because its records and its "
+        "number are one "
         "Kafka transaction"
     )
 
-    def __init__(self, bootstrap: str, topic: str, *, key: str | None = None, value: str | None = None, first_batch: int | None = None,
-                 wait: float = 60.0, transaction_timeout: float = 600.0, config: dict[str, Any] | None = None,
-                 query: str | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        key: str | None = None,
+        value: str | None = None,
+        first_batch: int | None = None,
+        wait: float = 60.0,
+        transaction_timeout: float = 600.0,
+        config: dict[str, Any] | None = None,
+        query: str | None = None,
+    ) -> None:
         super().__init__(query, first_batch)
         self.bootstrap, self.topic = bootstrap, topic
         self.key, self.value = key, value
@@ -101,7 +112,10 @@ class KafkaSink(common.Sink):
         refuse_doubled(schema.names)  # a row as JSON would keep one of them
         for what, column in (("key", self.key), ("value", self.value)):
             if column is not None and column not in schema.names:
-                raise DataError(f"topic {self.topic!r}: {what}={column!r}: there is no such column; there are {', '.join(schema.names)}")
+                raise DataError(
+                    f"topic {self.topic!r}: {what}={column!r}: there is no such column; there are "
+                    f"{', '.join(schema.names)}"
+                )
         with self._turns.taken(query, f"topic {self.topic!r}", self.wait):
             return self._alone(data, query, batch)
 
@@ -113,8 +127,10 @@ class KafkaSink(common.Sink):
             last = session.last
             if last is None and batch > 0 and self.first_batch != batch:
                 raise StateError(
-                    f"topic {self.topic!r}: Kafka keeps no number for query {query!r}, yet this is batch {batch}: either the sink is new "
-                    "for this checkpoint, or Kafka has forgotten the number (offsets.retention.minutes). If the topic does not hold "
+                    f"topic {self.topic!r}: Kafka keeps no number for query {query!r}, yet this is batch {batch}: "
+                    "either the sink is new "
+                    "for this checkpoint, or Kafka has forgotten the number (offsets.retention.minutes). If the topic "
+                    "does not hold "
                     f"batch {batch} yet, say so with first_batch={batch}"
                 )
             if last is not None and batch <= last:
@@ -133,7 +149,10 @@ class KafkaSink(common.Sink):
 
         reason = error.args[0]
         if reason.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
-            return StateError(f"topic {self.topic!r}: batch {batch}: another driver of query {query!r} has taken over; this one must stop")
+            return StateError(
+                f"topic {self.topic!r}: batch {batch}: another driver of query {query!r} has taken over; this one must "
+                "stop"
+            )
         return DataError(f"topic {self.topic!r}: batch {batch}: {self._clean(reason)}")
 
     def _clean(self, reason: Any) -> str:
@@ -146,25 +165,41 @@ class KafkaSink(common.Sink):
         return self._open[query]
 
     def _consumer(self, group: str, **more: Any) -> Any:
-        return _confluent().Consumer({
-            "bootstrap.servers": self.bootstrap, **self.config, "group.id": group, "enable.auto.commit": False,
-            "auto.offset.reset": "earliest", "isolation.level": "read_committed", "log_level": 0, **more,
-        })
+        return _confluent().Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                **self.config,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "log_level": 0,
+                **more,
+            }
+        )
 
 
 class _Session:
-    """One producer that has fenced all before it, and the last batch, which from then on only this producer can change."""
+    """One producer that has fenced all before it, and the last batch, which from then on only this producer can
+    change."""
 
     def __init__(self, sink: KafkaSink, query: str) -> None:
         confluent = _confluent()
         self.sink, self.query = sink, query
         self.consumer = sink._consumer(f"pellucid-{query}")
         _require_topic(self.consumer, sink)
-        self.producer = confluent.Producer({
-            "bootstrap.servers": sink.bootstrap, "linger.ms": 20, "compression.type": "lz4", "log_level": 0, **sink.config,
-            "enable.idempotence": True, "transactional.id": f"pellucid-{query}-{sink.topic}",
-            "transaction.timeout.ms": int(sink.transaction_timeout * 1000),
-        })
+        self.producer = confluent.Producer(
+            {
+                "bootstrap.servers": sink.bootstrap,
+                "linger.ms": 20,
+                "compression.type": "lz4",
+                "log_level": 0,
+                **sink.config,
+                "enable.idempotence": True,
+                "transactional.id": f"pellucid-{query}-{sink.topic}",
+                "transaction.timeout.ms": int(sink.transaction_timeout * 1000),
+            }
+        )
         self.producer.init_transactions(sink.wait)
         self.last, self.records = _committed(self.consumer, sink.topic, sink.wait)
         self._look()
@@ -173,12 +208,23 @@ class _Session:
         """The topic's offsets only grow: fewer than the records that were committed tell that it was made anew."""
         from confluent_kafka import TopicPartition
 
-        partitions = self.consumer.list_topics(self.sink.topic, timeout=self.sink.wait).topics[self.sink.topic].partitions if self.records else ()
-        ends = [self.consumer.get_watermark_offsets(TopicPartition(self.sink.topic, number), timeout=self.sink.wait)[1] for number in partitions]
+        partitions = (
+            self.consumer.list_topics(self.sink.topic, timeout=self.sink.wait).topics[self.sink.topic].partitions
+            if self.records
+            else ()
+        )
+        ends = [
+            self.consumer.get_watermark_offsets(TopicPartition(self.sink.topic, number), timeout=self.sink.wait)[1]
+            for number in partitions
+        ]
         if self.records and sum(ends) < self.records:
-            raise StateError(f"topic {self.sink.topic!r}: {self.records:,} records were written there up to batch {self.last} of query {self.query!r}, but it has had "
-                             f"only {sum(ends):,}: was the topic deleted and made anew? Batches that are there by their number would be left out. Begin with "
-                             "a new checkpoint, which is a new query")
+            raise StateError(
+                f"topic {self.sink.topic!r}: {self.records:,} records were written there up to batch {self.last} of "
+                f"query {self.query!r}, but it has had "
+                f"only {sum(ends):,}: was the topic deleted and made anew? Batches that are there by their number "
+                "would be left out. Begin with "
+                "a new checkpoint, which is a new query"
+            )
 
     def transact(self, rows: Rows, batch: int) -> int:
         """Send the rows and the number as one transaction; on any failure abort it and raise."""
@@ -202,7 +248,9 @@ class _Session:
         except BaseException as error:
             fatal = isinstance(error, KafkaException) and error.args[0].fatal()
             if begun and not fatal:
-                with suppress(KafkaException):  # the first error is the one to tell; the next producer aborts what is left
+                with suppress(
+                    KafkaException
+                ):  # the first error is the one to tell; the next producer aborts what is left
                     self.producer.abort_transaction(self.sink.wait)
             raise
         self.last, self.records = batch, self.records + rows.count
@@ -237,11 +285,14 @@ def _require_topic(consumer: Any, sink: KafkaSink) -> None:
     except KafkaException as error:
         raise DataError(f"Kafka cannot be reached at {sink.bootstrap}: {sink._clean(error.args[0])}") from None
     if sink.topic not in topics:
-        raise DataError(f"Kafka at {sink.bootstrap} has no topic {sink.topic!r}: create it first, with the partitions you want")
+        raise DataError(
+            f"Kafka at {sink.bootstrap} has no topic {sink.topic!r}: create it first, with the partitions you want"
+        )
 
 
 def _committed(consumer: Any, topic: str, wait: float) -> tuple[int | None, int]:
-    """The number of the last batch, and how many records there were up to it (0: not counted, by an earlier version)."""
+    """The number of the last batch, and how many records there were up to it (0: not counted, by an earlier
+    version)."""
     from confluent_kafka import TopicPartition
 
     (mark,) = consumer.committed([TopicPartition(topic, 0)], timeout=wait)
@@ -300,17 +351,36 @@ def _confluent() -> Any:
     return confluent_kafka
 
 
-def kafka(bootstrap: str, topic: str, *, key: str | None = None, value: str | None = None, first_batch: int | None = None,
-          wait: float = 60.0, transaction_timeout: float = 600.0, config: dict[str, Any] | None = None,
-          query: str | None = None) -> KafkaSink:
+def kafka(
+    bootstrap: str,
+    topic: str,
+    *,
+    key: str | None = None,
+    value: str | None = None,
+    first_batch: int | None = None,
+    wait: float = 60.0,
+    transaction_timeout: float = 600.0,
+    config: dict[str, Any] | None = None,
+    query: str | None = None,
+) -> KafkaSink:
     """A Kafka topic in which each micro-batch counts once for readers with ``isolation.level=read_committed``.
 
-    A record's value is the row as JSON, or the column ``value`` as it is (bytes or text); ``key`` names the column of the
-    record's key.  ``config`` goes to librdkafka (security, compression).  ``first_batch`` says that the sink begins with this
-    batch of an older checkpoint.  The broker must allow ``transaction_timeout`` seconds (``transaction.max.timeout.ms``).
+    A record's value is the row as JSON, or the column ``value`` as it is (bytes or text); ``key`` names the column of
+    the record's key.  ``config`` goes to librdkafka (security, compression).  ``first_batch`` says that the sink begins
+    with this batch of an older checkpoint.  The broker must allow ``transaction_timeout`` seconds
+    (``transaction.max.timeout.ms``).
 
     >>> kafka("localhost:9092", "sums", key="user").kind
     'kafka'
     """
-    return KafkaSink(bootstrap, topic, key=key, value=value, first_batch=first_batch, wait=wait,
-                     transaction_timeout=transaction_timeout, config=config, query=query)
+    return KafkaSink(
+        bootstrap,
+        topic,
+        key=key,
+        value=value,
+        first_batch=first_batch,
+        wait=wait,
+        transaction_timeout=transaction_timeout,
+        config=config,
+        query=query,
+    )

@@ -1,12 +1,13 @@
 """The manifests of a Parquet target: the list of files that count.
 
-``_manifest/<query>-<batch>.json`` is the commit of one batch; it is created exclusively, so of two drivers one wins.  Every
-100 batches the manifests are folded into ``<query>-<first>..<last>.json``, every 10,000 batches the folds are folded again,
-so that a folder of *n* batches has about 200 + n/10,000 manifests and each entry is rewritten once per level.
+``_manifest/<query>-<batch>.json`` is the commit of one batch; it is created exclusively, so of two drivers one wins.
+Every 100 batches the manifests are folded into ``<query>-<first>..<last>.json``, every 10,000 batches the folds are
+folded again, so that a folder of *n* batches has about 200 + n/10,000 manifests and each entry is rewritten once per
+level.
 
-A fold decides for its whole range: it is created before the single manifests go, so a zombie that creates a single manifest
-for a batch long folded creates something that no reader looks at.  A listing taken while a fold appears may show neither
-the fold nor the singles; hence a listing counts only if a second one shows no new fold.
+A fold decides for its whole range: it is created before the single manifests go, so a zombie that creates a single
+manifest for a batch long folded creates something that no reader looks at.  A listing taken while a fold appears may
+show neither the fold nor the singles; hence a listing counts only if a second one shows no new fold.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _NAME = re.compile(r"(?P<query>.+)-(?P<first>\d{20})(?:\.\.(?P<last>\d{20}))?\.j
 
 @dataclass(frozen=True)
 class DataFile:
-    """One data file: its name below the target, where it was staged, its rows, its bytes and their SHA-256 (None: an earlier version)."""
+    """One data file: its name below the target, where it was staged, its rows, its bytes and their SHA-256 (None: an
+    earlier version)."""
 
     name: str
     staged: str
@@ -40,7 +42,8 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The commit of one batch: the files of the attempt that won, and the query's batch before it (-1: none; None: not kept, by an earlier version).
+    """The commit of one batch: the files of the attempt that won, and the query's batch before it (-1: none; None: not
+    kept, by an earlier version).
 
     >>> Manifest("orders", 7, "a1", (DataFile("batch-7.parquet", "part-0.parquet", 3, 800),)).rows
     3
@@ -57,14 +60,23 @@ class Manifest:
         return sum(file.rows for file in self.files)
 
     def document(self) -> dict[str, Any]:
-        return {"format": 2, "query": self.query, "batch": self.batch, "attempt": self.attempt, "rows": self.rows,
-                "previous": self.previous, "files": [asdict(file) for file in self.files]}
+        return {
+            "format": 2,
+            "query": self.query,
+            "batch": self.batch,
+            "attempt": self.attempt,
+            "rows": self.rows,
+            "previous": self.previous,
+            "files": [asdict(file) for file in self.files],
+        }
 
     @staticmethod
     def parse(document: dict[str, Any]) -> Manifest:
         if document["format"] not in (1, 2):
             raise ValueError(f"format {document['format']!r}, from a later version")
-        files = tuple(DataFile(f["name"], f["staged"], f["rows"], f["bytes"], f.get("sha256")) for f in document["files"])
+        files = tuple(
+            DataFile(f["name"], f["staged"], f["rows"], f["bytes"], f.get("sha256")) for f in document["files"]
+        )
         made = Manifest(document["query"], document["batch"], document["attempt"], files, document.get("previous"))
         if made.rows != document["rows"]:
             raise ValueError(f"{document['rows']} rows, but {made.rows} in its files")
@@ -134,10 +146,18 @@ class ManifestLog:
             inside = [e for e in self._entries() if e.query == query and first <= e.first and e.last <= batch]
             manifests = self._of([entry for entry in self._deciding() if entry in inside])
             name = f"{query}-{first:020d}..{batch:020d}.json"
-            folder.create(self.folder / name, _bytes({
-                "format": 1, "query": query, "first": first, "last": batch,
-                "batches": [manifest.document() for manifest in sorted(manifests, key=lambda m: m.batch)],
-            }))
+            folder.create(
+                self.folder / name,
+                _bytes(
+                    {
+                        "format": 1,
+                        "query": query,
+                        "first": first,
+                        "last": batch,
+                        "batches": [manifest.document() for manifest in sorted(manifests, key=lambda m: m.batch)],
+                    }
+                ),
+            )
             for entry in inside:
                 if entry.name != name:
                     folder.remove(self.folder / entry.name)
@@ -152,8 +172,11 @@ class ManifestLog:
         raise StateError(f"{self.folder}: the manifests change faster than they can be read; try again")
 
     def _refreshed(self, entries: list[_Entry]) -> list[_Entry]:
-        return [new for new in self._deciding()
-                if any(new.query == old.query and new.first <= old.last and old.first <= new.last for old in entries)]
+        return [
+            new
+            for new in self._deciding()
+            if any(new.query == old.query and new.first <= old.last and old.first <= new.last for old in entries)
+        ]
 
     def _read(self, entry: _Entry) -> list[Manifest]:
         path = self.folder / entry.name
@@ -166,7 +189,9 @@ class ManifestLog:
                     raise ValueError(f"it speaks of batch {one.batch} of query {one.query!r}")
             return made
         except (ValueError, KeyError, TypeError) as error:
-            raise StateError(f"{path}: not a manifest of pellucid ({error!r}): the file is damaged; restore it from a copy") from None
+            raise StateError(
+                f"{path}: not a manifest of pellucid ({error!r}): the file is damaged; restore it from a copy"
+            ) from None
 
     def _deciding(self) -> list[_Entry]:
         """The entries that count: those that no larger fold covers.  Folds lie on multiples of their size."""

@@ -1,10 +1,11 @@
 """``once``: the guard for a function of one's own, with what can honestly be promised from outside.
 
-Nobody but the function can put its effects and the batch's number into one transaction.  From outside, a ledger can do two
-things: note *before* the call that the batch began, and *after* it that the batch ended.  A batch that ended is never
-given to the function again.  A batch that began and did not end is given again, with ``again=True``: only then may something of
-it be there already, so only then need the function look (delete by batch id, upsert, compare).  A function that uses this
-well is exactly-once; one that ignores it is at-least-once, and repeats at most one batch per crash.
+Nobody but the function can put its effects and the batch's number into one transaction.  From outside, a ledger can do
+two things: note *before* the call that the batch began, and *after* it that the batch ended.  A batch that ended is
+never given to the function again.  A batch that began and did not end is given again, with ``again=True``: only then
+may something of it be there already, so only then need the function look (delete by batch id, upsert, compare).  A
+function that uses this well is exactly-once; one that ignores it is at-least-once, and repeats at most one batch per
+crash.
 """
 
 from __future__ import annotations
@@ -30,11 +31,19 @@ class OnceSink(common.Sink):
 
     kind: ClassVar[str] = "once"
     guarantee: ClassVar[str] = (
-        "a batch for which the function returned is never given to it again; one that a crash interrupted is given again, "
+        "a batch for which the function returned is never given to it again; one that a crash interrupted is given "
+        "again, "
         "with again=True, so its effects are there at least once"
     )
 
-    def __init__(self, fn: Callable[..., object], *, ledger: str | os.PathLike[str], first_batch: int | None = None, query: str | None = None) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., object],
+        *,
+        ledger: str | os.PathLike[str],
+        first_batch: int | None = None,
+        query: str | None = None,
+    ) -> None:
         super().__init__(query, first_batch)
         self.fn = fn
         self.ledger = folder.local_folder(ledger)
@@ -79,10 +88,14 @@ class OnceSink(common.Sink):
         except FileNotFoundError:
             return {"began": None, "ended": None}
         except (ValueError, KeyError, TypeError) as error:
-            raise StateError(f"{path}: not a ledger of pellucid ({error!r}): the file is damaged; restore it from a copy") from None
+            raise StateError(
+                f"{path}: not a ledger of pellucid ({error!r}): the file is damaged; restore it from a copy"
+            ) from None
 
     def _note(self, query: str, *, began: int, ended: int | None) -> None:
-        folder.replace(self._path(query), json.dumps({"format": 1, "query": query, "began": began, "ended": ended}).encode())
+        folder.replace(
+            self._path(query), json.dumps({"format": 1, "query": query, "began": began, "ended": ended}).encode()
+        )
 
     def _path(self, query: str) -> Path:
         return self.ledger / f"{query}.json"
@@ -96,11 +109,18 @@ def _takes_again(fn: Callable[..., object]) -> bool:
     return "again" in parameters or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
 
 
-def once(fn: Callable[..., object], *, ledger: str | os.PathLike[str], first_batch: int | None = None, query: str | None = None) -> OnceSink:
-    """Call ``fn(df, batch_id)``, or ``fn(df, batch_id, again=…)`` if it takes that, once for each batch that did not fail.
+def once(
+    fn: Callable[..., object],
+    *,
+    ledger: str | os.PathLike[str],
+    first_batch: int | None = None,
+    query: str | None = None,
+) -> OnceSink:
+    """Call ``fn(df, batch_id)``, or ``fn(df, batch_id, again=…)`` if it takes that, once for each batch that did not
+    fail.
 
-    ``ledger`` is a folder for one small file per query, on a disk that outlives the driver.  ``first_batch`` says that the sink begins
-    with this batch of an older checkpoint.
+    ``ledger`` is a folder for one small file per query, on a disk that outlives the driver.  ``first_batch`` says that
+    the sink begins with this batch of an older checkpoint.
 
     >>> import tempfile
     >>> seen = []

@@ -1,11 +1,12 @@
 """Whether the files of a Parquet target are still what the manifests say.
 
-A manifest lists each file of its batch with its bytes, its rows and its SHA-256, and names the batch before it.  So a file that is
-missing, cut off, changed or exchanged is noticed, and so is a manifest that is missing in the middle.  A file that no manifest
-lists is refused as well: readers that do not know the manifests would count its rows, and if it is of the last batch, its manifest
-is what is missing.
+A manifest lists each file of its batch with its bytes, its rows and its SHA-256, and names the batch before it.  So a
+file that is missing, cut off, changed or exchanged is noticed, and so is a manifest that is missing in the middle.  A
+file that no manifest lists is refused as well: readers that do not know the manifests would count its rows, and if it
+is of the last batch, its manifest is what is missing.
 
-Folders of earlier versions have neither checksums nor the chain; there the bytes and the rows are compared, and a warning says so.
+Folders of earlier versions have neither checksums nor the chain; there the bytes and the rows are compared, and a
+warning says so.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Placed:
 
 
 def checked_places(target: Path) -> list[Placed]:
-    """The files that count, after a look at their names and sizes: whole chain, each file there, no other file between them."""
+    """The files that count, after a look at their names and sizes: whole chain, each file there, no other file between
+    them."""
     for attempt in range(_TRIES):
         # Files come to their places after their manifest: what is listed before the manifests are read must be in them.
         there = {str(path) for path in folder.files_below(target, ".parquet")}
@@ -82,8 +84,11 @@ def check_chain(where: Path, manifests: list[Manifest]) -> None:
     for manifest in manifests:
         before = manifest.previous
         if before is not None and before >= 0 and (manifest.query, before) not in known:
-            raise StateError(f"{where}/{manifest.query}-{before:020d}.json: the manifest of batch {before} of query {manifest.query!r} is missing; "
-                             f"batch {manifest.batch} was committed after it: {_RESTORE}")
+            raise StateError(
+                f"{where}/{manifest.query}-{before:020d}.json: the manifest of batch {before} of query "
+                f"{manifest.query!r} is missing; "
+                f"batch {manifest.batch} was committed after it: {_RESTORE}"
+            )
 
 
 def _of(target: Path, manifest: Manifest, newest: set[tuple[str, int]]) -> Iterable[Placed]:
@@ -94,13 +99,19 @@ def _of(target: Path, manifest: Manifest, newest: set[tuple[str, int]]) -> Itera
     words = f"batch {manifest.batch} of query {manifest.query!r}"
     for file in manifest.files:
         staged = on_its_way and not (target / file.name).exists() and (staging / file.staged).exists()
-        yield Placed(staging / file.staged, staging, file, words) if staged else Placed(target / file.name, target, file, words)
+        yield (
+            Placed(staging / file.staged, staging, file, words)
+            if staged
+            else Placed(target / file.name, target, file, words)
+        )
 
 
 def _check_size(placed: Placed) -> None:
     size = os.stat(placed.path).st_size
     if size != placed.file.bytes:
-        raise placed.mended(f"the file has {size} bytes, and {placed.file.bytes} were committed; it was cut off or replaced")
+        raise placed.mended(
+            f"the file has {size} bytes, and {placed.file.bytes} were committed; it was cut off or replaced"
+        )
 
 
 def _refuse_foreign(there: set[str], found: list[Placed], manifests: list[Manifest]) -> None:
@@ -109,13 +120,20 @@ def _refuse_foreign(there: set[str], found: list[Placed], manifests: list[Manife
         return
     number = re.match(r"batch-(\d{20})-", os.path.basename(foreign))
     if number and not any(manifest.batch == int(number[1]) for manifest in manifests):
-        raise StateError(f"{foreign}: no manifest lists this file, and the folder has no manifest of batch {int(number[1])}: was a file of _manifest lost? "
-                         "Restore it from a copy; if the file is not of this folder, move it away")
-    raise StateError(f"{foreign}: no manifest lists this file, so its rows do not count here, but other readers would count them: move it away")
+        raise StateError(
+            f"{foreign}: no manifest lists this file, and the folder has no manifest of batch {int(number[1])}: was a "
+            "file of _manifest lost? "
+            "Restore it from a copy; if the file is not of this folder, move it away"
+        )
+    raise StateError(
+        f"{foreign}: no manifest lists this file, so its rows do not count here, but other readers would count them: "
+        "move it away"
+    )
 
 
 def check_contents(target: Path, found: list[Placed]) -> None:
     """Compare every file whole with what was committed, several at a time."""
+
     def check(placed: Placed) -> None:
         with placed.path.open("rb") as file:
             _compare(placed, hashlib.file_digest(file, "sha256").hexdigest())
@@ -128,10 +146,15 @@ def check_contents(target: Path, found: list[Placed]) -> None:
 def check_on_spark(spark: Any, target: Path, found: list[Placed]) -> None:
     """The same by the executors, which have more hands than the driver."""
     by_path = {str(placed.path): placed for placed in found if placed.file.sha256 is not None}
-    paths = spark.createDataFrame([(path,) for path in by_path], "path string").repartition(min(len(by_path), spark.sparkContext.defaultParallelism))
+    paths = spark.createDataFrame([(path,) for path in by_path], "path string").repartition(
+        min(len(by_path), spark.sparkContext.defaultParallelism)
+    )
     for path, digest in paths.mapInArrow(_digester(), "path string, digest string").collect():
         if digest is None:
-            raise by_path[path].mended("the file was there a moment ago, and an executor does not find it; it was removed, or the folder is not shared")
+            raise by_path[path].mended(
+                "the file was there a moment ago, and an executor does not find it; it was removed, or the folder is "
+                "not shared"
+            )
         _compare(by_path[path], digest)
     _check_old(target, found)
 
@@ -151,14 +174,18 @@ def _digester() -> Callable[[Any], Any]:
                         digests.append(hashlib.file_digest(file, "sha256").hexdigest())
                 except FileNotFoundError:
                     digests.append(None)
-            yield pa.RecordBatch.from_pydict({"path": paths, "digest": digests}, pa.schema({"path": pa.string(), "digest": pa.string()}))
+            yield pa.RecordBatch.from_pydict(
+                {"path": paths, "digest": digests}, pa.schema({"path": pa.string(), "digest": pa.string()})
+            )
 
     return run
 
 
 def _compare(placed: Placed, digest: str) -> None:
     if digest != placed.file.sha256:
-        raise placed.mended("the file's SHA-256 is not the one that was committed; its content was changed, or it is another file")
+        raise placed.mended(
+            "the file's SHA-256 is not the one that was committed; its content was changed, or it is another file"
+        )
 
 
 def _check_old(target: Path, found: list[Placed]) -> None:
@@ -176,5 +203,10 @@ def _check_old(target: Path, found: list[Placed]) -> None:
             raise placed.mended(f"the file cannot be read as Parquet ({error})") from None
         if rows != placed.file.rows:
             raise placed.mended(f"the file has {rows} rows, and {placed.file.rows} were committed")
-    warnings.warn(f"{target}: {len(old)} of {len(found)} files were written by a version that kept no checksums: only their sizes and "
-                  "numbers of rows are compared", UserWarning, stacklevel=4)
+    warnings.warn(
+        f"{target}: {len(old)} of {len(found)} files were written by a version that kept no checksums: only their "
+        "sizes and "
+        "numbers of rows are compared",
+        UserWarning,
+        stacklevel=4,
+    )

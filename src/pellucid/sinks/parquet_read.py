@@ -25,7 +25,8 @@ _MUCH = 256 << 20  # bytes; below, a job of Spark takes longer than the driver a
 def read(path: str | os.PathLike[str], *, verify: bool = True) -> pa.Table:
     """The rows that the manifests list, as an Arrow table, batch by batch.
 
-    Every file is compared with its manifest first; ``verify=False`` leaves out the checksums, which need each file read whole.
+    Every file is compared with its manifest first; ``verify=False`` leaves out the checksums, which need each file read
+    whole.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -53,7 +54,8 @@ def read(path: str | os.PathLike[str], *, verify: bool = True) -> pa.Table:
 def read_spark(spark: SparkSession, path: str | os.PathLike[str], *, verify: bool = True) -> DataFrame:
     """The rows that the manifests list now, as a DataFrame.
 
-    Every file is compared with its manifest first, by the executors if it is much; ``verify=False`` leaves out the checksums.
+    Every file is compared with its manifest first, by the executors if it is much; ``verify=False`` leaves out the
+    checksums.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -66,28 +68,40 @@ def read_spark(spark: SparkSession, path: str | os.PathLike[str], *, verify: boo
     elif verify:
         check_contents(target, found)
     result = spark.createDataFrame([], schema)
-    parts = [(base, files, spoilt) for spoilt in (False, True)
-             for base, files in _by_base([placed for placed in found if _written_by_bytes(placed) == spoilt])]
+    parts = [
+        (base, files, spoilt)
+        for spoilt in (False, True)
+        for base, files in _by_base([placed for placed in found if _written_by_bytes(placed) == spoilt])
+    ]
     for place, (base, files, spoilt) in enumerate(parts):
-        part = spark.read.schema(schema).option("basePath", for_spark(base)).parquet(*(for_spark(_literal(file)) for file in files))
+        part = (
+            spark.read.schema(schema)
+            .option("basePath", for_spark(base))
+            .parquet(*(for_spark(_literal(file)) for file in files))
+        )
         columns = [F.col(spark_name(name)) for name in schema.names]
         if spoilt:
             inside = {segment.partition("=")[0] for segment in Path(files[0]).relative_to(base).parts[:-1]}
-            columns = [F.decode(F.encode(column, "ISO-8859-1"), "UTF-8").alias(field.name)
-                       if field.name in inside and field.dataType.typeName() == "string" else column
-                       for field, column in zip(schema, columns, strict=True)]
+            columns = [
+                F.decode(F.encode(column, "ISO-8859-1"), "UTF-8").alias(field.name)
+                if field.name in inside and field.dataType.typeName() == "string"
+                else column
+                for field, column in zip(schema, columns, strict=True)
+            ]
         part = part.select(*columns)
         result = part if place == 0 else result.unionByName(part)
     return result
 
 
 def _written_by_bytes(placed: Placed) -> bool:
-    """Whether a folder's name has bytes beyond ASCII escaped one by one, as Arrow did for earlier versions: Spark takes each for a character."""
+    """Whether a folder's name has bytes beyond ASCII escaped one by one, as Arrow did for earlier versions: Spark takes
+    each for a character."""
     return re.search("%[89A-F][0-9A-F]", str(placed.path.relative_to(placed.base).parent)) is not None
 
 
 def for_spark(path: str | Path) -> str:
-    """The path as Spark takes it: with the scheme, and not escaped as in a URI (``k=1`` and a space stay what they are)."""
+    """The path as Spark takes it: with the scheme, and not escaped as in a URI (``k=1`` and a space stay what they
+    are)."""
     return f"file://{path}"
 
 
@@ -115,9 +129,13 @@ def schema_there(target: Path) -> pa.Schema:
     except FileNotFoundError:
         if ManifestLog(target).is_empty():
             raise DataError(f"{target}: no manifest is there: nothing was written by pellucid.sinks.parquet") from None
-        raise StateError(f"{path}: the file with the columns of this folder is missing; restore it from a copy") from None
+        raise StateError(
+            f"{path}: the file with the columns of this folder is missing; restore it from a copy"
+        ) from None
     except (pa.ArrowInvalid, OSError) as error:
-        raise StateError(f"{path}: the file with the columns of this folder is damaged ({error}); restore it from a copy") from None
+        raise StateError(
+            f"{path}: the file with the columns of this folder is damaged ({error}); restore it from a copy"
+        ) from None
 
 
 def _by_base(found: list[Placed]) -> list[tuple[str, list[str]]]:

@@ -6,10 +6,10 @@ A batch goes through three places::
     _manifest/<query>-<batch>.json              created once, exclusively: from now on the batch counts
     batch-<batch>-part-…                        the files move here, one rename each; done again after a crash
 
-The order matters.  Moving first and committing afterwards would show rows of an attempt that never counts to every reader
-that does not know the manifest.  Here such a reader sees only rows that count; at worst it misses, for the moment of the
-moves or until a crashed query runs again, some files of the newest batch.  :func:`read` misses nothing: it follows the
-manifest, and takes a file from staging where it has not moved yet.
+The order matters.  Moving first and committing afterwards would show rows of an attempt that never counts to every
+reader that does not know the manifest.  Here such a reader sees only rows that count; at worst it misses, for the
+moment of the moves or until a crashed query runs again, some files of the newest batch.  :func:`read` misses nothing:
+it follows the manifest, and takes a file from staging where it has not moved yet.
 """
 
 from __future__ import annotations
@@ -38,12 +38,20 @@ class ParquetSink(common.Sink):
 
     kind: ClassVar[str] = "parquet"
     guarantee: ClassVar[str] = (
-        "read() and read_spark() see each batch whole and once; a reader that does not know the manifest sees only rows that "
+        "read() and read_spark() see each batch whole and once; a reader that does not know the manifest sees only "
+        "rows that "
         "count, and may miss files of the newest batch while they are moved or until a crashed query runs again"
     )
 
-    def __init__(self, path: str | os.PathLike[str], *, partition_by: tuple[str, ...] = (), compression: str = "snappy",
-                 first_batch: int | None = None, query: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        partition_by: tuple[str, ...] = (),
+        compression: str = "snappy",
+        first_batch: int | None = None,
+        query: str | None = None,
+    ) -> None:
         super().__init__(query, first_batch)
         self.path = folder.local_folder(path)
         self.partition_by = partition_by
@@ -80,16 +88,21 @@ class ParquetSink(common.Sink):
         folder.make_lasting(staging.parent)
         try:
             expected = self._stage_spark(data, staging) if is_spark(data) else self._stage_arrow(data, staging)
-            manifest = Manifest(query, batch, attempt, self._staged_files(staging, batch), previous=-1 if last is None else last)
+            manifest = Manifest(
+                query, batch, attempt, self._staged_files(staging, batch), previous=-1 if last is None else last
+            )
         except Exception:
-            if self._overtaken(query, batch):  # another driver has committed this batch and cleared our attempt away under us
+            if self._overtaken(
+                query, batch
+            ):  # another driver has committed this batch and cleared our attempt away under us
                 return common.Written(query, batch, 0, skipped=True)
             raise
         if manifest.rows != expected:
             if self._overtaken(query, batch):
                 return common.Written(query, batch, 0, skipped=True)
             raise StateError(
-                f"{self.path}: batch {batch}: the executors wrote {expected} rows, but the driver finds {manifest.rows}: "
+                f"{self.path}: batch {batch}: the executors wrote {expected} rows, but the driver finds "
+                f"{manifest.rows}: "
                 "the folder must be the same one, shared or mounted, on the driver and on every executor"
             )
         common.point("parquet:before-commit")
@@ -130,8 +143,12 @@ class ParquetSink(common.Sink):
         names = partitions.Names(self.path, self.partition_by, rows.schema, folds=folder.folds_case(staging.parent))
         parts = ds.partitioning(pa.schema([names.schema.field(number) for number in names.numbers]), flavor="hive")
         ds.write_dataset(
-            pa.RecordBatchReader.from_batches(names.schema, names.numbered(rows)), staging, format="parquet",
-            partitioning=parts if self.partition_by else None, max_partitions=2**31 - 1, max_open_files=_files_at_once(),
+            pa.RecordBatchReader.from_batches(names.schema, names.numbered(rows)),
+            staging,
+            format="parquet",
+            partitioning=parts if self.partition_by else None,
+            max_partitions=2**31 - 1,
+            max_open_files=_files_at_once(),
             basename_template=f"part-{uuid.uuid4().hex}-{{i}}.parquet",
             file_options=ds.ParquetFileFormat().make_write_options(compression=self.compression),
         )
@@ -139,7 +156,8 @@ class ParquetSink(common.Sink):
         return rows.count
 
     def _staged_files(self, staging: Path, batch: int) -> tuple[DataFile, ...]:
-        """The files of this attempt, lasting on disk; Spark writes an empty one for an empty batch, which is left out."""
+        """The files of this attempt, lasting on disk; Spark writes an empty one for an empty batch, which is left
+        out."""
         import hashlib
 
         import pyarrow.parquet as pq
@@ -154,14 +172,20 @@ class ParquetSink(common.Sink):
                 with path.open("rb") as content:
                     digest = hashlib.file_digest(content, "sha256").hexdigest()
                 files.append(DataFile(name.as_posix(), inside.as_posix(), rows, path.stat().st_size, digest))
-        for place in {parent for file in files for parent in (staging / file.staged).parents if staging.parent in (parent, *parent.parents)}:
+        for place in {
+            parent
+            for file in files
+            for parent in (staging / file.staged).parents
+            if staging.parent in (parent, *parent.parents)
+        }:
             folder.sync(place)
         return tuple(files)
 
     def _finish(self, query: str, batch: int) -> None:
         """Move the files of a committed batch to where every reader sees them, and clear away attempts that lost.
 
-        Only attempts at *committed* batches are cleared: one at a later batch may belong to a driver that is about to commit.
+        Only attempts at *committed* batches are cleared: one at a later batch may belong to a driver that is about to
+        commit.
         """
         staging = self.path / "_staging"
         stale = [name for name in folder.names(staging) if _is_attempt(name, query, batch)]
@@ -172,13 +196,16 @@ class ParquetSink(common.Sink):
             for file in manifest.files:
                 folder.move(staging / manifest.attempt / file.staged, self.path / file.name)
                 common.point("parquet:between-moves")
-            for place in {above for file in manifest.files for above in Path(file.name).parents}:  # the partitions' folders, and the target itself
+            for place in {
+                above for file in manifest.files for above in Path(file.name).parents
+            }:  # the partitions' folders, and the target itself
                 folder.sync(self.path / place)
         for name in stale:
             folder.remove_tree(staging / name)
 
     def _commit(self, manifest: Manifest, schema: pa.Schema) -> bool:
-        """Make the batch count.  The first one that does decides the columns; an attempt that failed before leaves nothing decided."""
+        """Make the batch count.  The first one that does decides the columns; an attempt that failed before leaves
+        nothing decided."""
         if self.log.is_empty():
             with folder.one_at_a_time(self.log.folder):
                 if self.log.is_empty():
@@ -217,12 +244,18 @@ def _is_attempt(name: str, query: str, upto: int) -> bool:
     return owner == query and number.isdigit() and int(number) <= upto
 
 
-def parquet(path: str | os.PathLike[str], *, partition_by: str | list[str] | tuple[str, ...] = (), compression: str = "snappy",
-            first_batch: int | None = None, query: str | None = None) -> ParquetSink:
+def parquet(
+    path: str | os.PathLike[str],
+    *,
+    partition_by: str | list[str] | tuple[str, ...] = (),
+    compression: str = "snappy",
+    first_batch: int | None = None,
+    query: str | None = None,
+) -> ParquetSink:
     """A folder of Parquet files in which each micro-batch counts once.
 
-    Several queries may write to one folder.  Readers that must not miss anything use :func:`read` or :func:`read_spark`.
-    ``first_batch`` says that the sink begins with this batch of an older checkpoint.
+    Several queries may write to one folder.  Readers that must not miss anything use :func:`read` or
+    :func:`read_spark`. ``first_batch`` says that the sink begins with this batch of an older checkpoint.
 
     >>> import pyarrow as pa, tempfile
     >>> sink = parquet(tempfile.mkdtemp())

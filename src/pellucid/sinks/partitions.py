@@ -1,14 +1,14 @@
 """What may be told by the names of folders (``user=ada/``) and come back exactly, and what may not.
 
-A folder's name is text.  Texts, whole numbers, booleans and dates come back from it; a timestamp does not, because Spark writes
-it in the session's time zone and a reader may have another, nor a float, a decimal or bytes, on which Spark and Arrow do not
-agree.  The empty text and the null have one name in Spark, so the empty text is refused.  So is a text with the character NUL, which
-ends a name for the system, one that is no UTF-8, and one whose folder's name would be longer than file systems take.  All else is
-escaped as Hive and Spark do it (``%2F``), and as Arrow reads it; Arrow's own way to write names (every byte beyond ASCII) is not used,
-because Spark takes such a byte for a character.
+A folder's name is text.  Texts, whole numbers, booleans and dates come back from it; a timestamp does not, because
+Spark writes it in the session's time zone and a reader may have another, nor a float, a decimal or bytes, on which
+Spark and Arrow do not agree.  The empty text and the null have one name in Spark, so the empty text is refused.  So is
+a text with the character NUL, which ends a name for the system, one that is no UTF-8, and one whose folder's name would
+be longer than file systems take.  All else is escaped as Hive and Spark do it (``%2F``), and as Arrow reads it; Arrow's
+own way to write names (every byte beyond ASCII) is not used, because Spark takes such a byte for a character.
 
-Delta keeps a partition's value in its log, so that timestamps and floats come back; but it, too, takes the empty text for null,
-and the package ``deltalake`` (1.6) spoils bytes and negative decimals.
+Delta keeps a partition's value in its log, so that timestamps and floats come back; but it, too, takes the empty text
+for null, and the package ``deltalake`` (1.6) spoils bytes and negative decimals.
 """
 
 from __future__ import annotations
@@ -25,12 +25,25 @@ from pellucid.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NULL", "Names", "check", "check_counted", "check_delta", "checked_rows", "escaped", "explained", "metrics", "spark_name"]
+__all__ = [
+    "NULL",
+    "Names",
+    "check",
+    "check_counted",
+    "check_delta",
+    "checked_rows",
+    "escaped",
+    "explained",
+    "metrics",
+    "spark_name",
+]
 
 NULL = "__HIVE_DEFAULT_PARTITION__"  # what Spark and Arrow call the folder of the nulls
 LONGEST = 255  # bytes of a name, on the usual file systems
-_SPECIAL = '/\\=%"#:*?\'{}[]^'  # some writers escape these in a name, and some readers do not know that
-_ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")  # as Spark's ExternalCatalogUtils has it, and Hive before it
+_SPECIAL = "/\\=%\"#:*?'{}[]^"  # some writers escape these in a name, and some readers do not know that
+_ESCAPED = re.compile(
+    r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
+)  # as Spark's ExternalCatalogUtils has it, and Hive before it
 
 
 def check(where: object, columns: tuple[str, ...], schema: pa.Schema) -> None:
@@ -47,7 +60,10 @@ def check(where: object, columns: tuple[str, ...], schema: pa.Schema) -> None:
     _check_kinds(where, columns, schema, _comes_back, "a text, a whole number, a boolean or a date")
     for name in columns:
         if name.startswith(("_", ".")) or any(char in _SPECIAL or not char.isprintable() for char in name):
-            raise DataError(f"{where}: partition_by={name!r}: this name cannot be a folder's that all readers find; rename the column before the sink")
+            raise DataError(
+                f"{where}: partition_by={name!r}: this name cannot be a folder's that all readers find; rename the "
+                "column before the sink"
+            )
 
 
 def check_delta(where: object, columns: tuple[str, ...], schema: pa.Schema) -> None:
@@ -55,21 +71,33 @@ def check_delta(where: object, columns: tuple[str, ...], schema: pa.Schema) -> N
     import pyarrow as pa
 
     t = pa.types
-    _check_kinds(where, columns, schema, lambda kind: _comes_back(kind) or t.is_floating(kind) or t.is_timestamp(kind),
-                 "a text, a number that is no decimal, a boolean, a date or a time")
+    _check_kinds(
+        where,
+        columns,
+        schema,
+        lambda kind: _comes_back(kind) or t.is_floating(kind) or t.is_timestamp(kind),
+        "a text, a number that is no decimal, a boolean, a date or a time",
+    )
 
 
-def _check_kinds(where: object, columns: tuple[str, ...], schema: pa.Schema, comes_back: Callable[[pa.DataType], bool], instead: str) -> None:
+def _check_kinds(
+    where: object, columns: tuple[str, ...], schema: pa.Schema, comes_back: Callable[[pa.DataType], bool], instead: str
+) -> None:
     if columns and set(columns) == set(schema.names):
         raise DataError(f"{where}: partition_by={list(columns)}: no column is left for the files; leave one out")
     for name in columns:
         if name not in schema.names:
-            raise DataError(f"{where}: partition_by={name!r}: there is no such column; there are {', '.join(schema.names)}")
+            raise DataError(
+                f"{where}: partition_by={name!r}: there is no such column; there are {', '.join(schema.names)}"
+            )
         kind = schema.field(name).type
         if not comes_back(kind):
             made = "DATE" if str(kind).startswith("timestamp") else "STRING"
-            raise DataError(f"{where}: partition_by={name!r}: a {kind} would not come back exactly from the name of a partition; partition by {instead} "
-                            f"made from it, such as CAST({name} AS {made})")
+            raise DataError(
+                f"{where}: partition_by={name!r}: a {kind} would not come back exactly from the name of a partition; "
+                f"partition by {instead} "
+                f"made from it, such as CAST({name} AS {made})"
+            )
 
 
 def escaped(text: str) -> str:
@@ -82,10 +110,11 @@ def escaped(text: str) -> str:
 
 
 class Names:
-    """The folders of the rows of one batch of Arrow: while Arrow writes, each value is a number, and afterwards the folders get their names.
+    """The folders of the rows of one batch of Arrow: while Arrow writes, each value is a number, and afterwards the
+    folders get their names.
 
-    Arrow itself would escape every byte beyond ASCII, which Spark does not read back (and a name would be three times as long).
-    ``folds`` says that the file system takes ``A`` and ``a`` for one name.
+    Arrow itself would escape every byte beyond ASCII, which Spark does not read back (and a name would be three times
+    as long). ``folds`` says that the file system takes ``A`` and ``a`` for one name.
     """
 
     def __init__(self, where: object, columns: tuple[str, ...], schema: pa.Schema, *, folds: bool) -> None:
@@ -93,7 +122,9 @@ class Names:
 
         self.where, self.columns, self.folds = where, columns, folds
         mark = "~"
-        while any(name.startswith(mark) for name in schema.names):  # no column is called so: no folder is in another's way
+        while any(
+            name.startswith(mark) for name in schema.names
+        ):  # no column is called so: no folder is in another's way
             mark += "~"
         self.numbers = [f"{mark}{place}" for place in range(len(columns))]
         self.schema = schema
@@ -139,18 +170,27 @@ class Names:
 
 def _check_name(where: object, name: str, text: str) -> None:
     if "\0" in text:
-        raise DataError(f"{where}: partition_by={name!r}: a row has the text {_shown(text)} there, and no folder can have the character NUL in its name; "
-                        f"replace it before the sink, for instance by replace({name}, '\\0', '')")
+        raise DataError(
+            f"{where}: partition_by={name!r}: a row has the text {_shown(text)} there, and no folder can have the "
+            "character NUL in its name; "
+            f"replace it before the sink, for instance by replace({name}, '\\0', '')"
+        )
     if len(f"{name}={escaped(text)}".encode()) > LONGEST:
-        raise DataError(f"{where}: partition_by={name!r}: a row has the text {_shown(text)} there, whose folder's name would be longer than {LONGEST} bytes; "
-                        f"shorten it before the sink, for instance by substr({name}, 1, 100), or partition by something shorter")
+        raise DataError(
+            f"{where}: partition_by={name!r}: a row has the text {_shown(text)} there, whose folder's name would be "
+            f"longer than {LONGEST} bytes; "
+            f"shorten it before the sink, for instance by substr({name}, 1, 100), or partition by something shorter"
+        )
 
 
 def _check_case(where: object, name: str, text: str, seen: dict[str, str]) -> None:
     other = seen.setdefault(unicodedata.normalize("NFC", text).casefold(), text)
     if other != text:
-        raise DataError(f"{where}: partition_by={name!r}: the texts {_shown(other)} and {_shown(text)} would be one folder here, because this file system does "
-                        "not tell their letters apart; make them one before the sink, or write to a file system that does")
+        raise DataError(
+            f"{where}: partition_by={name!r}: the texts {_shown(other)} and {_shown(text)} would be one folder here, "
+            "because this file system does "
+            "not tell their letters apart; make them one before the sink, or write to a file system that does"
+        )
 
 
 def _shown(text: str) -> str:
@@ -158,7 +198,8 @@ def _shown(text: str) -> str:
 
 
 def explained(where: object, columns: tuple[str, ...], failure: str) -> None:
-    """Refuse the batch if Spark failed because it could not make a partition's folder; its words have the folder's path."""
+    """Refuse the batch if Spark failed because it could not make a partition's folder; its words have the folder's
+    path."""
     for path in re.findall(r"Mkdirs failed to create (.*?) \(exists=", failure, re.DOTALL):
         for name in columns:
             found = re.search(rf"/{re.escape(escaped(name))}=([^/]*)", path)
@@ -167,7 +208,8 @@ def explained(where: object, columns: tuple[str, ...], failure: str) -> None:
 
 
 def metrics(columns: tuple[str, ...], *, folds: bool) -> list[Any]:
-    """For Spark's ``observe``: how many values of each column (``lost0``, …) have the name of the nulls, how many are no UTF-8.
+    """For Spark's ``observe``: how many values of each column (``lost0``, …) have the name of the nulls, how many are
+    no UTF-8.
 
     Where the file system takes ``A`` and ``a`` for one name, the values themselves come, too (``values0``, …).
     """
@@ -195,7 +237,9 @@ def check_counted(where: object, columns: tuple[str, ...], counted: dict[str, An
             _check_case(where, name, text, seen)
 
 
-def checked_rows(where: object, columns: tuple[str, ...], rows: Iterable[Any], nulls: tuple[str, ...] = ("", NULL)) -> Iterator[pa.RecordBatch]:
+def checked_rows(
+    where: object, columns: tuple[str, ...], rows: Iterable[Any], nulls: tuple[str, ...] = ("", NULL)
+) -> Iterator[pa.RecordBatch]:
     """The same for batches of Arrow, as they pass."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -227,14 +271,22 @@ def _comes_back(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     t = pa.types
-    return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_integer(kind) or t.is_boolean(kind) or t.is_date32(kind))
+    return bool(
+        t.is_string(kind) or t.is_large_string(kind) or t.is_integer(kind) or t.is_boolean(kind) or t.is_date32(kind)
+    )
 
 
 def _refuse(where: object, name: str) -> None:
-    raise DataError(f"{where}: partition_by={name!r}: a row has the empty text there (or the text {NULL}), which would come back as null; "
-                    f"replace it before the sink, for instance by nullif({name}, '') or by a word of your own")
+    raise DataError(
+        f"{where}: partition_by={name!r}: a row has the empty text there (or the text {NULL}), which would come back "
+        "as null; "
+        f"replace it before the sink, for instance by nullif({name}, '') or by a word of your own"
+    )
 
 
 def _refuse_broken(where: object, name: str) -> None:
-    raise DataError(f"{where}: partition_by={name!r}: a row has bytes there that are no text in UTF-8, which would not come back exactly; "
-                    f"replace them before the sink, for instance by hex({name})")
+    raise DataError(
+        f"{where}: partition_by={name!r}: a row has bytes there that are no text in UTF-8, which would not come back "
+        "exactly; "
+        f"replace them before the sink, for instance by hex({name})"
+    )

@@ -1,8 +1,9 @@
 """The marks in PostgreSQL: one number for one table and one query, however the table's name is spelt.
 
-``sums``, ``public.sums`` and, in the database shop, ``shop.public.sums`` may be one table: the server says which, by its
-``search_path``, and the mark carries the name with its schema.  Marks under the other spellings, written before, count as well;
-so do those of a ``pellucid_epochs`` that lies in another schema, because a driver had another ``search_path``.
+``sums``, ``public.sums`` and, in the database shop, ``shop.public.sums`` may be one table: the server says which, by
+its ``search_path``, and the mark carries the name with its schema.  Marks under the other spellings, written before,
+count as well; so do those of a ``pellucid_epochs`` that lies in another schema, because a driver had another
+``search_path``.
 """
 
 from __future__ import annotations
@@ -15,12 +16,25 @@ from pellucid.errors import StateError, UsageError
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["COUNT", "EPOCHS", "Target", "advance", "checked_table", "identifier", "last_mark", "locked_mark", "quoted", "target_of", "written"]
+__all__ = [
+    "COUNT",
+    "EPOCHS",
+    "Target",
+    "advance",
+    "checked_table",
+    "identifier",
+    "last_mark",
+    "locked_mark",
+    "quoted",
+    "target_of",
+    "written",
+]
 
 EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
     (target text NOT NULL, query text NOT NULL, batch bigint NOT NULL, at timestamptz NOT NULL DEFAULT now(), rows bigint,
      PRIMARY KEY (target, query))"""
-COUNT = "ALTER TABLE pellucid_epochs ADD COLUMN IF NOT EXISTS rows bigint"  # for a book of an earlier version, which did not count
+# for a book of an earlier version, which did not count
+COUNT = "ALTER TABLE pellucid_epochs ADD COLUMN IF NOT EXISTS rows bigint"
 
 
 def identifier(name: str) -> str:
@@ -80,14 +94,19 @@ class Target:
 def target_of(db: psycopg.Connection[Any], table: str) -> Target | None:
     """The table that the server takes this name for; None if there is none."""
     row = db.execute(
-        "SELECT current_database(), n.nspname, c.relname, to_regclass(quote_ident(c.relname)) IS NOT DISTINCT FROM c.oid::regclass "
-        "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)", (quoted(table),)).fetchone()
+        "SELECT current_database(), n.nspname, c.relname, to_regclass(quote_ident(c.relname)) IS NOT DISTINCT FROM "
+        "c.oid::regclass "
+        "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)",
+        (quoted(table),),
+    ).fetchone()
     return None if row is None else Target(row[0], row[1], row[2], bool(row[3]))
 
 
 def written(db: psycopg.Connection[Any], target: Target) -> int:
     """How many rows the queries have written to this table by our book."""
-    row = db.execute("SELECT coalesce(sum(rows), 0) FROM pellucid_epochs WHERE target = ANY(%s)", (target.spellings(),)).fetchone()
+    row = db.execute(
+        "SELECT coalesce(sum(rows), 0) FROM pellucid_epochs WHERE target = ANY(%s)", (target.spellings(),)
+    ).fetchone()
     return 0 if row is None else int(row[0])
 
 
@@ -95,31 +114,51 @@ def last_mark(db: psycopg.Connection[Any], target: Target, query: str) -> int:
     """The highest number of the query under any name of the table; -1 if there is none."""
     books = db.execute(
         "SELECT n.nspname, c.oid::regclass IS NOT DISTINCT FROM to_regclass('pellucid_epochs') "
-        "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = 'pellucid_epochs' AND c.relkind = 'r' "
-        "AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')").fetchall()
+        "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = 'pellucid_epochs' AND "
+        "c.relkind = 'r' "
+        "AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')"
+    ).fetchall()
     found = -1
     for schema, ours in books:
         book = identifier(schema).replace("%", "%%")
-        row = db.execute(f"SELECT max(batch) FROM {book}.pellucid_epochs WHERE target = ANY(%s) AND query = %s".encode(),
-                         (target.spellings(None if ours else schema), query)).fetchone()
+        row = db.execute(
+            f"SELECT max(batch) FROM {book}.pellucid_epochs WHERE target = ANY(%s) AND query = %s".encode(),
+            (target.spellings(None if ours else schema), query),
+        ).fetchone()
         found = max(found, -1 if row is None or row[0] is None else int(row[0]))
     return found
 
 
 def locked_mark(db: psycopg.Connection[Any], target: Target, query: str) -> int:
     """The same inside a transaction that alone may change it from now on."""
-    db.execute("INSERT INTO pellucid_epochs (target, query, batch) VALUES (%s, %s, -1) ON CONFLICT DO NOTHING", (target.name, query))
-    held = db.execute("SELECT target FROM pellucid_epochs WHERE target = ANY(%s) AND query = %s ORDER BY target FOR UPDATE",
-                      (target.spellings(), query)).fetchall()
-    if (target.name,) not in held:  # without the lock nothing is known: neither "is there" nor "is not there" may be said
-        raise StateError(f"table {target.name!r}: the mark of query {query!r} in pellucid_epochs could not be made, or was removed at this "
-                         "moment: is somebody changing that table? Run the batch again")
+    db.execute(
+        "INSERT INTO pellucid_epochs (target, query, batch) VALUES (%s, %s, -1) ON CONFLICT DO NOTHING",
+        (target.name, query),
+    )
+    held = db.execute(
+        "SELECT target FROM pellucid_epochs WHERE target = ANY(%s) AND query = %s ORDER BY target FOR UPDATE",
+        (target.spellings(), query),
+    ).fetchall()
+    if (
+        target.name,
+    ) not in held:  # without the lock nothing is known: neither "is there" nor "is not there" may be said
+        raise StateError(
+            f"table {target.name!r}: the mark of query {query!r} in pellucid_epochs could not be made, or was removed "
+            "at this "
+            "moment: is somebody changing that table? Run the batch again"
+        )
     return last_mark(db, target, query)
 
 
 def advance(db: psycopg.Connection[Any], target: Target, query: str, batch: int, rows: int) -> None:
     """Set the locked mark to this batch, and count its rows."""
-    done = db.execute("UPDATE pellucid_epochs SET batch = %s, at = now(), rows = coalesce(rows, 0) + %s WHERE target = %s AND query = %s",
-                      (batch, rows, target.name, query))
+    done = db.execute(
+        "UPDATE pellucid_epochs SET batch = %s, at = now(), rows = coalesce(rows, 0) + %s WHERE target = %s AND query "
+        "= %s",
+        (batch, rows, target.name, query),
+    )
     if done.rowcount != 1:
-        raise StateError(f"table {target.name!r}: the mark of query {query!r} in pellucid_epochs could not be set; run the batch again")
+        raise StateError(
+            f"table {target.name!r}: the mark of query {query!r} in pellucid_epochs could not be set; run the batch "
+            "again"
+        )

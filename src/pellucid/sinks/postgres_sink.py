@@ -1,11 +1,11 @@
 """PostgreSQL: the rows and the number of the batch in one transaction.
 
-The transaction first locks the query's row of ``pellucid_epochs``; a second driver waits there, and then sees what the first
-has committed.  Rows go in by ``COPY`` of CSV that Arrow writes: no value passes through Python.
+The transaction first locks the query's row of ``pellucid_epochs``; a second driver waits there, and then sees what the
+first has committed.  Rows go in by ``COPY`` of CSV that Arrow writes: no value passes through Python.
 
 With ``parallel=True`` the executors copy into an unlogged table of this attempt, each task under its own number, and
-the driver moves the rows of *those tasks whose result Spark accepted* in one transaction.  A task that ran twice leaves rows
-under a second number, which nobody moves.  It pays where the batch is too large for one connection; each row is
+the driver moves the rows of *those tasks whose result Spark accepted* in one transaction.  A task that ran twice leaves
+rows under a second number, which nobody moves.  It pays where the batch is too large for one connection; each row is
 written twice.
 """
 
@@ -32,17 +32,29 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresSink", "postgres"]
 
-_ADVISORY = 7233181290055142706  # any number nobody else uses: held while tables are made, which IF NOT EXISTS alone does not guard
+# any number nobody else uses: held while tables are made, which IF NOT EXISTS alone does not guard
+_ADVISORY = 7233181290055142706
 
 
 class PostgresSink(common.Sink):
     """See :func:`postgres`."""
 
     kind: ClassVar[str] = "postgres"
-    guarantee: ClassVar[str] = "each batch is in the table whole and once, because its rows and its number are one transaction"
+    guarantee: ClassVar[str] = (
+        "each batch is in the table whole and once, because its rows and its number are one transaction"
+    )
 
-    def __init__(self, dsn: str, table: str, *, parallel: bool = False, wait: float = 60.0, drained: bool = False, first_batch: int | None = None,
-                 query: str | None = None) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        table: str,
+        *,
+        parallel: bool = False,
+        wait: float = 60.0,
+        drained: bool = False,
+        first_batch: int | None = None,
+        query: str | None = None,
+    ) -> None:
         super().__init__(query, first_batch)
         self.drained = drained
         self._looked: set[str] = set()
@@ -103,7 +115,9 @@ class PostgresSink(common.Sink):
                 db.execute("SELECT set_config('lock_timeout', %s, true)", (f"{int(self.wait * 1000)}ms",))
                 target = marks.target_of(db, self.table)
                 if target is None:
-                    raise StateError(f"table {self.table!r}: it was dropped while batch {batch} was written; run the batch again")
+                    raise StateError(
+                        f"table {self.table!r}: it was dropped while batch {batch} was written; run the batch again"
+                    )
                 last = marks.locked_mark(db, target, query)
                 self._look(db, target, query)
                 if batch <= last:
@@ -112,10 +126,14 @@ class PostgresSink(common.Sink):
                 marks.advance(db, target, query, batch, count)
                 common.point("postgres:before-commit")
         except psycopg.errors.LockNotAvailable:
-            raise StateError(f"table {self.table!r}: another writer has held query {query!r} for {self.wait:g} s: "
-                             "is a second driver of this query still running?") from None
+            raise StateError(
+                f"table {self.table!r}: another writer has held query {query!r} for {self.wait:g} s: "
+                "is a second driver of this query still running?"
+            ) from None
         except psycopg.DataError as error:
-            raise DataError(f"table {self.table!r}: PostgreSQL refuses a value of batch {batch}: {str(error).strip()}") from error
+            raise DataError(
+                f"table {self.table!r}: PostgreSQL refuses a value of batch {batch}: {str(error).strip()}"
+            ) from error
         self._looked.add(query)
         common.point("postgres:after-commit")
         return common.Written(query, batch, count, skipped=False)
@@ -126,25 +144,42 @@ class PostgresSink(common.Sink):
             return
         written = marks.written(db, target)
         if written and self._is_empty(db):
-            raise StateError(common.emptied(self.place, query, written, f"DELETE FROM pellucid_epochs WHERE target = '{target.name}'"))
+            raise StateError(
+                common.emptied(
+                    self.place, query, written, f"DELETE FROM pellucid_epochs WHERE target = '{target.name}'"
+                )
+            )
 
-    def _through_staging(self, db: psycopg.Connection[Any], df: Any, schema: pa.Schema, query: str, batch: int) -> common.Written:
+    def _through_staging(
+        self, db: psycopg.Connection[Any], df: Any, schema: pa.Schema, query: str, batch: int
+    ) -> common.Written:
         staging = f"pellucid_staging_{uuid.uuid4().hex}"
         names = _names(schema)
-        db.execute(f"CREATE UNLOGGED TABLE {quoted(staging)} AS SELECT 0::bigint AS pellucid_task, {names} FROM {quoted(self.table)} LIMIT 0".encode())
+        db.execute(
+            f"CREATE UNLOGGED TABLE {quoted(staging)} AS SELECT 0::bigint AS pellucid_task, {names} FROM "
+            f"{quoted(self.table)} LIMIT 0".encode()
+        )
         db.execute("INSERT INTO pellucid_staging VALUES (%s, pg_backend_pid(), now())", (staging,))
         try:
             copy = f"COPY {quoted(staging)} (pellucid_task, {names}) FROM STDIN (FORMAT csv)"
-            numbered = df.toDF(*(f"c{place}" for place in range(len(schema))))  # mapInArrow trips over a backtick in a name
+            numbered = df.toDF(
+                *(f"c{place}" for place in range(len(schema)))
+            )  # mapInArrow trips over a backtick in a name
             accepted = numbered.mapInArrow(_copier(self.address, copy), "task bigint, n bigint").collect()
             common.point("postgres:staged")
 
             def fill() -> int:
-                insert = f"INSERT INTO {quoted(self.table)} ({names}) SELECT {names} FROM {quoted(staging)} WHERE pellucid_task = ANY".replace("%", "%%")
+                insert = (
+                    f"INSERT INTO {quoted(self.table)} ({names}) SELECT {names} FROM {quoted(staging)} WHERE "
+                    "pellucid_task = ANY"
+                ).replace("%", "%%")
                 moved: int = db.execute(f"{insert}(%s)".encode(), ([row["task"] for row in accepted],)).rowcount
                 if moved != sum(row["n"] for row in accepted):
-                    raise StateError(f"table {self.table!r}: batch {batch}: the executors copied {sum(row['n'] for row in accepted)} rows, "
-                                     f"but {moved} are in {staging}: did the server restart meanwhile? Run the batch again")
+                    raise StateError(
+                        f"table {self.table!r}: batch {batch}: the executors copied "
+                        f"{sum(row['n'] for row in accepted)} rows, "
+                        f"but {moved} are in {staging}: did the server restart meanwhile? Run the batch again"
+                    )
                 return moved
 
             return self._once(db, query, batch, fill)
@@ -154,7 +189,8 @@ class PostgresSink(common.Sink):
                 db.execute("DELETE FROM pellucid_staging WHERE name = %s", (staging,))
 
     def _prepare(self, db: psycopg.Connection[Any], schema: pa.Schema) -> None:
-        """Make the tables that are missing, refuse a table with other columns, drop staging tables of drivers that died."""
+        """Make the tables that are missing, refuse a table with other columns, drop staging tables of drivers that
+        died."""
         refuse_doubled(schema.names)
         long = next((name for name in schema.names if len(name.encode()) > 63), None)
         if long is not None:
@@ -162,19 +198,25 @@ class PostgresSink(common.Sink):
         wanted = {field.name: postgres_type(field.name, field.type) for field in schema}
         bookkeeping = db.execute(
             "SELECT to_regclass('pellucid_staging') IS NOT NULL AND EXISTS "
-            "(SELECT FROM pg_attribute WHERE attrelid = to_regclass('pellucid_epochs') AND attname = 'rows')").fetchone()
+            "(SELECT FROM pg_attribute WHERE attrelid = to_regclass('pellucid_epochs') AND attname = 'rows')"
+        ).fetchone()
         if not self._columns(db) or bookkeeping != (True,):
             with db.transaction():
                 db.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY,))
                 db.execute(marks.EPOCHS.encode())
                 db.execute(marks.COUNT.encode())
-                db.execute("CREATE TABLE IF NOT EXISTS pellucid_staging (name text PRIMARY KEY, pid integer NOT NULL, at timestamptz NOT NULL)")
+                db.execute(
+                    "CREATE TABLE IF NOT EXISTS pellucid_staging (name text PRIMARY KEY, pid integer NOT NULL, at "
+                    "timestamptz NOT NULL)"
+                )
                 columns = ", ".join(f"{marks.identifier(name)} {kind}" for name, (kind, _) in wanted.items())
                 db.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self.table)} ({columns})".encode())
         self._compare(self._columns(db), wanted)
         if self.parallel:
-            gone = db.execute("SELECT name FROM pellucid_staging s WHERE NOT EXISTS "
-                              "(SELECT FROM pg_stat_activity a WHERE a.pid = s.pid AND coalesce(a.backend_start <= s.at, true))").fetchall()
+            gone = db.execute(
+                "SELECT name FROM pellucid_staging s WHERE NOT EXISTS "
+                "(SELECT FROM pg_stat_activity a WHERE a.pid = s.pid AND coalesce(a.backend_start <= s.at, true))"
+            ).fetchall()
             for (name,) in gone:
                 db.execute(f"DROP TABLE IF EXISTS {quoted(name)}".encode())
                 db.execute("DELETE FROM pellucid_staging WHERE name = %s", (name,))
@@ -183,17 +225,32 @@ class PostgresSink(common.Sink):
         """The table's columns: type, and whether PostgreSQL fills the column by itself."""
         found = db.execute(
             "SELECT attname, format_type(atttypid, atttypmod), atthasdef OR attidentity <> '' FROM pg_attribute "
-            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum", (quoted(self.table),)).fetchall()
+            "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+            (quoted(self.table),),
+        ).fetchall()
         return {name: (kind, filled) for name, kind, filled in found}
 
     def _compare(self, there: dict[str, tuple[str, bool]], wanted: dict[str, tuple[str, frozenset[str]]]) -> None:
-        different = [f"column {name!r} ({kind}) is missing in the table" for name, (kind, _) in wanted.items() if name not in there]
-        different += [f"column {name!r} ({kind}) is not in the batch" for name, (kind, filled) in there.items()
-                      if name not in wanted and not filled]
-        different += [f"column {name!r} is {there[name][0]} in the table and {kind} in the batch" for name, (kind, fits) in wanted.items()
-                      if name in there and there[name][0] not in fits]
+        different = [
+            f"column {name!r} ({kind}) is missing in the table"
+            for name, (kind, _) in wanted.items()
+            if name not in there
+        ]
+        different += [
+            f"column {name!r} ({kind}) is not in the batch"
+            for name, (kind, filled) in there.items()
+            if name not in wanted and not filled
+        ]
+        different += [
+            f"column {name!r} is {there[name][0]} in the table and {kind} in the batch"
+            for name, (kind, fits) in wanted.items()
+            if name in there and there[name][0] not in fits
+        ]
         if different:
-            raise DataError(f"table {self.table!r} does not fit the batch: {', '.join(different)}; name another table, or alter this one")
+            raise DataError(
+                f"table {self.table!r} does not fit the batch: {', '.join(different)}; name another table, or alter "
+                "this one"
+            )
 
     @contextmanager
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:
@@ -201,15 +258,24 @@ class PostgresSink(common.Sink):
         try:
             db = psycopg.connect(self.address.connection, autocommit=True)
         except psycopg.OperationalError as error:
-            raise DataError(f"PostgreSQL cannot be reached for table {self.table!r}: {self.address.clean(error)}") from None
+            raise DataError(
+                f"PostgreSQL cannot be reached for table {self.table!r}: {self.address.clean(error)}"
+            ) from None
         except psycopg.ProgrammingError:  # it repeats what it could not read, which may be a password, or half of one
-            raise UsageError(f"table {self.table!r}: this is no address that PostgreSQL understands: expected postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
-                             "with % ? # / @ in a password written as %25 %3F %23 %2F %40; or key=value pairs") from None
-        db.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # who waited for the lock must see what was committed meanwhile
+            raise UsageError(
+                f"table {self.table!r}: this is no address that PostgreSQL understands: expected "
+                "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
+                "with % ? # / @ in a password written as %25 %3F %23 %2F %40; or key=value pairs"
+            ) from None
+        db.isolation_level = (
+            psycopg.IsolationLevel.READ_COMMITTED
+        )  # who waited for the lock must see what was committed meanwhile
         try:
             yield db
         except psycopg.Error as error:  # the server is gone, its disk is full, a right is missing
-            raise DataError(f"table {self.table!r}: PostgreSQL says: {' '.join(str(error).split()) or type(error).__name__}") from error
+            raise DataError(
+                f"table {self.table!r}: PostgreSQL says: {' '.join(str(error).split()) or type(error).__name__}"
+            ) from error
         finally:
             db.close()
 
@@ -231,9 +297,15 @@ def _copier(address: Address, copy: str) -> Callable[[Iterable[pa.RecordBatch]],
             for batch in batches:
                 if batch.num_rows:
                     label = pa.array([task] * batch.num_rows, pa.int64())
-                    out.write(csv_bytes(pa.RecordBatch.from_arrays([label, *batch.columns], ["pellucid_task", *batch.schema.names])))
+                    out.write(
+                        csv_bytes(
+                            pa.RecordBatch.from_arrays([label, *batch.columns], ["pellucid_task", *batch.schema.names])
+                        )
+                    )
                     count += batch.num_rows
-        yield pa.RecordBatch.from_pydict({"task": [task], "n": [count]}, pa.schema({"task": pa.int64(), "n": pa.int64()}))
+        yield pa.RecordBatch.from_pydict(
+            {"task": [task], "n": [count]}, pa.schema({"task": pa.int64(), "n": pa.int64()})
+        )
 
     return run
 
@@ -268,14 +340,22 @@ def _psycopg() -> Any:
     return psycopg
 
 
-def postgres(dsn: str, table: str, *, parallel: bool = False, wait: float = 60.0, drained: bool = False, first_batch: int | None = None,
-             query: str | None = None) -> PostgresSink:
+def postgres(
+    dsn: str,
+    table: str,
+    *,
+    parallel: bool = False,
+    wait: float = 60.0,
+    drained: bool = False,
+    first_batch: int | None = None,
+    query: str | None = None,
+) -> PostgresSink:
     """A table in PostgreSQL in which each micro-batch counts once.
 
     The table is made from the first batch's columns (``'schema.table'`` names a schema).  ``parallel=True`` lets the
-    executors copy; they must reach the server, too.  ``wait`` is how many seconds to wait for another driver of the query.
-    ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.  ``first_batch`` says that the sink
-    begins with this batch of an older checkpoint.
+    executors copy; they must reach the server, too.  ``wait`` is how many seconds to wait for another driver of the
+    query. ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.
+    ``first_batch`` says that the sink begins with this batch of an older checkpoint.
 
     >>> postgres("host=db dbname=shop", "sums").guarantee
     'each batch is in the table whole and once, because its rows and its number are one transaction'

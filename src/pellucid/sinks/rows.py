@@ -1,9 +1,9 @@
 """The rows of a micro-batch on the driver: as Arrow batches, one after another, never row by row.
 
-One warm run on a machine shared with other work (2 cores, 2 million rows of four columns; a rough guide): ``toLocalIterator``
-by row 0.13 million rows/s; Spark's own Arrow stream (``__arrow_c_stream__``, one partition at a time) 0.5 to 0.8; ``toArrow`` 2.3,
-but with the whole batch in the driver's Python.  The code here reads the socket that ``toArrow`` reads and hands each
-Arrow batch on as it comes (its own speed has not been measured apart):
+One warm run on a machine shared with other work (2 cores, 2 million rows of four columns; a rough guide):
+``toLocalIterator`` by row 0.13 million rows/s; Spark's own Arrow stream (``__arrow_c_stream__``, one partition at a
+time) 0.5 to 0.8; ``toArrow`` 2.3, but with the whole batch in the driver's Python.  The code here reads the socket that
+``toArrow`` reads and hands each Arrow batch on as it comes (its own speed has not been measured apart):
 all partitions run in parallel and Python holds one batch.  Partitions come in the order in which they finish; inside
 a partition the order stays, so the events of one key keep theirs.
 """
@@ -63,7 +63,8 @@ def schema_of(data: Any) -> pa.Schema:
     if isinstance(data, (list, tuple)) and data and all(isinstance(batch, pa.RecordBatch) for batch in data):
         return data[0].schema
     raise UsageError(
-        f"a sink writes a DataFrame of Spark, an Arrow table, an Arrow reader or a list of Arrow batches, not {type(data).__name__}"
+        "a sink writes a DataFrame of Spark, an Arrow table, an Arrow reader or a list of Arrow batches, not "
+        f"{type(data).__name__}"
     )
 
 
@@ -92,8 +93,8 @@ def _from_spark(df: Any) -> Iterator[pa.RecordBatch]:
 
     with _served(df, collect) as stream:
         yield from pa.ipc.open_stream(stream)
-        # After the batches come their places in the whole, which nobody here needs, or -1 and what went wrong.  A stream
-        # that ends earlier raises EOFError: a part of a batch is never taken for the whole.
+        # After the batches come their places in the whole, which nobody here needs, or -1 and what went wrong.  A
+        # stream that ends earlier raises EOFError: a part of a batch is never taken for the whole.
         places = read_int(stream)
         failure = UTF8Deserializer().loads(stream) if places == -1 else None
         for _ in range(places):
@@ -104,10 +105,11 @@ def _from_spark(df: Any) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def computed(data: Any) -> Iterator[None]:
-    """A DataFrame computed whole, at the start, and kept inside: for who looks at a part of it, at nothing, or several times.
+    """A DataFrame computed whole, at the start, and kept inside: for who looks at a part of it, at nothing, or several
+    times.
 
-    The steps of a pipeline keep their state while they are computed.  ``df.take(1)`` alone would compute one bucket, and
-    what the other buckets should have remembered of this batch would be lost when Spark commits it.
+    The steps of a pipeline keep their state while they are computed.  ``df.take(1)`` alone would compute one bucket,
+    and what the other buckets should have remembered of this batch would be lost when Spark commits it.
     """
     if not is_spark(data):
         yield
@@ -140,7 +142,8 @@ def _served(df: Any, collect: Any) -> Iterator[Any]:
     finally:
         stream.close()
         connection.close()
-        # Where the reader gave up (the target failed), the JVM's complaint about the closed socket would hide the reason.
+        # Where the reader gave up (the target failed), the JVM's complaint about the closed socket would hide the
+        # reason.
         if finished:
             with unwrap_spark_exception():
                 server.getResult()

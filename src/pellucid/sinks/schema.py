@@ -1,7 +1,7 @@
 """Columns of Arrow as columns of a database, and the difference between two lists of columns in words.
 
-A column may go into a column of the target only if every value arrives unchanged: ``bigint`` fits ``numeric``, but ``double
-precision`` does not fit ``real``, which would round in silence.
+A column may go into a column of the target only if every value arrives unchanged: ``bigint`` fits ``numeric``, but
+``double precision`` does not fit ``real``, which would round in silence.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def postgres_type(name: str, kind: pa.DataType) -> tuple[str, frozenset[str]]:
         return exact, frozenset({exact, "numeric"})
     if t.is_struct(kind) or t.is_list(kind) or t.is_map(kind):
         return "jsonb", frozenset({"jsonb", "json"})
-    raise DataError(f"column {name!r}: {kind} has no counterpart in PostgreSQL; cast it to another type before the sink")
+    raise DataError(
+        f"column {name!r}: {kind} has no counterpart in PostgreSQL; cast it to another type before the sink"
+    )
 
 
 def sqlite_type(name: str, kind: pa.DataType) -> str:
@@ -104,7 +106,16 @@ def sqlite_type(name: str, kind: pa.DataType) -> str:
         return "REAL"
     if t.is_binary(kind) or t.is_large_binary(kind):
         return "BLOB"
-    if (t.is_string(kind) or t.is_large_string(kind) or t.is_date(kind) or t.is_time(kind) or t.is_timestamp(kind) or t.is_decimal(kind)
-            or t.is_struct(kind) or t.is_list(kind) or t.is_map(kind)):
+    if (
+        t.is_string(kind)
+        or t.is_large_string(kind)
+        or t.is_date(kind)
+        or t.is_time(kind)
+        or t.is_timestamp(kind)
+        or t.is_decimal(kind)
+        or t.is_struct(kind)
+        or t.is_list(kind)
+        or t.is_map(kind)
+    ):
         return "TEXT"
     raise DataError(f"column {name!r}: {kind} has no counterpart in SQLite; cast it to another type before the sink")

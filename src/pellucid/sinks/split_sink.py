@@ -1,9 +1,9 @@
 """``split``: one query, several outputs, each to a sink of its own.
 
-Two streaming queries cannot share the state of one pipeline, so a pipeline with several outputs gives one DataFrame with a
-column that names the output of each row.  Each part goes to its sink under the query's name with the output's appended; each
-sink guards itself, so after a crash between two of them the replayed batch is left out by those that have it and written by
-those that do not.  Each output is exactly-once; they do not become visible at the same instant.
+Two streaming queries cannot share the state of one pipeline, so a pipeline with several outputs gives one DataFrame
+with a column that names the output of each row.  Each part goes to its sink under the query's name with the output's
+appended; each sink guards itself, so after a crash between two of them the replayed batch is left out by those that
+have it and written by those that do not.  Each output is exactly-once; they do not become visible at the same instant.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ class SplitSink(common.Sink):
     """See :func:`split`."""
 
     kind: ClassVar[str] = "split"
-    guarantee: ClassVar[str] = "each output keeps the guarantee of its own sink; the outputs of a batch become visible one after another"
+    guarantee: ClassVar[str] = (
+        "each output keeps the guarantee of its own sink; the outputs of a batch become visible one after another"
+    )
 
     def __init__(self, column: str, sinks: Mapping[str, common.Sink | None], *, query: str | None = None) -> None:
         super().__init__(query)
@@ -32,7 +34,10 @@ class SplitSink(common.Sink):
         for name, sink in sinks.items():
             common.checked_query(name)
             if sink is not None and not isinstance(sink, common.Sink):
-                raise UsageError(f"split: sinks[{name!r}] is {type(sink).__name__}, not a sink; wrap a function of your own with once(…)")
+                raise UsageError(
+                    f"split: sinks[{name!r}] is {type(sink).__name__}, not a sink; wrap a function of your own with "
+                    "once(…)"
+                )
         self.column = column
         self.sinks = dict(sinks)
 
@@ -72,8 +77,10 @@ class SplitSink(common.Sink):
     def _each(self, whole: _Arrow | _Spark, query: str, batch: int) -> common.Written:
         stray = whole.stray(list(self.sinks))
         if stray is not None:
-            raise DataError(f"split: column {self.column!r} names the output {stray[0]!r}, which has no sink; there are "
-                            f"{', '.join(self.sinks)} (give it None to leave its rows out)")
+            raise DataError(
+                f"split: column {self.column!r} names the output {stray[0]!r}, which has no sink; there are "
+                f"{', '.join(self.sinks)} (give it None to leave its rows out)"
+            )
         count = 0
         for name, sink in self.sinks.items():
             if sink is not None:

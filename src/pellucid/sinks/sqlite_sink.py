@@ -1,8 +1,8 @@
 """SQLite: the rows and the number of the batch in one transaction.
 
-``BEGIN IMMEDIATE`` takes the database's one write lock before the last batch is read, so a second writer waits, and then sees
-what the first has committed.  SQLite has no dates, decimals or records: they are stored as exact text.  It turns NaN into
-NULL without a word, so a batch with NaN is refused.
+``BEGIN IMMEDIATE`` takes the database's one write lock before the last batch is read, so a second writer waits, and
+then sees what the first has committed.  SQLite has no dates, decimals or records: they are stored as exact text.  It
+turns NaN into NULL without a word, so a batch with NaN is refused.
 """
 
 from __future__ import annotations
@@ -33,10 +33,20 @@ class SQLiteSink(common.Sink):
     """See :func:`sqlite`."""
 
     kind: ClassVar[str] = "sqlite"
-    guarantee: ClassVar[str] = "each batch is in the table whole and once, because its rows and its number are one transaction"
+    guarantee: ClassVar[str] = (
+        "each batch is in the table whole and once, because its rows and its number are one transaction"
+    )
 
-    def __init__(self, path: str | os.PathLike[str], table: str, *, wait: float = 60.0, drained: bool = False, first_batch: int | None = None,
-                 query: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        table: str,
+        *,
+        wait: float = 60.0,
+        drained: bool = False,
+        first_batch: int | None = None,
+        query: str | None = None,
+    ) -> None:
         super().__init__(query, first_batch)
         self.drained = drained
         self._looked: set[str] = set()
@@ -78,8 +88,12 @@ class SQLiteSink(common.Sink):
                     return common.Written(query, batch, 0, skipped=True)
                 self._fit(db, rows.schema)
                 self._insert(db, rows)
-                db.execute("INSERT INTO pellucid_epochs (target, query, batch, rows) VALUES (?, ?, ?, ?) ON CONFLICT (target, query) "
-                           "DO UPDATE SET batch = excluded.batch, rows = coalesce(rows, 0) + excluded.rows", (self.table, query, batch, rows.count))
+                db.execute(
+                    "INSERT INTO pellucid_epochs (target, query, batch, rows) VALUES (?, ?, ?, ?) ON CONFLICT (target, "
+                    "query) "
+                    "DO UPDATE SET batch = excluded.batch, rows = coalesce(rows, 0) + excluded.rows",
+                    (self.table, query, batch, rows.count),
+                )
                 common.point("sqlite:before-commit")
                 db.execute("COMMIT")
             except BaseException:
@@ -96,7 +110,9 @@ class SQLiteSink(common.Sink):
         try:
             db = sqlite3.connect(self.path, timeout=self.wait, isolation_level=None)
         except sqlite3.OperationalError as error:
-            raise DataError(f"{self.path}: SQLite cannot open it ({error}): does the folder exist, may you write there?") from None
+            raise DataError(
+                f"{self.path}: SQLite cannot open it ({error}): does the folder exist, may you write there?"
+            ) from None
         with closing(db):
             try:
                 yield db
@@ -111,23 +127,36 @@ class SQLiteSink(common.Sink):
         except sqlite3.OperationalError as error:
             if "locked" not in str(error):
                 raise
-            raise StateError(f"{self.path}: another writer has held the database for {self.wait:g} s: "
-                             "is a second driver of this query still running?") from None
+            raise StateError(
+                f"{self.path}: another writer has held the database for {self.wait:g} s: "
+                "is a second driver of this query still running?"
+            ) from None
         except sqlite3.DatabaseError as error:
             raise DataError(f"{self.path}: {error}") from None
 
     def _last(self, db: sqlite3.Connection, query: str) -> int | None:
         # To SQLite T and t are one table (of the letters a to z), so they are one mark.
-        row = db.execute("SELECT max(batch) FROM pellucid_epochs WHERE target = ? COLLATE NOCASE AND query = ?", (self.table, query)).fetchone()
+        row = db.execute(
+            "SELECT max(batch) FROM pellucid_epochs WHERE target = ? COLLATE NOCASE AND query = ?", (self.table, query)
+        ).fetchone()
         return None if row[0] is None else int(row[0])
 
     def _look(self, db: sqlite3.Connection, query: str) -> None:
         """At the start: the numbers of this table tell of rows, so there must be some."""
         if self.drained or query in self._looked:
             return
-        (written,) = db.execute("SELECT sum(rows) FROM pellucid_epochs WHERE target = ? COLLATE NOCASE", (self.table,)).fetchone()
-        if written and (not self._columns(db, self.table) or db.execute(f"SELECT EXISTS (SELECT 1 FROM {_quoted(self.table)})").fetchone() == (0,)):
-            raise StateError(common.emptied(self.place, query, int(written), f"DELETE FROM pellucid_epochs WHERE target = '{self.table}'"))
+        (written,) = db.execute(
+            "SELECT sum(rows) FROM pellucid_epochs WHERE target = ? COLLATE NOCASE", (self.table,)
+        ).fetchone()
+        if written and (
+            not self._columns(db, self.table)
+            or db.execute(f"SELECT EXISTS (SELECT 1 FROM {_quoted(self.table)})").fetchone() == (0,)
+        ):
+            raise StateError(
+                common.emptied(
+                    self.place, query, int(written), f"DELETE FROM pellucid_epochs WHERE target = '{self.table}'"
+                )
+            )
 
     @staticmethod
     def _columns(db: sqlite3.Connection, table: str) -> dict[str, str]:
@@ -142,19 +171,28 @@ class SQLiteSink(common.Sink):
             columns = ", ".join(f"{_quoted(name)} {kind}" for name, kind in wanted.items())
             db.execute(f"CREATE TABLE {_quoted(self.table)} ({columns})")
             return
-        different = [f"column {name!r} ({kind}) is missing in the table" for name, kind in wanted.items() if name not in there]
+        different = [
+            f"column {name!r} ({kind}) is missing in the table" for name, kind in wanted.items() if name not in there
+        ]
         different += [f"column {name!r} ({there[name]}) is not in the batch" for name in there if name not in wanted]
-        different += [f"column {name!r} is {there[name]} in the table and {kind} in the batch"
-                      for name, kind in wanted.items() if there.get(name, kind) != kind]
+        different += [
+            f"column {name!r} is {there[name]} in the table and {kind} in the batch"
+            for name, kind in wanted.items()
+            if there.get(name, kind) != kind
+        ]
         if different:
-            raise DataError(f"{self.path}: table {self.table!r} does not fit the batch: {', '.join(different)}; "
-                            "name another table, or alter this one")
+            raise DataError(
+                f"{self.path}: table {self.table!r} does not fit the batch: {', '.join(different)}; "
+                "name another table, or alter this one"
+            )
 
     def _insert(self, db: sqlite3.Connection, rows: Rows) -> None:
         names = ", ".join(_quoted(name) for name in rows.schema.names)
         marks = ", ".join("?" * len(rows.schema.names))
         for piece in rows:
-            columns = [_values(self.table, field, column) for field, column in zip(rows.schema, piece.columns, strict=True)]
+            columns = [
+                _values(self.table, field, column) for field, column in zip(rows.schema, piece.columns, strict=True)
+            ]
             db.executemany(f"INSERT INTO {_quoted(self.table)} ({names}) VALUES ({marks})", zip(*columns, strict=True))
 
 
@@ -165,7 +203,10 @@ def _values(table: str, field: pa.Field, column: pa.Array) -> list[Any]:
 
     t = pa.types
     if t.is_floating(field.type) and pc.any(pc.is_nan(column)).as_py():
-        raise DataError(f"table {table!r}: column {field.name!r} has a NaN, which SQLite would store as NULL; filter it or replace it before the sink")
+        raise DataError(
+            f"table {table!r}: column {field.name!r} has a NaN, which SQLite would store as NULL; filter it or replace "
+            "it before the sink"
+        )
     if t.is_temporal(field.type):
         return [None if value is None else value.isoformat() for value in column.to_pylist()]
     if t.is_decimal(field.type):
@@ -179,13 +220,20 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def sqlite(path: str | os.PathLike[str], table: str, *, wait: float = 60.0, drained: bool = False, first_batch: int | None = None,
-           query: str | None = None) -> SQLiteSink:
+def sqlite(
+    path: str | os.PathLike[str],
+    table: str,
+    *,
+    wait: float = 60.0,
+    drained: bool = False,
+    first_batch: int | None = None,
+    query: str | None = None,
+) -> SQLiteSink:
     """A table in a SQLite file in which each micro-batch counts once.
 
-    The table is made from the first batch's columns.  ``wait`` is how many seconds to wait for another writer.  ``drained`` says that
-    other programs take rows out, so that an empty table is no sign of damage.  ``first_batch`` says that the sink begins with this batch
-    of an older checkpoint.
+    The table is made from the first batch's columns.  ``wait`` is how many seconds to wait for another writer.
+    ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.  ``first_batch``
+    says that the sink begins with this batch of an older checkpoint.
 
     >>> import pyarrow as pa, tempfile
     >>> sink = sqlite(tempfile.mkdtemp() + "/sums.db", "sums")

@@ -68,7 +68,8 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
     if len(outputs) > 1 and options.step is None:
         if streaming:
             raise UsageError(
-                f"{graph.name} has several outputs ({', '.join(n for n, _ in outputs)}): a streaming query has one result, so "
+                f"{graph.name} has several outputs ({', '.join(n for n, _ in outputs)}): a streaming query has one "
+                "result, so "
                 "say step='output' to get one DataFrame with a column that tells which output a row is of"
             )
         return {name: _one(graph, frame, options, plan, ((name, t),)) for name, t in outputs}
@@ -128,7 +129,8 @@ def _streaming(graph: Graph, frame: Frame, options: Options, job: Job) -> DataFr
 
     if options.state is None:
         raise UsageError(
-            f"{graph.name} remembers something, so a streaming query of it keeps snapshots: say where with state='FOLDER' "
+            f"{graph.name} remembers something, so a streaming query of it keeps snapshots: say where with "
+            "state='FOLDER' "
             "(a folder of its own, best beside the query's checkpoint), or let Spark keep it with store='spark'"
         )
     plan = prepared(job, Store(options.state), frame, options.buckets, tuple(options.drop))
@@ -143,7 +145,8 @@ def _job(graph: Graph, frame: Frame, options: Options, outputs: tuple[tuple[str,
     late = Late(options.late, _wait(options.wait, frame), options.sequence, options.gaps)
     if late.policy == "keep" and options.step is None:
         raise UsageError(
-            "late='keep' gives late rows as an output of their own: say step='output' to get a column that tells them apart"
+            "late='keep' gives late rows as an output of their own: say step='output' to get a column that tells them "
+            "apart"
         )
     most = {name: c for (name, at) in graph.outputs for c in [capacities(graph)[at]]}
     nth = options.nth
@@ -156,11 +159,14 @@ def _job(graph: Graph, frame: Frame, options: Options, outputs: tuple[tuple[str,
     for what, column in (("step", options.step), ("nth", nth)):
         if column is not None and (column in taken or column in {n for n, _ in frame.kept}):
             raise UsageError(f"{what}={column!r}: there is a column of this name already; choose another with {what}=")
-    scalars = {name for name, t in outputs if options.step is not None or [f.name for f in event_columns(t, name)] == [name]}
+    scalars = {
+        name for name, t in outputs if options.step is not None or [f.name for f in event_columns(t, name)] == [name]
+    }
     for name, _ in frame.kept:
         if name in scalars:
             raise UsageError(
-                f"the column {name!r} of the key or order has the name of an output of {graph.name}: one of them would be lost; rename the column, or "
+                f"the column {name!r} of the key or order has the name of an output of {graph.name}: one of them would "
+                "be lost; rename the column, or "
                 "name the output otherwise (a pipeline that returns a dict names its outputs)"
             )
     columns = [*fields.keys, *fields.orders]
@@ -187,7 +193,9 @@ def _given(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any]) -> dic
     if len(frames) == 1 and isinstance(frames[0], Mapping):
         named, frames = {**frames[0], **named}, ()
     if len(frames) > len(sources):
-        raise UsageError(f"{graph.name} has {len(sources)} source(s) ({', '.join(sources)}), but {len(frames)} DataFrames were given")
+        raise UsageError(
+            f"{graph.name} has {len(sources)} source(s) ({', '.join(sources)}), but {len(frames)} DataFrames were given"
+        )
     if len(frames) == 1 and not named:
         return {None: frames[0]}
     given: dict[str | None, Any] = dict(zip(sources, frames, strict=False))
@@ -215,7 +223,9 @@ def _check(graph: Graph, options: Options, streaming: bool) -> None:
             if getattr(options, what):
                 raise UsageError(f"{what}= is for streaming DataFrames, and this one is not")
         if options.gaps == "wait":
-            raise UsageError("gaps='wait' is for streaming DataFrames: in a batch, what is missing does not come any more")
+            raise UsageError(
+                "gaps='wait' is for streaming DataFrames: in a batch, what is missing does not come any more"
+            )
 
 
 def _wait(wait: int | timedelta | None, frame: Frame) -> int:

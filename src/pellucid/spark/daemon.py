@@ -1,9 +1,10 @@
 """Spark's daemon of Python workers, without the tracebacks of workers that nobody waits for any more.
 
-A task may end before its worker: ``limit`` has seen enough, a sibling has failed, a query was stopped.  Spark then closes the socket, and
-the worker, which has rows left in its buffer, finds a broken pipe.  Nothing is lost by it, but ``pyspark.daemon`` prints its traceback, line
-by line, among those of others.  So a local session of Pellucid (:mod:`pellucid.spark.session`) starts its workers here: a lost connection ends
-a worker as before, without a word; whatever else ends one is printed, in one piece.
+A task may end before its worker: ``limit`` has seen enough, a sibling has failed, a query was stopped.  Spark then
+closes the socket, and the worker, which has rows left in its buffer, finds a broken pipe.  Nothing is lost by it, but
+``pyspark.daemon`` prints its traceback, line by line, among those of others.  So a local session of Pellucid
+(:mod:`pellucid.spark.session`) starts its workers here: a lost connection ends a worker as before, without a word;
+whatever else ends one is printed, in one piece.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ MODULE = "pellucid.spark.daemon"  # for spark.python.daemon.module
 
 
 def manager() -> None:
-    """Run the daemon until Spark ends it; this is what ``python -m pellucid.spark.daemon`` does, and needs a Spark to talk to."""
+    """Run the daemon until Spark ends it; this is what ``python -m pellucid.spark.daemon`` does, and needs a Spark to
+    talk to."""
     from pyspark import daemon
 
     # A flush that fails is then raised as any other error, and not printed on the spot.

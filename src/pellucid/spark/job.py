@@ -52,14 +52,19 @@ class Job:
     nth: str | None = None  # the column that numbers the events of one push
     tag: str | None = None  # the column that says which output an event is of
     engine: str = "auto"  # the engine's mode
-    asked: str = ""  # the digest of the pipeline as the user has it, which stays when its first steps are cut off (`prefix.cut`)
+    asked: str = (
+        ""  # the digest of the pipeline as the user has it, which stays when its first steps are cut off (`prefix.cut`)
+    )
 
     def __post_init__(self) -> None:
         if not self.asked:
             object.__setattr__(self, "asked", self.graph.digest)
         first = dict(self.fields.types).get("o0", "bigint")
         if self.late.sequence is not None and first.startswith(("date", "timestamp")):
-            raise UsageError(f"sequence= needs order= to be one column of whole numbers, but {self.fields.order[0][0]!r} is a {first}")
+            raise UsageError(
+                f"sequence= needs order= to be one column of whole numbers, but {self.fields.order[0][0]!r} is a "
+                f"{first}"
+            )
 
     @property
     def front(self) -> str:
@@ -68,7 +73,8 @@ class Job:
 
     @property
     def counted(self) -> bool:
-        """Whether the engine's count of pushes is the stream's: it gets every push, as it came, in order (a chunk knows how many came before it)."""
+        """Whether the engine's count of pushes is the stream's: it gets every push, as it came, in order (a chunk knows
+        how many came before it)."""
         return self.ordered and not self.fields.key and not self.front
 
 

@@ -51,7 +51,8 @@ _WAYS = {
     "rows": "rows: the kernel inside Arrow batches, each row where it is, no shuffle",
     "keys": "keys: one shuffle by key, a sort by order within partitions, the kernel inside Arrow batches",
     "inner": "inner: one shuffle by the key that key_by makes, a sort by order, the kernel inside Arrow batches",
-    "scan": "scan: one stream on all cores: chunks by ranges of the order, a pass to find the states of each level, one to run",
+    "scan": "scan: one stream on all cores: chunks by ranges of the order, a pass to find the states of each level, "
+    "one to run",
     "one": "one: one stream on one core: everything in one partition, sorted by order, through the kernel",
 }
 
@@ -75,7 +76,8 @@ def choose(
     if not order:
         node = memory[0]
         problem = (
-            f"{graph.name} remembers something ({node.describe()}), and Spark promises nothing about the order of rows: say "
+            f"{graph.name} remembers something ({node.describe()}), and Spark promises nothing about the order of "
+            "rows: say "
             "which column orders them with order=, and with key= which rows belong together"
         )
         return Plan("keys" if key else "one", (f"{node.describe()} remembers",), problem)
@@ -83,7 +85,9 @@ def choose(
     if native == "windows":
         from pellucid.spark.native.windows import why_not
 
-        reason = why_not(graph) if not (tagged or several or streaming) else "only one DataFrame in, one output, in a batch"
+        reason = (
+            why_not(graph) if not (tagged or several or streaming) else "only one DataFrame in, one output, in a batch"
+        )
         if reason is None and not ansi:
             reason = "a running sum may overflow, which Spark notices only with spark.sql.ansi.enabled=true"
         refusal = None if reason is None else f"native='windows' does not go with {graph.name}: {reason}; leave it out"
@@ -101,7 +105,10 @@ def choose(
     if isinstance(found, str):
         return Plan("one", (*why, f"it has no key, and cannot be cut into chunks: {found}"), steps=steps)
     if cores is not None and cores < SCAN_FROM:
-        why_one = f"cutting it into chunks reads the rows again, which pays from {SCAN_FROM} cores on (here {cores}; partitions=N asks for it)"
+        why_one = (
+            f"cutting it into chunks reads the rows again, which pays from {SCAN_FROM} cores on (here {cores}; "
+            "partitions=N asks for it)"
+        )
         return Plan("one", (*why, why_one), steps=steps)
     return Plan("scan", tuple(f"{node.describe()}: {reason}" for node, reason in found), steps=_steps(graph, memory))
 

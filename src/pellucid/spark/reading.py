@@ -2,8 +2,8 @@
 
 In: each leaf is read from one column (or a field of a struct) as ``bigint``, ``double``, ``boolean`` or ``string``, an
 enum as the name of its member.  What fits is what the local reader takes (`pellucid.data.arrow`): a type that does not
-fit is refused at once, from the schema; a null, a NaN or an unknown member fails where a row brings it.  A guard costs a
-look at each value, so a column that cannot be null has none.
+fit is refused at once, from the schema; a null, a NaN or an unknown member fails where a row brings it.  A guard costs
+a look at each value, so a column that cannot be null has none.
 
 Out: a scalar is one column, a record its fields, a tuple its items behind the name; what is inside those is a struct.
 The schema, the native columns and the kernels' Arrow arrays are made by one walk each over the type, in one order.
@@ -39,7 +39,12 @@ def never_null(c: Column, what: str, name: str, df: DataFrame) -> Column:
     if field is not None and not field.nullable:
         return c
     give = "a key" if what == "key" else "an order"
-    return F.coalesce(c, F.raise_error(F.lit(f"{MARK}DataError: the {what} column {name!r} is null: give every row {give}, or leave such rows out")))
+    return F.coalesce(
+        c,
+        F.raise_error(
+            F.lit(f"{MARK}DataError: the {what} column {name!r} is null: give every row {give}, or leave such rows out")
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,9 @@ def find(schema: StructType, path: str, place: str) -> Found:
             nullable = f.nullable
             while rest:
                 inner = {g.name: g for g in getattr(f.dataType, "fields", ())}
-                step = next((n for n in sorted(inner, key=len, reverse=True) if rest == n or rest.startswith(n + ".")), None)
+                step = next(
+                    (n for n in sorted(inner, key=len, reverse=True) if rest == n or rest.startswith(n + ".")), None
+                )
                 if step is None:
                     break
                 f, rest = inner[step], rest[len(step) + 1 :]
@@ -133,7 +140,8 @@ def _arrow(found: Any, column: str, place: str, t: Type) -> Any:
         return to_arrow_type(found)
     except PySparkException:
         raise DataError(
-            f"{place}: column {column!r} holds {found.simpleString()}: expected {t}; read it as {t}, or change the source's type"
+            f"{place}: column {column!r} holds {found.simpleString()}: expected {t}; read it as {t}, or change the "
+            "source's type"
         ) from None
 
 
@@ -172,7 +180,8 @@ def _as_enum(t: EnumType, f: Found, column: str, place: str) -> Column:
     for m in t.members:
         known[m.name] = m.name
     found = F.raise_error(
-        F.concat(F.lit(f"{MARK}{place}: column {column!r}: expected a member of {t} ({_names(t)}), found "), x.cast("string"),
+        F.concat(F.lit(f"{MARK}{place}: column {column!r}: expected a member of {t} ({_names(t)}), "
+                       "found "), x.cast("string"),
                  F.lit("; correct the value or remove the row"))
     )  # fmt: skip
     if texts:

@@ -1,12 +1,12 @@
 """One call that gives a Spark session: the user's own if there is one, else a new one with settings that work.
 
-A session that is already there (a notebook's, Databricks', the caller's) is taken as it is and never stopped.  A new one
-differs from a bare ``SparkSession.builder.getOrCreate()`` where the bare one hurts at a first start:
+A session that is already there (a notebook's, Databricks', the caller's) is taken as it is and never stopped.  A new
+one differs from a bare ``SparkSession.builder.getOrCreate()`` where the bare one hurts at a first start:
 
 * Java is looked for (:mod:`pellucid.spark.java`), and the workers run *this* Python, not the first one on the ``PATH``;
 * a master that cannot be reached is found out in seconds, before a JVM starts, and not after a minute of retries;
-* a local Spark binds to the loopback address (no guessing of host names, which hangs in some networks), has as many shuffle
-  partitions as cores (not 200), tries a failed task 4 times as a cluster does, and opens no web page;
+* a local Spark binds to the loopback address (no guessing of host names, which hangs in some networks), has as many
+  shuffle partitions as cores (not 200), tries a failed task 4 times as a cluster does, and opens no web page;
 * it is quiet: Spark logs the Java stack trace of every failed task, although the same error is raised here, once (with
   ``verbose=True`` its log stays as it is), and its Python workers print one when their task has ended before them.
 
@@ -72,7 +72,8 @@ _QUIET_LOG = "\n".join([
 # What the JVM itself prints before any log is set up, and of which nothing follows.
 _NOISE = re.compile(rb"WARNING: (Using incubator modules|package sun\.security\.action not in|A terminally deprecated|"
                     rb"sun\.misc\.Unsafe|Please consider reporting this to the maintainers|Use --enable-native-access|"
-                    rb"A restricted method in|java\.lang\.System::load|Restricted methods will be blocked)|Using Spark's default log4j")  # fmt: skip
+                    rb"A restricted method in|java\.lang\.System::load|Restricted methods will be blocked)|Using "
+                    rb"Spark's default log4j")  # fmt: skip
 
 _ours: SparkSession | None = None
 
@@ -86,9 +87,10 @@ def session(
 ) -> SparkSession:
     """The active Spark session; if there is none, a new one.
 
-    ``master`` is one of ``local[…]`` (default ``local[*, 4]``: all cores, 4 attempts for each task), ``spark://host:port``,
-    ``yarn``, ``k8s://…``, or ``sc://host:port`` for Spark Connect.  ``conf`` are Spark's own settings by name.  Both are for
-    a *new* session: one that is there stays as it is.  Stop it by :func:`stop_if_ours`::
+    ``master`` is one of ``local[…]`` (default ``local[*, 4]``: all cores, 4 attempts for each task),
+    ``spark://host:port``, ``yarn``, ``k8s://…``, or ``sc://host:port`` for Spark Connect.  ``conf`` are Spark's own
+    settings by name.  Both are for a *new* session: one that is there stays as it is.  Stop it by
+    :func:`stop_if_ours`::
 
         spark = session(conf={"spark.driver.memory": "4g"})
         …
@@ -143,7 +145,8 @@ def defaults(master: str | None) -> dict[str, str]:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
         settings["spark.python.daemon.module"] = daemon.MODULE  # its workers write to our standard error
     if sys.platform != "win32":
-        # Over TCP the few bytes of a small micro-batch wait 40 ms for an acknowledgement, in every Python stage (Spark 4.1 on).
+        # Over TCP the few bytes of a small micro-batch wait 40 ms for an acknowledgement, in every Python stage (Spark
+        # 4.1 on).
         settings["spark.python.unix.domain.socket.enabled"] = "true"
     return settings
 
@@ -188,7 +191,9 @@ def _import_pyspark() -> Any:
     except ImportError as error:
         raise UsageError(f"Spark is not installed ({error}): pip install 'pellucid[spark]'") from error
     if int(pyspark.__version__.split(".")[0]) < 4:
-        raise UsageError(f"pyspark {pyspark.__version__} is too old: Pellucid needs 4 or later. pip install 'pellucid[spark]'")
+        raise UsageError(
+            f"pyspark {pyspark.__version__} is too old: Pellucid needs 4 or later. pip install 'pellucid[spark]'"
+        )
     return SparkSession
 
 
@@ -201,7 +206,9 @@ def _active(spark_session: Any) -> Any:
     except PySparkException:
         return None
     except ConnectionError as error:
-        raise UsageError("The Spark of this process has died (killed, or out of memory). Start Python again.") from error
+        raise UsageError(
+            "The Spark of this process has died (killed, or out of memory). Start Python again."
+        ) from error
 
 
 def _machine_cores() -> int:
@@ -250,7 +257,9 @@ def _address(text: str, master: str, scheme: str) -> tuple[str, int]:
     found = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^\s:\[\]]+)(?::(\d{1,5}))?", text)
     port = found[2] if found and found[2] else "15002" if scheme == "sc" else ""  # Connect has a default port
     if found is None or not port or not 0 < int(port) < 65536:
-        raise UsageError(f"{master!r} is no address of a Spark master: {text!r} is not host:port, as in {scheme}://host:7077.")
+        raise UsageError(
+            f"{master!r} is no address of a Spark master: {text!r} is not host:port, as in {scheme}://host:7077."
+        )
     return found[1].strip("[]"), int(port)
 
 
@@ -277,7 +286,8 @@ def _start(spark_session: Any, chosen: dict[str, str], *, quiet: bool, submitted
         spark_conf.setAll(list(chosen.items()))
         try:
             if launches:
-                # A launch puts the settings into the JVM's arguments, which all the machine can see: secrets come later, through the gateway.
+                # A launch puts the settings into the JVM's arguments, which all the machine can see: secrets come
+                # later, through the gateway.
                 open_conf = SparkConf()
                 open_conf.setAll([(key, value) for key, value in chosen.items() if not is_secret(key)])
                 if quiet:
@@ -303,8 +313,9 @@ def _start(spark_session: Any, chosen: dict[str, str], *, quiet: bool, submitted
 class _Relay:
     """Passes on what the JVM (and the prints of functions in local workers) write, without the known noise.
 
-    The JVM's own noise comes before any log is set up, so that it can only be taken out on the way.  Lines are held back until
-    Spark is up: if it does not come up they belong into the message, and not on the standard output of a program.
+    The JVM's own noise comes before any log is set up, so that it can only be taken out on the way.  Lines are held
+    back until Spark is up: if it does not come up they belong into the message, and not on the standard output of a
+    program.
     """
 
     def __init__(self) -> None:

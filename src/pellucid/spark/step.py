@@ -77,20 +77,28 @@ class Runner:
         return Done(out, held)
 
     def _placed(self, error: StepError, table: Any, pushes: _Pushes, at: int) -> StepError:
-        """The failure with its row; and without the number of its push, where that is one of a partition and says nothing to the user."""
+        """The failure with its row; and without the number of its push, where that is one of a partition and says
+        nothing to the user."""
         said, position = (str(error), error.position) if self.job.counted else (unnumbered(error), -1)
         where = f"\n  from {self._row(table, int(pushes.first[at]))}" if 0 <= at < pushes.count else ""
         return type(error)(f"{said}{where}", step=error.step, position=position)
 
     def check(self, table: Any) -> None:
-        """Refuse what no push could take, as `push` would: of rows that are put aside, so that none is refused ever after."""
+        """Refuse what no push could take, as `push` would: of rows that are put aside, so that none is refused ever
+        after."""
         if table.num_rows:
             self._sources(table, self._pushes(table))
 
     def _pushes(self, table: Any) -> _Pushes:
         """Which rows are one push, with its key and order."""
-        keys = [self._leaf(t, table.column(c), n, "key", table) for (n, t), c in zip(self.fields.key, self.fields.keys, strict=True)]
-        order = [self._leaf(t, table.column(c), n, "order", table) for (n, t), c in zip(self.fields.order, self.fields.orders, strict=True)]
+        keys = [
+            self._leaf(t, table.column(c), n, "key", table)
+            for (n, t), c in zip(self.fields.key, self.fields.keys, strict=True)
+        ]
+        order = [
+            self._leaf(t, table.column(c), n, "order", table)
+            for (n, t), c in zip(self.fields.order, self.fields.orders, strict=True)
+        ]
         count = table.num_rows
         first = np.arange(count)
         group = first
@@ -106,7 +114,8 @@ class Runner:
         if array.null_count:
             i = int(np.argmin(np.asarray(array.combine_chunks().is_valid().to_numpy(zero_copy_only=False))))
             raise DataError(
-                f"{self._row(table, i)}: the {what} column {name!r} is null: give every row a{' key' if what == 'key' else 'n order'}, "
+                f"{self._row(table, i)}: the {what} column {name!r} is null: give every row "
+                f"a{' key' if what == 'key' else 'n order'}, "
                 "or leave such rows out"
             )
         if pa.types.is_date(array.type):
@@ -162,8 +171,10 @@ class Runner:
                 due = r.last[0] + 1 if r.last else late.sequence
                 name = self.fields.order[0][0]
                 raise DataError(
-                    f"{self._row(table, int(pushes.first[r.row]))}: {name} {due} is missing: the sequence must go up by "
-                    f"one from {late.sequence}; find the missing rows, or in a stream hold back what comes after them with gaps='wait'"
+                    f"{self._row(table, int(pushes.first[r.row]))}: {name} {due} is missing: the sequence must go up "
+                    "by "
+                    f"one from {late.sequence}; find the missing rows, or in a stream hold back what comes after them "
+                    "with gaps='wait'"
                 )
         state = np.zeros(pushes.count, dtype=np.int8)
         for r in refused:
@@ -176,12 +187,22 @@ class Runner:
     def _late_message(self, table: Any, pushes: _Pushes, r: Refusal) -> str:
         row = self._row(table, int(pushes.first[r.row]))
         columns = [_codes(c) for c in (*(pushes.keys or ()), *pushes.order)]
-        if np.logical_and.reduce([c[: r.row] == c[r.row] for c in columns]).any():  # a row of the same key and order, in this batch
-            return f"{row}: two rows have this order: add a column to order= that tells them apart, or with late='drop' keep the first"
+        if np.logical_and.reduce(
+            [c[: r.row] == c[r.row] for c in columns]
+        ).any():  # a row of the same key and order, in this batch
+            return (
+                f"{row}: two rows have this order: add a column to order= that tells them apart, or with "
+                "late='drop' keep the first"
+            )
         if r.last is None:
-            return f"{row}: the sequence of a key begins with {self.job.late.sequence}; leave such rows out, or choose late='drop' or late='keep'"
+            return (
+                f"{row}: the sequence of a key begins with {self.job.late.sequence}; leave such rows out, or choose "
+                "late='drop' or late='keep'"
+            )
         kinds = [table.schema.field(c).type for c in self.fields.orders]
-        last = ", ".join(f"{n}={shown(v, kind)}" for (n, _), v, kind in zip(self.fields.order, r.last, kinds, strict=True))
+        last = ", ".join(
+            f"{n}={shown(v, kind)}" for (n, _), v, kind in zip(self.fields.order, r.last, kinds, strict=True)
+        )
         return (
             f"{row}: the row is late or doubled: {last} of the same key was applied before; choose "
             "late='drop' or late='keep', or allow for it with wait= (in a stream)"
@@ -189,7 +210,12 @@ class Runner:
 
     def _row(self, table: Any, i: int) -> str:
         """A row for messages: its key and order."""
-        names = [(n, c) for (n, _), c in zip((*self.fields.key, *self.fields.order), (*self.fields.keys, *self.fields.orders), strict=True)]
+        names = [
+            (n, c)
+            for (n, _), c in zip(
+                (*self.fields.key, *self.fields.order), (*self.fields.keys, *self.fields.orders), strict=True
+            )
+        ]
         return ", ".join(f"{n}={shown(table.column(c)[i].as_py())}" for n, c in names) or f"row {i + 1} of a batch"
 
     # ------------------------------------------------------------ what comes out
@@ -241,7 +267,9 @@ class Runner:
             names.append(self.job.nth)
             arrays.append(pa.array(np.zeros(rows.num_rows, np.int32)))
         inner = late_columns(self.fields)
-        struct = pa.StructArray.from_arrays([rows.column(c).combine_chunks() for _, c in inner], names=[n for n, _ in inner])
+        struct = pa.StructArray.from_arrays(
+            [rows.column(c).combine_chunks() for _, c in inner], names=[n for n, _ in inner]
+        )
         return self._tagged(names, arrays, LATE, struct, rows)
 
 

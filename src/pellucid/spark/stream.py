@@ -69,7 +69,9 @@ def prepared(job: Job, store: Store, frame: Frame, buckets: int | None, drop: tu
     buckets = buckets or (cores(frame.df.sparkSession) if frame.fields.key else 1)
     plan = Plan(store, buckets, drop, store.next_start(), uuid.uuid4().hex)
     if found is not None:
-        check_identity(found, plan.identity(job), f"the state folder {store.path}", "a new state folder and a new checkpoint")
+        check_identity(
+            found, plan.identity(job), f"the state folder {store.path}", "a new state folder and a new checkpoint"
+        )
         _check_state(job, plan)
     return plan
 
@@ -137,8 +139,8 @@ def run_task(data: bytes, plan: Plan, batches: Iterator[Any]) -> Iterator[Any]:
     _claim(job, plan, query, version)
     waiting = [b for b in batches if b.num_rows]
     if not waiting:
-        # Its number is that of its bucket.  Should somebody have coalesced the partitions, the bucket of that number has rows
-        # elsewhere, and what another start has left of this micro-batch does not count there either.
+        # Its number is that of its bucket.  Should somebody have coalesced the partitions, the bucket of that number
+        # has rows elsewhere, and what another start has left of this micro-batch does not count there either.
         plan.store.settle(partition, version, plan.start)
         return
     table = pa.Table.from_batches(waiting).combine_chunks()
@@ -174,7 +176,9 @@ def _claim(job: Job, plan: Plan, query: str, version: int) -> None:
         if version > 0 and store.identity() is None:
             _check_begin(job, plan, version)
         found = store.claim(query, {"pipeline": job.graph.name, **plan.identity(job)})
-        check_identity(found, plan.identity(job), f"the state folder {store.path}", "a new state folder and a new checkpoint")
+        check_identity(
+            found, plan.identity(job), f"the state folder {store.path}", "a new state folder and a new checkpoint"
+        )
     store.own(plan.start, plan.token, version)
     _claimed.add(mark)
 
@@ -186,8 +190,10 @@ def _check_begin(job: Job, plan: Plan, version: int) -> None:
     steps = [node.id for node in remembering(job.graph)]
     if not set(steps) <= set(plan.drop):
         raise StateError(
-            f"the query is at micro-batch {version}, but the state folder {plan.store.path} is empty: is it the one of this checkpoint? Begin anew "
-            f"with a new checkpoint as well, or, if nothing was remembered before or it may be given up, go on with drop={steps}"
+            f"the query is at micro-batch {version}, but the state folder {plan.store.path} is empty: is it the one of "
+            "this checkpoint? Begin anew "
+            "with a new checkpoint as well, or, if nothing was remembered before or it may be given up, go on with "
+            f"drop={steps}"
         )
 
 
@@ -209,7 +215,9 @@ def _words(value: Any) -> str:
 
 # ------------------------------------------------------------------ one bucket
 
-_cache: dict[tuple[str, int], tuple[str, str, Bucket]] = {}  # by folder and bucket: of which start and query, as it was left
+_cache: dict[
+    tuple[str, int], tuple[str, str, Bucket]
+] = {}  # by folder and bucket: of which start and query, as it was left
 
 
 def _step(job: Job, plan: Plan, query: str, version: int, number: int, rows: Any) -> list[Any]:
@@ -234,10 +242,16 @@ def _bucket(job: Job, plan: Plan, query: str, version: int, number: int) -> Buck
     from pellucid.spark.step import Runner
 
     kept = _cache.pop((plan.store.path, number), None)  # taken out: a step that fails must leave nothing behind
-    if kept is not None and kept[:2] == (plan.token, query) and kept[2].snapshot.file.id == plan.store.newest(number, version):
+    if (
+        kept is not None
+        and kept[:2] == (plan.token, query)
+        and kept[2].snapshot.file.id == plan.store.newest(number, version)
+    ):
         return kept[2]  # the very file: another worker may have written this version again
     bucket = Bucket(Runner(job))
-    snapshot = plan.store.load(number, version)  # also asked if none is listed: what was removed must not pass for a new bucket
+    snapshot = plan.store.load(
+        number, version
+    )  # also asked if none is listed: what was removed must not pass for a new bucket
     if snapshot is not None:
         load(bucket, job, plan, snapshot, version)
         if plan.drop and snapshot.meta.get("digest") != job.graph.digest:

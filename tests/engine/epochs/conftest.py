@@ -65,12 +65,22 @@ class Runs:
 
     def __call__(self, *args: str, faults: str = "", plant: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*args), env=self.environment(faults, plant), cwd=self.folder, capture_output=True, text=True, timeout=600
+            self.command(*args),
+            env=self.environment(faults, plant),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=600,
         )
 
     def start(self, *args: str, faults: str = "") -> subprocess.Popen[str]:
         return subprocess.Popen(
-            self.command(*args), env=self.environment(faults), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            self.command(*args),
+            env=self.environment(faults),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def read(self, name: str) -> bytes:

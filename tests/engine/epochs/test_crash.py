@@ -1,4 +1,5 @@
-"""Real kills: at every point, of a task and of the whole tree; a full disk, a torn file, a task that hangs; a planted bug."""
+"""Real kills: at every point, of a task and of the whole tree; a full disk, a torn file, a task that hangs; a planted
+bug."""
 
 from __future__ import annotations
 
@@ -16,13 +17,45 @@ from pellucid.engine.epochs.faults import POINTS
 from pellucid.engine.epochs.recording import trace_table
 from tests.engine.epochs.conftest import Runs
 
-DIAMOND = ("p.py:diamond", "--in", "x.jsonl", "--out", "out.jsonl", "--epochs", "100", "--state", "state", "--cut", "thirds", "--cut", "half")
+DIAMOND = (
+    "p.py:diamond",
+    "--in",
+    "x.jsonl",
+    "--out",
+    "out.jsonl",
+    "--epochs",
+    "100",
+    "--state",
+    "state",
+    "--cut",
+    "thirds",
+    "--cut",
+    "half",
+)
 PLAIN = ("p.py:diamond", "--in", "x.jsonl")
 
 # Points that only come once, or only after a crash.
-ONCE = ("coordinator:start", "coordinator:fork", "coordinator:forked", "coordinator:finish", "coordinator:finished", "sink:finish", "sink:finished", "sink:merge", "sink:merged", "coordinator:recorded")  # fmt: skip
+ONCE = (
+    "coordinator:start",
+    "coordinator:fork",
+    "coordinator:forked",
+    "coordinator:finish",
+    "coordinator:finished",
+    "sink:finish",
+    "sink:finished",
+    "sink:merge",
+    "sink:merged",
+    "coordinator:recorded",
+)
 AFTER = ("recover:load", "recover:loaded", "source:replay")
-SOME = ("source:border", "snapshot:after-write", "sink:before-commit", "sink:after-commit", "coordinator:complete", "recover:load")
+SOME = (
+    "source:border",
+    "snapshot:after-write",
+    "sink:before-commit",
+    "sink:after-commit",
+    "coordinator:complete",
+    "recover:load",
+)
 
 
 def schedule(point: str, action: str) -> str:
@@ -106,7 +139,9 @@ def test_a_full_disk_is_waited_for(runs: Runs, faults: str, message: str) -> Non
     expected = runs.plain(*PLAIN)
     done = runs(*DIAMOND, faults=faults)
     assert done.returncode == 0
-    assert f"the snapshot of {message}" in done.stderr and "could not be written (No space left on device)" in done.stderr
+    assert (
+        f"the snapshot of {message}" in done.stderr and "could not be written (No space left on device)" in done.stderr
+    )
     assert runs.read("out.jsonl") == expected
 
 
@@ -114,7 +149,10 @@ def test_a_disk_that_stays_full_stops_the_run(runs: Runs) -> None:
     expected = runs.plain(*PLAIN)
     done = runs(*DIAMOND, "--patience", "1.5", faults="snapshot:before-write[worker.half]=enospc@*/*")
     assert done.returncode == 2
-    assert "for 1.5 s no snapshot could be written: is the disk of" in done.stderr and "Stopped after epoch 0; nothing is lost" in done.stderr
+    assert (
+        "for 1.5 s no snapshot could be written: is the disk of" in done.stderr
+        and "Stopped after epoch 0; nothing is lost" in done.stderr
+    )
     assert runs(*DIAMOND).returncode == 0
     assert runs.read("out.jsonl") == expected
 
@@ -126,7 +164,10 @@ def test_a_torn_snapshot_is_left_out(runs: Runs) -> None:
     assert done.returncode == -signal.SIGKILL
     again = runs(*DIAMOND, "--record")
     assert again.returncode == 0
-    assert "worker.both/000000000010.snap: is no whole snapshot: " in again.stderr and "taking an earlier epoch" in again.stderr
+    assert (
+        "worker.both/000000000010.snap: is no whole snapshot: " in again.stderr
+        and "taking an earlier epoch" in again.stderr
+    )
     assert "going on after epoch 9\n" in again.stderr
     assert runs.read("out.jsonl") == expected
 
@@ -145,13 +186,16 @@ def test_a_damaged_last_snapshot_falls_back(runs: Runs, how: str) -> None:
         path.unlink()
     again = runs(*DIAMOND, "--record")
     assert again.returncode == 0, again.stderr
-    assert ("worker.both" in again.stderr and ("earlier epoch" in again.stderr or "going back to epoch" in again.stderr)), again.stderr
+    assert "worker.both" in again.stderr and (
+        "earlier epoch" in again.stderr or "going back to epoch" in again.stderr
+    ), again.stderr
     assert runs.read("out.jsonl") == expected
     assert "F-LOST" in trace_table(runs.folder / "state")["rule"].to_pylist()
 
 
 def test_the_planted_bug_duplicates(runs: Runs) -> None:
-    """Committing before the snapshot is durable: the crash shows in the output, and the trace has a commit without acks."""
+    """Committing before the snapshot is durable: the crash shows in the output, and the trace has a commit without
+    acks."""
     expected = runs.plain(*PLAIN)
     faults = "snapshot:before-write[worker.half]=hang@2"
     done = runs(*DIAMOND, "--record", "--patience", "3", faults=faults, plant="commit-before-snapshot")
@@ -164,10 +208,14 @@ def test_the_planted_bug_duplicates(runs: Runs) -> None:
 
 
 def test_without_the_bug_every_commit_has_its_acks(runs: Runs, until_done: Any) -> None:
-    until_done(runs, *DIAMOND, "--record", faults="snapshot:before-write[worker.half]=kill@2;sink:before-commit=tree@3/1")
+    until_done(
+        runs, *DIAMOND, "--record", faults="snapshot:before-write[worker.half]=kill@2;sink:before-commit=tree@3/1"
+    )
     table = trace_table(runs.folder / "state").to_pylist()
     tasks = {row["task"] for row in table} - {"coordinator"}
-    durable = {(m["stream"], m["n"], m["digest"]) for row in table if row["rule"] == "SNAPSHOT" for m in row["produced"]}
+    durable = {
+        (m["stream"], m["n"], m["digest"]) for row in table if row["rule"] == "SNAPSHOT" for m in row["produced"]
+    }
     for row in table:
         if row["rule"] == "COMMIT":
             assert {m["stream"] for m in row["consumed"]} == {f"ack:{t}" for t in tasks}

@@ -1,4 +1,5 @@
-"""Any file of a state folder cut, altered or lost: the run recovers, or refuses by name and goes on when the file is back; never other rows."""
+"""Any file of a state folder cut, altered or lost: the run recovers, or refuses by name and goes on when the file is
+back; never other rows."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def test_no_flipped_or_missing_byte_of_a_part_goes_unnoticed(tmp_path: Path) -> 
                 content(tmp_path)
         for changed in (*(whole[:at] for at in range(len(whole))), whole + b"x"):
             path.write_bytes(changed)
-            with pytest.raises(StateError, match=rf"{path.name}: is damaged: expected {len(whole)} bytes, found {len(changed)}"):
+            with pytest.raises(
+                StateError, match=rf"{path.name}: is damaged: expected {len(whole)} bytes, found {len(changed)}"
+            ):
                 content(tmp_path)
         path.write_bytes(whole)
 
@@ -60,7 +63,10 @@ def test_no_flipped_or_missing_byte_of_a_part_goes_unnoticed(tmp_path: Path) -> 
 def test_parts_that_are_missing_swapped_doubled_or_foreign(tmp_path: Path) -> None:
     one, two, three = chain_in(tmp_path)
     two.rename(tmp_path / "kept")
-    with pytest.raises(StateError, match=rf"{three.name}: the rows of pushes 10 to 20 are missing: the part before it ends with push 10"):
+    with pytest.raises(
+        StateError,
+        match=rf"{three.name}: the rows of pushes 10 to 20 are missing: the part before it ends with push 10",
+    ):
         content(tmp_path)
     shutil.copy(one, two)  # one under another's name
     with pytest.raises(StateError, match=rf"{two.name}: is damaged"):
@@ -125,7 +131,20 @@ def test_an_endless_run_has_few_parts(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- a whole folder
 
-ARGS = ("p.py:total", "--in", "x.jsonl", "--out", "out.csv", "--epochs", "60", "--chunk", "30", "--state", "state", "--record")
+ARGS = (
+    "p.py:total",
+    "--in",
+    "x.jsonl",
+    "--out",
+    "out.csv",
+    "--epochs",
+    "60",
+    "--chunk",
+    "30",
+    "--state",
+    "state",
+    "--record",
+)
 
 
 class Killed:
@@ -147,7 +166,17 @@ class Killed:
 
     def go(self, *, from_start: bool = False) -> list[str]:
         said: list[str] = []
-        run_epochs(self.total, self.folder / "x.jsonl", self.folder / "out.csv", state=self.state, epochs=60, chunk=30, record=True, say=said.append, from_start=from_start)
+        run_epochs(
+            self.total,
+            self.folder / "x.jsonl",
+            self.folder / "out.csv",
+            state=self.state,
+            epochs=60,
+            chunk=30,
+            record=True,
+            say=said.append,
+            from_start=from_start,
+        )
         assert (self.folder / "out.csv").read_bytes() == self.expected
         return said
 
@@ -155,9 +184,18 @@ class Killed:
         """A file of each kind; of those of which there are several the first and the last."""
         found: dict[str, list[Path]] = {}
         for path in sorted(p for p in (self.folder / "kept").rglob("*") if p.is_file()):
-            kind = str(path.parent.relative_to(self.folder / "kept")) + "/*" + path.suffix if path.suffix in (".snap", ".part", ".steps") else path.name
+            kind = (
+                str(path.parent.relative_to(self.folder / "kept")) + "/*" + path.suffix
+                if path.suffix in (".snap", ".part", ".steps")
+                else path.name
+            )
             found.setdefault(kind, []).append(self.state / path.relative_to(self.folder / "kept"))
-        return {f"{kind} {end}": paths[i] for kind, paths in found.items() for end, i in (("first", 0), ("last", -1)) if i == 0 or len(paths) > 1}
+        return {
+            f"{kind} {end}": paths[i]
+            for kind, paths in found.items()
+            for end, i in (("first", 0), ("last", -1))
+            if i == 0 or len(paths) > 1
+        }
 
 
 def flip(share: float) -> Callable[[Path], None]:
@@ -186,8 +224,16 @@ MORE: dict[str, Callable[[Path], None]] = {
 
 def damaged(killed: Killed, ways: dict[str, Callable[[Path], None]], *, last: bool) -> None:
     kinds = killed.kinds()
-    assert {"run.json first", "generation first", "lock first", "staged/out/*.part first", "committed/out/*.part last", "snapshots/worker/*.snap last",
-            "trace/*.steps last", "sealed.json first"} <= set(kinds)  # fmt: skip
+    assert {
+        "run.json first",
+        "generation first",
+        "lock first",
+        "staged/out/*.part first",
+        "committed/out/*.part last",
+        "snapshots/worker/*.snap last",
+        "trace/*.steps last",
+        "sealed.json first",
+    } <= set(kinds)
     for kind, path in kinds.items():
         if last and kind.endswith("first") and kind.replace("first", "last") in kinds:
             continue
@@ -207,9 +253,14 @@ def damaged(killed: Killed, ways: dict[str, Callable[[Path], None]], *, last: bo
             except StateError as error:
                 assert path.name in str(error) and path.suffix == ".steps", f"{kind} {how}: {error}"  # noqa: PT017 - the message is what is tested
             else:
-                # The last part of all may be lost without a trace: then it is made again, and the record says that it was.  A record
-                # that is cut before the coordinator wrote down how long it was says that something is wrong with it.
-                excused = {"committed/out/*.part last": ("lost",), "trace/*.steps last": ("lost", "cut", "emptied"), "trace/*.steps first": ("cut",)}
+                # The last part of all may be lost without a trace: then it is made again, and the record says that it
+                # was.  A record that is cut before the coordinator wrote down how long it was says that something is
+                # wrong with it.
+                excused = {
+                    "committed/out/*.part last": ("lost",),
+                    "trace/*.steps last": ("lost", "cut", "emptied"),
+                    "trace/*.steps first": ("cut",),
+                }
                 assert found.holds or how in excused.get(kind, ()), f"{kind} {how}: {found}"
             assert not list(killed.state.rglob("*.tmp"))
 
@@ -227,7 +278,11 @@ def test_damaged_parts_are_made_again_from_the_start(runs: Runs) -> None:
     killed = Killed(runs)
     first = parts_in(killed.state / "committed/out")[0][1]
     flip(0.5)(first)
-    with pytest.raises(StateError, match=rf"{first.name}: is damaged: its checksum is wrong\. Bring it back from a copy, or read all input again with --from-start"):
+    with pytest.raises(
+        StateError,
+        match=rf"{first.name}: is damaged: its checksum is wrong\. Bring it back from a copy, or read all input again "
+        r"with --from-start",
+    ):
         killed.go()
     said = killed.go(from_start=True)
     assert any("its checksum is wrong; taking an earlier epoch" in text for text in said)
@@ -242,7 +297,9 @@ def test_a_table_that_lost_what_was_committed(runs: Runs) -> None:
     options = {"state": runs.folder / "state", "epochs": 300, "tables": sink_of, "say": lambda text: None}
     run_epochs(total, runs.folder / "x.jsonl", f"sqlite:{runs.folder}/out.db#t", **options)  # type: ignore[arg-type]
     (runs.folder / "out.db").unlink()
-    with pytest.raises(StateError, match=r"table 't'(: the rows of pushes 0 to 1,000 were committed| has them not).* --from-start"):
+    with pytest.raises(
+        StateError, match=r"table 't'(: the rows of pushes 0 to 1,000 were committed| has them not).* --from-start"
+    ):
         run_epochs(total, runs.folder / "x.jsonl", f"sqlite:{runs.folder}/out.db#t", **options)  # type: ignore[arg-type]
     report = run_epochs(total, runs.folder / "x.jsonl", f"sqlite:{runs.folder}/out.db#t", from_start=True, **options)  # type: ignore[arg-type]
     assert report.rows == {"out": 1000}

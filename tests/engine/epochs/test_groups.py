@@ -1,4 +1,5 @@
-"""Short epochs that become durable together: one staged file for several, cut where a recovery goes back into the middle."""
+"""Short epochs that become durable together: one staged file for several, cut where a recovery goes back into the
+middle."""
 
 from __future__ import annotations
 
@@ -47,7 +48,15 @@ class Around:
 
 def sink_in(folder: Path, form: str) -> Sink:
     store = Store(folder)
-    return Sink(Around(store), "out", "out", INT, FileTarget(store, "out", str(folder / f"out.{form}"), None, SCHEMA, run="r"), SCHEMA, {})  # type: ignore[arg-type]
+    return Sink(
+        Around(store),
+        "out",
+        "out",
+        INT,
+        FileTarget(store, "out", str(folder / f"out.{form}"), None, SCHEMA, run="r"),
+        SCHEMA,
+        {},
+    )  # type: ignore[arg-type]
 
 
 def stage(sink: Sink, epochs: range) -> list[Snapshot]:
@@ -126,7 +135,10 @@ def test_damaged_rows(tmp_path: Path, how: str) -> None:
     else:
         path.write_bytes(data[:9] if how == "cut" else b"7" + data[1:])
     for snapshot in snapshots[1:]:
-        with pytest.raises(Damaged, match=rf"{path.name}: the staged rows of an epoch are {'missing' if how == 'removed' else 'damaged'}"):
+        with pytest.raises(
+            Damaged,
+            match=rf"{path.name}: the staged rows of an epoch are {'missing' if how == 'removed' else 'damaged'}",
+        ):
             sink_in(tmp_path, "csv").restore(snapshot)
 
 
@@ -165,7 +177,8 @@ def test_a_full_disk_in_the_middle_of_a_group(tmp_path: Path, monkeypatch: pytes
     assert committed(again, 5) == list(range(50))
 
 
-# The points of tests count hits, so with them nothing is done in bunches.  Here it is, and the kills hit something else each time.
+# The points of tests count hits, so with them nothing is done in bunches.  Here it is, and the kills hit something else
+# each time.
 BUNCHED = """
 import sys
 from pellucid.engine.epochs import faults
@@ -181,17 +194,44 @@ sys.exit(main())
         "sink:before-commit=kill@1;snapshot:after-write[worker.half]=tree@2/1",
         "snapshot:before-write[worker.both]=kill@3;sink:after-commit=kill@2/1",
         "snapshot:before-ack[source.x]=tree@3;sink:staged=kill@40/1;coordinator:complete=kill@2/2",
-        pytest.param("snapshot:torn[sink.out]=torn@4;coordinator:complete=kill@5;worker:border=kill@99/1", marks=pytest.mark.long),
-        pytest.param("source:border=kill@150;worker:border=kill@70/1;recover:loaded[sink.out]=kill@1/2", marks=pytest.mark.long),
+        pytest.param(
+            "snapshot:torn[sink.out]=torn@4;coordinator:complete=kill@5;worker:border=kill@99/1", marks=pytest.mark.long
+        ),
+        pytest.param(
+            "source:border=kill@150;worker:border=kill@70/1;recover:loaded[sink.out]=kill@1/2", marks=pytest.mark.long
+        ),
     ],
 )
 @pytest.mark.parametrize("out", ["out.jsonl", pytest.param("out.parquet", marks=pytest.mark.long)])
 def test_killed_among_bunches(runs: Runs, faults: str, out: str) -> None:
     (runs.folder / "x.jsonl").write_text("".join(f"{(i * 7919) % 1009}\n" for i in range(30_000)))
     runs.plain("p.py:diamond", "--in", "x.jsonl", out="plain" + out[3:])
-    args = ["run", "p.py:diamond", "--in", "x.jsonl", "--out", out, "--epochs", "100", "--state", "state", "--cut", "thirds", "--cut", "half", "--record"]
+    args = [
+        "run",
+        "p.py:diamond",
+        "--in",
+        "x.jsonl",
+        "--out",
+        out,
+        "--epochs",
+        "100",
+        "--state",
+        "state",
+        "--cut",
+        "thirds",
+        "--cut",
+        "half",
+        "--record",
+    ]
     for _ in range(6):
-        done = subprocess.run([sys.executable, "-c", BUNCHED, *args], env=runs.environment(faults), cwd=runs.folder, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(
+            [sys.executable, "-c", BUNCHED, *args],
+            env=runs.environment(faults),
+            cwd=runs.folder,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
         if done.returncode == 0:
             break
         assert done.returncode == -9, done.stderr

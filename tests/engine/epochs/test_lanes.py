@@ -73,7 +73,9 @@ def test_from_any_row_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending
         assert offset["seek"]["byte"] > 0, "it would be read from the start"
 
 
-def test_a_bad_value_is_told_with_its_row_also_after_a_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_value_is_told_with_its_row_also_after_a_recovery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(text.blocks, "__kwdefaults__", {**text.blocks.__kwdefaults__, "size": 100})  # type: ignore[attr-defined]
     path = tmp_path / "in.csv"
     path.write_text("x,w\n" + "".join(f"{i},a\n" for i in range(100)) + "bad,a\n")
@@ -108,14 +110,26 @@ def test_only_growth_is_no_change(tmp_path: Path, change: Any, fits: bool) -> No
 @pytest.mark.parametrize(
     ("name", "steps"),
     [
-        ("in.csv", [("x,w\n1,a\n2,b", 1, 3), ("c\n3,d\n", 2, None), ("4,e\n5", 1, 6), ("", 0, 6), (",f", 0, 6), ("\n", 1, None)]),
+        (
+            "in.csv",
+            [
+                ("x,w\n1,a\n2,b", 1, 3),
+                ("c\n3,d\n", 2, None),
+                ("4,e\n5", 1, 6),
+                ("", 0, 6),
+                (",f", 0, 6),
+                ("\n", 1, None),
+            ],
+        ),
         ("in.csv", [("x,w\n1,a\n2,b\r", 1, 3), ("\n", 1, None)]),
         ("in.csv", [('x,w\n1,a\n2,"b\n', 1, 3), ('c"\n', 1, None)]),
         ("in.csv", [("\ufeffx,w\n1,a", 0, 2), ("\n", 1, None)]),
         ("in.jsonl", [('{"x":1,"w":"a"}\n{"x":2,', 1, 2), ('"w":"b"}', 0, 2), ("\n", 1, None)]),
     ],
 )
-def test_a_last_line_without_its_end_is_held_back(tmp_path: Path, name: str, steps: list[tuple[str, int, int | None]]) -> None:
+def test_a_last_line_without_its_end_is_held_back(
+    tmp_path: Path, name: str, steps: list[tuple[str, int, int | None]]
+) -> None:
     path, count = tmp_path / name, 0
     offset: Any = None
     path.write_text("")
@@ -128,7 +142,9 @@ def test_a_last_line_without_its_end_is_held_back(tmp_path: Path, name: str, ste
         got = rest(found)
         assert [row for row, _ in got] == list(range(count + 1, count + new + 1))
         note = found.held_back()
-        assert (None if note is None else note.split(" has no end yet and is not read: ")[0]) == (None if held is None else f"{path}: line {held}")
+        assert (None if note is None else note.split(" has no end yet and is not read: ")[0]) == (
+            None if held is None else f"{path}: line {held}"
+        )
         offset, count = found.offset(), count + new
 
 
@@ -164,7 +180,8 @@ ROWS = 4_000
 
 
 def _written(path: Path, value: int) -> Path:
-    """Two columns, of which x is read; one value in the middle of x is given, and all else stays, byte for byte where it can."""
+    """Two columns, of which x is read; one value in the middle of x is given, and all else stays, byte for byte where
+    it can."""
     import gzip
 
     import numpy as np
@@ -174,7 +191,9 @@ def _written(path: Path, value: int) -> Path:
     x[ROWS // 2] = 2**40 + value
     table = pa.table({"x": x, "y": np.zeros(ROWS, dtype=np.int64)})
     if path.suffix == ".parquet":
-        parquet.write_table(table, path, compression="none", use_dictionary=False, row_group_size=500, write_statistics=False)
+        parquet.write_table(
+            table, path, compression="none", use_dictionary=False, row_group_size=500, write_statistics=False
+        )
     elif path.suffix in (".arrow", ".arrows"):
         new = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
         with new(path, table.schema) as writer:
@@ -187,7 +206,9 @@ def _written(path: Path, value: int) -> Path:
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "arrow", "arrows"])
 @pytest.mark.parametrize("keeps_time", [True, False])
-def test_a_change_in_the_middle_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, keeps_time: bool) -> None:
+def test_a_change_in_the_middle_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, keeps_time: bool
+) -> None:
     import os
 
     from pellucid.engine.epochs import marks
@@ -211,13 +232,19 @@ def test_a_change_in_the_middle_is_seen(tmp_path: Path, monkeypatch: pytest.Monk
     if keeps_time:
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     assert path.stat().st_size == stat.st_size
-    with pytest.raises(DataError, match=r"has changed since the last run: .*\(its first [0-9,]+ (bytes|row groups|record batches) are not the same\)"):
+    with pytest.raises(
+        DataError,
+        match=r"has changed since the last run: .*\(its first [0-9,]+ (bytes|row groups|record batches) are not the "
+        r"same\)",
+    ):
         check_unchanged(str(path), offset, thorough=True)
     if ending != "csv.gz":  # the checksum at the end of what is packed would be another, but not before
         check_unchanged(str(path), early, thorough=True)
     if ending == "csv.gz" and early["mark"]["count"] == offset["mark"]["count"]:
         return  # Python 3.12 and later unpack so far ahead that all was read by then
-    again = Lane(str(path), None, [Binding("x", INT, ("x",))], key=None, rows=100, wide=False, at=early)  # it goes on with the same checksum
+    again = Lane(
+        str(path), None, [Binding("x", INT, ("x",))], key=None, rows=100, wide=False, at=early
+    )  # it goes on with the same checksum
     try:
         while again.row < offset["row"]:
             again.take(100)

@@ -1,4 +1,5 @@
-"""What killed processes leave behind, and what the machine refuses: the same command goes on, or says in one line why it cannot."""
+"""What killed processes leave behind, and what the machine refuses: the same command goes on, or says in one line why
+it cannot."""
 
 from __future__ import annotations
 
@@ -74,7 +75,9 @@ def test_who_the_run_is_must_be_whole(tmp_path: Path) -> None:
     text = path.read_text()
     run = text.index('"run": "') + 8
     path.write_text(text[:run] + ("0" if text[run] != "0" else "1") + text[run + 1 :])
-    with pytest.raises(StateError, match=r"run\.json: the state folder is damaged: .* \(its checksum is wrong\); bring it back"):
+    with pytest.raises(
+        StateError, match=r"run\.json: the state folder is damaged: .* \(its checksum is wrong\); bring it back"
+    ):
         go(tmp_path)
     path.unlink()
     with pytest.raises(StateError, match=r"run\.json: is missing, .*: bring it back from a copy"):
@@ -117,7 +120,9 @@ def test_a_dead_peer_is_one_thing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told == ["waits"]
 
 
-@pytest.mark.parametrize("error", [ConnectionResetError(errno.ECONNRESET, "reset"), BrokenPipeError(errno.EPIPE, "pipe"), None])
+@pytest.mark.parametrize(
+    "error", [ConnectionResetError(errno.ECONNRESET, "reset"), BrokenPipeError(errno.EPIPE, "pipe"), None]
+)
 def test_a_reader_of_a_dead_sender_waits(error: OSError | None) -> None:
     class End:
         def recv_into(self, view: Any) -> int:
@@ -178,7 +183,9 @@ def test_no_orphan_keeps_the_lock(tmp_path: Path) -> None:
         store.open()
         deadline = time.monotonic() + 10
         while os.path.exists(f"/proc/{orphan}") and time.monotonic() < deadline:
-            assert Path(f"/proc/{orphan}/stat").read_text().rpartition(")")[2].split()[0] != "T", "it is still stopped, not ended"
+            assert Path(f"/proc/{orphan}/stat").read_text().rpartition(")")[2].split()[0] != "T", (
+                "it is still stopped, not ended"
+            )
             time.sleep(0.05)
     finally:
         store.close()
@@ -189,7 +196,10 @@ def test_no_orphan_keeps_the_lock(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="who holds a lock is asked of /proc")
 def test_the_message_names_who_has_the_lock(tmp_path: Path) -> None:
     """Not who is named in the file: that may be an old number."""
-    code = f"import time; from pellucid.engine.epochs.store import Store; Store({str(tmp_path)!r}).open(); print('open', flush=True); time.sleep(60)"
+    code = (
+        f"import time; from pellucid.engine.epochs.store import Store; Store({str(tmp_path)!r}).open(); "
+        "print('open', flush=True); time.sleep(60)"
+    )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
@@ -210,7 +220,11 @@ def test_a_snapshot_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.M
             raise OSError(number, os.strerror(number), str(tmp_path / "state/snapshots/worker/000000000001.snap"))
 
         patch.setattr(Store, "save", refuse)
-        with pytest.raises(StateError, match=rf"000000000001\.snap: {os.strerror(number)}\. Nothing is lost: when that is put right, the same command goes on"):
+        with pytest.raises(
+            StateError,
+            match=rf"000000000001\.snap: {os.strerror(number)}\. Nothing is lost: when that is put right, the same "
+            r"command goes on",
+        ):
             go(tmp_path)
     go(tmp_path)
 
@@ -222,7 +236,10 @@ def test_a_full_disk_at_the_first_start(tmp_path: Path, monkeypatch: pytest.Monk
             raise OSError(errno.ENOSPC, "No space left on device")
 
         patch.setattr(os, "pwrite", refuse)
-        with pytest.raises(StateError, match=r"state: No space left on device\. Nothing is lost: make room, and the same command goes on"):
+        with pytest.raises(
+            StateError,
+            match=r"state: No space left on device\. Nothing is lost: make room, and the same command goes on",
+        ):
             go(tmp_path)
     go(tmp_path)
 
@@ -237,7 +254,15 @@ def test_a_state_folder_that_vanishes(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text("".join(f"{i}\n" for i in range(25)))
     slow = pipeline(lambda x: x.map(vanish, to=int), x=int)
     with pytest.raises(StateError, match=r"the state folder is gone|No such file or directory"):
-        run_epochs(slow, tmp_path / "in.jsonl", tmp_path / "out.csv", state=tmp_path / "state", epochs=10, chunk=5, say=lambda text: None)
+        run_epochs(
+            slow,
+            tmp_path / "in.jsonl",
+            tmp_path / "out.csv",
+            state=tmp_path / "state",
+            epochs=10,
+            chunk=5,
+            say=lambda text: None,
+        )
 
 
 def test_what_is_no_database(tmp_path: Path) -> None:

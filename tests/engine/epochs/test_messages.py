@@ -1,4 +1,5 @@
-"""Messages as bytes: what was sent is what arrives, in any pieces; equal content has equal bytes where that is asked for."""
+"""Messages as bytes: what was sent is what arrives, in any pieces; equal content has equal bytes where that is asked
+for."""
 
 from __future__ import annotations
 
@@ -57,10 +58,18 @@ def sent(draw: st.DrawFn) -> tuple[Message, Shape]:
         def column(t: Type, count: int = count) -> Any:
             return as_arrays(t, draw(st.lists(VALUES[t], min_size=count, max_size=count)))
 
-        positions = np.array(sorted(draw(st.lists(st.integers(0, 99), min_size=count, max_size=count)))) if draw(st.booleans()) else None
-        parts[name] = Events([column(t)], positions, None if key is None else [column(leaf) for _, leaf in key.leaves()])
+        positions = (
+            np.array(sorted(draw(st.lists(st.integers(0, 99), min_size=count, max_size=count))))
+            if draw(st.booleans())
+            else None
+        )
+        parts[name] = Events(
+            [column(t)], positions, None if key is None else [column(leaf) for _, leaf in key.leaves()]
+        )
     kind = draw(st.sampled_from([EVENTS, BORDER, END]))
-    return Message(kind, draw(st.integers(0, 2**40)), 3, 103, parts, n=draw(st.integers(0, 2**40)), closes=draw(st.booleans())), Shape(types, key)
+    return Message(
+        kind, draw(st.integers(0, 2**40)), 3, 103, parts, n=draw(st.integers(0, 2**40)), closes=draw(st.booleans())
+    ), Shape(types, key)
 
 
 def plain(column: Any) -> list[Any]:
@@ -73,12 +82,24 @@ def plain(column: Any) -> list[Any]:
 
 
 def same(a: Message, b: Message) -> bool:
-    if (a.kind, a.epoch, a.first, a.until, a.n, a.closes, list(a.parts)) != (b.kind, b.epoch, b.first, b.until, b.n, b.closes, list(b.parts)):
+    if (a.kind, a.epoch, a.first, a.until, a.n, a.closes, list(a.parts)) != (
+        b.kind,
+        b.epoch,
+        b.first,
+        b.until,
+        b.n,
+        b.closes,
+        list(b.parts),
+    ):
         return False
     for mine, other in zip(a.parts.values(), b.parts.values(), strict=True):
         if (mine.keys is None) != (other.keys is None):
             return False
-        pairs = zip([*mine.columns, mine.positions, *(mine.keys or [])], [*other.columns, other.positions, *(other.keys or [])], strict=True)
+        pairs = zip(
+            [*mine.columns, mine.positions, *(mine.keys or [])],
+            [*other.columns, other.positions, *(other.keys or [])],
+            strict=True,
+        )
         for one, two in pairs:
             if (one is None) != (two is None) or (one is not None and plain(one) != plain(two)):
                 return False
@@ -98,7 +119,9 @@ def test_equal_texts_have_equal_bytes() -> None:
     """Two workers have other codes for the same texts; the digest of a recorded message must not show it."""
     shape = Shape({"x": STR})
     one = Message(EVENTS, 1, 0, 3, {"x": Events([Strings(np.array([0, 1, 0]), ["a", "b"])])})
-    two = Message(EVENTS, 1, 0, 3, {"x": Events([Strings(np.array([7, 3, 7]), ["c", "", "d", "b", "e", "f", "g", "a"])])})
+    two = Message(
+        EVENTS, 1, 0, 3, {"x": Events([Strings(np.array([7, 3, 7]), ["c", "", "d", "b", "e", "f", "g", "a"])])}
+    )
     found = [content(m, encode(m, shape, canonical=True)[2:]) for m in (one, two)]
     assert found[0] == found[1]
     other = Message(EVENTS, 1, 0, 3, {"x": Events([Strings(np.array([0, 1, 1]), ["a", "b"])])})
@@ -106,7 +129,8 @@ def test_equal_texts_have_equal_bytes() -> None:
 
 
 def test_through_a_channel_in_order_and_with_the_same_digests() -> None:
-    """More bytes than the socket holds, more streams than one call takes, columns with gaps, and a border that travels along."""
+    """More bytes than the socket holds, more streams than one call takes, columns with gaps, and a border that travels
+    along."""
     sender, receiver = channel()
     shape = Shape({"x": INT, "t": STR, **{f"s{i}": BOOL for i in range(400)}})
     out, box = Outbox("a>b", sender, shape, noted=True), Inbox("a>b", receiver, shape, noted=True)

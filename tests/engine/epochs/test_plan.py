@@ -34,7 +34,9 @@ def in_parts(p: Pipeline, cut: list[str], steps: list[dict[str, Any]], size: int
             rows = [i for i, step in enumerate(batch) if node.id in step]
             leaves = [leaf for _, leaf in node.type.leaves()]
             columns = columns_of(node.type, [batch[i][node.id] for i in rows])
-            streams[node.id] = Events([as_arrays(t, c) for t, c in zip(leaves, columns, strict=True)], np.array(rows, dtype=np.int64) + first)
+            streams[node.id] = Events(
+                [as_arrays(t, c) for t, c in zip(leaves, columns, strict=True)], np.array(rows, dtype=np.int64) + first
+            )
         for part, engine in zip(parts, engines, strict=True):
             names = [part.nodes[i].id for i in part.sources]
             message = Message(EVENTS, 1, first, first + size, {n: streams[n] for n in names})
@@ -82,13 +84,19 @@ def whole(p: Pipeline, steps: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 def test_a_stream_with_several_events_in_a_push_may_not_meet_others() -> None:
     p = pipeline(lambda x, y: merge(merge(x, y, id="both").trim(1, id="cut"), x, id="all"), x=int, y=int)
-    with pytest.raises(UsageError, match=r"cut: the stream of step 'cut' \(trim.*\) may carry several events in one push, which would meet other streams \(x\)"):
+    with pytest.raises(
+        UsageError,
+        match=r"cut: the stream of step 'cut' \(trim.*\) may carry several events in one push, which would meet other "
+        r"streams \(x\)",
+    ):
         fragments(p.graph, ["cut"])
 
 
 def test_a_key_does_not_go_through_a_cut() -> None:
     p = pipeline(lambda x: x.key_by(lambda v: v % 2, id="by").trim(1, id="cut").map(lambda v: v, id="end"), x=int)
-    with pytest.raises(UsageError, match="is under a key_by, and would go to another worker without its key: cut before the key_by"):
+    with pytest.raises(
+        UsageError, match="is under a key_by, and would go to another worker without its key: cut before the key_by"
+    ):
         fragments(p.graph, ["cut"])
 
 
@@ -96,8 +104,15 @@ def test_shares() -> None:
     p = pipeline(lambda x: x.trim(1, id="a").map(lambda v: v, id="b"), x=int)
     plan = make_plan(p.graph, {"x": ["x"]}, cut=["a"], workers=2, keyed=True)
     assert [c.name for c in plan.channels] == [
-        "source.x>worker.a.0", "source.x>worker.a.1", "worker.a.0>worker.b.0", "worker.a.1>worker.b.1", "worker.b.0>sink.out", "worker.b.1>sink.out",
-    ]  # fmt: skip
+        "source.x>worker.a.0",
+        "source.x>worker.a.1",
+        "worker.a.0>worker.b.0",
+        "worker.a.1>worker.b.1",
+        "worker.b.0>sink.out",
+        "worker.b.1>sink.out",
+    ]
     assert [c.share for c in plan.channels[:2]] == [(0, 2), (1, 2)]
     with pytest.raises(UsageError, match="have a key each in one push"):
-        make_plan(pipeline(lambda x, y: merge(x, y), x=int, y=int).graph, {"x": ["x"], "y": ["y"]}, workers=2, keyed=True)
+        make_plan(
+            pipeline(lambda x, y: merge(x, y), x=int, y=int).graph, {"x": ["x"], "y": ["y"]}, workers=2, keyed=True
+        )

@@ -96,18 +96,36 @@ def test_two_inputs_of_any_length(tmp_path: Path, settings: dict[str, Any], size
         short, long = ("x", "y") if sizes[0] < sizes[1] else ("y", "x")
         with pytest.raises(DataError) as caught:
             run_epochs(pairs, inputs, tmp_path / "out.csv", state=tmp_path / "state", chunk=64, **settings)
-        assert str(caught.value).startswith(f"{inputs[short]}: ends after {min(sizes):,} rows, but {inputs[long]} goes on: the i-th push takes")
+        assert str(caught.value).startswith(
+            f"{inputs[short]}: ends after {min(sizes):,} rows, but {inputs[long]} goes on: the i-th push takes"
+        )
         assert not (tmp_path / "out.csv").exists()
     run_epochs(pairs, inputs, tmp_path / "out.csv", state=tmp_path / "state", chunk=64, short="silent", **settings)
     assert [int(v) for v in (tmp_path / "out.csv").read_text().split()[1:]] == pairs(x, y, short="silent")
 
 
 @pytest.mark.parametrize(
-    ("workers", "keys"), [(3, [f"user {v % 13}" for v in VALUES]), (2, [v % 29 - 5 for v in VALUES]), (2, [v % 2 == 0 for v in VALUES]), (1, VALUES)]
+    ("workers", "keys"),
+    [
+        (3, [f"user {v % 13}" for v in VALUES]),
+        (2, [v % 29 - 5 for v in VALUES]),
+        (2, [v % 2 == 0 for v in VALUES]),
+        (1, VALUES),
+    ],
 )
 def test_keys_shared_among_workers(tmp_path: Path, workers: int, keys: list[Any]) -> None:
     source = numbers(tmp_path / "in.parquet", VALUES, user=keys)
-    run_epochs(total, source, tmp_path / "out.parquet", state=tmp_path / "state", epochs=130, chunk=64, key="user", value="x", workers=workers)
+    run_epochs(
+        total,
+        source,
+        tmp_path / "out.parquet",
+        state=tmp_path / "state",
+        epochs=130,
+        chunk=64,
+        key="user",
+        value="x",
+        workers=workers,
+    )
     sums: dict[Any, int] = {}
     expected = []
     for k, v in zip(keys, VALUES, strict=True):
@@ -121,7 +139,16 @@ def test_a_key_of_several_columns(tmp_path: Path) -> None:
     parity = pipeline(lambda x: x.key_by(lambda v: v % 2 == 0).cumulate(lambda t, v: t + v, start=0), x=int)
     shops, users = [v % 3 for v in VALUES], [f"user {v % 5}" for v in VALUES]
     source = numbers(tmp_path / "in.parquet", VALUES, shop=shops, user=users)
-    run_epochs(parity, source, tmp_path / "out.parquet", state=tmp_path / "state", epochs=300, key=["shop", "user"], value="x", workers=2)
+    run_epochs(
+        parity,
+        source,
+        tmp_path / "out.parquet",
+        state=tmp_path / "state",
+        epochs=300,
+        key=["shop", "user"],
+        value="x",
+        workers=2,
+    )
     sums: dict[Any, int] = {}
     expected = []
     for shop, user, v in zip(shops, users, VALUES, strict=True):
@@ -134,7 +161,16 @@ def test_keys_and_cuts_together(tmp_path: Path) -> None:
     keys = [v % 17 for v in VALUES]
     source = numbers(tmp_path / "in.parquet", VALUES, user=keys)
     for name, settings in (("whole", {}), ("cut", {"workers": 2, "cut": ["thirds", "half"]})):
-        run_epochs(diamond, source, tmp_path / f"{name}.csv", state=tmp_path / name, epochs=130, key="user", value="x", **settings)
+        run_epochs(
+            diamond,
+            source,
+            tmp_path / f"{name}.csv",
+            state=tmp_path / name,
+            epochs=130,
+            key="user",
+            value="x",
+            **settings,
+        )
     assert (tmp_path / "cut.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
@@ -179,7 +215,10 @@ def test_a_line_that_is_being_written_waits_for_its_end(tmp_path: Path) -> None:
         source.write_text(text)
         run_epochs(total, source, tmp_path / "out.csv", state=tmp_path / "state", epochs=100, say=said.append)
         assert [int(v) for v in (tmp_path / "out.csv").read_text().split()[1:]] == expected
-    waits = "has no end yet and is not read: the same command goes on with it once it has one (if it is whole, put a line end after it)"
+    waits = (
+        "has no end yet and is not read: the same command goes on with it once it has one (if it is whole, put a "
+        "line end after it)"
+    )
     assert [text for text in said if "line" in text] == [f"{source}: line 3 {waits}", f"{source}: line 4 {waits}"]
 
 
@@ -209,7 +248,11 @@ def test_random_pipelines(tmp_path: Path, seed: int) -> None:
     except PellucidError:
         return  # a function fails on an event: what is said then is tested elsewhere
     names = [name for name, _ in p.graph.outputs]
-    found = expected if isinstance(expected, dict) else dict(zip(names, [expected] if len(names) == 1 else expected, strict=True))
+    found = (
+        expected
+        if isinstance(expected, dict)
+        else dict(zip(names, [expected] if len(names) == 1 else expected, strict=True))
+    )
     rng = random.Random(seed)
     inner = [n.id for n in p.graph.nodes if n.kind != "source"]
     cut = rng.sample(inner, min(len(inner), 2))
@@ -230,4 +273,6 @@ def test_random_pipelines(tmp_path: Path, seed: int) -> None:
 def test_one_pipeline_one_task(tmp_path: Path) -> None:
     assert isinstance(total, Pipeline)
     with pytest.raises(UsageError, match="several workers share the work by a key"):
-        run_epochs(total, numbers(tmp_path / "in.csv", [1]), tmp_path / "out.csv", state=tmp_path / "s", epochs=1, workers=2)
+        run_epochs(
+            total, numbers(tmp_path / "in.csv", [1]), tmp_path / "out.csv", state=tmp_path / "s", epochs=1, workers=2
+        )

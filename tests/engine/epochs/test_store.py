@@ -18,7 +18,10 @@ from pellucid.errors import StateError, UsageError
 def filled(root: Path, *groups: tuple[int, int]) -> Store:
     store = Store(root)
     for first, last in groups:
-        store.save(*[Snapshot("w", e, 10 * e, {"a>w": e}, {"n": e}, bytes([e]) * (100 + e)) for e in range(first, last + 1)], run="r")
+        store.save(
+            *[Snapshot("w", e, 10 * e, {"a>w": e}, {"n": e}, bytes([e]) * (100 + e)) for e in range(first, last + 1)],
+            run="r",
+        )
     return store
 
 
@@ -27,7 +30,12 @@ def test_several_epochs_in_one_file(tmp_path: Path) -> None:
     assert store.epochs("w") == [1, 2, 3, 4, 5, 6]
     for epoch in range(1, 7):
         found = store.load("w", epoch, run="r")
-        assert (found.until, found.numbers, found.about, bytes(found.payload)) == (10 * epoch, {"a>w": epoch}, {"n": epoch}, bytes([epoch]) * (100 + epoch))
+        assert (found.until, found.numbers, found.about, bytes(found.payload)) == (
+            10 * epoch,
+            {"a>w": epoch},
+            {"n": epoch},
+            bytes([epoch]) * (100 + epoch),
+        )
 
 
 def test_going_back_leaves_nothing_later(tmp_path: Path) -> None:
@@ -54,7 +62,9 @@ def test_a_damaged_one_is_set_aside_and_earlier_ones_stay(tmp_path: Path) -> Non
 
 @given(st.data())
 @settings(max_examples=60)
-def test_no_cut_and_no_flipped_byte_goes_unnoticed(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_no_cut_and_no_flipped_byte_goes_unnoticed(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
     store = filled(tmp_path_factory.mktemp("s"), (1, 3))
     path = store.path("w", 1)
     whole = path.read_bytes()
@@ -78,7 +88,10 @@ def test_of_another_run(tmp_path: Path) -> None:
 
 
 def test_a_second_run_is_refused_and_a_dead_one_is_not_waited_for(tmp_path: Path) -> None:
-    code = f"import time; from pellucid.engine.epochs.store import Store; Store({str(tmp_path)!r}).open(); print('open', flush=True); time.sleep(60)"
+    code = (
+        f"import time; from pellucid.engine.epochs.store import Store; Store({str(tmp_path)!r}).open(); "
+        "print('open', flush=True); time.sleep(60)"
+    )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()

@@ -1,4 +1,5 @@
-"""SQLite and PostgreSQL: the rows and how far they go are one transaction, so a crash around the commit does not show."""
+"""SQLite and PostgreSQL: the rows and how far they go are one transaction, so a crash around the commit does not
+show."""
 
 from __future__ import annotations
 
@@ -45,7 +46,10 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
-@pytest.mark.parametrize("faults", [pytest.param(FAULTS[0], marks=pytest.mark.long), FAULTS[1], pytest.param(FAULTS[2], marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "faults",
+    [pytest.param(FAULTS[0], marks=pytest.mark.long), FAULTS[1], pytest.param(FAULTS[2], marks=pytest.mark.long)],
+)
 def test_postgres(runs: Runs, until_done: Any, postgres: Postgres, faults: str) -> None:
     import psycopg
 
@@ -79,11 +83,24 @@ def test_no_password_in_what_a_run_leaves_or_says_and_a_rotated_one_goes_on(runs
     killed = runs(*command(f"{secret}#sums"), "--record", "--json", faults="sink:before-commit=tree@2")
     assert killed.returncode != 0 and not leaks(runs.folder, killed.stdout, killed.stderr)
     document = runs.report(runs(*command(f"{rotated}#sums"), "--record", "--json"))
-    assert document["resumed_from"] is not None and document["out"]["out"] == rotated.replace("Rotated", "***") + "#sums"
+    assert (
+        document["resumed_from"] is not None and document["out"]["out"] == rotated.replace("Rotated", "***") + "#sums"
+    )
     other = runs(*command(f"{secret.replace('/test', '/other')}#sums"), "--record")
     assert other.returncode == 2 and "--out was out=postgresql://" in other.stderr
     crashed = runs("x", faults="")  # no such file: says nothing either
-    audit = [sys.executable, "-m", "pellucid.cli.main", "audit", "state", "--against", f"{secret}#sums", "--json", "--picture", "run.svg"]
+    audit = [
+        sys.executable,
+        "-m",
+        "pellucid.cli.main",
+        "audit",
+        "state",
+        "--against",
+        f"{secret}#sums",
+        "--json",
+        "--picture",
+        "run.svg",
+    ]
     audited = subprocess.run(audit, cwd=runs.folder, capture_output=True, text=True)
     assert audited.returncode == 0, audited.stderr
     assert not leaks(runs.folder, other.stdout, other.stderr, crashed.stderr, audited.stdout, audited.stderr)
@@ -92,9 +109,32 @@ def test_no_password_in_what_a_run_leaves_or_says_and_a_rotated_one_goes_on(runs
 def test_a_crash_test_of_a_table_leaves_no_password(runs: Runs, postgres: Postgres) -> None:
     secret = postgres.database().replace("postgres@", f"postgres:{SECRET}@")
     done = subprocess.run(
-        [sys.executable, "-m", "pellucid.cli.main", "crash", "p.py:diamond", "--in", "x.jsonl", "--out", f"{secret}#sums", "--kills", "1", "--points", "commit",
-         "--epochs", "250", "--seed", "1", "--keep", "kept", "--json"],
-        cwd=runs.folder, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pellucid.cli.main",
+            "crash",
+            "p.py:diamond",
+            "--in",
+            "x.jsonl",
+            "--out",
+            f"{secret}#sums",
+            "--kills",
+            "1",
+            "--points",
+            "commit",
+            "--epochs",
+            "250",
+            "--seed",
+            "1",
+            "--keep",
+            "kept",
+            "--json",
+        ],
+        cwd=runs.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     assert not leaks(runs.folder, done.stdout, done.stderr)

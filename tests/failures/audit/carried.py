@@ -1,4 +1,5 @@
-"""What Spark does in an audit, done here with lists: rows in partitions and small batches, shuffled by key; so that thousands of traces can be tried."""
+"""What Spark does in an audit, done here with lists: rows in partitions and small batches, shuffled by key; so that
+thousands of traces can be tried."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ class ListCarrier:
         start = 0
         while start < len(table):
             size = self.rng.randrange(1, 9)
-            out[min(start * self.partitions // len(table), self.partitions - 1)] += table.slice(start, size).combine_chunks().to_batches()
+            out[min(start * self.partitions // len(table), self.partitions - 1)] += (
+                table.slice(start, size).combine_chunks().to_batches()
+            )
             start += size
         return out
 
@@ -96,4 +99,11 @@ def audit_in_pieces(trace: pa.Table, seed: int, *, piece: int, limit: int = 1000
     """The audit of `pellucid.spark.audit`, without Spark."""
     asked = _Asked(ListCarrier(trace, random.Random(seed), shuffled=shuffled), limit, set(), piece)
     explained = asked.run()
-    return answer(asked.sizes, asked.found.counts, [v for some in asked.found.first.values() for v in some], explained, "pieces", 0.0)
+    return answer(
+        asked.sizes,
+        asked.found.counts,
+        [v for some in asked.found.first.values() for v in some],
+        explained,
+        "pieces",
+        0.0,
+    )

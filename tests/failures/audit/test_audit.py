@@ -65,7 +65,10 @@ def test_tampered_traces_are_refused_with_the_right_reason(name: str) -> None:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize(("fault", "kinds"), [("unreplayable", {"source-differs"}), ("clock", {"task-differs"}), ("commit-first", {"commit-before-own"})])
+@pytest.mark.parametrize(
+    ("fault", "kinds"),
+    [("unreplayable", {"source-differs"}), ("clock", {"task-differs"}), ("commit-first", {"commit-before-own"})],
+)
 def test_faulty_systems_are_refused(fault: str, kinds: set[str]) -> None:
     """A source that cannot be replayed, a task with a clock, a commit before the snapshot: found wherever they show."""
     seen = 0
@@ -134,30 +137,47 @@ def _figure(second: list[str], third: list[str]) -> Any:
     for task, order, side in (("p2", second, "produced"), ("p3", third, "consumed")):
         for index, rule in enumerate(order):
             own = rule if task == "p3" or rule == "I-BORDER" else "SOURCE"
-            rows.append({"task": task, "index": index, "rule": own, "epoch": 1, side: [event if rule == "I-EVENT" else border],
-                         "state": 1 if rule == "I-BORDER" else None})  # fmt: skip
+            rows.append(
+                {
+                    "task": task,
+                    "index": index,
+                    "rule": own,
+                    "epoch": 1,
+                    side: [event if rule == "I-EVENT" else border],
+                    "state": 1 if rule == "I-BORDER" else None,
+                }
+            )
     return trace_table(rows)
 
 
 def test_snapshots_that_were_given_up_are_no_common_epoch() -> None:
-    """With a full disk a task may have the snapshot of epoch 2 and not that of epoch 1: then the other's epoch 1 is of no use."""
-    a = [{"task": "a", "index": 0, "rule": "SOURCE", "epoch": 1, "produced": [("s", 0, True, 0)]},
-         {"task": "a", "index": 1, "rule": "SOURCE", "epoch": 2, "produced": [("s", 1, True, 0)]},
-         {"task": "a", "index": 2, "rule": "SNAPSHOT", "epoch": 2},
-         {"task": "a", "index": 3, "rule": "F-FAIL", "epoch": 0}]  # fmt: skip
-    b = [{"task": "b", "index": 0, "rule": "I-BORDER", "epoch": 1, "consumed": [("s", 0, True, 0)], "state": 1},
-         {"task": "b", "index": 1, "rule": "SNAPSHOT", "epoch": 1}]  # fmt: skip
+    """With a full disk a task may have the snapshot of epoch 2 and not that of epoch 1: then the other's epoch 1 is of
+    no use."""
+    a = [
+        {"task": "a", "index": 0, "rule": "SOURCE", "epoch": 1, "produced": [("s", 0, True, 0)]},
+        {"task": "a", "index": 1, "rule": "SOURCE", "epoch": 2, "produced": [("s", 1, True, 0)]},
+        {"task": "a", "index": 2, "rule": "SNAPSHOT", "epoch": 2},
+        {"task": "a", "index": 3, "rule": "F-FAIL", "epoch": 0},
+    ]
+    b = [
+        {"task": "b", "index": 0, "rule": "I-BORDER", "epoch": 1, "consumed": [("s", 0, True, 0)], "state": 1},
+        {"task": "b", "index": 1, "rule": "SNAPSHOT", "epoch": 1},
+    ]
     recover = {"task": "coordinator", "index": 0, "rule": "F-RECOVER", "generation": 1}
     assert audit(trace_table([*a, *b, {**recover, "epoch": 0}])).holds
     wrong = audit(trace_table([*a, *b, {**recover, "epoch": 2}]))
-    assert [str(v) for v in wrong.violations] == ["coordinator, step 0: the recovery goes to epoch 2, but b has only come to the border of epoch 1"]
+    assert [str(v) for v in wrong.violations] == [
+        "coordinator, step 0: the recovery goes to epoch 2, but b has only come to the border of epoch 1"
+    ]
 
 
 def test_a_damaged_snapshot_excuses_a_lower_epoch_and_nothing_else_does() -> None:
-    rows = [{"task": "a", "index": 0, "rule": "SOURCE", "epoch": 1, "produced": [("s", 0, True, 0)], "state": 1},
-            {"task": "a", "index": 1, "rule": "SNAPSHOT", "epoch": 1},
-            {"task": "a", "index": 2, "rule": "F-FAIL", "epoch": 0},
-            {"task": "coordinator", "index": 0, "rule": "F-RECOVER", "generation": 1, "epoch": 0}]  # fmt: skip
+    rows = [
+        {"task": "a", "index": 0, "rule": "SOURCE", "epoch": 1, "produced": [("s", 0, True, 0)], "state": 1},
+        {"task": "a", "index": 1, "rule": "SNAPSHOT", "epoch": 1},
+        {"task": "a", "index": 2, "rule": "F-FAIL", "epoch": 0},
+        {"task": "coordinator", "index": 0, "rule": "F-RECOVER", "generation": 1, "epoch": 0},
+    ]
     assert "recovery-low" in {v.kind for v in audit(trace_table(rows)).violations}
     lost = {"task": "a", "index": 3, "rule": "F-LOST", "generation": 1, "epoch": 1}
     assert audit(trace_table([*rows, lost])).holds
@@ -202,8 +222,13 @@ def recorded_rows(c: Configuration, Z: list[TraceStep]) -> list[dict[str, Any]]:
         for m in sorted(c.D, key=lambda m: (m.s, m.n)):
             if m.s in used and m.e > epoch:
                 border = m.d is BD
-                add(f"source.{m.s}", "I-BORDER" if border else "SOURCE", m.e, produced=[(m.s, m.n, border, 0 if border else _digest(m.d))],
-                    state=m.e if border else None)  # fmt: skip
+                add(
+                    f"source.{m.s}",
+                    "I-BORDER" if border else "SOURCE",
+                    m.e,
+                    produced=[(m.s, m.n, border, 0 if border else _digest(m.d))],
+                    state=m.e if border else None,
+                )
 
     sources()
     archive = dict.fromkeys(c.Pi, 0)
@@ -222,11 +247,19 @@ def recorded_rows(c: Configuration, Z: list[TraceStep]) -> list[dict[str, Any]]:
                 n = numbers.get(x.s, 0)
                 numbers[x.s] = n + 1
                 border = x.d is BD
-                sides["consumed" if isinstance(x, Consume) else "produced"].append((x.s, n, border, 0 if border else _digest(x.d)))
+                sides["consumed" if isinstance(x, Consume) else "produced"].append(
+                    (x.s, n, border, 0 if border else _digest(x.d))
+                )
             of = z.X[0].e
             if isinstance(z, IBorder):
                 archive[z.p] = of
-            add(z.p, "I-BORDER" if isinstance(z, IBorder) else "I-EVENT", of, state=of if isinstance(z, IBorder) else None, **sides)
+            add(
+                z.p,
+                "I-BORDER" if isinstance(z, IBorder) else "I-EVENT",
+                of,
+                state=of if isinstance(z, IBorder) else None,
+                **sides,
+            )
     return rows
 
 
@@ -241,10 +274,13 @@ def test_it_agrees_with_the_explanation_of_the_model(seed: int) -> None:
     why = explain(Z, c)
     assert isinstance(why, Explanation)
     rows = recorded_rows(c, Z)
-    found = audit(trace_table(rows), tasks=[*c.Pi, *(f"source.{s}" for t in c.Pi.values() for s in t.inputs if s.startswith("i"))])
+    found = audit(
+        trace_table(rows), tasks=[*c.Pi, *(f"source.{s}" for t in c.Pi.values() for s in t.inputs if s.startswith("i"))]
+    )
     wrong = [v for v in found.violations if v.check != "replay"]  # a merge of the model takes its inputs in any order
     assert not wrong, "\n".join(map(str, wrong))
-    # Sources have rows of their own; in the last generation nothing is discarded yet, while the proof cuts what is unfinished.
+    # Sources have rows of their own; in the last generation nothing is discarded yet, while the proof cuts what is
+    # unfinished.
     assert found.explained is not None
     cuts = list(found.explained.recovered)
     for number, generation in enumerate(why.generations[:-1]):
@@ -271,8 +307,8 @@ def test_a_step_that_is_missing_is_missed_by_both(seed: int) -> None:
         found = audit(trace_table(recorded_rows(c, less)), tasks=tasks)
         assert not [v for v in found.violations if v.check != "replay"]
         return
-    # It is missed where its task goes on with one of its streams: a number is left out there.  Else only what it sent is
-    # missing, and perhaps nobody took it.
+    # It is missed where its task goes on with one of its streams: a number is left out there.  Else only what it sent
+    # is missing, and perhaps nobody took it.
     gone = Z[at]
     assert isinstance(gone, IEvent | IBorder)
     following = takewhile(lambda z: not isinstance(z, FRecover) and z != FFail(gone.p), less[at:])

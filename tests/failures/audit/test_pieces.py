@@ -22,7 +22,8 @@ from tests.volumes import examples, volumes
 
 
 def agree(rows: list[Any], seed: int, piece: int, name: str) -> Audit:
-    """The same answer: what was found, how often, where, and how it is explained; also when rows come in no order, and a few are told."""
+    """The same answer: what was found, how often, where, and how it is explained; also when rows come in no order, and
+    a few are told."""
     trace = trace_table(rows)
     here = audit(trace, limit=1000)
     there = audit_in_pieces(trace, seed, piece=piece, shuffled=seed % 3 == 0)
@@ -79,7 +80,12 @@ def test_many_falsifications(first: int) -> None:
     kinds: set[str] = set()
     for seed in seeds(100, first):
         rows, names = falsified(seed, seed % 4)
-        kinds |= {v.kind for v in agree(rows, seed, random.Random(seed).choice([1, 2, 3, 5, 10, 30]), f"{names}, seed {seed}").violations}
+        kinds |= {
+            v.kind
+            for v in agree(
+                rows, seed, random.Random(seed).choice([1, 2, 3, 5, 10, 30]), f"{names}, seed {seed}"
+            ).violations
+        }
     assert kinds <= set(KINDS) and (HUNT or len(kinds) > 20)
 
 
@@ -118,7 +124,10 @@ def test_the_first_few_are_told_in_the_order_of_the_trace() -> None:
     few = audit_in_pieces(trace_table(rows), 1, piece=3, limit=2)
     assert few.counts == whole.counts
     for kind in {(v.kept, v.kind) for v in whole.violations}:
-        mine, all_of = ([(v.task, v.generation, v.index) for v in found.violations if (v.kept, v.kind) == kind] for found in (few, whole))
+        mine, all_of = (
+            [(v.task, v.generation, v.index) for v in found.violations if (v.kept, v.kind) == kind]
+            for found in (few, whole)
+        )
         assert mine == sorted(all_of)[:2], kind
 
 
@@ -140,4 +149,6 @@ def test_ranges() -> None:
         sets = [{rng.randrange(20) for _ in range(rng.randrange(15))} for _ in range(3)]
         ranges = [intervals(np.array(sorted(one), dtype=np.int64)) for one in sets]
         assert {n for low, high in in_all(ranges) for n in range(low, high + 1)} == set.intersection(*sets)
-        assert union([r for some in ranges for r in some]) == intervals(np.array(sorted(set.union(*sets)), dtype=np.int64))
+        assert union([r for some in ranges for r in some]) == intervals(
+            np.array(sorted(set.union(*sets)), dtype=np.int64)
+        )

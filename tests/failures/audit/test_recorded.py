@@ -66,7 +66,10 @@ def test_an_empty_trace_holds() -> None:
         (lambda t: t.drop_columns(["epoch"]), "no column 'epoch': a trace has task, generation, index"),
         (lambda t: t.set_column(4, "epoch", pa.array(["x"] * len(t))), "column 'epoch' is string, expected int64"),
         (lambda t: t.set_column(5, "consumed", pa.array([[1]] * len(t))), "column 'consumed' is list<"),
-        (lambda t: t.set_column(4, "epoch", pa.array([None, *range(len(t) - 1)], pa.int64())), "row 0: column 'epoch' is empty"),
+        (
+            lambda t: t.set_column(4, "epoch", pa.array([None, *range(len(t) - 1)], pa.int64())),
+            "row 0: column 'epoch' is empty",
+        ),
     ],
 )
 def test_wrong_columns_are_named(tmp_path: Path, change: object, message: str) -> None:
@@ -87,6 +90,14 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_message_without_a_number_is_refused() -> None:
-    rows = [{"task": "a", "index": 0, "rule": "SOURCE", "epoch": 1, "produced": [{"stream": "s", "n": None, "border": False, "digest": 1}]}]
+    rows = [
+        {
+            "task": "a",
+            "index": 0,
+            "rule": "SOURCE",
+            "epoch": 1,
+            "produced": [{"stream": "s", "n": None, "border": False, "digest": 1}],
+        }
+    ]
     with pytest.raises(DataError, match="step 0: a message without 'n'"):
         audit(trace_table(rows))

@@ -1,4 +1,5 @@
-"""What `check.failures` is asked with: sinks and rules of one's own, tasks that are no functions, arguments that contradict each other."""
+"""What `check.failures` is asked with: sinks and rules of one's own, tasks that are no functions, arguments that
+contradict each other."""
 
 from __future__ import annotations
 
@@ -79,7 +80,9 @@ def test_rules_of_ones_own_inherit_no_promise() -> None:
 
 
 @pytest.mark.parametrize(
-    "f", [lambda v: int(time.time()), lambda v: int(time.time() // 3600), lambda v: int(random.random() < 1e-12)], ids=["seconds", "hours", "seldom"]
+    "f",
+    [lambda v: int(time.time()), lambda v: int(time.time() // 3600), lambda v: int(random.random() < 1e-12)],
+    ids=["seconds", "hours", "seldom"],
 )
 @pytest.mark.parametrize("protocol", ["aligned", "microbatch"])
 def test_a_task_that_is_no_function_is_not_proved(f: Any, protocol: str) -> None:

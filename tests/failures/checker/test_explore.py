@@ -120,7 +120,9 @@ TINY = {
     "chain": lambda: chain(1, 1, 2),
     "two epochs": lambda: chain(2, 1, 1),
     "merge": lambda: model.initial(
-        {"join": model.Task(lambda v, w: (2 * v + w, [2 * v + w]), ("a", "b"), "o")}, {"a": [[1]], "b": [[3]]}, {"join": 0}
+        {"join": model.Task(lambda v, w: (2 * v + w, [2 * v + w]), ("a", "b"), "o")},
+        {"a": [[1]], "b": [[3]]},
+        {"join": 0},
     ),
 }
 
@@ -164,7 +166,8 @@ def test_the_reduced_search_has_the_same_verdict(seed: int) -> None:
 
 
 def late_border() -> model.Configuration:
-    """``late`` may be the last to finish epoch 1; then ``rank``, which needs nothing of it, has written rows of epoch 2 already."""
+    """``late`` may be the last to finish epoch 1; then ``rank``, which needs nothing of it, has written rows of epoch 2
+    already."""
 
     def rank(v: int, w: int) -> tuple[int, list[int]]:
         return 2 * v + w, [v] if w >= 100 else []

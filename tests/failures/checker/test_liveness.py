@@ -85,7 +85,8 @@ def test_a_function_that_takes_back_what_it_showed_is_refused_with_two_configura
         check.failures(chain(1, 1, 1), observe=everything)
     assert str(error.value) == (
         "observe=everything is not monotone (Definition 5.3), so an observer could not rely on it: "
-        "I-EVENT t0  -s0 ⟨1, EV(1)⟩  +s1 ⟨1, EV(1)⟩ takes what is seen from 2 to 3, and from there it can come back to 2.\n"
+        "I-EVENT t0  -s0 ⟨1, EV(1)⟩  +s1 ⟨1, EV(1)⟩ takes what is seen from 2 to 3, and from there it can come back to "
+        "2.\n"
         "  before: {'t0': ⟨[0 ↦ 0], ⟨1, 0⟩⟩}\n"
         "  after:  {'t0': ⟨[0 ↦ 0], ⟨1, 1⟩⟩}\n"
         "An observability function must only grow: show what is committed, as out does"

@@ -26,7 +26,10 @@ def total(x: Stream[int]) -> Stream[int]:
 
 def test_the_verdict_says_what_was_assumed_and_what_was_seen() -> None:
     verdict = check.failures(total)
-    assert verdict.question == "crashes cannot be seen (aligned, transactional sink, replayable source, 2 epochs, 2 crashes)"
+    assert (
+        verdict.question
+        == "crashes cannot be seen (aligned, transactional sink, replayable source, 2 epochs, 2 crashes)"
+    )
     assert {"states", "transitions", "failure_free_states"} <= set(verdict.details)
     assert verdict.details["states"] > 0 and verdict.engine == "explicit, interleavings"
 

@@ -61,9 +61,11 @@ def test_an_idempotent_sink_is_overwritten_with_something_else() -> None:
 def test_a_source_that_forgets_loses_events() -> None:
     verdict = check.failures(total, source="not-replayable", epochs=1, events=1, crashes=1)
     assert verdict.refuted and verdict.counterexample is not None
-    assert verdict.counterexample.why == (
-        "no failure-free execution shows this: x: |; sum: |; the nearest that one shows is: x: 1 |; sum: 1 |"
-    ) or "sum: |; x: |" in verdict.counterexample.why
+    assert (
+        verdict.counterexample.why
+        == ("no failure-free execution shows this: x: |; sum: |; the nearest that one shows is: x: 1 |; sum: 1 |")
+        or "sum: |; x: |" in verdict.counterexample.why
+    )
 
 
 def test_an_output_that_is_read_inside_as_well_is_a_sink() -> None:

@@ -28,7 +28,8 @@ def test_proved_on_random_graphs(seed: int) -> None:
 
 
 def test_the_borders_of_sources_are_taken_at_once() -> None:
-    """An event of a source is never in flight, so no recovery can put it off to an epoch in which no failure-free run has it."""
+    """An event of a source is never in flight, so no recovery can put it off to an epoch in which no failure-free run
+    has it."""
     c = initial({"t": Task(lambda v, w: (v + w, [v + w]), ("a", "b"), "o")}, {"a": [[4], []], "b": [[5], []]}, {"t": 0})
     rules = UnalignedRules()
     at = next(then for label, then in rules.steps(rules.start(c)) if " -a " in str(label))
@@ -41,7 +42,9 @@ def test_a_border_overtakes_the_events_in_front_of_it_and_the_snapshot_keeps_the
     c = rules.start(chain(1, 2, 2))
     for _ in range(3):  # t0 passes its two events and its border on
         c = next(then for label, then in rules.steps(c) if label.p == "t0")  # type: ignore[union-attr]
-    border, after = next((label, then) for label, then in rules.steps(c) if label.p == "t1" and isinstance(label, IBorder))
+    border, after = next(
+        (label, then) for label, then in rules.steps(c) if label.p == "t1" and isinstance(label, IBorder)
+    )
     assert str(border) == "I-BORDER t1  -s1 ⟨1, EV(1)⟩  -s1 ⟨1, EV(3)⟩  -s1 ⟨1, BD⟩  +s2 ⟨1, BD⟩"
     assert after.Sigma["t1"].archive[1] == Unaligned(0, ((1, 3),))
     label, after = next((label, then) for label, then in rules.steps(after) if label.p == "t1")  # type: ignore[union-attr]
@@ -57,7 +60,13 @@ def test_between_its_first_and_its_last_border_a_task_notes_what_it_takes() -> N
         nonlocal c
         c = next(then for label, then in rules.steps(c) if str(label).startswith(f"{start} {p}"))
 
-    for p, start in [("left", "I-EVENT"), ("left", "I-BORDER"), ("right", "I-EVENT"), ("join", "I-BORDER"), ("join", "I-EVENT")]:
+    for p, start in [
+        ("left", "I-EVENT"),
+        ("left", "I-BORDER"),
+        ("right", "I-EVENT"),
+        ("join", "I-BORDER"),
+        ("join", "I-EVENT"),
+    ]:
         take(p, start)
     volatile = c.Sigma["join"].volatile
     assert isinstance(volatile, Normal)

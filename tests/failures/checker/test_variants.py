@@ -1,4 +1,5 @@
-"""Each mutant is refuted with a shortest trace that really happens, and on the rules without the mistake the same is proved."""
+"""Each mutant is refuted with a shortest trace that really happens, and on the rules without the mistake the same is
+proved."""
 
 from __future__ import annotations
 
@@ -95,8 +96,12 @@ def test_a_task_that_reads_a_clock_is_found_and_refuted() -> None:
         "task 'stamp' is not a function of its state and event: f(0, 1) gave (0, [(1, 100)]) and then (0, [(1, 101)])",
     )
     assert [str(label).split("  ")[0] for label in verdict.counterexample.trace] == [  # type: ignore[union-attr]
-        "I-EVENT stamp", "F-FAIL stamp", "F-RECOVER", "I-EVENT stamp", "I-BORDER stamp",
-    ]  # fmt: skip
+        "I-EVENT stamp",
+        "F-FAIL stamp",
+        "F-RECOVER",
+        "I-EVENT stamp",
+        "I-BORDER stamp",
+    ]
 
 
 def test_the_real_clock() -> None:
@@ -141,5 +146,7 @@ def test_an_impure_task_in_a_micro_batch() -> None:
 
 
 def test_no_such_variant() -> None:
-    with pytest.raises(UsageError, match="no variant of the rules is called 'nonsense': there are border-before-snapshot"):
+    with pytest.raises(
+        UsageError, match="no variant of the rules is called 'nonsense': there are border-before-snapshot"
+    ):
         check.failures(chain(), variant="nonsense")

@@ -47,28 +47,48 @@ def folder(tmp_path: Path) -> Path:
 
 def played(folder: Path, *strikes: Strike, name: str = "totals", **environment: str) -> CrashReport:
     """One run with these strikes, one in each generation."""
-    command = command_for(f"{folder}/pipes.py:{name}", [f"{folder}/in.jsonl"], ["out"], {"out": "x.csv"}, folder / "w", epochs=20, chunk=5, environment=environment)
+    command = command_for(
+        f"{folder}/pipes.py:{name}",
+        [f"{folder}/in.jsonl"],
+        ["out"],
+        {"out": "x.csv"},
+        folder / "w",
+        epochs=20,
+        chunk=5,
+        environment=environment,
+    )
     return crash(command, folder / "w", seed=1, replay=[Round(list(strikes))])
 
 
 def test_kills_at_points_and_moments_do_not_show(folder: Path) -> None:
     # So much that no recovery finds everything done already, however late the first commit comes.
     (folder / "in.jsonl").write_text("".join(f"{v}\n" for v in range(3000)))
-    strikes = [Strike("snapshot:before-write"), Strike("sink:before-commit", "tree"), Strike("recover:loaded"), Strike("coordinator:recover", "coordinator"),
-               Strike(MOMENT, "task", share=0.0, task="worker")]  # fmt: skip
+    strikes = [
+        Strike("snapshot:before-write"),
+        Strike("sink:before-commit", "tree"),
+        Strike("recover:loaded"),
+        Strike("coordinator:recover", "coordinator"),
+        Strike(MOMENT, "task", share=0.0, task="worker"),
+    ]
     report = played(folder, *strikes)
     assert report.holds and report.hits == 5 and report.missed == 0, str(report)
     (outcome,) = report.outcomes
     assert outcome.round.starts == 3 and outcome.audit is not None and outcome.audit.explained is not None
-    # All tasks go back when each has loaded what it needs: the two that were hit on the way there (recover:loaded, coordinator:recover) never happened.
+    # All tasks go back when each has loaded what it needs: the two that were hit on the way there (recover:loaded,
+    # coordinator:recover) never happened.
     assert len(outcome.audit.explained.recovered) == 3
     assert "5 kills hit, 0 came too late" in str(report) and "No crash shows" in str(report)
 
 
 def test_the_planted_bug_is_caught_by_the_audit_and_by_the_output(folder: Path) -> None:
-    """A sink that commits as soon as it has an epoch, while the worker's disk is full; then it dies, and all go back."""
-    report = played(folder, Strike("sink:after-commit"), PELLUCID_PLANT="commit-before-snapshot",
-                    PELLUCID_FAULTS="snapshot:before-write[worker]=enospc@*/0")  # fmt: skip
+    """A sink that commits as soon as it has an epoch, while the worker's disk is full; then it dies, and all go
+    back."""
+    report = played(
+        folder,
+        Strike("sink:after-commit"),
+        PELLUCID_PLANT="commit-before-snapshot",
+        PELLUCID_FAULTS="snapshot:before-write[worker]=enospc@*/0",
+    )
     assert not report.holds
     (outcome,) = report.outcomes
     assert outcome.audit is not None and outcome.differences
@@ -94,20 +114,39 @@ def test_a_strike_that_does_not_hit_is_counted_as_such(folder: Path) -> None:
 
 
 def test_the_helper_raises_what_shows(folder: Path) -> None:
-    done = crash_test(f"{folder}/pipes.py:totals", folder / "in.jsonl", kills=2, seed=3, points=["commit"], outputs="sqlite:t.db#totals", epochs=40, chunk=20,
-                      folder=folder / "ok")  # fmt: skip
+    done = crash_test(
+        f"{folder}/pipes.py:totals",
+        folder / "in.jsonl",
+        kills=2,
+        seed=3,
+        points=["commit"],
+        outputs="sqlite:t.db#totals",
+        epochs=40,
+        chunk=20,
+        folder=folder / "ok",
+    )
     assert done.hits == 2
     with closing(sqlite3.connect(folder / "ok" / "reference" / "out.db")) as db:
         assert db.execute("SELECT count(*) FROM totals").fetchone() == (266,)
     with pytest.raises(AssertionError, match="a task is not deterministic"):
-        crash_test(f"{folder}/pipes.py:timed", folder / "in.jsonl", kills=1, seed=3, points=["sink:before-commit"], epochs=100, folder=folder / "bad")
+        crash_test(
+            f"{folder}/pipes.py:timed",
+            folder / "in.jsonl",
+            kills=1,
+            seed=3,
+            points=["sink:before-commit"],
+            epochs=100,
+            folder=folder / "bad",
+        )
 
 
 def test_what_cannot_run_is_no_crash(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"without any crash the run does not come to its end: .*nowhere\.csv"):
         crash_test(f"{folder}/pipes.py:totals", "nowhere.csv", kills=1, folder=folder / "w")
     with pytest.raises(UsageError, match="has no output 'sums': it has out"):
-        crash_test(f"{folder}/pipes.py:totals", folder / "in.jsonl", kills=1, outputs={"sums": "x.csv"}, folder=folder / "w")
+        crash_test(
+            f"{folder}/pipes.py:totals", folder / "in.jsonl", kills=1, outputs={"sums": "x.csv"}, folder=folder / "w"
+        )
 
 
 # Schedules.
@@ -131,7 +170,10 @@ def test_the_same_seed_draws_the_same_strikes_of_all_kinds() -> None:
 
 
 def test_a_schedule_comes_back_from_its_file(tmp_path: Path) -> None:
-    rounds = [Round([Strike("sink:write", hit=2), Strike(MOMENT, "task", share=0.5, task="worker")]), Round([Strike("recover:load", "tree")])]
+    rounds = [
+        Round([Strike("sink:write", hit=2), Strike(MOMENT, "task", share=0.5, task="worker")]),
+        Round([Strike("recover:load", "tree")]),
+    ]
     save_rounds(tmp_path / "s.json", 7, rounds)
     seed, back = load_rounds(tmp_path / "s.json")
     assert seed == 7 and [r.strikes for r in back] == [r.strikes for r in rounds]
@@ -164,7 +206,11 @@ def test_outputs_of_all_kinds_are_read_and_compared(tmp_path: Path) -> None:
     assert read_output(place) == ["(1,)", "(2,)"]
     assert difference(["(1,)", "(2,)"], ["(1,)", "(2,)", "(2,)"]) is not None
     assert difference(b"a\nb\n", b"b\na\n") == "output: the same rows in another order, from row 1 on"
-    assert difference(b"a\nb\nc\n", b"a\nx\n") == "output: 2 rows instead of 3: 2 lost (such as b'b'), 1 that should not be there (such as b'x'), from row 2 on"
+    assert (
+        difference(b"a\nb\nc\n", b"a\nx\n")
+        == "output: 2 rows instead of 3: 2 lost (such as b'b'), 1 that should not be there (such as b'x'), from row 2 "
+        "on"
+    )
     assert difference(b"a\n", b"a") == "output: the same rows, but other bytes (1 instead of 2)"
     with pytest.raises(UsageError, match="the format is told by the ending"):
         default_outputs(["out"], {"out": "data"})

@@ -169,7 +169,9 @@ def test_tampered_traces_are_rejected_for_the_right_reason(
             continue
         changed = tamper(rng, Z)
         found = explain(changed, c)
-        assert bool(found) == is_valid(changed, c)  # some changes are harmless: causally unrelated steps may change places
+        assert bool(found) == is_valid(
+            changed, c
+        )  # some changes are harmless: causally unrelated steps may change places
         if changed == Z or tamper in (altered, skipped):
             assert bool(found) == (changed == Z)
         if isinstance(found, NotExplained):
@@ -201,12 +203,14 @@ RUN = "a: i -> m  sum\nb: m -> o  sum\ni: 1 2 | 3 |"
         (  # an epoch skipped
             "a a a| a a|",
             "a a a[i:3,m:3]-i@2=3+m@2=6",
-            "step 2: I-EVENT of a is at number 3 of stream 'i', but the task is at 2: an earlier step of this task is missing",
+            "step 2: I-EVENT of a is at number 3 of stream 'i', but the task is at 2: an earlier step of this task is "
+            "missing",
         ),
         (  # a commit doubled
             "a a a| b b b|",
             "a a a| b b b| b|[m:2,o:2]-m@1|+o@1|",
-            "step 6: I-BORDER of b is at number 2 of stream 'm', but the task is at 3: this step was taken before, or steps changed places",
+            "step 6: I-BORDER of b is at number 2 of stream 'm', but the task is at 3: this step was taken before, or "
+            "steps changed places",
         ),
         (  # a recovery dropped
             "a b! ^ a b",
@@ -282,7 +286,9 @@ def test_what_the_search_cannot_explain_the_explainer_does_not_explain(
 
 
 @pytest.mark.parametrize("broken", [not_purged, not_reset, one_left_out, not_common])
-def test_each_literal_check_can_fail(broken: Callable[[Configuration], Configuration], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_literal_check_can_fail(
+    broken: Callable[[Configuration], Configuration], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With another latest common snapshot the proof's third step does not hold, and the check says so."""
     monkeypatch.setattr(explain_module, "lcs", broken)
     failed = [found for seed in range(80) if not (found := explain(*reversed(random_run(seed)), literally=True))]
@@ -294,11 +300,15 @@ def test_each_literal_check_can_fail(broken: Callable[[Configuration], Configura
 def test_the_linear_checks_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     original = explain_module._generation
 
-    def one_too_few(Z: tuple[TraceStep, ...], start: int, stop: int, recovered: bool, epoch: int) -> explain_module.Generation:
+    def one_too_few(
+        Z: tuple[TraceStep, ...], start: int, stop: int, recovered: bool, epoch: int
+    ) -> explain_module.Generation:
         g = original(Z, start, stop, recovered, epoch)
         return replace(g, kept=g.kept[:-1], discarded=(*g.kept[-1:], *g.discarded))
 
-    def one_too_many(Z: tuple[TraceStep, ...], start: int, stop: int, recovered: bool, epoch: int) -> explain_module.Generation:
+    def one_too_many(
+        Z: tuple[TraceStep, ...], start: int, stop: int, recovered: bool, epoch: int
+    ) -> explain_module.Generation:
         g = original(Z, start, stop, recovered, epoch)
         more = [i for i in g.discarded if not isinstance(Z[i], FFail)][:1]
         return replace(g, kept=(*g.kept, *more), discarded=tuple(i for i in g.discarded if i not in more))
@@ -356,7 +366,9 @@ def test_what_was_seen_must_be_what_the_explanation_shows() -> None:
     assert str(explain(Z, c, observed=lost)) == (
         "not explained: step 8: after it the output does not show 1 o ⟨1, EV(4)⟩, which the explanation shows there"
     )
-    with pytest.raises(UsageError, match="10 observations are needed for 9 steps, one before each and one after the last; found 1"):
+    with pytest.raises(
+        UsageError, match="10 observations are needed for 9 steps, one before each and one after the last; found 1"
+    ):
         explain(Z, c, observed=seen[:1])
 
 
@@ -375,7 +387,9 @@ def test_time_is_linear(crashes: int) -> None:
     """Twice the trace takes about twice the time (far less than four times)."""
 
     def timed(epochs: int) -> float:
-        c = initial({"a": Task(add, ("i",), "m"), "b": Task(add, ("m",), "o")}, {"i": [[1] * 20] * epochs}, {"a": 0, "b": 0})
+        c = initial(
+            {"a": Task(add, ("i",), "m"), "b": Task(add, ("m",), "o")}, {"i": [[1] * 20] * epochs}, {"a": 0, "b": 0}
+        )
         Z = [z for e in range(epochs) for z in rounds(e, crashes > 0 and e % (epochs // crashes) == 1)]
         begin = time.process_time()
         found = explained(Z, c)

@@ -58,7 +58,9 @@ def run(c: Configuration, *wanted: str) -> Configuration:
 
 class TestActions:
     def test_production_counts_up_and_adds(self) -> None:
-        numbers, messages = apply_actions((Produce("s", 1, EV(5)), Produce("s", 1, BD)), Map({"s": 3}), frozenset()) or ((), ())
+        numbers, messages = apply_actions(
+            (Produce("s", 1, EV(5)), Produce("s", 1, BD)), Map({"s": 3}), frozenset()
+        ) or ((), ())
         assert numbers == Map({"s": 5})
         assert messages == {Message(3, "s", 1, EV(5)), Message(4, "s", 1, BD)}
 
@@ -66,7 +68,9 @@ class TestActions:
         there = frozenset({Message(0, "s", 1, EV(5))})
         assert apply_actions((Consume("s", 1, EV(5)),), Map({"s": 0}), there) == (Map({"s": 1}), there)
 
-    @pytest.mark.parametrize("action", [Consume("s", 1, EV(6)), Consume("s", 2, EV(5)), Consume("s", 1, BD), Consume("r", 1, EV(5))])
+    @pytest.mark.parametrize(
+        "action", [Consume("s", 1, EV(6)), Consume("s", 2, EV(5)), Consume("s", 1, BD), Consume("r", 1, EV(5))]
+    )
     def test_consumption_of_what_is_not_there_is_undefined(self, action: Consume) -> None:
         assert apply_actions((action,), Map({"s": 0}), frozenset({Message(0, "s", 1, EV(5))})) is None
 
@@ -120,7 +124,13 @@ class TestRules:
 class TestDefinitions:
     def committed(self) -> Configuration:
         """Epoch 1 is complete, epoch 2 is begun."""
-        return run(pair(), *["I-EVENT a", "I-EVENT a", "I-BORDER a"], *["I-EVENT b", "I-EVENT b", "I-BORDER b"], "I-EVENT a", "I-EVENT b")
+        return run(
+            pair(),
+            *["I-EVENT a", "I-EVENT a", "I-BORDER a"],
+            *["I-EVENT b", "I-EVENT b", "I-BORDER b"],
+            "I-EVENT a",
+            "I-EVENT b",
+        )
 
     def test_gce_is_the_least_of_the_greatest(self) -> None:
         assert gce(pair()) == 0
@@ -136,7 +146,9 @@ class TestDefinitions:
     def test_lcs_goes_back_to_the_common_epoch(self) -> None:
         c = self.committed()
         back = lcs(c)
-        assert back.Sigma == Map({"a": State(Map({0: 0, 1: 3}), Normal(2, 3)), "b": State(Map({0: 0, 1: 0}), Normal(2, 0))})
+        assert back.Sigma == Map(
+            {"a": State(Map({0: 0, 1: 3}), Normal(2, 3)), "b": State(Map({0: 0, 1: 0}), Normal(2, 0))}
+        )
         assert back.N == Map({"a": Map({"i": 3, "o": 3}), "b": Map({"o": 3, "p": 3})})
         assert back.M == c.D | out(c) and back.D == c.D
 
@@ -181,7 +193,11 @@ TASK = Task(lambda v, w: (v, [w]), ("i",), "o")
     ("tasks", "inputs", "message"),
     [
         ({}, {}, "a configuration needs at least one task"),
-        ({"t": Task(divide, (), "o")}, {}, "task 't' has no input: it could take I-BORDER for ever; give it an input stream"),
+        (
+            {"t": Task(divide, (), "o")},
+            {},
+            "task 't' has no input: it could take I-BORDER for ever; give it an input stream",
+        ),
         (
             {"t": Task(divide, ("i", "i"), "o")},
             {"i": []},
@@ -190,7 +206,8 @@ TASK = Task(lambda v, w: (v, [w]), ("i",), "o")
         (
             {"t": TASK, "u": TASK},
             {"i": []},
-            "tasks 't' and 'u' both produce stream 'o': a stream has at most one producer; give each task its own output",
+            "tasks 't' and 'u' both produce stream 'o': a stream has at most one producer; give each task its own "
+            "output",
         ),
         (
             {"a": Task(divide, ("i", "z"), "x"), "b": Task(divide, ("x",), "y"), "c": Task(divide, ("y",), "z")},
@@ -203,7 +220,8 @@ TASK = Task(lambda v, w: (v, [w]), ("i",), "o")
         (
             {"t": Task(divide, ("i", "j"), "o")},
             {"i": [[1]], "j": [[1], []]},
-            "input stream 'i' ends with epoch 1, 'j' with epoch 2: every input must have the same epochs (an epoch may be empty)",
+            "input stream 'i' ends with epoch 1, 'j' with epoch 2: every input must have the same epochs (an epoch may "
+            "be empty)",
         ),
     ],
 )
@@ -214,7 +232,10 @@ def test_what_is_not_valid_is_named(tasks: dict[str, Task], inputs: dict[str, li
 
 
 def test_states_must_be_given_for_the_tasks() -> None:
-    for states, message in [({}, "task 't': no initial state is given"), ({"t": 0, "u": 0}, "task 'u': a state is given, but no such task")]:
+    for states, message in [
+        ({}, "task 't': no initial state is given"),
+        ({"t": 0, "u": 0}, "task 'u': a state is given, but no such task"),
+    ]:
         with pytest.raises(PellucidError) as caught:
             initial({"t": TASK}, {"i": []}, states)
         assert str(caught.value) == message
@@ -227,8 +248,14 @@ def test_states_must_be_given_for_the_tasks() -> None:
         ([(0, 1, EV(1)), (1, 2, BD)], "input stream 'i': epoch 1 is without a border: message 1 is already of epoch 2"),
         ([(0, 1, BD), (1, 3, BD)], "input stream 'i': epoch 2 is missing: message 1 is already of epoch 3"),
         ([(0, 2, BD)], "input stream 'i': epoch 1 is missing: message 0 is already of epoch 2"),
-        ([(0, 1, BD), (2, 2, BD)], "input stream 'i': message number 1 is missing or there twice: numbers go 0, 1, 2, …"),
-        ([(0, 1, BD), (0, 1, EV(1))], "input stream 'i': message number 1 is missing or there twice: numbers go 0, 1, 2, …"),
+        (
+            [(0, 1, BD), (2, 2, BD)],
+            "input stream 'i': message number 1 is missing or there twice: numbers go 0, 1, 2, …",
+        ),
+        (
+            [(0, 1, BD), (0, 1, EV(1))],
+            "input stream 'i': message number 1 is missing or there twice: numbers go 0, 1, 2, …",
+        ),
         ([(0, 1, BD), (1, 1, EV(3)), (2, 2, BD)], "input stream 'i': message 1 is of epoch 1, which was closed before"),
     ],
 )
@@ -244,9 +271,18 @@ def test_states_numbers_and_log_must_be_those_of_the_start() -> None:
     c = initial({"t": TASK}, {"i": [[1]]}, {"t": 0})
     later = steps(c)[0][1]
     for bad, message in [
-        (Configuration(c.Pi, Map({"t": State(Map({0: 0}), Normal(2, 0))}), c.N, c.M, c.D), "task 't': its initial state must be"),
-        (Configuration(c.Pi, c.Sigma, later.N, c.M, c.D), "task 't': its sequence numbers must be 0 for each of its streams"),
-        (Configuration(c.Pi, c.Sigma, c.N, c.M, frozenset()), "the messages of an initial configuration must be the logged input"),
+        (
+            Configuration(c.Pi, Map({"t": State(Map({0: 0}), Normal(2, 0))}), c.N, c.M, c.D),
+            "task 't': its initial state must be",
+        ),
+        (
+            Configuration(c.Pi, c.Sigma, later.N, c.M, c.D),
+            "task 't': its sequence numbers must be 0 for each of its streams",
+        ),
+        (
+            Configuration(c.Pi, c.Sigma, c.N, c.M, frozenset()),
+            "the messages of an initial configuration must be the logged input",
+        ),
     ]:
         with pytest.raises(PellucidError, match=message):
             valid_initial(bad)

@@ -63,10 +63,16 @@ def test_own_functions_by_name() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: i -> o  nothing", "line 1: no function is called 'nothing': there are copy, count, keep, last, sum, twice"),
+        (
+            "a: i -> o  nothing",
+            "line 1: no function is called 'nothing': there are copy, count, keep, last, sum, twice",
+        ),
         ("t: i -> o copy\ni: 1", "line 2: the last epoch is without a border: end it with |"),
         ("t: i -> o copy\ni: x |", "line 2: 'x' is no event: write numbers, 'texts', or tuples of them"),
-        (RUN + "\n??", "'??' is no step: write a, a<i, a|, a!, ^, or a step in full (see pellucid.failures.model.notation)"),
+        (
+            RUN + "\n??",
+            "'??' is no step: write a, a<i, a|, a!, ^, or a step in full (see pellucid.failures.model.notation)",
+        ),
         (RUN + "\nz", "'z': there is no task 'z': there are a, b"),
         (RUN + "\na", "'a': task 'a' has the inputs i, j: say which, as a<i"),
         (RUN + "\nb", "'b' cannot be taken here; what can: a<i"),
@@ -86,8 +92,14 @@ def test_what_cannot_be_read_is_named(text: str, message: str) -> None:
 def test_what_cannot_be_written_is_named() -> None:
     f = lambda v, w: (v, [])
     for c, message in [
-        (initial({"a b": Task(f, ("i",), "o")}, {"i": [[1]]}, {"a b": 0}), "the name 'a b' cannot be written: a name has letters"),
-        (initial({"a": Task(f, ("i",), "o")}, {"i": [[frozenset({1})]]}, {"a": 0}), "the event frozenset({1}) cannot be written: only"),
+        (
+            initial({"a b": Task(f, ("i",), "o")}, {"i": [[1]]}, {"a b": 0}),
+            "the name 'a b' cannot be written: a name has letters",
+        ),
+        (
+            initial({"a": Task(f, ("i",), "o")}, {"i": [[frozenset({1})]]}, {"a": 0}),
+            "the event frozenset({1}) cannot be written: only",
+        ),
     ]:
         with pytest.raises(UsageError) as caught:
             write_run(c, [], {"f": (f, 0)})

@@ -64,7 +64,8 @@ def test_every_complete_run_gives_what_the_pipeline_gives(block: int) -> None:
 @pytest.mark.seeded
 @pytest.mark.parametrize("block", range(4))
 def test_with_crashes_it_gives_the_same(block: int) -> None:
-    """Random pipelines, random schedules, crashes and recoveries: the committed output is that of the call, and is explained."""
+    """Random pipelines, random schedules, crashes and recoveries: the committed output is that of the call, and is
+    explained."""
     checked = crashed = 0
     for seed in seeds(40, 1000 + block * 40):
         c, rng = Seeded(seed), random.Random(seed)
@@ -74,7 +75,12 @@ def test_with_crashes_it_gives_the_same(block: int) -> None:
         if model.order_dependent:
             continue
         try:
-            wanted = repr({name: [e for row in Interpreter(p.graph).run(pushes) for e in row[name]] for name, _ in p.graph.outputs})
+            wanted = repr(
+                {
+                    name: [e for row in Interpreter(p.graph).run(pushes) for e in row[name]]
+                    for name, _ in p.graph.outputs
+                }
+            )
         except StepError:
             continue
         source = p.graph.nodes[p.graph.sources[0]].id
@@ -105,7 +111,8 @@ def test_a_merge_may_interleave_in_every_way() -> None:
     model = tasks_of(p)
     assert model.order_dependent == ("both",)
     seen = {
-        tuple(model.results(complete(model.initial({"x": [[1, 2]], "y": [[8]]}), random.Random(i)))["out"]) for i in range(60)
+        tuple(model.results(complete(model.initial({"x": [[1, 2]], "y": [[8]]}), random.Random(i)))["out"])
+        for i in range(60)
     }
     assert seen == {(1, 2, 8), (1, 8, 2), (8, 1, 2)}
 
@@ -158,7 +165,19 @@ class Plain:
 
 @pytest.mark.parametrize(
     "value",
-    [0, "a", None, 2.5, (1, [2]), [1, [2, {"a": {1, 2}}]], deque([1]), {"k": (1, 2)}, frozenset({1}), Held((1,)), Held([1])],
+    [
+        0,
+        "a",
+        None,
+        2.5,
+        (1, [2]),
+        [1, [2, {"a": {1, 2}}]],
+        deque([1]),
+        {"k": (1, 2)},
+        frozenset({1}),
+        Held((1,)),
+        Held([1]),
+    ],
 )
 def test_frozen_and_thawed_is_the_same(value: Any) -> None:
     frozen = freeze(value)
@@ -170,7 +189,9 @@ def test_frozen_and_thawed_is_the_same(value: Any) -> None:
 def test_frozen_things_of_other_classes() -> None:
     assert thaw(freeze(Plain(3))).n == 3
     assert freeze((float("nan"), 1)) == freeze((math.nan, 1))
-    with pytest.raises(UsageError, match=r"a state of type generator can be neither hashed nor pickled \(.*\): keep a task's"):
+    with pytest.raises(
+        UsageError, match=r"a state of type generator can be neither hashed nor pickled \(.*\): keep a task's"
+    ):
         freeze(x for x in [])
 
 

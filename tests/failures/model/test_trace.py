@@ -152,11 +152,16 @@ RUN = """
         ("a[i:0,m:0]-j@1=10", "shape", "I-EVENT of a consumes from stream 'j', which is not its own"),
         ("a[i:0,m:0]-i@1=1+o@1=1", "shape", "I-EVENT of a produces to stream 'o', which is not its own"),
         ("a[i:0,m:0]-i@1=1+m@1|", "shape", "I-EVENT of a must consume one event and produce only events"),
-        ("b|[m:0,j:0,o:0]-j@1|+o@1|", "alignment", "I-BORDER of b takes a border not from m: it must take one from every input at once"),
+        (
+            "b|[m:0,j:0,o:0]-j@1|+o@1|",
+            "alignment",
+            "I-BORDER of b takes a border not from m: it must take one from every input at once",
+        ),
         (
             "b|[m:0,j:0,o:0]-j@1|-m@1|+o@1|",
             "alignment",
-            "I-BORDER of b takes a border not from each input once, in the order of the inputs: it must take one from every input at once",
+            "I-BORDER of b takes a border not from each input once, in the order of the inputs: it must take one from "
+            "every input at once",
         ),
         ("a|[i:0,m:0]-i@1=1+m@1|", "shape", "I-BORDER of a must consume borders and produce one border"),
         ("a[i:0,m:0]-i@1=1+m@2=1", "epoch", "I-EVENT of a has actions of several epochs: [1, 2]"),
@@ -168,7 +173,8 @@ RUN = """
         (
             "a a[i:0,m:0]-i@1=1+m@1=1",
             "numbers",
-            "I-EVENT of a is at number 0 of stream 'i', but the task is at 1: this step was taken before, or steps changed places",
+            "I-EVENT of a is at number 0 of stream 'i', but the task is at 1: this step was taken before, or steps "
+            "changed places",
         ),
         ("a[i:0]-i@1=1", "numbers", "I-EVENT of a has no number for stream 'm'"),
         (
@@ -191,7 +197,8 @@ RUN = """
         (
             "a[i:0,m:0]-i@1=1+m@1=5",
             "outputs",
-            "a produces [EV(5)] from EV(1), but its function gives [EV(1)]: the trace was altered, or the function is not deterministic",
+            "a produces [EV(5)] from EV(1), but its function gives [EV(1)]: the trace was altered, or the function is "
+            "not deterministic",
         ),
     ],
 )

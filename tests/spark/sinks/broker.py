@@ -1,4 +1,5 @@
-"""A real Kafka broker for the tests: its jars from Maven Central, one KRaft node, its own folder and ports, gone afterwards.
+"""A real Kafka broker for the tests: its jars from Maven Central, one KRaft node, its own folder and ports, gone
+afterwards.
 
 The jars are kept in a cache folder (``PELLUCID_JARS``, else ``~/.cache/pellucid/jars``).  Where Maven or the network is
 missing, :class:`Unavailable` says so, and the tests are skipped with that reason.
@@ -40,7 +41,14 @@ def jars(coordinates: str) -> Path:
     base.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=base) as work:
         (Path(work) / "pom.xml").write_text(_POM.format(*coordinates.split(":")))
-        command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={work}/jars"]
+        command = [
+            maven,
+            "-q",
+            "-B",
+            "dependency:copy-dependencies",
+            "-DincludeScope=runtime",
+            f"-DoutputDirectory={work}/jars",
+        ]
         try:
             done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600)
         except subprocess.TimeoutExpired:
@@ -77,19 +85,37 @@ def serve(java: str) -> Iterator[Broker]:
         folder = Path(place)
         port, controller = _free_port(), _free_port()
         settings = folder / "server.properties"
-        settings.write_text("\n".join([
-            "process.roles=broker,controller", "node.id=1", f"controller.quorum.voters=1@127.0.0.1:{controller}",
-            f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}", "controller.listener.names=CONTROLLER",
-            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT", f"log.dirs={folder}/log",
-            "offsets.topic.replication.factor=1", "offsets.topic.num.partitions=1", "transaction.state.log.replication.factor=1",
-            "transaction.state.log.min.isr=1", "transaction.state.log.num.partitions=1", "group.initial.rebalance.delay.ms=0",
-            "auto.create.topics.enable=false", "log.cleaner.enable=false",
-        ]))  # fmt: skip
+        settings.write_text(
+            "\n".join(
+                [
+                    "process.roles=broker,controller",
+                    "node.id=1",
+                    f"controller.quorum.voters=1@127.0.0.1:{controller}",
+                    f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+                    f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
+                    "controller.listener.names=CONTROLLER",
+                    "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                    f"log.dirs={folder}/log",
+                    "offsets.topic.replication.factor=1",
+                    "offsets.topic.num.partitions=1",
+                    "transaction.state.log.replication.factor=1",
+                    "transaction.state.log.min.isr=1",
+                    "transaction.state.log.num.partitions=1",
+                    "group.initial.rebalance.delay.ms=0",
+                    "auto.create.topics.enable=false",
+                    "log.cleaner.enable=false",
+                ]
+            )
+        )
         with (folder / "broker.log").open("wb") as log:
             command = [java, "-Xmx512m", "-cp", classpath]
-            subprocess.run([*command, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(settings)],
-                           check=True, stdout=log, stderr=log, timeout=120)
+            subprocess.run(
+                [*command, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(settings)],
+                check=True,
+                stdout=log,
+                stderr=log,
+                timeout=120,
+            )
             process = subprocess.Popen([*command, "kafka.Kafka", str(settings)], stdout=log, stderr=log)
             try:
                 _await(f"127.0.0.1:{port}", process, folder / "broker.log")
@@ -106,7 +132,9 @@ def _await(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + 120
     while time.monotonic() < end:
         if process.poll() is not None:
-            raise AssertionError(f"the broker ended with {process.returncode}:\n{log.read_text(errors='replace')[-3000:]}")
+            raise AssertionError(
+                f"the broker ended with {process.returncode}:\n{log.read_text(errors='replace')[-3000:]}"
+            )
         try:
             if AdminClient({"bootstrap.servers": address, "log_level": 0}).list_topics(timeout=5).brokers:
                 return

@@ -1,7 +1,8 @@
 """A streaming source for the tests that reads a Kafka topic by offsets, written with Spark's Python data source API.
 
-pip's pyspark does not bring Spark's own Kafka source, and its jars cannot be had everywhere.  What the tests need of a source is
-that it is replayable: Spark logs the offsets of a micro-batch first, and asks for exactly those again after a crash.
+pip's pyspark does not bring Spark's own Kafka source, and its jars cannot be had everywhere.  What the tests need of a
+source is that it is replayable: Spark logs the offsets of a micro-batch first, and asks for exactly those again after a
+crash.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ class Reader(DataSourceStreamReader):
         return {str(partition): high for partition, (_, high) in self._bounds().items()}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        return [Slice(int(partition), start[partition], end[partition]) for partition in sorted(end) if start[partition] < end[partition]]
+        return [
+            Slice(int(partition), start[partition], end[partition])
+            for partition in sorted(end)
+            if start[partition] < end[partition]
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[bytes | None, bytes | None]]:
         from confluent_kafka import KafkaError, TopicPartition
@@ -61,15 +66,25 @@ class Reader(DataSourceStreamReader):
         consumer = self._consumer()
         try:
             known = consumer.list_topics(self.topic, timeout=30).topics[self.topic].partitions
-            return {number: consumer.get_watermark_offsets(TopicPartition(self.topic, number), timeout=30) for number in known}
+            return {
+                number: consumer.get_watermark_offsets(TopicPartition(self.topic, number), timeout=30)
+                for number in known
+            }
         finally:
             consumer.close()
 
     def _consumer(self) -> Any:
         from confluent_kafka import Consumer
 
-        return Consumer({"bootstrap.servers": self.bootstrap, "group.id": "kafka-for-tests", "enable.auto.commit": False,
-                         "enable.partition.eof": True, "isolation.level": "read_committed"})
+        return Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "kafka-for-tests",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+            }
+        )
 
 
 class KafkaForTests(DataSource):

@@ -3,7 +3,8 @@
 ``python -m tests.spark.sinks.streaming_job CONFIG.json`` with::
 
     {"source": folder, "work": folder, "sinks": {name: ["sqlite", {arguments}], …}, "kill": [name, point, nth] or null,
-     "kafka": {options} (the source is a topic, by the reader in kafka_source.py, or by Spark's own with "format": "kafka")}
+     "kafka": {options} (the source is a topic, by the reader in kafka_source.py, or by Spark's own with "format":
+     "kafka")}
 
 Each sink has a checkpoint of its own below ``work``; the queries run one after another until their input is used up.
 """
@@ -25,11 +26,18 @@ SCHEMA = "id bigint, user string, x double, note string, at timestamp"
 
 
 def main(config: dict[str, Any]) -> None:
-    spark = session(master="local[2,4]", conf={"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC", **config.get("conf", {})})
+    spark = session(
+        master="local[2,4]",
+        conf={"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC", **config.get("conf", {})},
+    )
     for name, (kind, arguments) in config["sinks"].items():
         sink = getattr(sinks, kind)(**arguments)
         common.point = _killer(name, config["kill"])
-        started = rows_of(spark, config).writeStream.foreachBatch(sink).option("checkpointLocation", str(Path(config["work"]) / name / "checkpoint"))
+        started = (
+            rows_of(spark, config)
+            .writeStream.foreachBatch(sink)
+            .option("checkpointLocation", str(Path(config["work"]) / name / "checkpoint"))
+        )
         if config.get("kafka"):
             query = started.start()
             query.processAllAvailable()

@@ -1,8 +1,8 @@
 """A real streaming query, killed with ``kill -9`` where it hurts most, and started again: nothing lost, nothing twice.
 
-One job has a query for each sink.  The first run dies inside the first sink, the second finishes that one and dies inside the
-next, and so on; the last run finishes.  Then the newest commit of every checkpoint is deleted and the job runs once more: every
-sink is given its last batch again.
+One job has a query for each sink.  The first run dies inside the first sink, the second finishes that one and dies
+inside the next, and so on; the last run finishes.  Then the newest commit of every checkpoint is deleted and the job
+runs once more: every sink is given its last batch again.
 """
 
 from __future__ import annotations
@@ -96,7 +96,12 @@ def test_no_staging_table_is_left(crashed: World) -> None:
     import psycopg
 
     with psycopg.connect(crashed.dsn) as db:
-        assert db.execute("SELECT relname FROM pg_class WHERE relname LIKE 'pellucid_staging_%' AND relkind = 'r'").fetchall() == []
+        assert (
+            db.execute(
+                "SELECT relname FROM pg_class WHERE relname LIKE 'pellucid_staging_%' AND relkind = 'r'"
+            ).fetchall()
+            == []
+        )
 
 
 def test_replayed_batch_is_left_out(crashed: World) -> None:

@@ -20,7 +20,11 @@ ROWS = [("ada", 3), ("bob", 5), ("ada", 40)]
 
 
 def snippets() -> list[str]:
-    return [block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL) if ">>>" not in block]
+    return [
+        block
+        for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+        if ">>>" not in block
+    ]
 
 
 def streaming(spark: SparkSession, folder: Path) -> Any:
@@ -44,7 +48,9 @@ def test_snippets_run(spark: SparkSession, postgres: Postgres, tmp_path: Path, m
     with closing(sqlite3.connect("own.db")) as db:
         assert dict(db.execute("SELECT user, sum FROM totals")) == {"ada": 43, "bob": 5}
     split = space["sink"].read()
-    assert sorted(split["small"]["small"].to_pylist()) == [3, 5] and split["large"].to_pylist() == [{"user": "ada", "large": 40}]
+    assert sorted(split["small"]["small"].to_pylist()) == [3, 5] and split["large"].to_pylist() == [
+        {"user": "ada", "large": 40}
+    ]
 
 
 def test_each_guarantee_is_on_the_page() -> None:
@@ -52,6 +58,13 @@ def test_each_guarantee_is_on_the_page() -> None:
 
     page = re.sub(r"\s+", " ", PAGE.read_text(encoding="utf-8").replace("`", "")).lower()
     page = re.sub(r" ?\([^)]*\)", "", page)  # what is in brackets explains
-    for sink in (sinks.parquet("x"), sinks.postgres("", "t"), sinks.sqlite("x", "t"), sinks.delta("x"), sinks.kafka("h", "t"),
-                 sinks.once(lambda df, batch_id: None, ledger="x"), sinks.split(sinks={"a": None})):
+    for sink in (
+        sinks.parquet("x"),
+        sinks.postgres("", "t"),
+        sinks.sqlite("x", "t"),
+        sinks.delta("x"),
+        sinks.kafka("h", "t"),
+        sinks.once(lambda df, batch_id: None, ledger="x"),
+        sinks.split(sinks={"a": None}),
+    ):
         assert "guarantee.** " + sink.guarantee.replace("()", "").lower() in page, sink.kind

@@ -30,13 +30,23 @@ def source(tmp_path: Path) -> Path:
 
 def stream(spark: SparkSession, source: Path, sink: Any, checkpoint: Path) -> None:
     rows = spark.readStream.schema("id bigint").option("maxFilesPerTrigger", 1).parquet(str(source))
-    query = rows.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    query = (
+        rows.writeStream.foreachBatch(sink)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
     query.awaitTermination()
 
 
 def test_rows_are_those_of_spark(spark: SparkSession) -> None:
     df = spark.range(25_000, numPartitions=3).selectExpr(
-        "id", "if(id % 7 = 0, null, concat('u', id)) AS s", "timestamp_micros(id) AS at", "array(id, null) AS a", "cast(id AS decimal(20, 3)) AS d")
+        "id",
+        "if(id % 7 = 0, null, concat('u', id)) AS s",
+        "timestamp_micros(id) AS at",
+        "array(id, null) AS a",
+        "cast(id AS decimal(20, 3)) AS d",
+    )
     rows = rows_of(df)
     table = pa.Table.from_batches(list(rows), rows.schema)
     assert rows.count == 25_000 and table.sort_by("id").to_pylist() == df.toArrow().sort_by("id").to_pylist()
@@ -59,7 +69,9 @@ def test_a_new_checkpoint_is_another_query(spark: SparkSession, source: Path, tm
         stream(spark, source, sinks.parquet(tmp_path / "out"), tmp_path / checkpoint)
     sink = sinks.parquet(tmp_path / "out")
     assert Counter(sink.read()["id"].to_pylist()) == Counter(list(range(30)) * 2)
-    assert Counter(row["id"] for row in sinks.read_spark(spark, tmp_path / "out").collect()) == Counter(list(range(30)) * 2)
+    assert Counter(row["id"] for row in sinks.read_spark(spark, tmp_path / "out").collect()) == Counter(
+        list(range(30)) * 2
+    )
     assert sorted(batch for _, batch in sink.log.newest()) == [2, 2]
 
 
@@ -81,18 +93,31 @@ def test_partitions_and_read_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert spark.read.parquet(str(folder)).count() == 100
 
 
-def test_a_folder_that_is_not_shared_is_found_out(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_not_shared_is_found_out(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sink = sinks.parquet(tmp_path / "out")
     monkeypatch.setattr(sink, "_staged_files", lambda staging, batch: ())
-    with pytest.raises(StateError, match=r"the executors wrote 5 rows, but the driver finds 0: the folder must be the same one"):
+    with pytest.raises(
+        StateError, match=r"the executors wrote 5 rows, but the driver finds 0: the folder must be the same one"
+    ):
         sink.write(spark.range(5), "q", 0)
 
 
 def test_split_in_a_query(spark: SparkSession, source: Path, tmp_path: Path) -> None:
-    sink = sinks.split("output", sinks={"odd": sinks.parquet(tmp_path / "odd"), "even": sinks.sqlite(tmp_path / "a.db", "even")})
+    sink = sinks.split(
+        "output", sinks={"odd": sinks.parquet(tmp_path / "odd"), "even": sinks.sqlite(tmp_path / "a.db", "even")}
+    )
 
     def divided(df: Any, batch_id: int) -> None:
-        sink(df.selectExpr("if(id % 2 = 0, 'even', 'odd') AS output", "if(id % 2 = 1, id, null) AS odd", "if(id % 2 = 0, id, null) AS even"), batch_id)
+        sink(
+            df.selectExpr(
+                "if(id % 2 = 0, 'even', 'odd') AS output",
+                "if(id % 2 = 1, id, null) AS odd",
+                "if(id % 2 = 0, id, null) AS even",
+            ),
+            batch_id,
+        )
 
     stream(spark, source, divided, tmp_path / "checkpoint")
     found = sink.read()
@@ -101,7 +126,9 @@ def test_split_in_a_query(spark: SparkSession, source: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("look", ["nothing", "a part", "all, twice", "its own cache"])
-def test_once_computes_every_partition_once_whatever_the_function_looks_at(spark: SparkSession, tmp_path: Path, look: str) -> None:
+def test_once_computes_every_partition_once_whatever_the_function_looks_at(
+    spark: SparkSession, tmp_path: Path, look: str
+) -> None:
     """A partition is a bucket of a pipeline's state: one that is not computed forgets the batch."""
     marks = str(tmp_path)
 

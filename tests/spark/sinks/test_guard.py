@@ -38,7 +38,11 @@ def ids_in(sink: sinks.Sink) -> Counter[int]:
 
 @pytest.mark.parametrize("kind", MAKERS)
 @settings(max_examples=15)
-@given(calls=st.lists(st.tuples(st.sampled_from(["a", "b-1"]), st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=8))
+@given(
+    calls=st.lists(
+        st.tuples(st.sampled_from(["a", "b-1"]), st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=8
+    )
+)
 def test_each_batch_of_each_query_counts_once(kind: str, calls: list[tuple[str, int, int]]) -> None:
     """Any order of calls, from a new sink object each time (a restart): a batch at or below the last is left out."""
     last: dict[str, int] = {}
@@ -90,7 +94,8 @@ def test_the_words_about_other_columns(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         sink.write(pa.table({"id": ["x"], "more": [1]}), "q", 1)
     assert str(caught.value) == (
-        f"{tmp_path}/a.db: table 'out' does not fit the batch: column 'more' (INTEGER) is missing in the table, column 'user' (TEXT) is not "
+        f"{tmp_path}/a.db: table 'out' does not fit the batch: column 'more' (INTEGER) is missing in the table, column "
+        "'user' (TEXT) is not "
         "in the batch, column 'id' is INTEGER in the table and TEXT in the batch; name another table, or alter this one"
     )
 
@@ -113,8 +118,13 @@ def test_not_data(tmp_path: Path) -> None:
 
 def test_sqlite_values_are_exact_or_refused(tmp_path: Path) -> None:
     sink = sinks.sqlite(tmp_path / "a.db", "t")
-    sink.write(pa.table({"i": [2**63 - 1, -(2**63)], "f": [0.1, float("-inf")], "s": ["", None], "b": [b"\0", None]}), "q", 0)
-    assert sink.read().to_pylist() == [{"i": 2**63 - 1, "f": 0.1, "s": "", "b": b"\0"}, {"i": -(2**63), "f": float("-inf"), "s": None, "b": None}]
+    sink.write(
+        pa.table({"i": [2**63 - 1, -(2**63)], "f": [0.1, float("-inf")], "s": ["", None], "b": [b"\0", None]}), "q", 0
+    )
+    assert sink.read().to_pylist() == [
+        {"i": 2**63 - 1, "f": 0.1, "s": "", "b": b"\0"},
+        {"i": -(2**63), "f": float("-inf"), "s": None, "b": None},
+    ]
     with pytest.raises(DataError, match="column 'f' has a NaN"):
         sink.write(pa.table({"i": [1], "f": [float("nan")], "s": ["x"], "b": [b""]}), "q", 1)
 
@@ -122,7 +132,9 @@ def test_sqlite_values_are_exact_or_refused(tmp_path: Path) -> None:
 def test_sqlite_refuses_an_interval(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"column 'd': duration\[us\] has no counterpart in SQLite; cast it"):
         sinks.sqlite(tmp_path / "a.db", "t").write(pa.table({"d": [timedelta(seconds=1)]}), "q", 0)
-    with pytest.raises(DataError, match=r"Delta cannot hold these columns: [^\n]*Duration[^\n]*; cast them before the sink$"):
+    with pytest.raises(
+        DataError, match=r"Delta cannot hold these columns: [^\n]*Duration[^\n]*; cast them before the sink$"
+    ):
         sinks.delta(tmp_path / "delta").write(pa.table({"d": [timedelta(seconds=1)]}), "q", 0)
 
 
@@ -187,10 +199,24 @@ def test_a_first_batch_that_failed_decides_nothing(kind: str, tmp_path: Path) ->
 
 def test_split_after_a_crash_between_two_sinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def made() -> sinks.Sink:
-        return sinks.split("output", sinks={"odd": sinks.sqlite(tmp_path / "a.db", "odd"), "even": sinks.parquet(tmp_path / "even"), "late": None})
+        return sinks.split(
+            "output",
+            sinks={
+                "odd": sinks.sqlite(tmp_path / "a.db", "odd"),
+                "even": sinks.parquet(tmp_path / "even"),
+                "late": None,
+            },
+        )
 
-    batch = pa.table({"output": ["odd", "even", "odd", "late"], "n": [0, 1, 2, 3], "odd": [1, None, 3, None], "even": [None, 2, None, None],
-                      "late": [None, None, None, "x"]})
+    batch = pa.table(
+        {
+            "output": ["odd", "even", "odd", "late"],
+            "n": [0, 1, 2, 3],
+            "odd": [1, None, 3, None],
+            "even": [None, 2, None, None],
+            "late": [None, None, None, "x"],
+        }
+    )
 
     def fail(name: str) -> None:
         if name == "split:after-odd":
@@ -220,7 +246,11 @@ def test_split_refuses_a_stray_output(tmp_path: Path) -> None:
 def test_every_sink_states_its_guarantee(tmp_path: Path) -> None:
     for make in MAKERS.values():
         assert "once" in make(tmp_path).guarantee
-    for sink in (sinks.kafka("h:1", "t"), sinks.postgres("", "t"), sinks.once(lambda df, batch_id: None, ledger=tmp_path)):
+    for sink in (
+        sinks.kafka("h:1", "t"),
+        sinks.postgres("", "t"),
+        sinks.once(lambda df, batch_id: None, ledger=tmp_path),
+    ):
         assert sink.guarantee.endswith(tuple("abcdefghijklmnopqrstuvwxyz"))
         assert json.dumps(sink.guarantee) and issubclass(type(sink), sinks.Sink)
     assert issubclass(StateError, PellucidError)

@@ -103,7 +103,8 @@ def test_a_forgotten_number_is_not_guessed(broker: brokers.Broker) -> None:
 
 
 def test_a_topic_that_was_made_anew_is_noticed(broker: brokers.Broker) -> None:
-    """Whether the broker forgot the number with the topic, or kept it: the next batch is not written as if nothing had happened."""
+    """Whether the broker forgot the number with the topic, or kept it: the next batch is not written as if nothing had
+    happened."""
     import time
 
     from confluent_kafka import KafkaException
@@ -128,7 +129,9 @@ def test_a_topic_that_was_made_anew_is_noticed(broker: brokers.Broker) -> None:
         if topic in admin.list_topics(timeout=10).topics:
             break
         time.sleep(0.2)
-    with pytest.raises(StateError, match=r"was the topic deleted and made anew|keeps no number for query 'q', yet this is batch 2"):
+    with pytest.raises(
+        StateError, match=r"was the topic deleted and made anew|keeps no number for query 'q', yet this is batch 2"
+    ):
         sinks.kafka(broker.address, topic).write(rows(2), "q", 2)
 
 
@@ -160,22 +163,35 @@ def spark_kafka_jars() -> str:
     import pyspark
 
     folder = brokers.jars(f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}")
-    return ",".join(str(path) for path in sorted(folder.glob("*.jar")) if path.name.startswith(("spark-sql-kafka", "spark-token", "kafka-clients", "commons-pool2")))
+    return ",".join(
+        str(path)
+        for path in sorted(folder.glob("*.jar"))
+        if path.name.startswith(("spark-sql-kafka", "spark-token", "kafka-clients", "commons-pool2"))
+    )
 
 
 @pytest.mark.parametrize("source", ["kafka-for-tests", "kafka"])
 def test_kafka_to_kafka_killed_and_replayed(broker: brokers.Broker, tmp_path: Path, source: str) -> None:
-    """Records arrive while the query is down; the replayed batch must have exactly the records it had before the crash."""
+    """Records arrive while the query is down; the replayed batch must have exactly the records it had before the
+    crash."""
     conf = {}
     if source == "kafka":
         try:
             conf = {"spark.jars": spark_kafka_jars()}
         except brokers.Unavailable as reason:
             pytest.skip(str(reason))
-    upstream, target = broker.topic(), {"bootstrap": broker.address, "topic": broker.topic(), "key": "key", "value": "value"}
+    upstream, target = (
+        broker.topic(),
+        {"bootstrap": broker.address, "topic": broker.topic(), "key": "key", "value": "value"},
+    )
     feed = sinks.kafka(broker.address, upstream, key="user")
-    options = {"format": source, "kafka.bootstrap.servers": broker.address, "subscribe": upstream, "startingOffsets": "earliest",
-               "kafka.isolation.level": "read_committed"}
+    options = {
+        "format": source,
+        "kafka.bootstrap.servers": broker.address,
+        "subscribe": upstream,
+        "startingOffsets": "earliest",
+        "kafka.isolation.level": "read_committed",
+    }
     config = {"work": str(tmp_path / "work"), "sinks": {"out": ["kafka", target]}, "kafka": options, "conf": conf}
     ends = [(None, 0), ("kafka:before-commit", -signal.SIGKILL), ("kafka:after-commit", -signal.SIGKILL), (None, 0)]
     for number, (point, code) in enumerate(ends):

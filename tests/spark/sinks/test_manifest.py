@@ -37,8 +37,11 @@ def test_folding_keeps_every_batch_and_few_files(tmp_path: Path, monkeypatch: py
     names = sorted(path.name for path in (tmp_path / "_manifest").iterdir() if path.name.startswith("q-"))
     # 0..124 (a fold of folds of folds), 125..129, 130..134, 135, 136
     assert names == [
-        f"q-{0:020d}..{124:020d}.json", f"q-{125:020d}..{129:020d}.json", f"q-{130:020d}..{134:020d}.json",
-        f"q-{135:020d}.json", f"q-{136:020d}.json",
+        f"q-{0:020d}..{124:020d}.json",
+        f"q-{125:020d}..{129:020d}.json",
+        f"q-{130:020d}..{134:020d}.json",
+        f"q-{135:020d}.json",
+        f"q-{136:020d}.json",
     ]
 
 
@@ -117,7 +120,8 @@ def test_readers_follow_the_manifest_before_the_files_moved(tmp_path: Path, monk
 
 
 def test_a_schema_without_a_commit_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crash between the schema and the manifest of the first batch; then another query commits first, with other columns."""
+    """A crash between the schema and the manifest of the first batch; then another query commits first, with other
+    columns."""
     sink = sinks.parquet(tmp_path)
 
     def fail(manifest: Manifest) -> bool:
@@ -141,7 +145,8 @@ def test_a_schema_without_a_commit_is_replaced(tmp_path: Path, monkeypatch: pyte
 
 
 def test_every_new_folder_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a power failure a file is there only if each folder on the way to it was synced after the next one was made in it."""
+    """After a power failure a file is there only if each folder on the way to it was synced after the next one was made
+    in it."""
     synced: list[Path] = []
     really = whole.sync
 
@@ -159,11 +164,23 @@ def test_every_new_folder_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     synced.clear()
     out = tmp_path / "e" / "out"
     sinks.parquet(out, partition_by=["k", "l"]).write(pa.table({"x": [1], "k": ["a"], "l": ["b"]}), "q", 0)
-    assert {tmp_path, tmp_path / "e", out, out / "_staging", out / "_manifest", out / "k=a", out / "k=a" / "l=b"} <= set(synced)
-    assert synced.index(out) < synced.index(out / "_manifest")  # the staged files can be found before the manifest counts them
+    assert {
+        tmp_path,
+        tmp_path / "e",
+        out,
+        out / "_staging",
+        out / "_manifest",
+        out / "k=a",
+        out / "k=a" / "l=b",
+    } <= set(synced)
+    assert synced.index(out) < synced.index(
+        out / "_manifest"
+    )  # the staged files can be found before the manifest counts them
     synced.clear()
     Store(str(tmp_path / "f" / "state")).save(0, 0, b"", b"", {})
-    assert {tmp_path, tmp_path / "f", tmp_path / "f" / "state", tmp_path / "f" / "state" / "bucket-00000"} <= set(synced)
+    assert {tmp_path, tmp_path / "f", tmp_path / "f" / "state", tmp_path / "f" / "state" / "bucket-00000"} <= set(
+        synced
+    )
 
 
 def test_nothing_there(tmp_path: Path) -> None:

@@ -17,8 +17,29 @@ from tests.spark.postgres import Postgres
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NAMES = ["user.id", "a.b.c", "a b", 'qu"ote', "q'uote", "tick`s", "100%", "%s", "%(x)s", "Upper", "select", "semi;colon", "a=b", "sl/ash", "back\\slash",
-         "{b}", "ünï", "_under", "-- x", "$1", "?"]
+NAMES = [
+    "user.id",
+    "a.b.c",
+    "a b",
+    'qu"ote',
+    "q'uote",
+    "tick`s",
+    "100%",
+    "%s",
+    "%(x)s",
+    "Upper",
+    "select",
+    "semi;colon",
+    "a=b",
+    "sl/ash",
+    "back\\slash",
+    "{b}",
+    "ünï",
+    "_under",
+    "-- x",
+    "$1",
+    "?",
+]
 
 
 def rows(number: int = 0) -> pa.Table:
@@ -26,7 +47,10 @@ def rows(number: int = 0) -> pa.Table:
 
 
 def in_spark(spark: SparkSession, table: pa.Table) -> Any:
-    return spark.createDataFrame([tuple(row.values()) for row in table.to_pylist()], ", ".join(f"`{name.replace('`', '``')}` bigint" for name in NAMES))
+    return spark.createDataFrame(
+        [tuple(row.values()) for row in table.to_pylist()],
+        ", ".join(f"`{name.replace('`', '``')}` bigint" for name in NAMES),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +69,10 @@ LOCAL: dict[str, Callable[[Path], sinks.Sink]] = {
 def test_columns_called_anything(kind: str, tmp_path: Path) -> None:
     for batch in (0, 1):
         LOCAL[kind](tmp_path).write(rows(batch), "q", batch)
-    assert sorted(LOCAL[kind](tmp_path).read().to_pylist(), key=lambda row: row["user.id"]) == rows(0).to_pylist() + rows(1).to_pylist()
+    assert (
+        sorted(LOCAL[kind](tmp_path).read().to_pylist(), key=lambda row: row["user.id"])
+        == rows(0).to_pylist() + rows(1).to_pylist()
+    )
 
 
 def test_columns_called_anything_in_postgres(dsn: str) -> None:
@@ -57,8 +84,12 @@ def test_columns_called_anything_in_postgres(dsn: str) -> None:
 
 def test_columns_called_anything_from_spark(spark: SparkSession, dsn: str, tmp_path: Path) -> None:
     df = in_spark(spark, rows())
-    for sink in (*(make(tmp_path / kind) for kind, make in LOCAL.items() if kind != "sqlite"), LOCAL["sqlite"](tmp_path),
-                 sinks.postgres(dsn, "plain"), sinks.postgres(dsn, "50% parallel", parallel=True)):
+    for sink in (
+        *(make(tmp_path / kind) for kind, make in LOCAL.items() if kind != "sqlite"),
+        LOCAL["sqlite"](tmp_path),
+        sinks.postgres(dsn, "plain"),
+        sinks.postgres(dsn, "50% parallel", parallel=True),
+    ):
         sink.write(df, "q", 0)
         assert sink.read().to_pylist() == rows().to_pylist(), sink
     back = sinks.read_spark(spark, tmp_path / "parquet" / "out")
@@ -67,9 +98,13 @@ def test_columns_called_anything_from_spark(spark: SparkSession, dsn: str, tmp_p
 
 def test_split_by_a_column_called_anything(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.createDataFrame([("a", 1, "x"), ("b", 2, "y")], "`out.p``ut` string, n bigint, `user.id` string")
-    sink = split("out.p`ut", sinks={"a": sinks.sqlite(tmp_path / "o.db", "a"), "b": sinks.sqlite(tmp_path / "o.db", "b")})
+    sink = split(
+        "out.p`ut", sinks={"a": sinks.sqlite(tmp_path / "o.db", "a"), "b": sinks.sqlite(tmp_path / "o.db", "b")}
+    )
     sink.write(df, "q", 0)
-    assert sink.read()["a"].to_pylist() == [{"n": 1, "user.id": "x"}] and sink.read()["b"].to_pylist() == [{"n": 2, "user.id": "y"}]
+    assert sink.read()["a"].to_pylist() == [{"n": 1, "user.id": "x"}] and sink.read()["b"].to_pylist() == [
+        {"n": 2, "user.id": "y"}
+    ]
 
 
 @pytest.mark.parametrize("kind", LOCAL)
@@ -114,9 +149,15 @@ def test_a_mark_of_an_earlier_release_counts(dsn: str) -> None:
     for name, others in (("old", "public.old"), ("public.older", "older")):
         sinks.postgres(dsn, name).write(one, "q", 0)
         with psycopg.connect(dsn) as db:
-            db.execute("UPDATE pellucid_epochs SET target = %s, batch = 5 WHERE target = %s", (name, f"public.{name.removeprefix('public.')}"))
+            db.execute(
+                "UPDATE pellucid_epochs SET target = %s, batch = 5 WHERE target = %s",
+                (name, f"public.{name.removeprefix('public.')}"),
+            )
         assert sinks.postgres(dsn, others).last("q") == 5
-        assert sinks.postgres(dsn, others).write(one, "q", 5).skipped and not sinks.postgres(dsn, others).write(one, "q", 6).skipped
+        assert (
+            sinks.postgres(dsn, others).write(one, "q", 5).skipped
+            and not sinks.postgres(dsn, others).write(one, "q", 6).skipped
+        )
         assert sinks.postgres(dsn, name).last("q") == 6
 
 
@@ -130,7 +171,9 @@ def test_a_mark_that_cannot_be_made_is_no_reason_to_leave_the_batch_out(dsn: str
         db.execute("CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
         db.execute("CREATE TRIGGER t BEFORE INSERT ON pellucid_epochs FOR EACH ROW EXECUTE FUNCTION nothing()")
     try:
-        with pytest.raises(StateError, match=r"the mark of query 'q' in pellucid_epochs could not be made, or was removed"):
+        with pytest.raises(
+            StateError, match=r"the mark of query 'q' in pellucid_epochs could not be made, or was removed"
+        ):
             sink.write(pa.table({"id": [2]}), "q", 1)
         assert sink.read().num_rows == 1
     finally:
@@ -159,7 +202,14 @@ def test_one_mark_for_a_folder(kind: str, tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "a link").symlink_to(tmp_path, target_is_directory=True)
     sink = made("out")
     assert not sink.write(pa.table({"id": [1]}), "q", 0).skipped
-    for path in ("out/", "./out", f"{tmp_path}/out", f"file://{tmp_path}/out", f"{tmp_path}/a link/out", f"{tmp_path}/x/../out"):
+    for path in (
+        "out/",
+        "./out",
+        f"{tmp_path}/out",
+        f"file://{tmp_path}/out",
+        f"{tmp_path}/a link/out",
+        f"{tmp_path}/x/../out",
+    ):
         assert made(path).write(pa.table({"id": [1]}), "q", 0).skipped, path
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

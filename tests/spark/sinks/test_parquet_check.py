@@ -1,4 +1,5 @@
-"""A Parquet target whose files were changed behind its back: each damage is refused by the file's name, with what to do."""
+"""A Parquet target whose files were changed behind its back: each damage is refused by the file's name, with what to
+do."""
 
 from __future__ import annotations
 
@@ -55,20 +56,87 @@ def reordered(path: Path) -> None:
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str, bool]] = {
-    "flipped": (lambda folder: flip(data(folder, 1)), r"batch-0{19}1-[^:]*\.parquet: the file's SHA-256 is not the one that was committed; .* \(batch 1 of query 'q'\): " + DO, False),
+    "flipped": (
+        lambda folder: flip(data(folder, 1)),
+        r"batch-0{19}1-[^:]*\.parquet: the file's SHA-256 is not the one "
+        r"that was committed; .* \(batch 1 of query 'q'\): " + DO,
+        False,
+    ),
     "exchanged": (lambda folder: reordered(data(folder, 2)), r"batch-0{19}2-.*: the file's SHA-256 is not", False),
-    "cut off": (lambda folder: os.truncate(data(folder, 1), 100), r"batch-0{19}1-.*: the file has 100 bytes, and \d+ were committed; it was cut off or replaced \(batch 1 of query 'q'\): " + DO, True),
-    "missing": (lambda folder: data(folder, 3).unlink(), r"batch-0{19}3-.*: the file is missing; 5 rows were committed in it \(batch 3 of query 'q'\): " + DO, True),
-    "foreign": (lambda folder: pq.write_table(pa.table({"x": [1]}), folder / "more.parquet"), r"more\.parquet: no manifest lists this file, .*: move it away$", True),
-    "no manifest in the middle": (lambda folder: of(folder, 2).unlink(), r"q-0{19}2\.json: the manifest of batch 2 of query 'q' is missing; batch 3 was committed after it: " + DO, True),
-    "no first manifest": (lambda folder: of(folder, 0).unlink(), r"q-0{20}\.json: the manifest of batch 0 of query 'q' is missing; batch 1", True),
-    "no last manifest": (lambda folder: of(folder, 3).unlink(), r"batch-0{19}3-.*: no manifest lists this file, and the folder has no manifest of batch 3: was a file of _manifest lost\?", True),
-    "no columns": (lambda folder: (folder / "_manifest" / "schema.arrow").unlink(), r"schema\.arrow: the file with the columns of this folder is missing; restore it", True),
-    "damaged columns": (lambda folder: os.truncate(folder / "_manifest" / "schema.arrow", 20), r"schema\.arrow: the file with the columns of this folder is damaged", True),
-    "another's manifest": (lambda folder: of(folder, 1).write_bytes(of(folder, 2).read_bytes()), r"q-0{19}1\.json: not a manifest of pellucid .*it speaks of batch 2 of query 'q'", True),
-    "a later version": (lambda folder: changed(of(folder, 1), format=3), r"q-0{19}1\.json: not a manifest of pellucid .*format 3, from a later version", True),
-    "other rows": (lambda folder: changed(of(folder, 1), rows=6), r"q-0{19}1\.json: not a manifest of pellucid .*6 rows, but 5 in its files", True),
-}  # fmt: skip
+    "cut off": (
+        lambda folder: os.truncate(data(folder, 1), 100),
+        r"batch-0{19}1-.*: the file has 100 bytes, and \d+ "
+        r"were committed; it was cut off or replaced \(batch "
+        r"1 of query 'q'\): " + DO,
+        True,
+    ),
+    "missing": (
+        lambda folder: data(folder, 3).unlink(),
+        r"batch-0{19}3-.*: the file is missing; 5 rows were committed "
+        r"in it \(batch 3 of query 'q'\): " + DO,
+        True,
+    ),
+    "foreign": (
+        lambda folder: pq.write_table(pa.table({"x": [1]}), folder / "more.parquet"),
+        r"more\.parquet: no "
+        r"manifest lists this "
+        r"file, .*: move it away$",
+        True,
+    ),
+    "no manifest in the middle": (
+        lambda folder: of(folder, 2).unlink(),
+        r"q-0{19}2\.json: the manifest of batch 2 of "
+        r"query 'q' is missing; batch 3 was committed "
+        r"after it: " + DO,
+        True,
+    ),
+    "no first manifest": (
+        lambda folder: of(folder, 0).unlink(),
+        r"q-0{20}\.json: the manifest of batch 0 of query 'q' "
+        r"is missing; batch 1",
+        True,
+    ),
+    "no last manifest": (
+        lambda folder: of(folder, 3).unlink(),
+        r"batch-0{19}3-.*: no manifest lists this file, and "
+        r"the folder has no manifest of batch 3: was a file of "
+        r"_manifest lost\?",
+        True,
+    ),
+    "no columns": (
+        lambda folder: (folder / "_manifest" / "schema.arrow").unlink(),
+        r"schema\.arrow: the file with the "
+        r"columns of this folder is "
+        r"missing; restore it",
+        True,
+    ),
+    "damaged columns": (
+        lambda folder: os.truncate(folder / "_manifest" / "schema.arrow", 20),
+        r"schema\.arrow: the "
+        r"file with the columns "
+        r"of this folder is damaged",
+        True,
+    ),
+    "another's manifest": (
+        lambda folder: of(folder, 1).write_bytes(of(folder, 2).read_bytes()),
+        r"q-0{19}1\.json: not "
+        r"a manifest of "
+        r"pellucid .*it speaks of batch 2 of query 'q'",
+        True,
+    ),
+    "a later version": (
+        lambda folder: changed(of(folder, 1), format=3),
+        r"q-0{19}1\.json: not a manifest of pellucid "
+        r".*format 3, from a later version",
+        True,
+    ),
+    "other rows": (
+        lambda folder: changed(of(folder, 1), rows=6),
+        r"q-0{19}1\.json: not a manifest of pellucid .*6 "
+        r"rows, but 5 in its files",
+        True,
+    ),
+}
 
 
 def changed(path: Path, **more: Any) -> None:
@@ -99,7 +167,9 @@ def test_damage_inside_a_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     document = json.loads(fold.read_bytes())
     del document["batches"][1]
     fold.write_text(json.dumps(document))
-    with pytest.raises(StateError, match=r"the manifest of batch 1 of query 'q' is missing; batch 2 was committed after it"):
+    with pytest.raises(
+        StateError, match=r"the manifest of batch 1 of query 'q' is missing; batch 2 was committed after it"
+    ):
         sinks.read(folder)
 
 
@@ -127,7 +197,11 @@ def test_a_folder_of_an_earlier_version_is_read_and_said_to_be_one(tmp_path: Pat
     for batch in range(2):
         old(of(folder, batch))
     sinks.parquet(folder).write(pa.table({"x": [20]}), "q", 2)
-    with pytest.warns(UserWarning, match=r"out: 2 of 3 files were written by a version that kept no checksums: only their sizes and numbers of rows"):
+    with pytest.warns(
+        UserWarning,
+        match=r"out: 2 of 3 files were written by a version that kept no checksums: only their sizes and numbers of "
+        r"rows",
+    ):
         assert sinks.read(folder).num_rows == 11
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -135,12 +209,16 @@ def test_a_folder_of_an_earlier_version_is_read_and_said_to_be_one(tmp_path: Pat
     size = data(folder, 1).stat().st_size
     pq.write_table(pa.table({"x": [1]}), data(folder, 1))
     data(folder, 1).write_bytes(data(folder, 1).read_bytes().ljust(size, b"\0")[:size])
-    with pytest.raises(StateError, match=r"the file cannot be read as Parquet|the file has 1 rows, and 5 were committed"):
+    with pytest.raises(
+        StateError, match=r"the file cannot be read as Parquet|the file has 1 rows, and 5 were committed"
+    ):
         sinks.read(folder)
 
 
 @pytest.mark.parametrize("much", [0, 1 << 40])
-def test_read_spark_checks_as_well(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, much: int) -> None:
+def test_read_spark_checks_as_well(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, much: int
+) -> None:
     """By the executors, and in the driver where it is little."""
     monkeypatch.setattr(parquet_read, "_MUCH", much)
     folder = written(tmp_path / "a*[b]", batches=2)

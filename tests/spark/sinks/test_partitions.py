@@ -22,8 +22,33 @@ if TYPE_CHECKING:
 
 EXACT: dict[str, pa.Array] = {
     "texts": pa.array(["007", "null", " a ", "a/b %=ü🦜", "..", "%2F", "two\nlines", "true", "2024-01-01", None]),
-    "odd": pa.array(["".join(map(chr, range(1, 32))), "\x7f\x80\x85\xa0\u2028\ufeff", "".join(chr(i) for i in range(32, 127) if not chr(i).isalnum()), ".", "a.", "a ", " ",
-                     "nan", "1.0", "1e3", "A", "a", "é", "e\u0301", "=", "a=b", "%zz", "%C3%A9", "漢" * 80, "x" * 253, "~=0", "__HIVE_DEFAULT_PARTITION__x", "2024-01-01 00:00:00"]),
+    "odd": pa.array(
+        [
+            "".join(map(chr, range(1, 32))),
+            "\x7f\x80\x85\xa0\u2028\ufeff",
+            "".join(chr(i) for i in range(32, 127) if not chr(i).isalnum()),
+            ".",
+            "a.",
+            "a ",
+            " ",
+            "nan",
+            "1.0",
+            "1e3",
+            "A",
+            "a",
+            "é",
+            "e\u0301",
+            "=",
+            "a=b",
+            "%zz",
+            "%C3%A9",
+            "漢" * 80,
+            "x" * 253,
+            "~=0",
+            "__HIVE_DEFAULT_PARTITION__x",
+            "2024-01-01 00:00:00",
+        ]
+    ),
     "numbers": pa.array([0, 1, -5, 2**63 - 1, -(2**63), None]),
     "small": pa.array([1, -128, None], pa.int8()),
     "booleans": pa.array([True, False, None]),
@@ -67,7 +92,8 @@ def test_what_comes_back_from_spark(spark: SparkSession, values: str, tmp_path: 
 
 
 def test_spark_reads_what_arrow_wrote(spark: SparkSession, tmp_path: Path) -> None:
-    """Also beside it: the same value is one folder, whoever writes it, and a reader that knows no manifest finds it, too."""
+    """Also beside it: the same value is one folder, whoever writes it, and a reader that knows no manifest finds it,
+    too."""
     values = EXACT["odd"].take([0, 1, 2, 12, 18])
     sink = sinks.parquet(tmp_path / "out", partition_by="c")
     sink.write(table(values), "q", 0)
@@ -76,12 +102,19 @@ def test_spark_reads_what_arrow_wrote(spark: SparkSession, tmp_path: Path) -> No
     assert sorted(path.name for path in (tmp_path / "out").glob("c=*")) == folders
     expected = sorted(list(enumerate(values.to_pylist())) * 2)
     assert sorted((row["v"], row["c"]) for row in sinks.read_spark(spark, tmp_path / "out").collect()) == expected
-    assert sorted((row["v"], row["c"]) for row in spark.read.schema("v bigint, c string").parquet(str(tmp_path / "out")).collect()) == expected
+    assert (
+        sorted(
+            (row["v"], row["c"])
+            for row in spark.read.schema("v bigint, c string").parquet(str(tmp_path / "out")).collect()
+        )
+        == expected
+    )
     assert found(sink) == expected
 
 
 def test_folders_that_arrow_named_for_earlier_versions(spark: SparkSession, tmp_path: Path) -> None:
-    """Every byte beyond ASCII was escaped; Spark takes each for a character, so ``read_spark`` puts them together again."""
+    """Every byte beyond ASCII was escaped; Spark takes each for a character, so ``read_spark`` puts them together
+    again."""
     import os
 
     values = pa.array(["Zürich", "🦜/%", "plain"])
@@ -92,7 +125,9 @@ def test_folders_that_arrow_named_for_earlier_versions(spark: SparkSession, tmp_
         os.rename(tmp_path / "out" / f"c={now}", tmp_path / "out" / f"c={before}")
         manifest.write_text(manifest.read_text().replace(json.dumps(now)[1:-1], before))
     assert found(sink) == list(enumerate(values.to_pylist()))
-    assert sorted((row["v"], row["c"]) for row in sinks.read_spark(spark, tmp_path / "out").collect()) == list(enumerate(values.to_pylist()))
+    assert sorted((row["v"], row["c"]) for row in sinks.read_spark(spark, tmp_path / "out").collect()) == list(
+        enumerate(values.to_pylist())
+    )
 
 
 def test_every_character_below_160(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,8 +139,16 @@ def test_every_character_below_160(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 REFUSED = {
-    "nul": ("x\0y", r"partition_by='c': a row has the text 'x\\x00y' there, and no folder can have the character NUL in its name; replace it"),
-    "long": ("x" * 254, r"partition_by='c': a row has the text 'x{40}'… there, whose folder's name would be longer than 255 bytes; shorten it"),
+    "nul": (
+        "x\0y",
+        r"partition_by='c': a row has the text 'x\\x00y' there, and no folder can have the character NUL in its name; "
+        r"replace it",
+    ),
+    "long": (
+        "x" * 254,
+        r"partition_by='c': a row has the text 'x{40}'… there, whose folder's name would be longer than 255 bytes; "
+        r"shorten it",
+    ),
     "long when escaped": ("/" * 85, r"whose folder's name would be longer than 255 bytes"),
     "long in bytes": ("漢" * 85, r"whose folder's name would be longer than 255 bytes"),
 }
@@ -141,7 +184,10 @@ def test_a_file_system_that_folds_case(spark: SparkSession, tmp_path: Path, monk
     sink = sinks.parquet(tmp_path / "out", partition_by="c")
     for values in (["Ada", "bob", "ADA"], ["é", "e\u0301"]):
         for data in (table(pa.array(values)), spark.createDataFrame(table(pa.array(values)))):
-            with pytest.raises(DataError, match=r"partition_by='c': the texts '.*' and '.*' would be one folder here, because this file system"):
+            with pytest.raises(
+                DataError,
+                match=r"partition_by='c': the texts '.*' and '.*' would be one folder here, because this file system",
+            ):
                 sink.write(data, "q", 0)
     sink.write(table(pa.array(["Ada", "bob"])), "q", 0)
     assert found(sink) == [(0, "Ada"), (1, "bob")]
@@ -160,13 +206,19 @@ def test_more_partitions_than_files_may_be_open(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_name_too_long_for_delta(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"partition_by=\['c'\]: a value's folder would have a name that is too long for the file system; shorten it"):
+    with pytest.raises(
+        DataError,
+        match=r"partition_by=\['c'\]: a value's folder would have a name that is too long for the file system; shorten "
+        r"it",
+    ):
         sinks.delta(tmp_path / "out", partition_by="c").write(table(pa.array(["x" * 300])), "q", 0)
 
 
 @pytest.mark.parametrize("values", LOST)
 def test_what_would_not_come_back_is_refused(values: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"partition_by='c': a .* would not come back exactly .*, such as CAST\(c AS (DATE|STRING)\)"):
+    with pytest.raises(
+        DataError, match=r"partition_by='c': a .* would not come back exactly .*, such as CAST\(c AS (DATE|STRING)\)"
+    ):
         sinks.parquet(tmp_path / "out", partition_by="c").write(table(LOST[values]), "q", 0)
     delta = sinks.delta(tmp_path / "delta", partition_by="c")
     if values in ("decimal", "bytes"):
@@ -196,7 +248,9 @@ def test_other_names_come_back_from_spark(spark: SparkSession, name: str, tmp_pa
 def test_the_text_that_would_be_null_is_refused(text: str, tmp_path: Path) -> None:
     sink = sinks.parquet(tmp_path / "out", partition_by=["u", "c"])
     batches = [pa.RecordBatch.from_pydict({"u": ["x"], "c": [value], "v": [1]}) for value in ("fine", text)]
-    with pytest.raises(DataError, match=r"partition_by='c': a row has the empty text there .* would come back as null; replace it"):
+    with pytest.raises(
+        DataError, match=r"partition_by='c': a row has the empty text there .* would come back as null; replace it"
+    ):
         sink.write(batches, "q", 0)
     assert sink.last("q") is None
     sink.write(batches[:1], "q", 0)

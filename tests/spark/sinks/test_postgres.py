@@ -44,12 +44,24 @@ def ids_in(sink: sinks.Sink) -> Counter[int]:
     return Counter(sink.read()["id"].to_pylist())
 
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6) | st.sampled_from(["\\.", "a\n\\.\nb", "\\N", '"', "\r\n", " "])
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6) | st.sampled_from(
+    ["\\.", "a\n\\.\nb", "\\N", '"', "\r\n", " "]
+)
 
 
 @settings(max_examples=40, suppress_health_check=[*OF_SPEED, HealthCheck.function_scoped_fixture])
-@given(values=st.lists(st.tuples(st.none() | st.integers(-(2**63), 2**63 - 1), st.none() | st.floats(allow_nan=False), st.none() | TEXT,
-                                 st.none() | st.booleans(), st.none() | st.binary(max_size=4)), max_size=5))
+@given(
+    values=st.lists(
+        st.tuples(
+            st.none() | st.integers(-(2**63), 2**63 - 1),
+            st.none() | st.floats(allow_nan=False),
+            st.none() | TEXT,
+            st.none() | st.booleans(),
+            st.none() | st.binary(max_size=4),
+        ),
+        max_size=5,
+    )
+)
 def test_every_value_comes_back(dsn: str, values: list[tuple[Any, ...]]) -> None:
     drop(dsn, "t")
     kinds = pa.schema({"i": pa.int64(), "f": pa.float64(), "s": pa.string(), "b": pa.bool_(), "y": pa.binary()})
@@ -71,10 +83,24 @@ def test_a_single_column(dsn: str, values: list[str | None]) -> None:
 
 def test_other_types(dsn: str) -> None:
     drop(dsn, "t")
-    row = {"at": datetime(2024, 2, 29, 1, 2, 3, 4, UTC), "plain": datetime(1999, 1, 1), "d": date(1, 1, 1), "n": Decimal("12.340"),
-           "r": {"a": 1, "b": ["x", None]}, "f": 0.1}
-    kinds = pa.schema({"at": pa.timestamp("us", "UTC"), "plain": pa.timestamp("us"), "d": pa.date32(), "n": pa.decimal128(10, 3),
-                       "r": pa.struct({"a": pa.int64(), "b": pa.list_(pa.string())}), "f": pa.float32()})
+    row = {
+        "at": datetime(2024, 2, 29, 1, 2, 3, 4, UTC),
+        "plain": datetime(1999, 1, 1),
+        "d": date(1, 1, 1),
+        "n": Decimal("12.340"),
+        "r": {"a": 1, "b": ["x", None]},
+        "f": 0.1,
+    }
+    kinds = pa.schema(
+        {
+            "at": pa.timestamp("us", "UTC"),
+            "plain": pa.timestamp("us"),
+            "d": pa.date32(),
+            "n": pa.decimal128(10, 3),
+            "r": pa.struct({"a": pa.int64(), "b": pa.list_(pa.string())}),
+            "f": pa.float32(),
+        }
+    )
     sink = sinks.postgres(dsn, "t")
     sink.write(pa.Table.from_pylist([row], kinds), "q", 0)
     (found,) = sink.read().to_pylist()
@@ -95,14 +121,25 @@ def test_maps_are_objects_also_when_empty(dsn: str) -> None:
         found = db.execute("SELECT m, l FROM t").fetchall()
     assert found == [({}, []), ({"a": []}, [1]), ({"b": [{}, {"1": "x"}]}, None), (None, [])]
     assert sink.read()["l"].to_pylist() == [[], [1], None, []]
-    assert sink.read()["m"].to_pylist() == ["{}", '{"a": []}', '{"b": [{}, {"1": "x"}]}', None]  # no type of Arrow has them all
+    assert sink.read()["m"].to_pylist() == [
+        "{}",
+        '{"a": []}',
+        '{"b": [{}, {"1": "x"}]}',
+        None,
+    ]  # no type of Arrow has them all
 
 
 def test_each_batch_once(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     drop(dsn, "t")
     sink = sinks.postgres(dsn, "t")
     assert sink.last("q") is None
-    assert [sink.write(rows(batch), "q", batch).skipped for batch in (0, 1, 1, 0, 2)] == [False, False, True, True, False]
+    assert [sink.write(rows(batch), "q", batch).skipped for batch in (0, 1, 1, 0, 2)] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
     assert not sink.write(rows(7), "another-checkpoint", 0).skipped
     assert ids_in(sink) == Counter([0, 1, 2, 7]) and sink.last("q") == 2
 
@@ -164,7 +201,8 @@ def test_a_table_of_the_users(dsn: str) -> None:
     with pytest.raises(DataError) as caught:
         sinks.postgres(dsn, "t").write(rows(3), "q", 1)
     assert str(caught.value) == (
-        "table 't' does not fit the batch: column 'id' (bigint) is missing in the table, column 'more' (text) is not in the batch, "
+        "table 't' does not fit the batch: column 'id' (bigint) is missing in the table, column 'more' (text) is not "
+        "in the batch, "
         "column 'user' is integer in the table and text in the batch; name another table, or alter this one"
     )
 
@@ -174,7 +212,9 @@ def test_unreachable() -> None:
         sinks.postgres("host=127.0.0.1 port=1 connect_timeout=2", "t").write(rows(1), "q", 0)
 
 
-def test_parallel_counts_only_accepted_tasks(dsn: str, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_parallel_counts_only_accepted_tasks(
+    dsn: str, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """A task fails after it has put out its rows; Spark runs it again, and the rows are there once."""
     drop(dsn, "t")
     marks = str(tmp_path_factory.mktemp("marks"))

@@ -1,4 +1,5 @@
-"""A query that was stopped and started again in one process: the earlier call may still run, and must not share anything with the new one."""
+"""A query that was stopped and started again in one process: the earlier call may still run, and must not share
+anything with the new one."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ def made(kind: str, slow: Slow, folder: Path, monkeypatch: pytest.MonkeyPatch, w
 
 
 @pytest.mark.parametrize("kind", ["once", "kafka"])
-def test_the_new_call_waits_for_the_earlier_one_and_sees_what_it_did(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_new_call_waits_for_the_earlier_one_and_sees_what_it_did(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slow = Slow()
     sink = made(kind, slow, tmp_path, monkeypatch, 30)
     written: list[common.Written] = []
@@ -81,7 +84,9 @@ def test_one_that_does_not_end_is_named(kind: str, tmp_path: Path, monkeypatch: 
     call = threading.Thread(target=lambda: sink.write(ROWS, "q", 0))
     call.start()
     assert slow.begun.wait(30)
-    with pytest.raises(StateError, match=r"an earlier batch of query 'q' is still being written in this process after 0\.05 s"):
+    with pytest.raises(
+        StateError, match=r"an earlier batch of query 'q' is still being written in this process after 0\.05 s"
+    ):
         sink.write(ROWS, "q", 0)
     slow.go_on.set()
     call.join(30)

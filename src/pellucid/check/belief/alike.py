@@ -1,4 +1,5 @@
-"""When two events are the same: NaN is itself, though Python finds it unequal to itself, and a zero is one whatever its sign."""
+"""When two events are the same: NaN is itself, though Python finds it unequal to itself, and a zero is one whatever its
+sign."""
 
 from __future__ import annotations
 

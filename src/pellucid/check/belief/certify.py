@@ -1,17 +1,20 @@
-"""What a proof has to pass before it counts: a bare "unsat", and a search that says "nothing found", are never believed.
+"""What a proof has to pass before it counts: a bare "unsat", and a search that says "nothing found", are never
+believed.
 
 Of a proof by SMT (an inductive invariant, or k-induction with one):
 
 1. z3, afresh, finds every obligation to hold (`pellucid.check.smt.proof.check_certificate`);
-2. its **premises can be met**: z3 gives a state and a push, which plain Python finds to be ones of the system, in the invariant;
+2. its **premises can be met**: z3 gives a state and a push, which plain Python finds to be ones of the system, in the
+   invariant;
 3. what z3 was told is what the expressions say, at values of real runs, in z3's own arithmetic against Python's;
 4. it is **tried** on random runs of the literal interpreter (`pellucid.check.belief.trial`);
-5. **cvc5**, where it is installed, finds the same obligations to hold, from a translation of its own (`pellucid.check.belief.second`).  Where
-   z3 took floats for an order (`pellucid.check.smt.order`) and cvc5 does not decide about their bits, it is asked what z3 was asked; all that
-   both were told of operations is looked at with the values of real runs (3).
+5. **cvc5**, where it is installed, finds the same obligations to hold, from a translation of its own
+   (`pellucid.check.belief.second`).  Where z3 took floats for an order (`pellucid.check.smt.order`) and cvc5 does not
+   decide about their bits, it is asked what z3 was asked; all that both were told of operations is looked at with the
+   values of real runs (3).
 
-Of a complete search: the set of states that it found is closed, push by push, computed again in plain Python, and random runs of the
-interpreter stay in it, step as recorded and show what was recorded.
+Of a complete search: the set of states that it found is closed, push by push, computed again in plain Python, and
+random runs of the interpreter stay in it, step as recorded and show what was recorded.
 
 Where one of these disagrees the answer is *unknown*, and says so: something is wrong with Pellucid or with a solver.
 """
@@ -50,11 +53,20 @@ class Certified:
 
 def distrust(problem: str) -> str:
     """What a verdict says where a proof did not pass."""
-    return f"a proof was found and is not believed, because it did not pass its check: {problem}; this is a fault of Pellucid: please report it"
+    return (
+        f"a proof was found and is not believed, because it did not pass its check: {problem}; this is a fault of "
+        "Pellucid: please report it"
+    )
 
 
 def certify(
-    system: System, bad: Expr, proof: Proof, *, spent: float = 0.0, left: float | None = None, code: Encoding | None = None
+    system: System,
+    bad: Expr,
+    proof: Proof,
+    *,
+    spent: float = 0.0,
+    left: float | None = None,
+    code: Encoding | None = None,
 ) -> Certified:
     """Try a proof that z3 has accepted, found in ``spent`` seconds; ``code`` is how z3 was told, else bit by bit.
 
@@ -121,7 +133,8 @@ def _premises(code: Encoding, proof: Proof) -> str:
 
 
 def _as_told(code: Encoding, bad: Expr, proof: Proof, trial: Trial, seconds: float) -> str:
-    """At values of real runs, what z3 was told is so: the premises hold, and the state after is the one that Python computes."""
+    """At values of real runs, what z3 was told is so: the premises hold, and the state after is the one that Python
+    computes."""
     z3, system = code.z3, code.system
     end = now() + seconds
     facts = [*code.typing(code.state), *code.allowed(), code.assume, code.term(proof.lemma), z3.Not(code.term(bad))]
@@ -209,7 +222,12 @@ def _closed(space: Space, observed: list[Expr], seconds: float) -> tuple[int, in
                     continue
             marks = sum(1 << k for k, yes in enumerate(found[states:-1]) if yes)
             if list(found[:states]) != space.values(int(space.successor[s, c])) or marks != int(space.seen[s, c]):
-                return done, total, f"the search recorded another step from {dict(zip((v.name for v in system.state), before, strict=True))}"
+                return (
+                    done,
+                    total,
+                    "the search recorded another step from "
+                    f"{dict(zip((v.name for v in system.state), before, strict=True))}",
+                )
             done += 1
     return done, total, ""
 
@@ -229,7 +247,9 @@ class _Follow:
         here = self.at.get(tuple(leaves[: self.states]))
         if here is None:
             return "a run leaves the states that the search found"
-        row = tuple(encode(v.type, x, self.strings) for v, x in zip(space.system.inputs, leaves[self.states :], strict=True))
+        row = tuple(
+            encode(v.type, x, self.strings) for v, x in zip(space.system.inputs, leaves[self.states :], strict=True)
+        )
         c = self.choice.get(row)
         if c is None:
             return "a push was not among those of the search"

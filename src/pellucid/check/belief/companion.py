@@ -1,8 +1,9 @@
 """Proofs over systems that are not the pipeline itself: the property is tried on the interpreter all the same.
 
-A system that knows only the first events of a queue, or one that leaves queues out, does more than the pipeline; integers modulo N are
-none of its integers.  No interpreter can run beside those.  So a system that *is* the pipeline, up to the first push that needs longer
-queues, is tried in their place: its streams and its state against the interpreter's, and the property on what is seen.
+A system that knows only the first events of a queue, or one that leaves queues out, does more than the pipeline;
+integers modulo N are none of its integers.  No interpreter can run beside those.  So a system that *is* the pipeline,
+up to the first push that needs longer queues, is tried in their place: its streams and its state against the
+interpreter's, and the property on what is seen.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ __all__ = ["on_interpreter"]
 def on_interpreter(answer: Answer, system: System, wrong: Formula | Expr, spent: float) -> Answer:
     """A proof, once it was tried on the interpreter: by whoever found it, or here, on a system of the same pipeline.
 
-    ``wrong`` is what must not happen in a push, or the formula that is proved; of a formula that no push alone can break, only the
-    system is tried.
+    ``wrong`` is what must not happen in a push, or the formula that is proved; of a formula that no push alone can
+    break, only the system is tried.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
@@ -35,7 +36,11 @@ def on_interpreter(answer: Answer, system: System, wrong: Formula | Expr, spent:
     >>> on_interpreter(Answer("proved", "smt"), s, n.and_(s.present("out"), n.lt(n.const(5), s.value("out")[0])), 0.1).status
     'unknown'
     """
-    if answer.status != "proved" or system.graph is None or "of the interpreter" in str(answer.details.get("checked", "")):
+    if (
+        answer.status != "proved"
+        or system.graph is None
+        or "of the interpreter" in str(answer.details.get("checked", ""))
+    ):
         return answer
     try:
         if system.domain.modulus is not None:

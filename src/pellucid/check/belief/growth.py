@@ -1,9 +1,9 @@
 """How soon an integer can leave 64 bits: never, after very many pushes, or in a run that is found by making it.
 
-* `pushes_before` bounds the size of every integer from the expressions alone.  Where those that grow do so by steps (a count, a sum of
-  small numbers), it takes at least so many pushes; what is doubled or squared has no such bound.
-* `long_run` makes runs: the same push again and again, and the push that makes the numbers largest.  What doubles leaves 64 bits after
-  63 of them, which no search for a shortest run looks at.
+* `pushes_before` bounds the size of every integer from the expressions alone.  Where those that grow do so by steps (a
+  count, a sum of small numbers), it takes at least so many pushes; what is doubled or squared has no such bound.
+* `long_run` makes runs: the same push again and again, and the push that makes the numbers largest.  What doubles
+  leaves 64 bits after 63 of them, which no search for a shortest run looks at.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _KINDS = 12  # of pushes
 
 
 def pushes_before(system: System, wide: Expr) -> float | None:
-    """How many pushes it takes at least until an integer leaves 64 bits; infinity where none ever does, None where that is not known.
+    """How many pushes it takes at least until an integer leaves 64 bits; infinity where none ever does, None where that
+    is not known.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
@@ -48,7 +49,9 @@ def pushes_before(system: System, wide: Expr) -> float | None:
     """
     given = 2**63 if system.domain.values is None else max(map(abs, system.domain.span or (0,)))
     own = [i for i, v in enumerate(system.state) if v.type == INT]
-    fixed: dict[int, float] = {i: float((system.state[i].size or 1) - 1) for i in own if system.state[i].size is not None}
+    fixed: dict[int, float] = {
+        i: float((system.state[i].size or 1) - 1) for i in own if system.state[i].size is not None
+    }
     free = [i for i in own if i not in fixed]
     bound = {i: float(abs(system.state[i].start)) for i in free}
     for _ in range(len(free) + 2):  # what is only handed on is as large as what comes in
@@ -57,7 +60,13 @@ def pushes_before(system: System, wide: Expr) -> float | None:
     growing: set[int] = set()
     while True:
         kept = fixed | {i: c for i, c in bound.items() if i not in growing}
-        sizes = dict(zip(free, _sizes(system, [system.next[i] for i in free], kept, given, dict.fromkeys(growing, (1.0, 0.0))), strict=True))
+        sizes = dict(
+            zip(
+                free,
+                _sizes(system, [system.next[i] for i in free], kept, given, dict.fromkeys(growing, (1.0, 0.0))),
+                strict=True,
+            )
+        )
         more = {i for i in free if i not in growing and (sizes[i][0] > 0 or sizes[i][1] > bound[i])}
         if not more:
             break
@@ -78,7 +87,9 @@ def pushes_before(system: System, wide: Expr) -> float | None:
     return far if far > 0 else None
 
 
-def _sizes(system: System, roots: Sequence[Expr], kept: Mapping[int, float], given: float, growing: Mapping[int, _Size]) -> list[_Size]:
+def _sizes(
+    system: System, roots: Sequence[Expr], kept: Mapping[int, float], given: float, growing: Mapping[int, _Size]
+) -> list[_Size]:
     """How large these integers can be."""
     made: dict[int, _Size] = {}
     states = len(system.state)
@@ -153,7 +164,9 @@ def long_run(system: System, wide: Expr, graph: Graph) -> list[dict[str, Any]] |
     return _made(system, compute, large, chosen, graph)
 
 
-def _made(system: System, compute: Any, large: list[int], kinds: Sequence[tuple[dict[str, Any], list[Any]]], graph: Graph) -> list[dict[str, Any]] | None:
+def _made(
+    system: System, compute: Any, large: list[int], kinds: Sequence[tuple[dict[str, Any], list[Any]]], graph: Graph
+) -> list[dict[str, Any]] | None:
     """A run that takes each time the push after which the numbers are largest."""
     state: list[Any] = [v.start for v in system.state]
     pushes: list[dict[str, Any]] = []

@@ -1,4 +1,5 @@
-"""The literal interpreter beside a system: what every stream carried, and the system's own variables read off its state.
+"""The literal interpreter beside a system: what every stream carried, and the system's own variables read off its
+state.
 
 Nothing here is computed from the system's expressions: they are what is held to account.
 """
@@ -18,7 +19,8 @@ Reader = Callable[["Literal"], Any]
 
 
 class Literal(Interpreter):
-    """An interpreter that keeps what every stream carried in the last push; ``lost.STEP`` in a push makes that stream lose its events.
+    """An interpreter that keeps what every stream carried in the last push; ``lost.STEP`` in a push makes that stream
+    lose its events.
 
     >>> from pellucid import pipeline
     >>> run = Literal(pipeline(lambda x: x.decimate(2), x=int).graph)
@@ -33,7 +35,8 @@ class Literal(Interpreter):
         self._names = steps | {f"{HIDDEN}{id}": i for id, i in steps.items() if outputs.get(id, i) != i} | outputs
 
     def observe(self, push: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """One push; the events of every stream, by the ids of steps and the names of outputs, as `System.streams` has them."""
+        """One push; the events of every stream, by the ids of steps and the names of outputs, as `System.streams` has
+        them."""
         lost = {key[5:] for key in push if key.startswith("lost.")}
         streams: list[list[tuple[Any, Any]]] = []
         for node in self.graph.nodes:

@@ -1,6 +1,8 @@
-"""Formulas on what really happened: the pushes are run on the interpreter, and each atom is judged on what every stream carried.
+"""Formulas on what really happened: the pushes are run on the interpreter, and each atom is judged on what every stream
+carried.
 
-No queue has a bound here, and nothing is made symbolic but the names: in each push a stream has as many places as it carried events.
+No queue has a bound here, and nothing is made symbolic but the names: in each push a stream has as many places as it
+carried events.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ def atoms_on(
 ) -> list[dict[Formula, bool]]:
     """For each push, which atoms of the formula hold.
 
-    With ``bounds`` for the queues a push that needs a longer one is the last: there is an overflow, and silence from there on.
+    With ``bounds`` for the queues a push that needs a longer one is the last: there is an overflow, and silence from
+    there on.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.formula.parse import parse
@@ -56,7 +59,13 @@ def atoms_on(
         if not failed and not over:
             run.lost = frozenset(key[5:] for key in push if key.startswith("lost."))
             try:
-                run.push({name: event for name, event in push.items() if not name.startswith("lost.") and name not in run.lost})
+                run.push(
+                    {
+                        name: event
+                        for name, event in push.items()
+                        if not name.startswith("lost.") and name not in run.lost
+                    }
+                )
                 now = run.lengths()
                 over = bounds is not None and any(length > bounds[id] for id, length in now.items())
             except StepError:
@@ -87,7 +96,12 @@ class _Seen:
         return tuple(Slot(n.TRUE, tuple(map(self.var, kinds, t.flatten(event)))) for event in events)
 
     def system(
-        self, graph: Graph, carried: Mapping[str, list[Any]], before: Mapping[str, Any], lengths: Mapping[str, int], failed: bool
+        self,
+        graph: Graph,
+        carried: Mapping[str, list[Any]],
+        before: Mapping[str, Any],
+        lengths: Mapping[str, int],
+        failed: bool,
     ) -> System:
         """A system whose only push is this one."""
         outputs = {name: graph.nodes[i].id for name, i in graph.outputs}
@@ -101,7 +115,19 @@ class _Seen:
         sources = tuple((graph.nodes[i].id, graph.nodes[i].type) for i in graph.sources)
         shown = {id: self.var(INT, length) for id, length in lengths.items()}
         return System(
-            graph.name, Domain(), (), (), (), streams, shown, {}, n.FALSE, self.var(BOOL, failed), sources, strict=True, outputs=outputs
+            graph.name,
+            Domain(),
+            (),
+            (),
+            (),
+            streams,
+            shown,
+            {},
+            n.FALSE,
+            self.var(BOOL, failed),
+            sources,
+            strict=True,
+            outputs=outputs,
         )
 
 

@@ -1,7 +1,8 @@
 """Random pushes for a system, always the same ones: what a certificate is tried on.
 
-Events are drawn near the pipeline's own constants and the edges of their types, because that is where a wrong operation shows; silence,
-lost events and events that repeat are drawn as well.  Runs are short and long in turn: a wrong step shows soon, a full window late.
+Events are drawn near the pipeline's own constants and the edges of their types, because that is where a wrong operation
+shows; silence, lost events and events that repeat are drawn as well.  Runs are short and long in turn: a wrong step
+shows soon, a full window late.
 """
 
 from __future__ import annotations
@@ -46,12 +47,25 @@ class Pushes:
         given = system.domain.values
         among = set(given or ())
         self._near = [v for v in near if given is None or v in among] or list(given or (0,))[:_FIRST]
-        self._reals = [*_REALS, *(v for c in (*map(float, near), *constants[FLOAT]) for v in (c, math.nextafter(c, math.inf), math.nextafter(c, -math.inf)))]
+        self._reals = [
+            *_REALS,
+            *(
+                v
+                for c in (*map(float, near), *constants[FLOAT])
+                for v in (c, math.nextafter(c, math.inf), math.nextafter(c, -math.inf))
+            ),
+        ]
         self._reals = [v for v in self._reals if v == v]
         texts = constants[STR]
-        self._texts = list(dict.fromkeys(["", "a", *texts, *(made for t in texts for made in (t[:-1], t + "x", "x" + t, t.upper())), "é😀"]))
+        self._texts = list(
+            dict.fromkeys(
+                ["", "a", *texts, *(made for t in texts for made in (t[:-1], t + "x", "x" + t, t.upper())), "é😀"]
+            )
+        )
         self._sizes = [v.size for v in system.state if v.size is not None]
-        self._places = {(v.role, v.of or (str(i) if v.role == "choice" else ""), v.at): i for i, v in enumerate(system.inputs)}
+        self._places = {
+            (v.role, v.of or (str(i) if v.role == "choice" else ""), v.at): i for i, v in enumerate(system.inputs)
+        }
         self._sources = [
             (name, t, [self._drawer(kind) for _, kind in t.leaves()], [_silent(system, kind) for _, kind in t.leaves()])
             for name, t in system.sources
@@ -118,7 +132,13 @@ class Pushes:
 
     def _real(self) -> float:
         rng, which = self.rng, self.rng.randrange(4)
-        return rng.choice(self._reals) if which < 2 else float(rng.randint(-20, 20)) if which == 2 else rng.uniform(-100, 100)
+        return (
+            rng.choice(self._reals)
+            if which < 2
+            else float(rng.randint(-20, 20))
+            if which == 2
+            else rng.uniform(-100, 100)
+        )
 
     def _whole(self) -> int:
         rng, which = self.rng, self.rng.randrange(4)

@@ -32,7 +32,19 @@ class Watched(Interpreter):
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
-        kinds = ("map", "filter", "filter_by", "apply", "cumulate", "decimate", "trim", "window", "task", "merge", "key_by")
+        kinds = (
+            "map",
+            "filter",
+            "filter_by",
+            "apply",
+            "cumulate",
+            "decimate",
+            "trim",
+            "window",
+            "task",
+            "merge",
+            "key_by",
+        )
         if name in kinds:
 
             def step(node: Any, *inputs: Any) -> Any:
@@ -53,7 +65,8 @@ def _confirm(g: Graph, engine: Engine, names: list[str], push: dict[str, Any], o
     if repr(got) != repr(out) and called:  # what it remembers has moved on between the two
         who = ", ".join(dict.fromkeys(fn.name for fn in called))
         raise Fickle(
-            f"{g.name} puts out {out} and then {got} on the same events: {who} is no function of its arguments, so nothing is proved or refuted of it"
+            f"{g.name} puts out {out} and then {got} on the same events: {who} is no function of its arguments, so "
+            "nothing is proved or refuted of it"
         )
     if repr(got) != repr(out):
         raise AssertionError(f"{g.name}: the interpreter puts out {out}, the kernel engine {got}")
@@ -62,16 +75,19 @@ def _confirm(g: Graph, engine: Engine, names: list[str], push: dict[str, Any], o
 def _called(g: Graph, *, alone: bool) -> dict[str, str]:
     """How sources and steps are shown whose name is that of another stream, an output."""
     kinds = {g.nodes[at].id: "source" for at in g.sources}
-    taken = [name for name, at in g.outputs if name in g.position and g.position[name] != at and (alone or name not in kinds)]
+    taken = [
+        name for name, at in g.outputs if name in g.position and g.position[name] != at and (alone or name not in kinds)
+    ]
     return {name: f'{kinds.get(name, "step")}("{name}")' for name in taken}
 
 
 def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[StepView, ...]:
     """What really happens on these pushes: every stream and every queue, step by step.
 
-    A pipeline that fails is silent from there on, and where all have the replay ends; the view of that push has the streams that were reached.  Of
-    several graphs the names of steps and queues get the graph's place in front (``1:out``, ``2:out``), and the pushes name the sources of the
-    first: the others have theirs in the same order.  ``lost.STEP`` in a push makes that stream lose its events.
+    A pipeline that fails is silent from there on, and where all have the replay ends; the view of that push has the
+    streams that were reached.  Of several graphs the names of steps and queues get the graph's place in front
+    (``1:out``, ``2:out``), and the pushes name the sources of the first: the others have theirs in the same order.
+    ``lost.STEP`` in a push makes that stream lose its events.
 
     >>> from pellucid import pipeline
     >>> p = pipeline(lambda x: x.trim(1, id="rest"), x=int)
@@ -99,7 +115,11 @@ def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[S
                 shown |= {name: event for name, event in given.items() if name not in first}
             else:
                 given = {name: push[name] for name in names if name in push}
-            streams |= {called.get(name, name): [given[name]] if name in given else [] for name in names if i == 1 or name not in first}
+            streams |= {
+                called.get(name, name): [given[name]] if name in given else []
+                for name in names
+                if i == 1 or name not in first
+            }
             if i in failed:  # each fails for itself, and is silent from there on
                 streams |= {f"{mark}{name}": [] for name, _ in g.outputs}
                 continue
@@ -111,7 +131,9 @@ def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[S
                 failed.add(i)
             if i not in failed and not lossy:
                 _confirm(g, engines[i - 1], names, given, out)
-            streams |= {f"{mark}{called.get(id, id)}": list(values) for id, values in run.carried.items() if id not in names}
+            streams |= {
+                f"{mark}{called.get(id, id)}": list(values) for id, values in run.carried.items() if id not in names
+            }
             streams |= {f"{mark}{name}": list(values) for name, values in out.items()}
             queues |= {f"{mark}{id}": list(values) for id, values in run.queues.items()}
         views.append(StepView(shown, streams, queues))

@@ -18,7 +18,8 @@ __all__ = ["Opinion", "ask_cvc5", "has_cvc5", "opinion_on", "second_opinion"]
 
 @dataclass(frozen=True)
 class Opinion:
-    """What another solver says of a proof: ``"confirms"``, ``"contradicts"``, ``"did not decide"`` or ``"was not asked"``; and where or why."""
+    """What another solver says of a proof: ``"confirms"``, ``"contradicts"``, ``"did not decide"`` or ``"was not
+    asked"``; and where or why."""
 
     word: str
     why: str = ""

@@ -1,6 +1,7 @@
 """Systems and what a proof owes, as SMT-LIB text: read from the expressions, not from what z3 was told.
 
-`pellucid.check.smt.encode` says the same to z3; the two share no line, so that a mistake in one of them shows as a disagreement.
+`pellucid.check.smt.encode` says the same to z3; the two share no line, so that a mistake in one of them shows as a
+disagreement.
 """
 
 from __future__ import annotations
@@ -151,11 +152,15 @@ class _Text:
         return self._made[t, id(e)]
 
     def _function(self, f: Pure, kinds: Sequence[Type]) -> str:
-        """The name of a function of which only its consistency is known; the one that says whether it fails ends in "fails"."""
+        """The name of a function of which only its consistency is known; the one that says whether it fails ends in
+        "fails"."""
         if f not in self._functions:
             name = self._functions[f] = f"call{len(self._functions)}"
             sorts = " ".join(map(_sort, kinds))
-            self.lines += [f"(declare-fun {name} ({sorts}) {_sort(f.result)})", f"(declare-fun {name}fails ({sorts}) Bool)"]
+            self.lines += [
+                f"(declare-fun {name} ({sorts}) {_sort(f.result)})",
+                f"(declare-fun {name}fails ({sorts}) Bool)",
+            ]
         return self._functions[f]
 
     def _answer(self, f: Pure, kinds: Sequence[Type], given: Sequence[Any], failed: bool, value: Any) -> None:
@@ -180,7 +185,10 @@ class _Text:
             return args[-1]
         called = ""
         if e.op in ("call", "call_fails"):
-            called = f"({self._function(e.value, [a.type for a in e.args])}{'fails' if e.op == 'call_fails' else ''} {' '.join(args)})"
+            called = (
+                f"({self._function(e.value, [a.type for a in e.args])}{'fails' if e.op == 'call_fails' else ''} "
+                f"{' '.join(args)})"
+            )
         name = f"v{len(self._made)}"
         self.lines.append(f"(define-fun {name} () {_sort(e.type)} {called or _apply(e, args)})")
         return name

@@ -1,7 +1,7 @@
 """Expressions as one plain Python function: many values at once, quickly, and by no solver.
 
-Every part is computed, eagerly, in the order of the expression; where an operation fails, its value is the simplest one of its type (that
-it fails is told apart, by ``System.failed``).  Integers are exact.
+Every part is computed, eagerly, in the order of the expression; where an operation fails, its value is the simplest one
+of its type (that it fails is told apart, by ``System.failed``).  Integers are exact.
 """
 
 from __future__ import annotations

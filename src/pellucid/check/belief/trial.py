@@ -1,8 +1,9 @@
 """A proof is tried: random runs of the literal interpreter, and the system beside it, must do what the proof says.
 
-In every push of every run: the streams of the system carry what the interpreter's carry; its state is the one that is read off the
-interpreter; the invariant holds in it; and nothing bad happens.  So an operation, a queue or a window that is encoded wrongly, and a
-solver or a search that is wrong, is noticed where a short run shows it.  Trying proves nothing; it can only take a proof away.
+In every push of every run: the streams of the system carry what the interpreter's carry; its state is the one that is
+read off the interpreter; the invariant holds in it; and nothing bad happens.  So an operation, a queue or a window that
+is encoded wrongly, and a solver or a search that is wrong, is noticed where a short run shows it.  Trying proves
+nothing; it can only take a proof away.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Trial:
     beside: bool = False  # an interpreter ran beside the system
     problem: str = ""
     seen: list[bool] = field(default_factory=list)
-    points: list[tuple[list[Any], tuple[Any, ...]]] = field(default_factory=list)  # some values of state and input, with the state after
+    points: list[tuple[list[Any], tuple[Any, ...]]] = field(
+        default_factory=list
+    )  # some values of state and input, with the state after
 
     def __str__(self) -> str:
         where = "of the interpreter" if self.beside else "of the system"
@@ -65,8 +68,8 @@ def try_out(
 ) -> Trial:
     """Run a system beside the interpreter of its pipeline for so many seconds, and look at every push.
 
-    ``follow`` is told of each push: the values of state and input, the state after, the values of ``observed``; it returns what is wrong.
-    ``questions`` are things that may hold; whether they ever do is in ``Trial.seen``.
+    ``follow`` is told of each push: the values of state and input, the state after, the values of ``observed``; it
+    returns what is wrong. ``questions`` are things that may hold; whether they ever do is in ``Trial.seen``.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
@@ -94,7 +97,9 @@ class _Runs:
     ) -> None:
         self.system, self.follow = system, follow
         self.beside = system.graph is not None and system.domain.modulus is None
-        own = {*system.graph.position, *(name for name, _ in system.graph.outputs)} if system.graph is not None else set()
+        own = (
+            {*system.graph.position, *(name for name, _ in system.graph.outputs)} if system.graph is not None else set()
+        )
         self.streams = [(name, of) for name, of in system.streams.items() if name in own] if self.beside else []
         parts: list[list[Expr]] = [
             list(system.next), list(invariant), [bad] if bad is not None else [], list(questions), list(observed),
@@ -118,7 +123,10 @@ class _Runs:
             trail: list[dict[str, Any]] = []
             wrong = self._run(trail)
             if wrong:
-                shown = "; ".join(", ".join(f"{name} = {value!r}" for name, value in push.items()) or "silence" for push in trail[-12:])
+                shown = "; ".join(
+                    ", ".join(f"{name} = {value!r}" for name, value in push.items()) or "silence"
+                    for push in trail[-12:]
+                )
                 trial.problem = f"{wrong} on {'… ' if len(trail) > 12 else ''}{shown}"
                 break
         return trial
@@ -149,7 +157,9 @@ class _Runs:
                 trial.seen[i] = trial.seen[i] or bool(yes)
             wrong = self.follow(leaves, after, observed) if self.follow is not None else ""
             if not wrong and literal is not None:
-                wrong = self._compare(literal, push, after, bool(overflow), bool(failed), carried, partial=bool(partial))
+                wrong = self._compare(
+                    literal, push, after, bool(overflow), bool(failed), carried, partial=bool(partial)
+                )
             if wrong:
                 return "" if wrong == ENDS else wrong
             if overflow or failed:  # it stays as it is
@@ -169,11 +179,23 @@ class _Runs:
             except Overflow64:
                 return None
             found = [values[cut] for cut in self.cuts]
-            if found[5][0] and (not found[5][3] or self.others_come):  # a run with more keys than are tracked is none of this system's
+            if found[5][0] and (
+                not found[5][3] or self.others_come
+            ):  # a run with more keys than are tracked is none of this system's
                 return push, leaves, found
         return None
 
-    def _compare(self, literal: Literal, push: dict[str, Any], after: tuple[Any, ...], overflow: bool, failed: bool, carried: tuple[Any, ...], *, partial: bool = False) -> str:
+    def _compare(
+        self,
+        literal: Literal,
+        push: dict[str, Any],
+        after: tuple[Any, ...],
+        overflow: bool,
+        failed: bool,
+        carried: tuple[Any, ...],
+        *,
+        partial: bool = False,
+    ) -> str:
         """The interpreter does the same: what is different, or `ENDS` where it has no way on."""
         knows_failures = self.system.failed.op != "const"
         try:
@@ -185,7 +207,11 @@ class _Runs:
         except DataError:
             return ENDS
         except StepError:
-            return "the interpreter fails and the system does not" if knows_failures and not failed and not partial else ENDS
+            return (
+                "the interpreter fails and the system does not"
+                if knows_failures and not failed and not partial
+                else ENDS
+            )
         if failed:
             return "the system fails and the interpreter does not"
         if overflow:
@@ -199,7 +225,10 @@ class _Runs:
                 at += 1 + len(s.leaves)
             expected = [t.flatten(event) for event in streams[name]]
             if len(made) != len(expected) or not all(map(same, made, expected)):
-                return f"{name} carries {streams[name]} in the interpreter and {[t.unflatten(x) for x in made]} in the system"
+                return (
+                    f"{name} carries {streams[name]} in the interpreter and {[t.unflatten(x) for x in made]} in the "
+                    "system"
+                )
         for i, v, reader in self.readers:
             there = reader(literal)
             if not is_absent(there) and not same((there,), (after[i],)):

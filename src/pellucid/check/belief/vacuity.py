@@ -1,8 +1,9 @@
 """Proofs that say nothing: a premise that never comes true, pipelines that never speak.
 
-``G (out -> out.value > 0)`` holds of a pipeline that never puts anything out, and nobody who asked it wanted to know that.  So of every
-premise of a proved formula it is asked whether there is a run in which it holds.  Random runs mostly say so at once; where they do not, it is asked
-as any other question, with little time; and only where it is *proved* that there is none, the verdict says so.
+``G (out -> out.value > 0)`` holds of a pipeline that never puts anything out, and nobody who asked it wanted to know
+that.  So of every premise of a proved formula it is asked whether there is a run in which it holds.  Random runs mostly
+say so at once; where they do not, it is asked as any other question, with little time; and only where it is *proved*
+that there is none, the verdict says so.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _INWARD = ("G", "F", "X", "U", "R", "W", "H", "O", "Y", "S", "AG", "AF", "AX", "
 
 
 def premises(f: Formula) -> list[Formula]:
-    """What a formula takes for granted somewhere: the left sides of its implications, as they are written; of ``<->``, that a side holds.
+    """What a formula takes for granted somewhere: the left sides of its implications, as they are written; of ``<->``,
+    that a side holds.
 
     >>> from pellucid.check.formula.parse import parse
     >>> [str(p) for p in premises(parse("G (out & x.value > 3 -> X (full -> F out)) & !(x -> out)"))]
@@ -50,7 +52,8 @@ def _premises(f: Formula) -> Iterator[Formula]:
 
 
 def vacuity_notes(system: System, f: Formula, options: Options) -> tuple[str, ...]:
-    """A word for each premise of a proved formula that never holds; within bounds of queues only where the formula speaks of them.
+    """A word for each premise of a proved formula that never holds; within bounds of queues only where the formula
+    speaks of them.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
@@ -69,7 +72,11 @@ def vacuity_notes(system: System, f: Formula, options: Options) -> tuple[str, ..
         how = _never(system, premise, options, bounded)
         if how is not None:
             least = next((part for part in _parts(premise) if _never(system, part, options, bounded) == how), premise)
-            said = "neither side of <-> ever holds" if premise.op == "|" and premise not in list(f.walk()) else f"{least} never holds"
+            said = (
+                "neither side of <-> ever holds"
+                if premise.op == "|" and premise not in list(f.walk())
+                else f"{least} never holds"
+            )
             out.append(f"it says nothing: {said}{how}, so what follows from it is never asked for")
     return tuple(dict.fromkeys(out))
 
@@ -95,11 +102,18 @@ def _nowhere(system: System, aim: Expr, options: Options, bounded: bool = False)
     small, (wanted, over) = cone(system, [aim, stops], all_inputs=True)
     if wanted.op == "const" and wanted.value:
         return None
-    alone = dataclasses.replace(small, graph=None)  # runs of the system itself: what they show is possible, no more is claimed of it
+    alone = dataclasses.replace(
+        small, graph=None
+    )  # runs of the system itself: what they show is possible, no more is claimed of it
     found, stopped = try_out(alone, seconds=0.02, questions=[wanted, over], most=150).seen
     if found:
         return None
-    quick = dataclasses.replace(options, timeout=min(options.left or _SECONDS, _SECONDS), max_states=min(options.max_states, 50_000), progress=None)
+    quick = dataclasses.replace(
+        options,
+        timeout=min(options.left or _SECONDS, _SECONDS),
+        max_states=min(options.max_states, 50_000),
+        progress=None,
+    )
     if not stopped and decide_invariant(system, n.not_(n.or_(aim, stops)), quick).status == "proved":
         return ""
     if not bounded or decide_invariant(system, n.not_(aim), quick).status != "proved":

@@ -1,11 +1,13 @@
-"""A counterexample counts only if the property is violated there: judged on what the literal interpreter really puts out.
+"""A counterexample counts only if the property is violated there: judged on what the literal interpreter really puts
+out.
 
-An engine searches a system, which is one reading of the pipeline; the interpreter is another, and the one that defines what is meant.  If the
-property is not violated on the interpreter, one of the two is wrong: nothing is *refuted* then, and the verdict names the disagreement.
+An engine searches a system, which is one reading of the pipeline; the interpreter is another, and the one that defines
+what is meant.  If the property is not violated on the interpreter, one of the two is wrong: nothing is *refuted* then,
+and the verdict names the disagreement.
 
-A run without a loop is continued by silence: what is refuted by its beginning is refuted whatever follows.  A loop is gone round until what is
-seen of it repeats.  What one run cannot show (a formula that asks for another run from some state) is tried as far as runs go.  Arithmetic
-modulo N is not the interpreter's, so nothing is judged there.
+A run without a loop is continued by silence: what is refuted by its beginning is refuted whatever follows.  A loop is
+gone round until what is seen of it repeats.  What one run cannot show (a formula that asks for another run from some
+state) is tried as far as runs go.  Arithmetic modulo N is not the interpreter's, so nothing is judged there.
 """
 
 from __future__ import annotations
@@ -45,10 +47,16 @@ def disagreement(graphs: Sequence[Graph], pushes: Pushes) -> str:
             for push in pushes:
                 literal.push({name: value for name, value in push.items() if name in names})
         except IntOverflow:
-            return f"refuted over exact integers only: on {run} the pipeline fails, because an integer leaves 64 bits, before the property is violated"
+            return (
+                f"refuted over exact integers only: on {run} the pipeline fails, because an integer leaves 64 bits, "
+                "before the property is violated"
+            )
         except StepError:
             continue
-    return f"internal disagreement: a search found {run}, but on the interpreter the property is not violated there; please report it"
+    return (
+        f"internal disagreement: a search found {run}, but on the interpreter the property is not violated there; "
+        "please report it"
+    )
 
 
 def formula_violated(graph: Graph, f: Formula, domain: Domain, bounds: Mapping[str, int] | None) -> Violated:
@@ -116,7 +124,8 @@ def step_violated(example: Counterexample, pushes: Pushes, loop: int | None) -> 
 
 
 def implication_violated(example: Counterexample, pushes: Pushes, loop: int | None) -> bool:
-    """In some push the two do not carry as many Booleans, the second says false where the first says true, or one alone fails."""
+    """In some push the two do not carry as many Booleans, the second says false where the first says true, or one alone
+    fails."""
     for a, b in zip(_carried(example, 1), _carried(example, 2), strict=True):
         if a is None or b is None:
             return a is not b
@@ -126,7 +135,8 @@ def implication_violated(example: Counterexample, pushes: Pushes, loop: int | No
 
 
 def sequence_violated(example: Counterexample, pushes: Pushes, loop: int | None) -> bool:
-    """Something differs at the same place of the two sequences, or what one puts out has not come in the other after many turns."""
+    """Something differs at the same place of the two sequences, or what one puts out has not come in the other after
+    many turns."""
     turn = list(pushes[loop:]) if loop is not None else []
     first = example.graphs[0]
     few = [put_out(g, pushes, first) for g in example.graphs]
@@ -146,13 +156,16 @@ def paper_violated(example: Counterexample, pushes: Pushes, loop: int | None) ->
 
 
 def put_out(graph: Graph, pushes: Pushes, first: Graph, *, failures: bool = True) -> list[Any]:
-    """What comes out on these pushes, which name the sources of the first graph: the other has its own in the same order; at last that it fails."""
+    """What comes out on these pushes, which name the sources of the first graph: the other has its own in the same
+    order; at last that it fails."""
     names = {first.nodes[i].id: graph.nodes[j].id for i, j in zip(first.sources, graph.sources, strict=True)}
     out = graph.outputs[0][0]
     literal, made = Interpreter(graph), []
     for push in pushes:
         try:
-            made += [("event", event) for event in literal.push({names[k]: v for k, v in push.items() if k in names})[out]]
+            made += [
+                ("event", event) for event in literal.push({names[k]: v for k, v in push.items() if k in names})[out]
+            ]
         except StepError:
             return [*made, ("failed", None)] if failures else made
     return made

@@ -1,14 +1,15 @@
 """Integers that leave 64 bits: a failure that ``failed`` knows about, and a word for verdicts over exact integers.
 
-Checks reason over exact integers, because that is simpler and decides more.  A run of the real pipeline stops with an overflow where an
-integer leaves 64 bits.  So
+Checks reason over exact integers, because that is simpler and decides more.  A run of the real pipeline stops with an
+overflow where an integer leaves 64 bits.  So
 
 * a question that mentions ``failed`` is asked of the strict system, in which leaving 64 bits is a failure;
-* a property that is proved over exact integers says so if a run leaves 64 bits, or if that was not found out; it says nothing where that
-  takes a billion pushes or more;
-* two pipelines that are compared must leave 64 bits in the same pushes: what is found over exact integers is asked of 64 bits as well;
-* a sum of small numbers leaves 64 bits only after more pushes than anybody makes.  That is neither refuted (no run could be shown) nor
-  proved; it is *unknown*, with the number of pushes that it takes at least.
+* a property that is proved over exact integers says so if a run leaves 64 bits, or if that was not found out; it says
+  nothing where that takes a billion pushes or more;
+* two pipelines that are compared must leave 64 bits in the same pushes: what is found over exact integers is asked of
+  64 bits as well;
+* a sum of small numbers leaves 64 bits only after more pushes than anybody makes.  That is neither refuted (no run
+  could be shown) nor proved; it is *unknown*, with the number of pushes that it takes at least.
 """
 
 from __future__ import annotations
@@ -53,22 +54,30 @@ def mentions_failed(f: Formula) -> bool:
     return any(isinstance(term, Flag) and term.name == "failed" for term in terms(f))
 
 
-def decide_failing(graph: Graph, f: Formula, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options) -> Answer:
+def decide_failing(
+    graph: Graph, f: Formula, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options
+) -> Answer:
     """A formula that speaks of failures, leaving 64 bits among them."""
     strict = remembering(build_system(graph, domain, queue, lossy, strict=True, track=track_of(f, graph)), f)
     resolved = resolve(f, strict)
     far = pushes_at_least(strict) if options.engine == "auto" and is_invariant(resolved) is not None else None
     if far is None:
         return decide_about(graph, f, domain, queue, lossy, options, strict=True)
-    # No run that anybody can make leaves 64 bits: what is found quickly counts, else exact integers decide about the rest.
-    quick = dataclasses.replace(options, timeout=min(options.left or 5.0, 5.0), max_states=min(options.max_states, 50_000))
+    # No run that anybody can make leaves 64 bits: what is found quickly counts, else exact integers decide about the
+    # rest.
+    quick = dataclasses.replace(
+        options, timeout=min(options.left or 5.0, 5.0), max_states=min(options.max_states, 50_000)
+    )
     answer = decide_about(graph, f, domain, queue, lossy, quick, strict=True)
     if answer.status != "unknown":
         return answer
     answer = decide_about(graph, f, domain, queue, lossy, options)
     if answer.status != "proved":
         return answer
-    note = f"proved for runs of fewer than {far:,} pushes, in which no integer can leave 64 bits; that none ever does is not proved"
+    note = (
+        f"proved for runs of fewer than {far:,} pushes, in which no integer can leave 64 bits; that none ever does "
+        "is not proved"
+    )
     return dataclasses.replace(answer, status="unknown", notes=(*answer.notes, note))
 
 
@@ -80,18 +89,27 @@ def in_64_bits(
     really: Callable[[list[dict[str, Any]]], bool],
     options: Options,
 ) -> Answer:
-    """What was found of two pipelines over exact integers, judged in 64 bits: a failure is seen, and one may leave 64 bits where the other does not.
+    """What was found of two pipelines over exact integers, judged in 64 bits: a failure is seen, and one may leave 64
+    bits where the other does not.
 
     ``ask`` is the same question in 64 bits, ``really`` whether the two come apart on some pushes when they are run.
     """
-    if answer.status == "unknown" or domain.modulus is not None or (answer.status == "refuted" and really(answer.pushes or [])):
+    if (
+        answer.status == "unknown"
+        or domain.modulus is not None
+        or (answer.status == "refuted" and really(answer.pushes or []))
+    ):
         return answer
     if side_by_side(graph, domain, 1, strict=True).wide.op == "const":
         return answer
-    quick = dataclasses.replace(options, timeout=min(options.left or 10.0, 10.0), max_states=min(options.max_states, 50_000))
+    quick = dataclasses.replace(
+        options, timeout=min(options.left or 10.0, 10.0), max_states=min(options.max_states, 50_000)
+    )
     exact, answer = answer, ask(quick)
     if answer.status == "refuted" and not really(answer.pushes or []):
-        answer = dataclasses.replace(answer, status="unknown", pushes=None, notes=("a difference was found that is none when it is run",))
+        answer = dataclasses.replace(
+            answer, status="unknown", pushes=None, notes=("a difference was found that is none when it is run",)
+        )
     if answer.status == "refuted" and exact.status == "proved":
         note = "in 64 bits: of exact integers they are the same, but one leaves 64 bits where the other does not"
         return dataclasses.replace(answer, notes=(*answer.notes, note))
@@ -102,7 +120,8 @@ def in_64_bits(
 
 
 def pushes_at_least(system: System) -> int | None:
-    """How many pushes it takes at least until an integer leaves 64 bits, if the integers grow by steps; None if that is not known.
+    """How many pushes it takes at least until an integer leaves 64 bits, if the integers grow by steps; None if that is
+    not known.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
@@ -134,7 +153,9 @@ def pushes_at_least(system: System) -> int | None:
     solver = z3.Solver()
     solver.add(reach >= largest, reach <= _HALF, *code.typing(code.state), *code.allowed(), code.assume)
     solver.add(*[z3.And(code.state[i] >= -reach, code.state[i] <= reach) for i in grows])
-    solver.add(*[z3.And(c >= 0, c < v.size) for c, v in zip(code.state, small.state, strict=True) if v.size is not None])
+    solver.add(
+        *[z3.And(c >= 0, c < v.size) for c, v in zip(code.state, small.state, strict=True) if v.size is not None]
+    )
     for step in sorted({1, max([1, *given]), largest, 4 * largest, 64 * largest}):
         outside = [z3.Or(following[i] > reach + step, following[i] < -reach - step) for i in grows]
         if ask(solver, clock, z3.Or(term, *outside)) is False:
@@ -142,7 +163,9 @@ def pushes_at_least(system: System) -> int | None:
     return None
 
 
-def wide_notes(graph: Graph, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options) -> tuple[str, ...]:
+def wide_notes(
+    graph: Graph, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options
+) -> tuple[str, ...]:
     """A word for a property that is proved over exact integers, unless no run that anybody makes leaves 64 bits."""
     if domain.modulus is not None or importlib.util.find_spec("z3") is None:
         return ()
@@ -170,11 +193,19 @@ def wide_notes(graph: Graph, domain: Domain, queue: int | Mapping[str, int], los
 def _may_fail(run: Sequence[dict[str, Any]], sources: set[str]) -> tuple[str, ...]:
     """The word, with a run that leaves 64 bits; pushes that come again and again are counted."""
     told = [
-        ", ".join(f"{name} = {value!r}" if isinstance(value, str) else f"{name} = {value}" for name, value in push.items() if name in sources) or "silence"
+        ", ".join(
+            f"{name} = {value!r}" if isinstance(value, str) else f"{name} = {value}"
+            for name, value in push.items()
+            if name in sources
+        )
+        or "silence"
         for push in run
     ]
     shown = [(text, len(list(same))) for text, same in itertools.groupby(told)]
     parts = [f"{text} ({many} times)" if many > 2 else "; ".join([text] * many) for text, many in shown]
     if len(parts) > _SHOWN:
         parts = [*parts[: _SHOWN - 1], f"… ({len(run)} pushes)"]
-    return (f"of exact integers; in 64 bits a run may fail with an overflow first, as on {'; '.join(parts)}: ask \"G !failed\"",)
+    return (
+        f'of exact integers; in 64 bits a run may fail with an overflow first, as on {"; ".join(parts)}: ask "G '
+        '!failed"',
+    )

@@ -1,7 +1,7 @@
 """Two pipelines compared output by output, whatever the delay between them.
 
-Each pipeline is advanced, on events of its own, until it has its next output; the two are compared and both go on.  If they
-agree for all events, they agree for equal ones, whatever the delay: so this proves where one runs ahead for ever.
+Each pipeline is advanced, on events of its own, until it has its next output; the two are compared and both go on.  If
+they agree for all events, they agree for equal ones, whatever the delay: so this proves where one runs ahead for ever.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ __all__ = ["output_by_output", "proof_by_outputs"]
 
 
 def proof_by_outputs(a: Any, b: Any, domain: Domain, options: Options) -> Answer | None:
-    """A proof that the i-th outputs of two pipelines are equal wherever both have one; None if there is none of this kind."""
+    """A proof that the i-th outputs of two pipelines are equal wherever both have one; None if there is none of this
+    kind."""
     quick = dataclasses.replace(options, timeout=options.left or 120.0)
     left, right = _never_stops(a, domain, quick), _never_stops(b, dataclasses.replace(domain, assume=()), quick)
     if left is None or right is None:
@@ -43,7 +44,8 @@ def proof_by_outputs(a: Any, b: Any, domain: Domain, options: Options) -> Answer
 
 
 def _never_stops(p: Any, domain: Domain, options: Options) -> System | None:
-    """The pipeline's system with the least queues that suffice, where it is proved that none overflows and nothing fails.
+    """The pipeline's system with the least queues that suffice, where it is proved that none overflows and nothing
+    fails.
 
     So it never stops, and the variable that says so can be taken for a constant.
     """
@@ -66,8 +68,8 @@ def output_by_output(left: System, out_a: str, right: System, out_b: str) -> tup
     """A system that advances two others, each on events of its own; and *what they put out together is equal*.
 
     A push in which only one of them would put out something is taken by the other alone: so their i-th outputs always
-    come together.  Every pair of runs has such a schedule, so if the outputs agree here they agree always.  A push without
-    any event is left out where it changes nothing.
+    come together.  Every pair of runs has such a schedule, so if the outputs agree here they agree always.  A push
+    without any event is left out where it changes nothing.
     """
     # Each has events of its own: what is assumed of both together is left out, so more is proved than was asked.
     left, right = (_folded(dataclasses.replace(s, assume=n.TRUE), out) for s, out in ((left, out_a), (right, out_b)))

@@ -1,7 +1,7 @@
 """Sequence equivalence as seed 001 has it: wherever both pipelines have an i-th output, the two are equal.
 
-Both get the same events, and an equality step compares their i-th outputs (seed 001, Figure 4b).  A pipeline that never speaks
-satisfies this beside any other; what users mean is in `pellucid.check.compare.sequence`.
+Both get the same events, and an equality step compares their i-th outputs (seed 001, Figure 4b).  A pipeline that never
+speaks satisfies this beside any other; what users mean is in `pellucid.check.compare.sequence`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ __all__ = ["all_equal", "decide_paper", "within_bounds"]
 
 
 def decide_paper(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int] | None, options: Options) -> Answer:
-    """Whether the i-th outputs of two pipelines are always equal; with a bound for queues, within it, as in the paper."""
+    """Whether the i-th outputs of two pipelines are always equal; with a bound for queues, within it, as in the
+    paper."""
     graph = beside(a, b, joined=True)
     if queue is not None:
         system = build_system(graph, domain, queue)

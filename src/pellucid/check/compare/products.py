@@ -1,7 +1,7 @@
 """Two pipelines side by side: step-wise and sequence equivalence, conservative approximation (seed 001, section 4.1).
 
-Both get the same sources in one graph (Figure 4a); for sequence equivalence their outputs go into an equality step whose
-queues bridge the delay between them (Figure 4b).
+Both get the same sources in one graph (Figure 4a); for sequence equivalence their outputs go into an equality step
+whose queues bridge the delay between them (Figure 4b).
 """
 
 from __future__ import annotations
@@ -61,13 +61,16 @@ def _in_order(slots: tuple[Slot, ...]) -> tuple[Expr, list[tuple[Expr, ...]]]:
     return count, items
 
 
-def side_by_side(graph: Graph, domain: Domain, queue: int | Mapping[str, int] | Room, *, strict: bool = False) -> System:
+def side_by_side(
+    graph: Graph, domain: Domain, queue: int | Mapping[str, int] | Room, *, strict: bool = False
+) -> System:
     """The system of a graph made by `beside`, in which the two fail each for itself."""
     return build_system(graph, domain, queue, strict=strict, sides={"a": ["a"], "b": ["b"]})
 
 
 def fail_apart(system: System, a: str = "a", b: str = "b") -> Expr:
-    """By now one of the two pipelines has failed, and the other has not; they overflow together, and then nothing is said."""
+    """By now one of the two pipelines has failed, and the other has not; they overflow together, and then nothing is
+    said."""
     if not system.failures:
         return n.FALSE
     return n.and_(n.not_(system.overflow), n.not_(n.eq(system.failures[a], system.failures[b])))
@@ -93,7 +96,8 @@ def _unless_over(system: System, bad: Expr) -> Expr:
 
 @n.values_only()
 def no_longer_implied(system: System, a: str = "a", b: str = "b") -> Expr:
-    """In this step the two do not carry as many events, ``a`` says true in a place where ``b`` does not, or only one has failed."""
+    """In this step the two do not carry as many events, ``a`` says true in a place where ``b`` does not, or only one
+    has failed."""
     if system.streams[a][0] != BOOL or system.streams[b][0] != BOOL:
         raise UsageError("implies compares pipelines that put out Booleans")
     (many, left), (other, right) = _in_order(system.streams[a][1]), _in_order(system.streams[b][1])
@@ -104,7 +108,8 @@ def no_longer_implied(system: System, a: str = "a", b: str = "b") -> Expr:
 
 
 def apart(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]], *, implied: bool = False) -> bool:
-    """Whether two pipelines really come apart on these pushes, run on the interpreter: other outputs, or one fails alone.
+    """Whether two pipelines really come apart on these pushes, run on the interpreter: other outputs, or one fails
+    alone.
 
     With ``implied`` the first may say false where the second says true.
     """
@@ -115,7 +120,9 @@ def apart(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]], *, implied:
             names = [graphs[0].nodes[i].id for i in graphs[0].sources]
             own = [g.nodes[i].id for i in g.sources]
             try:
-                (out,) = run.push({mine: push[name] for mine, name in zip(own, names, strict=True) if name in push}).values()
+                (out,) = run.push(
+                    {mine: push[name] for mine, name in zip(own, names, strict=True) if name in push}
+                ).values()
                 seen.append(out)
             except StepError:
                 seen.append(None)

@@ -1,10 +1,11 @@
 """Two pipelines on the same events, and what one of them has put out ahead of the other.
 
-Each keeps its own state and fails for itself.  What one puts out waits until the other puts out its own at the same place of the sequence;
-the two are compared and both are taken away.  A failure is the last thing in a sequence: it waits and is compared like an event.
+Each keeps its own state and fails for itself.  What one puts out waits until the other puts out its own at the same
+place of the sequence; the two are compared and both are taken away.  A failure is the last thing in a sequence: it
+waits and is compared like an event.
 
-So two pipelines put out the same sequence in a run iff no two things that are compared differ, and nothing waits for ever: it is not so
-that from some push on something waits and nothing is compared (`Race.stuck`).
+So two pipelines put out the same sequence in a run iff no two things that are compared differ, and nothing waits for
+ever: it is not so that from some push on something waits and nothing is compared (`Race.stuck`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ __all__ = ["Pair", "Race", "pair", "race"]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two systems on the same events: ``first`` and ``second`` are what each may put out in a push, its failure last."""
+    """Two systems on the same events: ``first`` and ``second`` are what each may put out in a push, its failure
+    last."""
 
     system: System
     first: tuple[Slot, ...]
@@ -42,7 +44,8 @@ class Pair:
 
     @n.values_only()
     def hurried(self) -> Pair | None:
-        """The pair with an event in every push, where that leaves out nothing that matters.  It is for proofs: a run of it shows no silence."""
+        """The pair with an event in every push, where that leaves out nothing that matters.  It is for proofs: a run of
+        it shows no silence."""
         if not self.stutters or len(self.comes) != 1 or self.system.assume is not n.TRUE:
             return None
         system = self.system
@@ -53,7 +56,10 @@ class Pair:
             return tuple(Slot(e[0], tuple(e[1:])) for e in (substitute([s.present, *s.leaves], leaves) for s in slots))
 
         return dataclasses.replace(
-            self, system=system.mapped(lambda exprs: substitute(exprs, leaves)), first=moved(self.first), second=moved(self.second)
+            self,
+            system=system.mapped(lambda exprs: substitute(exprs, leaves)),
+            first=moved(self.first),
+            second=moved(self.second),
         )
 
     def speaks(self, slots: Sequence[Slot]) -> Expr:
@@ -154,7 +160,10 @@ def _own(p: Any, queue: int | Mapping[str, int]) -> int | Mapping[str, int]:
 def race(both: Pair, room: int) -> Race:
     """The pair with room for so many outputs of one that the other has not come to yet."""
     cells = Cells(both.system)
-    lines = [_Line(cells, mark, slots, room, both.system.domain.modulus) for mark, slots in (("1", both.first), ("2", both.second))]
+    lines = [
+        _Line(cells, mark, slots, room, both.system.domain.modulus)
+        for mark, slots in (("1", both.first), ("2", both.second))
+    ]
     differs = compared = FALSE
     for at, slots in enumerate((both.first, both.second)):
         own, other = lines[at], lines[1 - at]
@@ -179,9 +188,12 @@ def race(both: Pair, room: int) -> Race:
     # What goes beyond stops all: there is one state for it.
     last = next(i for i, v in enumerate(system.state) if v.name == "ended")
     following = [
-        e if i == last else n.ite(beyond, n.var(i, v.type), e) for i, (v, e) in enumerate(zip(system.state, system.next, strict=True))
+        e if i == last else n.ite(beyond, n.var(i, v.type), e)
+        for i, (v, e) in enumerate(zip(system.state, system.next, strict=True))
     ]
-    return Race(dataclasses.replace(system, next=tuple(following), overflow=beyond), differs, beyond, stuck, tuple(comes))
+    return Race(
+        dataclasses.replace(system, next=tuple(following), overflow=beyond), differs, beyond, stuck, tuple(comes)
+    )
 
 
 class _Line:
@@ -194,7 +206,10 @@ class _Line:
         self.cell = cells.add(f"ahead{mark}:length", INT, 0, size=room + 1)
         sizes = [modulus if t == INT else None for t in kinds]
         self.held = [
-            tuple(cells.add(f"ahead{mark}:{i}.{j}", t, simplest(t), size=size) for j, (t, size) in enumerate(zip(kinds, sizes, strict=True)))
+            tuple(
+                cells.add(f"ahead{mark}:{i}.{j}", t, simplest(t), size=size)
+                for j, (t, size) in enumerate(zip(kinds, sizes, strict=True))
+            )
             for i in range(room)
         ]
         self.length, self.items = self.cell, [*self.held, *[self.nothing for _ in slots]]
@@ -205,7 +220,10 @@ class _Line:
 
     def take(self, when: Expr) -> None:
         shifted = [*self.items[1:], self.nothing]
-        self.items = [tuple(n.ite(when, x, y) for x, y in zip(new, old, strict=True)) for new, old in zip(shifted, self.items, strict=True)]
+        self.items = [
+            tuple(n.ite(when, x, y) for x, y in zip(new, old, strict=True))
+            for new, old in zip(shifted, self.items, strict=True)
+        ]
         self.length = n.ite(when, n.sub(self.length, n.const(1)), self.length)
 
     def append(self, when: Expr, leaves: Sequence[Expr]) -> None:

@@ -1,13 +1,16 @@
 """Sequence equivalence: both pipelines put out the same sequence of events, whatever the delay between them.
 
-Asked of every run in which each source brings events again and again.  Two halves: what is at the same place of the two sequences is equal,
-and each output of one comes in the other in the end.  Tried in turn, from what is cheap to what decides more:
+Asked of every run in which each source brings events again and again.  Two halves: what is at the same place of the two
+sequences is equal, and each output of one comes in the other in the end.  Tried in turn, from what is cheap to what
+decides more:
 
 1. **The same in every push**: then nothing ever waits.
-2. **Bounded delay** (`pellucid.check.compare.race`): what one is ahead waits, at most so much, and is compared.  A difference refutes.  If nothing
-   more ever waits, the other half is decided by a loop, or by a number of rounds within which one catches up (`pellucid.check.compare.waiting`).
+2. **Bounded delay** (`pellucid.check.compare.race`): what one is ahead waits, at most so much, and is compared.  A
+   difference refutes.  If nothing more ever waits, the other half is decided by a loop, or by a number of rounds within
+   which one catches up (`pellucid.check.compare.waiting`).
 3. **One falls silent for ever** while the other speaks again and again: refuted by a loop.
-4. **Output by output** (`pellucid.check.compare.outputs`), where one runs ahead for ever; both must be proved to speak again and again.
+4. **Output by output** (`pellucid.check.compare.outputs`), where one runs ahead for ever; both must be proved to speak
+   again and again.
 
 What none of them decides is *unknown*.
 """
@@ -38,7 +41,12 @@ _ROOM = (1, 2, 4, 8)
 
 
 def decide_sequence(
-    a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int] | None, options: Options, step: Callable[[Options], Answer]
+    a: Any,
+    b: Any,
+    domain: Domain,
+    queue: int | Mapping[str, int] | None,
+    options: Options,
+    step: Callable[[Options], Answer],
 ) -> Answer:
     """Whether two pipelines put out the same sequence in the end; ``step`` says whether they do so in every push.
 
@@ -82,7 +90,8 @@ def decide_sequence(
 
 
 def by_keys(a: Any, b: Any, step: Answer, *, paper: bool = False) -> Answer:
-    """Of pipelines with keys, from the answer about single pushes: a run that shows a difference there may show one in the sequences.
+    """Of pipelines with keys, from the answer about single pushes: a run that shows a difference there may show one in
+    the sequences.
 
     For seed 001 (``paper``) a failure is no part of a sequence.
     """
@@ -94,7 +103,8 @@ def by_keys(a: Any, b: Any, step: Answer, *, paper: bool = False) -> Answer:
 
 
 def _always(runs: list[Race], good: Callable[[Race], Expr], options: Options, clock: Budget) -> Answer:
-    """Whether something holds in every push: proved of any of the runs, or what is said of the last, which leaves nothing out."""
+    """Whether something holds in every push: proved of any of the runs, or what is said of the last, which leaves
+    nothing out."""
     for at, running in enumerate(runs):
         answer = decide_invariant(running.system, good(running), _part(options, clock, 0.3 if at else 0.2))
         if answer.status == "proved":
@@ -110,7 +120,8 @@ def _part(options: Options, clock: Budget, share: float) -> Options:
 def _one_ahead_for_ever(
     a: Any, b: Any, both: Pair, running: Race, domain: Domain, options: Options, clock: Budget, *, first: bool
 ) -> Answer | None:
-    """What is found where no room is enough: one falls silent, or both speak again and again and agree output by output."""
+    """What is found where no room is enough: one falls silent, or both speak again and again and agree output by
+    output."""
     searches: tuple[Callable[[Options], Answer | None], ...] = (
         lambda o: falls_silent(both, o),
         lambda o: waits_for_ever(running, o)[1],
@@ -120,7 +131,9 @@ def _one_ahead_for_ever(
         found = search(_part(options, clock, 0.3))
         if found is not None:
             return _silenced(found)
-    if not first or not all(again_and_again(both, slots, _part(options, clock, 0.3)) for slots in (both.first, both.second)):
+    if not first or not all(
+        again_and_again(both, slots, _part(options, clock, 0.3)) for slots in (both.first, both.second)
+    ):
         return None
     return proof_by_outputs(a, b, domain, _part(options, clock, 0.6))
 
@@ -141,7 +154,10 @@ def _in_the_end(runs: list[Race], room: int, equal: Answer, options: Options) ->
     end = trapped(running, options)
     if end is not None:
         return _silenced(end)
-    why = f"{note} and they are equal there; that each output of one comes in the other in the end was neither proved nor refuted"
+    why = (
+        f"{note} and they are equal there; that each output of one comes in the other in the end was neither proved "
+        "nor refuted"
+    )
     return Answer("unknown", equal.engine, notes=(why,), details=equal.details)
 
 

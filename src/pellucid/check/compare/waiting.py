@@ -1,8 +1,10 @@
-"""Whether what one pipeline has put out comes in the other in the end: the half of sequence equivalence that speaks of for ever.
+"""Whether what one pipeline has put out comes in the other in the end: the half of sequence equivalence that speaks of
+for ever.
 
-Only runs count in which each source brings events again and again.  Proved by a number of **rounds** (in a round each source brings an event
-at least once) within which something is compared as long as anything waits; refuted by a run that repeats: a way, and a loop in which each
-source brings an event, and in which one of the two speaks while the other does not, or something waits and nothing is compared.
+Only runs count in which each source brings events again and again.  Proved by a number of **rounds** (in a round each
+source brings an event at least once) within which something is compared as long as anything waits; refuted by a run
+that repeats: a way, and a loop in which each source brings an event, and in which one of the two speaks while the other
+does not, or something waits and nothing is compared.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def fair_lasso(system: System, bad: Formula, options: Options) -> tuple[str, Ans
     whole = listable(small, observed)
     if not whole:
         events = [v for v in suggested(system, roots) if system.domain.values is None or v in system.domain.values]
-        few = dataclasses.replace(system, domain=dataclasses.replace(system.domain, values=tuple(sorted(events, key=abs))))
+        few = dataclasses.replace(
+            system, domain=dataclasses.replace(system.domain, values=tuple(sorted(events, key=abs)))
+        )
         small, observed = cone(few, roots)
         if not listable(small, observed):
             return "unknown", None

@@ -1,10 +1,13 @@
-"""Which runs an assumption leaves: whether there are any, whether each beginning goes on, and whether a question notices the assumption at all.
+"""Which runs an assumption leaves: whether there are any, whether each beginning goes on, and whether a question
+notices the assumption at all.
 
-A run is endless.  Where from every state that can be met some push is assumed, each beginning is the beginning of a run, and engines that look at
-beginnings are right.  That push is looked for among a few: silence, the event before again, one more or less, constants that are mentioned.
+A run is endless.  Where from every state that can be met some push is assumed, each beginning is the beginning of a
+run, and engines that look at beginnings are right.  That push is looked for among a few: silence, the event before
+again, one more or less, constants that are mentioned.
 
-Where for **every** choice of what a question depends on (whether an event comes, say) the rest (its value) can be chosen so that the assumption holds, the
-question has the same answer without it; `loosened` leaves it out then, and `filled` puts values into a counterexample that keep to it.
+Where for **every** choice of what a question depends on (whether an event comes, say) the rest (its value) can be
+chosen so that the assumption holds, the question has the same answer without it; `loosened` leaves it out then, and
+`filled` puts values into a counterexample that keep to it.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ _MOST = 400  # pushes that are tried
 
 @n.values_only()
 def ending(system: System) -> str:
-    """What is wrong with the runs that satisfy the assumption: ``"none"`` there is none, ``"some"`` a beginning may not go on, ``""`` nothing.
+    """What is wrong with the runs that satisfy the assumption: ``"none"`` there is none, ``"some"`` a beginning may not
+    go on, ``""`` nothing.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
@@ -63,7 +67,8 @@ def _always(system: System, pushes: Sequence[Sequence[Expr]]) -> bool:
 
 
 def _valid(system: System, fact: Expr) -> bool:
-    """Whether a fact holds at the start and after every push that is assumed, by z3; False also where that is not known."""
+    """Whether a fact holds at the start and after every push that is assumed, by z3; False also where that is not
+    known."""
     from pellucid.check.decide import has_z3
 
     if not has_z3():
@@ -119,7 +124,8 @@ def _goes_on(system: System, pushes: int = 12) -> bool:
 
 
 def endless(system: System, pushes: Sequence[dict[str, Any]], more: int = 6) -> bool:
-    """Whether these pushes are the beginning of a run: what the assumption remembers repeats itself a few pushes later.  False: not known."""
+    """Whether these pushes are the beginning of a run: what the assumption remembers repeats itself a few pushes later.
+    False: not known."""
     from pellucid.check.decide import has_z3
 
     if not has_z3():
@@ -174,7 +180,9 @@ def filled(system: System, roots: Sequence[Expr], pushes: Sequence[dict[str, Any
         for candidate in ([n.const(v) for v in given], *tried):
             row = [evaluate(e, [*state, *given]) for e in candidate]
             try:
-                good = evaluate(in_domain(alone, candidate), [*state, *given]) and evaluate(alone.assume, [*state, *row])
+                good = evaluate(in_domain(alone, candidate), [*state, *given]) and evaluate(
+                    alone.assume, [*state, *row]
+                )
             except (ArithmeticError, ValueError, UserRaise):
                 continue
             if good:
@@ -230,12 +238,25 @@ def _pool(system: System, v: Any) -> list[Expr]:
         return [n.FALSE, n.TRUE]
     if isinstance(v.type, EnumType):
         return [n.const(m) for m in v.type.members]
-    before = [n.var(i, s.type) for i, s in enumerate(system.state) if s.type == v.type and s.of == v.of and s.at == v.at and s.role == "before"]
+    before = [
+        n.var(i, s.type)
+        for i, s in enumerate(system.state)
+        if s.type == v.type and s.of == v.of and s.at == v.at and s.role == "before"
+    ]
     mentioned = [n.const(e.value) for e in walk(system.assume) if e.op == "const" and e.type == v.type]
     if v.type == INT:
         one = n.const(1)
         near = [e for c in [*before, *mentioned] for e in (n.add(c, one), n.sub(c, one))]
         listed = [n.const(c) for c in (system.domain.values or (0, 1))[:8]]
         return list(dict.fromkeys([*before, *mentioned, *near, *listed]))[:24]
-    return list(dict.fromkeys([*before, *mentioned, n.const(simplest(v.type)), *([n.const("other 1")] if v.type == STR else []), *([n.const(1.0)] if v.type == FLOAT else [])]))[:24]
-
+    return list(
+        dict.fromkeys(
+            [
+                *before,
+                *mentioned,
+                n.const(simplest(v.type)),
+                *([n.const("other 1")] if v.type == STR else []),
+                *([n.const(1.0)] if v.type == FLOAT else []),
+            ]
+        )
+    )[:24]

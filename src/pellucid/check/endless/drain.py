@@ -1,10 +1,11 @@
 """Whether something stays possible, however long the queues have grown: ``AG EF p`` of pipelines without bounds.
 
-Two ways to show a way from every state.  A few pushes that are always the same lead to ``p``: an event of each source is enough for
-``a + b``.  Or they lead to a state with **less in its queues**, from which one goes on: that cannot be for ever, so ``p`` comes in the
-end.  (``a.filter(b)`` with a hundred refusals waiting needs a hundred events of ``a`` first.)  So it is enough that in every state that
-can be reached, some of finitely many plans leads to ``p`` or makes the sum of the lengths smaller: an invariant, and proved as one, of a
-system with queues of any length.  The plans are guessed from states of random runs.
+Two ways to show a way from every state.  A few pushes that are always the same lead to ``p``: an event of each source
+is enough for ``a + b``.  Or they lead to a state with **less in its queues**, from which one goes on: that cannot be
+for ever, so ``p`` comes in the end.  (``a.filter(b)`` with a hundred refusals waiting needs a hundred events of ``a``
+first.)  So it is enough that in every state that can be reached, some of finitely many plans leads to ``p`` or makes
+the sum of the lengths smaller: an invariant, and proved as one, of a system with queues of any length.  The plans are
+guessed from states of random runs.
 
 There is no such way where ``p`` can be proved never to hold again after some pushes.
 """
@@ -39,8 +40,13 @@ _MOST_PLANS = 6
 
 @n.values_only()
 def stays_possible(system: System, formula: Formula, options: Options) -> Answer | None:
-    """``AG EF p`` of a system with deep queues: proved by a way from every state, refuted where p never comes; None if neither is seen."""
-    if formula.op != "AG" or formula.args[0].op != "EF" or any(part.op in CTL for part in formula.args[0].args[0].walk()):
+    """``AG EF p`` of a system with deep queues: proved by a way from every state, refuted where p never comes; None if
+    neither is seen."""
+    if (
+        formula.op != "AG"
+        or formula.args[0].op != "EF"
+        or any(part.op in CTL for part in formula.args[0].args[0].walk())
+    ):
         return None
     goal = formula.args[0].args[0]
     whole, (aim,) = cone(system, [expression(goal)], all_inputs=True)
@@ -55,17 +61,26 @@ def stays_possible(system: System, formula: Formula, options: Options) -> Answer
             if answer.status == "proved":
                 return dataclasses.replace(answer, notes=(_words(goal, plans),))
     elif hopeless.real:
-        there = dataclasses.replace(whole, state=tuple(dataclasses.replace(v, start=x) for v, x in zip(whole.state, hopeless.state, strict=True)))
+        there = dataclasses.replace(
+            whole,
+            state=tuple(dataclasses.replace(v, start=x) for v, x in zip(whole.state, hopeless.state, strict=True)),
+        )
         never = by_smt(there, n.not_(aim), dataclasses.replace(options, timeout=min(limit or 10.0, 10.0)))
         if never.status == "proved":
             after = "after these pushes " if hopeless.pushes else ""
-            note = f"{after}{goal} never holds again, also where queues grow without a bound (proved: {never.details.get('certificate', '')})"
+            note = (
+                f"{after}{goal} never holds again, also where queues grow without a bound (proved: "
+                f"{never.details.get('certificate', '')})"
+            )
             return Answer("refuted", "smt", hopeless.pushes, notes=(note,))
     return None
 
 
 def _words(goal: Formula, plans: list[tuple[dict[str, Any], int]]) -> str:
-    shown = "; or ".join(f"{length} push(es) of {', '.join(_event(name, value) for name, value in push.items())}" for push, length in plans)
+    shown = "; or ".join(
+        f"{length} push(es) of {', '.join(_event(name, value) for name, value in push.items())}"
+        for push, length in plans
+    )
     if len(plans) == 1:
         return f"from every state, with queues of any length, {goal} holds within {shown}"
     return f"from every state, with queues of any length, {goal} holds or less waits in queues within {shown}"
@@ -103,7 +118,10 @@ def _works(system: System, aim: Expr, push: dict[str, Any], length: int) -> Expr
 def _guessed(system: System, e: Expr) -> bool:
     """Whether it depends on an event that was guessed: then it may be another."""
     names = [v.of for v in system.inputs]
-    return any(part.op == "var" and part.value >= len(system.state) and is_guess(names[part.value - len(system.state)]) for part in walk(e))
+    return any(
+        part.op == "var" and part.value >= len(system.state) and is_guess(names[part.value - len(system.state)])
+        for part in walk(e)
+    )
 
 
 @dataclass(frozen=True)
@@ -182,7 +200,8 @@ def _soon(system: System, aim: Expr, lengths: Expr, state: Any, push: list[Any])
 
 
 def _pushes(system: System, aim: Expr, events: list[int]) -> list[dict[str, Any]]:
-    """Pushes that are worth trying: all sources first, then each part of them; with the events that tell cases apart."""
+    """Pushes that are worth trying: all sources first, then each part of them; with the events that tell cases
+    apart."""
     real = system.own_sources
     parts = [e for e in walk(aim, *system.next) if e.op == "const"]
     words = sorted({e.value for e in parts if e.type == STR})
@@ -191,7 +210,10 @@ def _pushes(system: System, aim: Expr, events: list[int]) -> list[dict[str, Any]
     out: list[dict[str, Any]] = []
     for many in range(len(real), 0, -1):
         for some in combinations([name for name, _ in real], many):
-            out += [dict(zip(some, values, strict=True)) for values in _simplest([choices[name] for name in some], _MOST_PUSHES)]
+            out += [
+                dict(zip(some, values, strict=True))
+                for values in _simplest([choices[name] for name in some], _MOST_PUSHES)
+            ]
     return out
 
 
@@ -207,6 +229,12 @@ def _events(system: System, t: Type, ints: list[int], words: list[str]) -> list[
     ints = [v for v in ints if v in domain] + [v for v in domain[:16] if v not in ints] if domain is not None else ints
     pools: list[list[Any]] = []
     for _, kind in t.leaves():
-        pool = [*words, "other 1"] if kind == STR else ints if kind == INT else system.domain.leaf(kind) or [simplest(kind)]
+        pool = (
+            [*words, "other 1"]
+            if kind == STR
+            else ints
+            if kind == INT
+            else system.domain.leaf(kind) or [simplest(kind)]
+        )
         pools.append(pool[:16])
     return [t.unflatten(list(leaves)) for leaves in _simplest(pools, 24)]

@@ -1,16 +1,20 @@
 """Formulas that a little history decides: what can only be broken by something that has been seen.
 
-``G (out -> X !out)`` is broken in a push with an output after a push with one; so with one bit that says "the push before had
-an output" it is an invariant.  In general:
+``G (out -> X !out)`` is broken in a push with an output after a push with one; so with one bit that says "the push
+before had an output" it is an invariant.  In general:
 
-* a formula of CTL in which all runs are meant (``AG (p -> AX q)``) is one of LTL, if no two parts of an *or* choose runs of their own;
-* in negation normal form it may hold ``X G W R`` and the past ``Y O H S``, and is taken apart into clauses, each an *or*;
+* a formula of CTL in which all runs are meant (``AG (p -> AX q)``) is one of LTL, if no two parts of an *or* choose
+  runs of their own;
+* in negation normal form it may hold ``X G W R`` and the past ``Y O H S``, and is taken apart into clauses, each an
+  *or*;
 * a clause with a ``G`` or a ``W`` in it speaks of what came before instead: ``G (c | G p)`` is ``G (p | H c)``;
-* ``X`` is judged later: a clause with d nested ``X`` is judged d pushes after the push that it speaks of, from bits that were kept;
+* ``X`` is judged later: a clause with d nested ``X`` is judged d pushes after the push that it speaks of, from bits
+  that were kept;
 * a past operator is one bit: ``O p`` holds if it held before, or ``p`` does now.
 
-What is left is an expression over the state, with one bit for each thing that is remembered; engines that decide invariants decide it,
-over exact integers as well.  A counterexample is a run up to the push in which the formula can be seen to be broken, no longer.
+What is left is an expression over the state, with one bit for each thing that is remembered; engines that decide
+invariants decide it, over exact integers as well.  A counterexample is a run up to the push in which the formula can be
+seen to be broken, no longer.
 """
 
 from __future__ import annotations
@@ -25,7 +29,21 @@ from pellucid.expr.types import BOOL
 __all__ = ["History", "as_invariant", "clauses", "linear", "normal", "pieces"]
 
 _MOST = 32  # clauses of a formula: beyond, it is not taken apart
-_DUAL = {"&": "|", "|": "&", "X": "X", "F": "G", "G": "F", "U": "R", "R": "U", "AX": "EX", "EX": "AX", "AF": "EG", "EG": "AF", "AG": "EF", "EF": "AG"}
+_DUAL = {
+    "&": "|",
+    "|": "&",
+    "X": "X",
+    "F": "G",
+    "G": "F",
+    "U": "R",
+    "R": "U",
+    "AX": "EX",
+    "EX": "AX",
+    "AF": "EG",
+    "EG": "AF",
+    "AG": "EF",
+    "EF": "AG",
+}
 _BRANCHING = CTL | {"AR", "ER"}
 
 
@@ -56,7 +74,8 @@ def normal(f: Formula, negated: bool = False) -> Formula:
 
 
 def clauses(f: Formula) -> list[list[Formula]] | None:
-    """A formula in normal form as an *and* of *or*s; what stands in one is an atom or begins with a temporal operator.  None: too many."""
+    """A formula in normal form as an *and* of *or*s; what stands in one is an atom or begins with a temporal operator.
+    None: too many."""
     if f.op == "&":
         left, right = clauses(f.args[0]), clauses(f.args[1])
         return [*left, *right] if left is not None and right is not None and len(left) + len(right) <= _MOST else None
@@ -99,20 +118,25 @@ def _linear(f: Formula) -> Formula | None:
         if len(branching) > 1:
             return None  # AX p | AX q: each may speak of another run
         for part in branching:
-            # p | AX q, p | A [q U r] where q and r speak of a push alone: then all runs can be asked one by one (Maidl).
+            # p | AX q, p | A [q U r] where q and r speak of a push alone: then all runs can be asked one by one
+            # (Maidl).
             if part.op[0] != "A" or (part.op not in ("AX", "AG") and any(map(_branches, part.args))):
                 return None
             inner = [_linear(a) for a in part.args]
             if None in inner:
                 return None
-            clause = [*(c for c in clause if c is not part), Formula(part.op[1:], tuple(a for a in inner if a is not None))]
+            clause = [
+                *(c for c in clause if c is not part),
+                Formula(part.op[1:], tuple(a for a in inner if a is not None)),
+            ]
         out.append(Or(*clause))
     return And(*out)
 
 
 @n.values_only()
 def as_invariant(system: System, formula: Formula) -> tuple[System, Expr] | None:
-    """A system with history and the expression that must hold in every push, for a resolved formula that nothing but the past can break.
+    """A system with history and the expression that must hold in every push, for a resolved formula that nothing but
+    the past can break.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
@@ -138,7 +162,8 @@ def as_invariant(system: System, formula: Formula) -> tuple[System, Expr] | None
 
 
 def pieces(formula: Formula) -> list[Formula] | None:
-    """Formulas of ``X`` and the past, each of which must hold in every push; None if the formula is not of that kind."""
+    """Formulas of ``X`` and the past, each of which must hold in every push; None if the formula is not of that
+    kind."""
     flat = linear(formula)
     return _pieces([_LATER], flat) if flat is not None else None
 
@@ -192,7 +217,8 @@ class History:
         self._bits = 0
 
     def always(self, f: Formula) -> Expr:
-        """What must hold in every push so that f does in every push: f is judged when all that it speaks of has come."""
+        """What must hold in every push so that f does in every push: f is judged when all that it speaks of has
+        come."""
         later = _ahead(f)
         return n.or_(n.not_(self.value(TRUE, later)), self.value(f, later))
 

@@ -1,4 +1,5 @@
-"""Formulas about keyed pipelines, and what an answer about some keys is worth for all of them (see `pellucid.check.system.tracking`)."""
+"""Formulas about keyed pipelines, and what an answer about some keys is worth for all of them (see
+`pellucid.check.system.tracking`)."""
 
 from __future__ import annotations
 
@@ -35,9 +36,14 @@ def weighed(system: System, answer: Answer) -> Answer:
         note = f"it holds of all runs with {_many(keys.lanes)}; beyond them it is not known: {keys.why}"
         return dataclasses.replace(answer, status="unknown", notes=(*answer.notes, note))
     if answer.status == "refuted" and answer.pushes is not None:
-        pushes = [{name: event for name, event in push.items() if not name.startswith("key.")} for push in answer.pushes]
+        pushes = [
+            {name: event for name, event in push.items() if not name.startswith("key.")} for push in answer.pushes
+        ]
         if keys.chosen and _fails_before_its_end(system, pushes):
-            note = f"the run that was found fails before its end, under a key that is not among the {_many(keys.lanes)} that were looked at together"
+            note = (
+                "the run that was found fails before its end, under a key that is not among the "
+                f"{_many(keys.lanes)} that were looked at together"
+            )
             return dataclasses.replace(answer, status="unknown", pushes=None, notes=(*answer.notes, note))
         return dataclasses.replace(answer, pushes=pushes)
     return answer
@@ -50,7 +56,10 @@ def sequence_of_keyed(step: Answer) -> Answer:
     """
     if step.status == "proved":
         return dataclasses.replace(step, notes=(*step.notes, "they put out the same in every push"))
-    note = "they are not known to put out the same in every push, and sequences of keyed pipelines that differ in some push are not compared: ask how='step'"
+    note = (
+        "they are not known to put out the same in every push, and sequences of keyed pipelines that differ in some "
+        "push are not compared: ask how='step'"
+    )
     return Answer("unknown", step.engine, notes=(note,))
 
 
@@ -98,14 +107,22 @@ def decide_few(system: System, formula: Formula, options: Any, by_invariant: Cal
     made = as_invariant(*_remembering(system, formula))
     if made is not None:
         return by_invariant(*made, options)
-    if formula.op == "AG" and formula.args[0].op == "EF" and not any(part.op in CTL | LTL for part in formula.args[0].args[0].walk()):
+    if (
+        formula.op == "AG"
+        and formula.args[0].op == "EF"
+        and not any(part.op in CTL | LTL for part in formula.args[0].args[0].walk())
+    ):
         return some_key_can(system, formula.args[0].args[0], options, by_invariant)
-    note = f"{formula} looks at all pushes together, and the keys are too many to list: give a domain with few keys, such as ints=range(0, 3)"
+    note = (
+        f"{formula} looks at all pushes together, and the keys are too many to list: give a domain with few keys, "
+        "such as ints=range(0, 3)"
+    )
     return Answer("unknown", "none", notes=(note,))
 
 
 def _remembering(system: System, formula: Formula) -> tuple[System, Formula]:
-    """A system that does not judge a push as long as a push that the formula looks at was not known in full; and the formula over it."""
+    """A system that does not judge a push as long as a push that the formula looks at was not known in full; and the
+    formula over it."""
     pushes = looks_at(formula)
     if system.keys is None or not system.keys.chosen or pushes is None:
         return system, formula
@@ -127,32 +144,65 @@ def _with(f: Formula, bodies: Mapping[Formula, Expr]) -> Formula:
     return dataclasses.replace(f, args=tuple(_with(a, bodies) for a in f.args))
 
 
-def some_key_can(system: System, goal: Formula, options: Any, by_invariant: Callable[..., Answer], wider: System | None = None) -> Answer:
+def some_key_can(
+    system: System, goal: Formula, options: Any, by_invariant: Callable[..., Answer], wider: System | None = None
+) -> Answer:
     """``AG EF p`` where there is always a key that never came.
 
-    A key has no meaning of its own if it is only compared with others.  Then whatever can be reached from the start can be reached from every
-    state, under keys that never came; unless the pipeline has failed: in ``wider``, a system that can do more, where this one's queues have a bound.
+    A key has no meaning of its own if it is only compared with others.  Then whatever can be reached from the start can
+    be reached from every state, under keys that never came; unless the pipeline has failed: in ``wider``, a system that
+    can do more, where this one's queues have a bound.
     """
     assert system.keys is not None
     aim = expression(goal)
     why = _not_fresh(system, aim)
-    system = dataclasses.replace(system, keys=dataclasses.replace(system.keys, enough=True))  # for what is asked below, about single pushes
+    system = dataclasses.replace(
+        system, keys=dataclasses.replace(system.keys, enough=True)
+    )  # for what is asked below, about single pushes
     if why:
-        return Answer("unknown", "none", notes=(f"whether {goal} stays possible is not known: {why}; give a domain with few keys, such as ints=range(0, 3)",))
+        return Answer(
+            "unknown",
+            "none",
+            notes=(
+                f"whether {goal} stays possible is not known: {why}; give a domain with few keys, such as "
+                "ints=range(0, 3)",
+            ),
+        )
     reached = by_invariant(system, n.not_(aim), options)
     if reached.status == "proved" and wider is None:
-        return Answer("refuted", reached.engine, [{}], notes=(f"{goal} never holds, under any key",), details=reached.details)
+        return Answer(
+            "refuted", reached.engine, [{}], notes=(f"{goal} never holds, under any key",), details=reached.details
+        )
     if reached.status != "refuted":
         return dataclasses.replace(reached, status="unknown")
-    least = system if wider is None or wider.keys is None else dataclasses.replace(wider, keys=dataclasses.replace(wider.keys, enough=True))
+    least = (
+        system
+        if wider is None or wider.keys is None
+        else dataclasses.replace(wider, keys=dataclasses.replace(wider.keys, enough=True))
+    )
     fails = by_invariant(least, n.not_(least.failed), options)
     if fails.status == "proved":
         assert reached.pushes is not None
-        note = f"a key that never came can always do what leads to {goal} from the start, in {len(reached.pushes)} push(es); nothing fails"
+        note = (
+            f"a key that never came can always do what leads to {goal} from the start, in {len(reached.pushes)} "
+            "push(es); nothing fails"
+        )
         return Answer("proved", fails.engine, notes=(note,))
     if fails.status == "refuted" and wider is None and _never_after_failing(system, aim):
-        return Answer("refuted", fails.engine, fails.pushes, notes=(f"after these pushes the pipeline has failed, and {goal} never holds again",))
-    return Answer("unknown", fails.engine, notes=(f"whether {goal} stays possible depends on whether the pipeline can fail, which is not known", *fails.notes))
+        return Answer(
+            "refuted",
+            fails.engine,
+            fails.pushes,
+            notes=(f"after these pushes the pipeline has failed, and {goal} never holds again",),
+        )
+    return Answer(
+        "unknown",
+        fails.engine,
+        notes=(
+            f"whether {goal} stays possible depends on whether the pipeline can fail, which is not known",
+            *fails.notes,
+        ),
+    )
 
 
 def _never_after_failing(system: System, aim: Expr) -> bool:
@@ -179,8 +229,14 @@ def _not_fresh(system: System, aim: Expr) -> str:
             kept.add(id(e))
         if any(id(a) in kept for a in e.args) and e.op in ("eq", "ite"):
             sides = e.args if e.op == "eq" else e.args[1:]
-            leaves |= {a.value for a in sides if a.op == "var" and a.value >= len(small.state) and variables[a.value].role == "leaf"}
-    endless = [i for i in leaves if variables[i].type == STR or (variables[i].type == INT and small.domain.values is None)]
+            leaves |= {
+                a.value
+                for a in sides
+                if a.op == "var" and a.value >= len(small.state) and variables[a.value].role == "leaf"
+            }
+    endless = [
+        i for i in leaves if variables[i].type == STR or (variables[i].type == INT and small.domain.values is None)
+    ]
     terms = {id(e) for e in parts if e.op == "var" and (e.value in held or e.value in endless)}
     of_source = {variables[i].of for i in endless}
     if any(source not in of_source for source in keys.sources) or not endless:

@@ -24,14 +24,26 @@ from pellucid.model.budget import Budget
 __all__ = ["possible"]
 
 
-def possible(system: System, roots: list[Expr], formula: Formula, number: dict[Any, int], options: Options) -> Answer | None:
-    """``AG EF p`` in an endless space: a way from every state, or a state that can be reached from which there is none."""
-    if formula.op != "AG" or formula.args[0].op != "EF" or not has_z3() or any(part.op in CTL for part in formula.args[0].args[0].walk()):
+def possible(
+    system: System, roots: list[Expr], formula: Formula, number: dict[Any, int], options: Options
+) -> Answer | None:
+    """``AG EF p`` in an endless space: a way from every state, or a state that can be reached from which there is
+    none."""
+    if (
+        formula.op != "AG"
+        or formula.args[0].op != "EF"
+        or not has_z3()
+        or any(part.op in CTL for part in formula.args[0].args[0].walk())
+    ):
         return None
     if ending(system):  # what looks possible may lie on no run
         return None
     events = [v for v in suggested(system, roots) if system.domain.values is None or v in system.domain.values]
-    finite = system if system.domain.values is not None else dataclasses.replace(system, domain=Domain(tuple(sorted(events, key=abs))))
+    finite = (
+        system
+        if system.domain.values is not None
+        else dataclasses.replace(system, domain=Domain(tuple(sorted(events, key=abs))))
+    )
     few, observed = cone(finite, roots)
     if listable(few, observed):
         trapped = _trap(*cone(system, roots, all_inputs=True), few, observed, formula, number, options)

@@ -3,13 +3,15 @@
 A search needs a bound for every queue; the answer must not depend on it.  In turn:
 
 1. queues that the question does not depend on are left out;
-2. a bound is looked for that is **never exceeded**, and that is proved; then the system with that bound is the pipeline;
-3. else some queue grows as long as one likes.  What is done before it exceeds a bound is still what the pipeline does, and what comes
-   after is not known: so a formula is asked twice, once with everything unknown counted against it (*proved* is then true), once with
-   everything counted for it (*refuted* is then true);
-4. what all runs must do is asked of a system that can do more than the pipeline: behind the first events of a queue there may be any
-   (`pellucid.check.system.queues`).  If it holds there, it holds;
-5. that something stays possible is shown by a way from every state, however long its queues are (`pellucid.check.endless.drain`).
+2. a bound is looked for that is **never exceeded**, and that is proved; then the system with that bound is the
+   pipeline;
+3. else some queue grows as long as one likes.  What is done before it exceeds a bound is still what the pipeline does,
+   and what comes after is not known: so a formula is asked twice, once with everything unknown counted against it
+   (*proved* is then true), once with everything counted for it (*refuted* is then true);
+4. what all runs must do is asked of a system that can do more than the pipeline: behind the first events of a queue
+   there may be any (`pellucid.check.system.queues`).  If it holds there, it holds;
+5. that something stays possible is shown by a way from every state, however long its queues are
+   (`pellucid.check.endless.drain`).
 
 What none of these decides is *unknown*.
 """
@@ -58,11 +60,20 @@ def speaks_of_queues(f: Formula) -> bool:
     >>> speaks_of_queues(parse("!EF full")), speaks_of_queues(parse("G (out -> queue(join.0).length < 2)")), speaks_of_queues(parse("G out"))
     (True, True, False)
     """
-    return any(isinstance(term, Length) or (isinstance(term, Flag) and term.name in ("full", "overflow")) for term in terms(f))
+    return any(
+        isinstance(term, Length) or (isinstance(term, Flag) and term.name in ("full", "overflow")) for term in terms(f)
+    )
 
 
 def decide_about(
-    graph: Graph, f: Formula, domain: Domain, queue: int | Mapping[str, int], lossy: Sequence[str], options: Options, *, strict: bool = False
+    graph: Graph,
+    f: Formula,
+    domain: Domain,
+    queue: int | Mapping[str, int],
+    lossy: Sequence[str],
+    options: Options,
+    *,
+    strict: bool = False,
 ) -> Answer:
     """Whether a formula holds of a pipeline; queues have a bound only where it speaks of them."""
 
@@ -78,8 +89,8 @@ def decide_about(
 def decide_unbounded(make: Make, wanted: Wanted, begin: int | Mapping[str, int], options: Options) -> Answer:
     """Whether a formula holds of a pipeline whose queues have no bound.
 
-    ``make`` builds the system with some room for queues, ``wanted`` gives the resolved formula over it, ``begin`` is where the
-    search for a bound that suffices begins.
+    ``make`` builds the system with some room for queues, ``wanted`` gives the resolved formula over it, ``begin`` is
+    where the search for a bound that suffices begins.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
@@ -108,7 +119,9 @@ class _Question:
         """What is left of the time, and no more than this."""
         left = None if self.end is None else max(0.1, self.end - now())
         seconds = left if most is None else most if left is None else min(left, most)
-        return dataclasses.replace(self.options, timeout=seconds, max_states=min(states or self.options.max_states, self.options.max_states))
+        return dataclasses.replace(
+            self.options, timeout=seconds, max_states=min(states or self.options.max_states, self.options.max_states)
+        )
 
     def answer(self) -> Answer:
         bare = self.make(Room(max(1, self.begin), watch=frozenset()))
@@ -120,7 +133,9 @@ class _Question:
         sizes = sorted({*_SIZES, max(1, self.begin)})
         few = [size for size in sizes if size <= _FIRST]
         size = self.enough(watch, few)
-        if size is None and self.tried == few[-1]:  # more room may be enough; what does not depend on that is mostly found sooner
+        if (
+            size is None and self.tried == few[-1]
+        ):  # more room may be enough; what does not depend on that is mostly found sooner
             quickly = self.at_once(watch)
             if quickly is not None:
                 return quickly
@@ -153,12 +168,18 @@ class _Question:
                 return not over.value
             exact = listable(few, [over])
             if not exact:  # events that tell cases apart may show that it does not fit
-                values = [v for v in suggested(system, [system.overflow]) if system.domain.values is None or v in system.domain.values]
+                values = [
+                    v
+                    for v in suggested(system, [system.overflow])
+                    if system.domain.values is None or v in system.domain.values
+                ]
                 some = dataclasses.replace(system, domain=Domain(tuple(values), system.domain.modulus))
                 few, (over,) = cone(some, [system.overflow])
             if exact or listable(few, [over]):
                 left = self.left(5.0, _FEW_STATES)
-                space = explore(few, [over], stop_on=[0], budget=Budget(left.timeout, left.max_states, self.options.progress))
+                space = explore(
+                    few, [over], stop_on=[0], budget=Budget(left.timeout, left.max_states, self.options.progress)
+                )
                 if space.found is not None:
                     return False
                 if exact:
@@ -173,7 +194,8 @@ class _Question:
     # ------------------------------------------------------------ queues that grow
 
     def at_once(self, watch: frozenset[str]) -> Answer | None:
-        """Over events that cannot be listed: a proof for queues of any length, or of what all runs must do a short run that refutes."""
+        """Over events that cannot be listed: a proof for queues of any length, or of what all runs must do a short run
+        that refutes."""
         system = self.make(Room(_FIRST, watch=watch))
         formula = self.wanted(system)
         if self.options.engine != "smt" and listable(*cone(system, [expression(a) for a in formula.atoms()])):
@@ -198,7 +220,8 @@ class _Question:
         small, observed = cone(system, [expression(a) for a in formula.atoms()])
         listed = self.options.engine != "smt" and listable(small, observed)
         late = universal and not computes_floats(small, observed)  # z3 takes long to follow floats through queues
-        # Where states can be listed, a shortest run that refutes is found at once; else a way from every state is mostly found sooner.
+        # Where states can be listed, a shortest run that refutes is found at once; else a way from every state is
+        # mostly found sooner.
         if not listed and not late and (beyond := self.beyond(size, universal)) is not None:
             return beyond
         answer = Answer("unknown", "none")
@@ -210,7 +233,10 @@ class _Question:
                 return beyond
         queues = ", ".join(sorted(watch))
         what = "they need" if len(watch) > 1 else "it needs"
-        note = f"not decided for queues without a bound ({queues}): {what} more than {max(self.tried, bound)} events on some inputs"
+        note = (
+            f"not decided for queues without a bound ({queues}): {what} more than {max(self.tried, bound)} events "
+            "on some inputs"
+        )
         return Answer("unknown", answer.engine, notes=(note, *answer.notes), details=answer.details)
 
     def within(self, bound: int, watch: frozenset[str], universal: bool) -> Answer:
@@ -234,12 +260,16 @@ class _Question:
         """With any events behind the first of a queue."""
         try:
             if universal:
-                return self.of_all((("many", 1), ("deep", min(2, bound)), ("deep", bound)) if bound > 1 else (("many", 1), ("deep", 1)))
+                return self.of_all(
+                    (("many", 1), ("deep", min(2, bound)), ("deep", bound)) if bound > 1 else (("many", 1), ("deep", 1))
+                )
             if has_z3() and self.options.engine != "explicit":
                 system = self.make(Room(bound, "deep"))
                 if system.assume is not n.TRUE:  # a way must go on for ever within what is assumed
                     return None
-                if system.keys is not None and not system.keys.exact:  # a run that ends because it has too many keys is none
+                if (
+                    system.keys is not None and not system.keys.exact
+                ):  # a run that ends because it has too many keys is none
                     return self.under_a_new_key(bound, system)
                 return stays_possible(system, self.wanted(system), self.left())
         except NoGuessError:
@@ -247,22 +277,32 @@ class _Question:
         return None
 
     def under_a_new_key(self, bound: int, deep: System) -> Answer | None:
-        """``AG EF p`` where a key that never came can always do what leads to p from the start, with queues that are long enough for that."""
+        """``AG EF p`` where a key that never came can always do what leads to p from the start, with queues that are
+        long enough for that."""
         system = self.make(Room(bound))
         formula = self.wanted(system)
-        if formula.op != "AG" or formula.args[0].op != "EF" or any(part.op in CTL | LTL for part in formula.args[0].args[0].walk()):
+        if (
+            formula.op != "AG"
+            or formula.args[0].op != "EF"
+            or any(part.op in CTL | LTL for part in formula.args[0].args[0].walk())
+        ):
             return None
         answer = some_key_can(system, formula.args[0].args[0], self.left(self.share()), decide_invariant, deep)
         return answer if answer.status != "unknown" else None
 
     def of_all(self, rooms: Sequence[tuple[str, int]], most_seconds: float | None = None) -> Answer | None:
         """What all runs must do: proved if it holds in a system that can do more."""
-        note = "also where queues grow without a bound: behind the first events of each there may be any that its stream carries"
+        note = (
+            "also where queues grow without a bound: behind the first events of each there may be any that its "
+            "stream carries"
+        )
         for beyond, most in rooms:
             system = self.make(Room(most, beyond))
             formula = self.wanted(system)
             if beyond == "many":
-                if self.options.engine == "smt" or not listable(*cone(system, [expression(a) for a in formula.atoms()])):
+                if self.options.engine == "smt" or not listable(
+                    *cone(system, [expression(a) for a in formula.atoms()])
+                ):
                     continue
             elif not has_z3() or self.options.engine == "explicit":
                 continue

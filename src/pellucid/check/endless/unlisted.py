@@ -1,7 +1,7 @@
 """Formulas over events that cannot be listed: exact integers, strings, records of them.
 
-Tried in turn: as an invariant with a little history (`pellucid.check.endless.history`); a way from every state, or a state without one
-(`pellucid.check.endless.possible`).  What neither decides is *unknown*.
+Tried in turn: as an invariant with a little history (`pellucid.check.endless.history`); a way from every state, or a
+state without one (`pellucid.check.endless.possible`).  What neither decides is *unknown*.
 """
 
 from __future__ import annotations

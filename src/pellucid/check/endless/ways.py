@@ -1,8 +1,10 @@
-"""A way from every state: ``AG EF p`` proved, or refuted by a state that has none, where there are too many states to list.
+"""A way from every state: ``AG EF p`` proved, or refuted by a state that has none, where there are too many states to
+list.
 
-Ways are short plans of pushes with events at the pipeline's own constants.  For states of random runs plans are looked for by trying; that
-from every state that can be reached one of the plans leads to the goal is then an invariant.  A state that refutes it gets a plan of its own, and the question is
-asked again; if it has none, that the goal never holds after it is another invariant, and the way to the state refutes.
+Ways are short plans of pushes with events at the pipeline's own constants.  For states of random runs plans are looked
+for by trying; that from every state that can be reached one of the plans leads to the goal is then an invariant.  A
+state that refutes it gets a plan of its own, and the question is asked again; if it has none, that the goal never holds
+after it is another invariant, and the way to the state refutes.
 """
 
 from __future__ import annotations
@@ -73,7 +75,9 @@ def by_ways(system: System, aim: Expr, goal: str, options: Options) -> Answer | 
     return None
 
 
-def _stuck(system: System, aim: Expr, goal: str, way: list[dict[str, Any]], state: list[Any] | None, options: Options) -> Answer | None:
+def _stuck(
+    system: System, aim: Expr, goal: str, way: list[dict[str, Any]], state: list[Any] | None, options: Options
+) -> Answer | None:
     """Refuted, if after these pushes the goal never holds again."""
     if state is None:
         return None
@@ -230,7 +234,11 @@ def _pool(system: System, aim: Expr, v: Variable) -> list[Any]:
         own = list(given[:8]) if given is not None else [*near[::-1], 1]
         return list(dict.fromkeys(c for c in (*[x for x in near[::-1] if given is None or x in given], *own)))
     if v.type == FLOAT:
-        ints = [float(e.value) for e in walk(aim, *system.next) if e.op == "const" and e.type == INT and abs(e.value) < 2**53]
+        ints = [
+            float(e.value)
+            for e in walk(aim, *system.next)
+            if e.op == "const" and e.type == INT and abs(e.value) < 2**53
+        ]
         reals = [x for c in (*found, *ints) for x in (c + 1.0, c, c - 1.0) if math.isfinite(x)]
         return list(dict.fromkeys([*reals, 0.0, 1.0]))
     return list(dict.fromkeys([*found, "", "other 1"]))
@@ -245,10 +253,18 @@ def _numbers(system: System, aim: Expr) -> list[int]:
     return list(dict.fromkeys(c + d for d in (1, -1) for c in sorted(set(found), key=abs)[-3:]))[:6] or [1, -1]
 
 
-def _to_a_sum(system: System, row: list[Expr], matter: set[tuple[str, str, int]], values: Sequence[int]) -> list[list[Expr]]:
+def _to_a_sum(
+    system: System, row: list[Expr], matter: set[tuple[str, str, int]], values: Sequence[int]
+) -> list[list[Expr]]:
     """Events that depend on what is kept: so much above it, and what is missing to so much."""
-    leaves = [i for i, v in enumerate(system.inputs) if v.type == INT and v.role == "leaf" and (v.role, v.of, v.at) in matter]
-    kept = [n.var(i, v.type) for i, v in enumerate(system.state) if v.type == INT and v.size is None and v.role in ("state", "item", "event")]
+    leaves = [
+        i for i, v in enumerate(system.inputs) if v.type == INT and v.role == "leaf" and (v.role, v.of, v.at) in matter
+    ]
+    kept = [
+        n.var(i, v.type)
+        for i, v in enumerate(system.state)
+        if v.type == INT and v.size is None and v.role in ("state", "item", "event")
+    ]
     if system.domain.modulus is not None:
         return []
     out = []

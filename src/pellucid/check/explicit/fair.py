@@ -15,9 +15,7 @@ from pellucid.check.explicit.search import Space
 __all__ = ["accepting_lasso"]
 
 
-def accepting_lasso(
-    space: Space, automaton: Any, atom_number: dict[Any, int]
-) -> tuple[list[int], int | None] | None:
+def accepting_lasso(space: Space, automaton: Any, atom_number: dict[Any, int]) -> tuple[list[int], int | None] | None:
     """Choices and the start of the loop of an accepted run, or None.
 
     Where a beginning is enough, whatever follows, there is no loop.
@@ -50,7 +48,9 @@ def accepting_lasso(
     if not core.any():
         return None
     # An accepting state that can always be kept: what has led there refutes the property by itself.
-    sinks = {q for q, (yes, no), q2 in automaton.transitions if q == q2 and not yes and not no and q in automaton.accepting}
+    sinks = {
+        q for q, (yes, no), q2 in automaton.transitions if q == q2 and not yes and not no and q in automaton.accepting
+    }
     kept = [v for v in core.nonzero()[0].tolist() if v % size in sinks]
     return _short_lasso(src, dst, lab, start, core, fair, set(kept))
 
@@ -135,7 +135,9 @@ def _way(back: dict[int, tuple[int, int] | None], at: int) -> list[int]:
     return way[::-1]
 
 
-def _bfs(edges: dict[int, list[tuple[int, int]]], start: list[int], inside: Any) -> tuple[dict[int, int], dict[int, tuple[int, int] | None]]:
+def _bfs(
+    edges: dict[int, list[tuple[int, int]]], start: list[int], inside: Any
+) -> tuple[dict[int, int], dict[int, tuple[int, int] | None]]:
     distance = dict.fromkeys(start, 0)
     parent: dict[int, tuple[int, int] | None] = dict.fromkeys(start)
     waiting = deque(start)

@@ -1,8 +1,8 @@
 """CTL on an explored space, by fixpoints over arrays.
 
-A point of the Kripke structure is a state together with the push that leaves it, since that is where streams are seen; it is
-one cell of a Boolean array over states and choices.  After the push ``c`` in the state ``s`` every choice is possible
-in the state ``successor[s, c]``.
+A point of the Kripke structure is a state together with the push that leaves it, since that is where streams are seen;
+it is one cell of a Boolean array over states and choices.  After the push ``c`` in the state ``s`` every choice is
+possible in the state ``successor[s, c]``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ LEAST = -9223372036854775808
 
 @njit(cache=True)
 def overflows(op, x, y):  # type: ignore[no-untyped-def]
-    """Whether an operation leaves 64 bits, decided before it is computed: a compiler may assume that a signed result never does."""
+    """Whether an operation leaves 64 bits, decided before it is computed: a compiler may assume that a signed result
+    never does."""
     if op == 1:
         return (y > 0 and x > 9223372036854775807 - y) or (y < 0 and x < LEAST - y)
     if op == 2:
@@ -43,8 +44,8 @@ def overflows(op, x, y):  # type: ignore[no-untyped-def]
 def _execute(code, start, stop, r, strict=False):  # type: ignore[no-untyped-def]
     """Run instructions; True if a 64-bit integer overflowed.
 
-    In a ``strict`` system that is a failure, of which the system says itself where it happens: the value is then 0, as after a
-    division by 0, and the run goes on.
+    In a ``strict`` system that is a failure, of which the system says itself where it happens: the value is then 0, as
+    after a division by 0, and the run goes on.
     """
     for k in range(start, stop):
         op, t, a, b = code[k, 0], code[k, 1], code[k, 2], code[k, 3]
@@ -102,7 +103,21 @@ def _execute(code, start, stop, r, strict=False):  # type: ignore[no-untyped-def
         elif op == 0:
             r[t] = x
         else:  # from 21 on: whether add, sub, mul, neg, abs, shl, floordiv leave 64 bits
-            which = 1 if op == 21 else 2 if op == 22 else 3 if op == 23 else 6 if op == 24 else 7 if op == 25 else 12 if op == 26 else 4
+            which = (
+                1
+                if op == 21
+                else 2
+                if op == 22
+                else 3
+                if op == 23
+                else 6
+                if op == 24
+                else 7
+                if op == 25
+                else 12
+                if op == 26
+                else 4
+            )
             r[t] = 1 if overflows(which, x, y) else 0
     return False
 
@@ -167,7 +182,8 @@ def search(  # type: ignore[no-untyped-def]
     """Breadth first from where ``progress`` left off; (what ended it).
 
     progress: 0 the state being expanded, 1 states found, 2 the choice that stopped it, 3 expanded in this call.
-    ``stop_on`` is a set of observations (bits) any of which ends the search at once.  A push that is not ``assumed`` leads nowhere: -1.
+    ``stop_on`` is a set of observations (bits) any of which ends the search at once.  A push that is not ``assumed``
+    leads nowhere: -1.
     """
     at, count = progress[0], progress[1]
     packed = np.zeros(states.shape[1], np.uint64)

@@ -20,7 +20,17 @@ from pellucid.expr.rewrite import among_ints
 from pellucid.expr.text import TEXT_OPS, has_text, order_of_text
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, simplest
 
-__all__ = ["OPS", "Program", "TooManyPushes", "choices_of", "compile_program", "computes_floats", "decode", "encode", "looks_inside_text"]
+__all__ = [
+    "OPS",
+    "Program",
+    "TooManyPushes",
+    "choices_of",
+    "compile_program",
+    "computes_floats",
+    "decode",
+    "encode",
+    "looks_inside_text",
+]
 
 OPS = [
     "copy", "add", "sub", "mul", "floordiv", "mod", "neg", "abs", "invert", "band", "bor", "bxor", "shl", "shr",
@@ -94,7 +104,8 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
             pools.append(pool)
         if math.prod(map(len, pools)) * len(pushes) > _MOST:
             raise TooManyPushes(
-                f"one push has more than {_MOST:,} possible events, too many for explicit search to try: give a smaller domain, or use engine='smt'"
+                f"one push has more than {_MOST:,} possible events, too many for explicit search to try: give a "
+                "smaller domain, or use engine='smt'"
             )
         here = [("leaf", source, j) for j in range(len(pools))]
         options: list[tuple[dict[str, Any], _Choice]] = []
@@ -107,7 +118,8 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
     for i, v in enumerate(system.inputs):  # choices that no source makes, such as an event that gets lost
         if v.role == "key":
             raise TooManyPushes(
-                "explicit search cannot try every key, and here other keys' events matter: give a domain with fewer keys, or use engine='smt'"
+                "explicit search cannot try every key, and here other keys' events matter: give a domain with fewer "
+                "keys, or use engine='smt'"
             )
         if v.role not in ("present", "leaf"):
             pool = system.domain.leaf(v.type) if v.size is None else list(range(v.size))
@@ -115,7 +127,9 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
             lost = v.role == "lost"
             key = (v.role, v.of or str(i), v.at)
             pushes = [
-                (a | {f"lost.{v.of}": True} if lost and value else a, b | {key: value}) for a, b in pushes for value in pool
+                (a | {f"lost.{v.of}": True} if lost and value else a, b | {key: value})
+                for a, b in pushes
+                for value in pool
             ]
     rows, seen, events_of = [], set(), []
     for events, choice in pushes:
@@ -128,12 +142,14 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
 
 
 def looks_inside_text(system: System, observed: Sequence[Expr] = ()) -> bool:
-    """Whether a string is looked into, ordered or made, or a function is called, which the register machine cannot do."""
+    """Whether a string is looked into, ordered or made, or a function is called, which the register machine cannot
+    do."""
     return has_text(*system.next, *observed, system.assume)
 
 
 def computes_floats(system: System, observed: Sequence[Expr] = ()) -> bool:
-    """Whether a float is computed anywhere, which the register machine cannot do; a constant that ints are compared with is none."""
+    """Whether a float is computed anywhere, which the register machine cannot do; a constant that ints are compared
+    with is none."""
     kinds = {v.type for v in (*system.state, *system.inputs)}
     return FLOAT in kinds or any(e.type == FLOAT for e in walk(*among_ints([*system.next, *observed, system.assume])))
 
@@ -162,7 +178,9 @@ def compile_program(system: System, observed: Sequence[Expr]) -> Program:
     parts = list(walk(*roots))
     for e in parts:
         if e.op in TEXT_OPS or order_of_text(e):
-            raise UsageError(f"explicit search does not look inside text, but a function computes {e}: use engine='smt'")
+            raise UsageError(
+                f"explicit search does not look inside text, but a function computes {e}: use engine='smt'"
+            )
         if e.op == "var":
             place[id(e)], needs[id(e)] = e.value, e.value >= states
         elif FLOAT in (e.type, *(a.type for a in e.args)):

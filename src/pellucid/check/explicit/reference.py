@@ -1,7 +1,7 @@
 """The reference engine: slow, and written without looking at the others.
 
-States are Python tuples, expressions are evaluated by the reference evaluator, the structure of points (a state and the push
-that leaves it) is built as plain lists, and formulas are decided by the reference semantics of CTL and of LTL.  It
+States are Python tuples, expressions are evaluated by the reference evaluator, the structure of points (a state and the
+push that leaves it) is built as plain lists, and formulas are decided by the reference semantics of CTL and of LTL.  It
 exists to disagree.
 """
 
@@ -19,7 +19,9 @@ from pellucid.expr.node import Expr
 __all__ = ["decide_by_reference", "points"]
 
 
-def points(system: System, atoms: list[Formula], limit: int = 50_000) -> tuple[list[list[int]], list[set[Formula]], list[int]]:
+def points(
+    system: System, atoms: list[Formula], limit: int = 50_000
+) -> tuple[list[list[int]], list[set[Formula]], list[int]]:
     """Every point that can be reached: its successors, the atoms that hold there; and the initial points."""
     _, rows = choices_of(system)
     start = tuple(v.start for v in system.state)

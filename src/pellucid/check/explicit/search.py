@@ -28,8 +28,8 @@ _NO_RUN = "no run satisfies what is assumed"
 class Space:
     """The reachable states: ``successor[s, c]`` after the choice ``c``, with the observations ``seen[s, c]`` (bits).
 
-    ``why`` is empty where the space is complete; else it says what cut it short.  ``found`` is the first (state, choice)
-    that showed an observation to stop on.
+    ``why`` is empty where the space is complete; else it says what cut it short.  ``found`` is the first (state,
+    choice) that showed an observation to stop on.
     """
 
     system: System
@@ -126,7 +126,8 @@ def explore(
         observed = [*[n.and_(o, n.not_(system.outside)) for o in observed], system.outside]
     if len(observed) > 64:
         raise UsageError(
-            f"explicit search looks at no more than {64 - guarded} different atoms at once, and the formula has {len(observed) - guarded}: ask its parts one by one"
+            f"explicit search looks at no more than {64 - guarded} different atoms at once, and the formula has "
+            f"{len(observed) - guarded}: ask its parts one by one"
         )
     program = compile_program(system, observed)
     word, shift, bits, words = _layout(program.bits)
@@ -179,15 +180,27 @@ def explore(
     if guarded and not why and found is None and (seen[:done] >> np.uint64(len(observed) - 1)).any():
         why = "a function got an argument on which it was not called"
     space = Space(
-        system, program, count, parent[:count], chosen[:count], successor[:done], seen[:done], states[:count], done, found, why
+        system,
+        program,
+        count,
+        parent[:count],
+        chosen[:count],
+        successor[:done],
+        seen[:done],
+        states[:count],
+        done,
+        found,
+        why,
     )
     return space if system.assume is n.TRUE else _of_runs(space)
 
 
 def _of_runs(space: Space) -> Space:
-    """The space with runs that go on for ever only, where all of it is known; a push that is in no run stands for one that is.
+    """The space with runs that go on for ever only, where all of it is known; a push that is in no run stands for one
+    that is.
 
-    So every state has a successor for each choice, as the fixpoints want it, and `Space.pushes` shows the one that is meant.
+    So every state has a successor for each choice, as the fixpoints want it, and `Space.pushes` shows the one that is
+    meant.
     """
     import numpy as np
 
@@ -202,7 +215,9 @@ def _of_runs(space: Space) -> Space:
     first, some, rows = fits.argmax(axis=1)[:, None], fits.any(axis=1)[:, None], np.arange(len(to))[:, None]
     stands = np.where(fits, np.arange(to.shape[1]), first).astype(np.int32)
     stands = np.where(some, stands, np.int32(-1))
-    to = np.where(some, to[rows, stands], rows).astype(np.int32)  # where no run goes on: nothing leads there, so it may stay where it is
+    to = np.where(some, to[rows, stands], rows).astype(
+        np.int32
+    )  # where no run goes on: nothing leads there, so it may stay where it is
     seen = np.where(some, seen[rows, stands], np.uint64(0))
     why = space.why or ("" if alive[0] else _NO_RUN)
     return dataclasses.replace(space, successor=to, seen=seen, stands=stands, why=why)

@@ -136,7 +136,11 @@ def _atom(f: Formula, yes: bool) -> str:
     body = f.body
     if isinstance(body, Some):
         names = _streams(terms(body.of))
-        words = f"for some event{'' if len(names) == 1 else 's'} of {_list(names)} {_chosen(body.of)}" if names else _chosen(body.of)
+        words = (
+            f"for some event{'' if len(names) == 1 else 's'} of {_list(names)} {_chosen(body.of)}"
+            if names
+            else _chosen(body.of)
+        )
         return words if yes else f"it is not so that {words}"
     if isinstance(body, Compare):
         words = _compare(body)
@@ -149,7 +153,11 @@ def _atom(f: Formula, yes: bool) -> str:
         return f"{f.text or body} {'holds' if yes else 'does not hold'}"
     names = _streams(parts(body))
     each = _each(names) if names else ""
-    return f"{each}{_value(body)} is {'true' if yes else 'false, or absent'}" if yes or not each else f"it is not so that {each}{_value(body)} is true"
+    return (
+        f"{each}{_value(body)} is {'true' if yes else 'false, or absent'}"
+        if yes or not each
+        else f"it is not so that {each}{_value(body)} is true"
+    )
 
 
 def _chosen(f: Formula) -> str:
@@ -165,11 +173,12 @@ def _chosen(f: Formula) -> str:
         return f"it is not so that {words[0]}"
     if f.op == "->":
         return f"if {words[0]}, then {words[1]}"
-    return f"{words[0]} { {'&': 'and', '|': 'or', '<->': 'exactly when'}[f.op]} {words[1]}"
+    return f"{words[0]} { {'&': 'and', '|': 'or', '<->': 'exactly when'}[f.op] } {words[1]}"
 
 
 def _what(ref: Ref) -> tuple[str, str, tuple[str, ...]]:
-    """The stream, which of its events (``value`` each, ``first``, ``last``, ``count`` their number, nothing: that one is there), and the field."""
+    """The stream, which of its events (``value`` each, ``first``, ``last``, ``count`` their number, nothing: that one
+    is there), and the field."""
     own = _named(ref)
     for word in ("value", "first", "last", "count"):
         if word in ref.path:

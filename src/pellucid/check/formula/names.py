@@ -1,11 +1,11 @@
 """Which stream a name in a formula means.
 
-A source goes by its parameter's name, the single source also as ``in``; an output by its name, a single one also as ``out``; any step by its id.
-``x.value.price`` and ``x.price`` are the same; ``value`` alone is ``out.value``, and ``a.value`` is ``a.out.value`` where a system has the
-streams of two pipelines ``a`` and ``b``.
+A source goes by its parameter's name, the single source also as ``in``; an output by its name, a single one also as
+``out``; any step by its id. ``x.value.price`` and ``x.price`` are the same; ``value`` alone is ``out.value``, and
+``a.value`` is ``a.out.value`` where a system has the streams of two pipelines ``a`` and ``b``.
 
-A name that could mean two things is refused, with the ways to say which: ``stream("full")``, ``source("out")``, ``output("out")``, ``step("in")``,
-``flag("full")``.
+A name that could mean two things is refused, with the ways to say which: ``stream("full")``, ``source("out")``,
+``output("out")``, ``step("in")``, ``flag("full")``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Names:
         return self.system.outputs.get(key, key.removeprefix(HIDDEN))
 
     def find(self, ref: Ref, missing: bool = False) -> Found | None:
-        """The stream that a reference means, and the rest of its path.  One that means none is refused; with ``missing`` it is None."""
+        """The stream that a reference means, and the rest of its path.  One that means none is refused; with
+        ``missing`` it is None."""
         asked = ref.name, ref.kind, ref.exact, ref.path
         if asked not in self._found:
             self._found[asked] = self._find(ref)
@@ -110,7 +111,9 @@ class Names:
             self._ambiguous(flag.name, [*(self._way(key, ()) for key in keys), f'flag("{flag.name}")'])
 
     def _ambiguous(self, text: str, ways: list[str]) -> NoReturn:
-        raise UsageError(f"{text} could mean several things in {self.system.name}: write {' or '.join(dict.fromkeys(ways))}")
+        raise UsageError(
+            f"{text} could mean several things in {self.system.name}: write {' or '.join(dict.fromkeys(ways))}"
+        )
 
     def _refuse(self, ref: Ref) -> NoReturn:
         if not ref.kind:
@@ -118,7 +121,9 @@ class Names:
         known = {
             "source": self.sources,
             "output": list(self.system.outputs),
-            "step": [key.removeprefix(HIDDEN) for key in self.system.streams if self._is_step(key.removeprefix(HIDDEN))],
+            "step": [
+                key.removeprefix(HIDDEN) for key in self.system.streams if self._is_step(key.removeprefix(HIDDEN))
+            ],
         }[ref.kind]
         self.unknown(ref.kind, ref.name, known)
 
@@ -131,7 +136,8 @@ class Names:
             also = f", and 'in' for {self.sources[0]}" if len(self.sources) == 1 else ""
             if name.split(".")[0] == "in":
                 raise UsageError(
-                    f"{self.system.name} has {len(self.sources)} sources, so 'in' is none of them: write {' or '.join(self.sources)}"
+                    f"{self.system.name} has {len(self.sources)} sources, so 'in' is none of them: write "
+                    f"{' or '.join(self.sources)}"
                 )
             # `outt.value` is like `out`: what comes before the first dot counts as well
             near = difflib.get_close_matches(name.split(".")[0], pool, 1)

@@ -41,7 +41,6 @@ _LEVEL = {"<->": 1, "->": 2, "|": 3, "&": 4, "U": 5, "W": 5, "R": 5, "S": 5}  # 
 _RIGHT = frozenset(("->", "U", "W", "R", "S"))
 
 
-
 class _Logic:
     """The operators ``& | ~ >>`` for whatever can stand for a formula."""
 
@@ -176,7 +175,11 @@ def _show(f: Formula, level: int) -> str:
         (arg,) = f.args
         inner = _show(arg, 6)
         if f.op == "!":  # `!x = 3` parses, but reads as something else
-            return f"!({inner})" if isinstance(arg.body, Compare) or (" " in arg.text and not arg.text.startswith("any(")) else f"!{inner}"
+            return (
+                f"!({inner})"
+                if isinstance(arg.body, Compare) or (" " in arg.text and not arg.text.startswith("any("))
+                else f"!{inner}"
+            )
         return f"{f.op} {inner}"
     right = f.op in _RIGHT
     out = f"{_show(f.args[0], own + right)} {f.op} {_show(f.args[1], own + (not right))}"

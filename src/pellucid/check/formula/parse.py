@@ -5,11 +5,11 @@ From loosest to tightest: ``<->``, ``->`` (to the right), ``|``, ``&``, ``U W R 
 ``G (in -> X out.value > 3)`` puts the comparison under ``X``, and ``p & q U r`` is ``p & (q U r)``.
 
 A bare stream is "an event is there".  ``-`` and ``/`` inside a word belong to a name (``apply-3f`` is a step), so put
-spaces round a minus.  A stream whose name is an operator or has odd characters is written ``stream("G")``; ``source("out")``,
-``output("out")``, ``step("in")`` and ``flag("full")`` say which of several things of one name is meant.  ``any(out.value > 3)`` is about at
-least one event of the push.
-In a comparison ``Y x.value`` is the event before; it stands on the right, or behind a sign: ``x.value >= Y x.value``, ``x.value - Y x.value > 3``.
-``&&``, ``||`` and ``==`` are read as ``&``, ``|`` and ``=``.
+spaces round a minus.  A stream whose name is an operator or has odd characters is written ``stream("G")``;
+``source("out")``, ``output("out")``, ``step("in")`` and ``flag("full")`` say which of several things of one name is
+meant.  ``any(out.value > 3)`` is about at least one event of the push.
+In a comparison ``Y x.value`` is the event before; it stands on the right, or behind a sign: ``x.value >= Y x.value``,
+``x.value - Y x.value > 3``. ``&&``, ``||`` and ``==`` are read as ``&``, ``|`` and ``=``.
 """
 
 from __future__ import annotations
@@ -301,10 +301,15 @@ class _Parser:
             return self.some()
         if token.kind in ("name", *KINDS):
             path = () if token.path == ("present",) else token.path
-            return Ref(token.name, path, token.kind if token.kind not in ("name", "stream") else "", exact=token.kind == "stream")
+            return Ref(
+                token.name,
+                path,
+                token.kind if token.kind not in ("name", "stream") else "",
+                exact=token.kind == "stream",
+            )
         self.at -= 1
         if token.kind == "word":
-            wanted += f" ({token.text} is an operator; a stream of that name is stream(\"{token.text}\"))"
+            wanted += f' ({token.text} is an operator; a stream of that name is stream("{token.text}"))'
         self.fail(wanted)
 
     def some(self) -> Formula:

@@ -1,9 +1,9 @@
 """A formula where something is not known: counted for it, or against it.
 
-From a certain push on nothing is known of a run (``lost``, which stays true).  An atom is then taken for whatever helps the formula, or
-for whatever harms it, according to whether the formula wants it to hold or not.  If the formula holds with everything counted against it,
-it holds; if it does not hold with everything counted for it, it does not.  (This is three-valued model checking, Bruns and Godefroid 1999:
-the point at which nothing is known stands for every point.)
+From a certain push on nothing is known of a run (``lost``, which stays true).  An atom is then taken for whatever helps
+the formula, or for whatever harms it, according to whether the formula wants it to hold or not.  If the formula holds
+with everything counted against it, it holds; if it does not hold with everything counted for it, it does not.  (This is
+three-valued model checking, Bruns and Godefroid 1999: the point at which nothing is known stands for every point.)
 """
 
 from __future__ import annotations
@@ -39,4 +39,6 @@ def counted(f: Formula, lost: Expr, *, for_it: bool) -> Formula:
     if f.op == "<->":
         a, b = f.args
         return counted(And(Or(Not(a), b), Or(a, Not(b))), lost, for_it=for_it)
-    return Formula(f.op, tuple(counted(a, lost, for_it=for_it) for a in f.args))  # all others only gain where their parts do
+    return Formula(
+        f.op, tuple(counted(a, lost, for_it=for_it) for a in f.args)
+    )  # all others only gain where their parts do

@@ -4,9 +4,10 @@ Which stream a name means is found by `pellucid.check.formula.names`.
 
 Choices:
 
-* What speaks of **values** speaks of every event of the push: ``out.value > 3`` holds where the stream carries an event and each of its events is
-  above 3; of several streams each event with each of the others; ``any(…)`` holds where it is so for one choice of an event for each stream.
-  So ``out.value != 3`` means "out carries events, and none is 3", while ``!(out.value = 3)`` holds in silence, too.
+* What speaks of **values** speaks of every event of the push: ``out.value > 3`` holds where the stream carries an event
+  and each of its events is above 3; of several streams each event with each of the others; ``any(…)`` holds where it is
+  so for one choice of an event for each stream. So ``out.value != 3`` means "out carries events, and none is 3", while
+  ``!(out.value = 3)`` holds in silence, too.
 * ``out.first``, ``out.last`` are single events; ``out.count`` is their number, 0 in silence.
 * Modulo N (``ints=Mod(N)``), sums, differences and products of integer values are reduced as in the pipeline; numbers
   that the formula itself mentions, counts and the lengths of queues are not.
@@ -96,7 +97,9 @@ class _Atoms:
         if isinstance(body, Some):
             of = body.of
             bodies = [atom.body for atom in of.atoms()]
-            streams = self.mentioned(part for b in bodies if b is not None and not isinstance(b, (Expr, Some)) for part in parts(b))
+            streams = self.mentioned(
+                part for b in bodies if b is not None and not isinstance(b, (Expr, Some)) for part in parts(b)
+            )
             found = n.FALSE
             for there, choice in self.choices(streams, str(body)):
                 found = n.or_(found, n.and_(there, choice.all_of(of)))
@@ -127,13 +130,22 @@ class _Atoms:
         return list(out.values())
 
     def choices(self, streams: list[str], text: str) -> list[tuple[Expr, _Atoms]]:
-        """Every choice of an event for each of these streams: whether the events are there, and the atoms about them."""
+        """Every choice of an event for each of these streams: whether the events are there, and the atoms about
+        them."""
         pools = [self.system.streams[name][1] for name in streams]
         if math.prod(map(len, pools)) > _MOST:
             many = " × ".join(f"{len(pool)} of {name}" for name, pool in zip(streams, pools, strict=True))
-            raise UsageError(f"in {text}: so many events may come in one push ({many}) that not every choice can be tried: compare .first, .last or .count")
-        if not all(pools):  # a stream that never carries anything: what is said of its events must make sense all the same
-            empty = [Slot(n.FALSE, tuple(n.const(simplest(t)) for _, t in self.system.streams[name][0].leaves())) for name in streams]
+            raise UsageError(
+                f"in {text}: so many events may come in one push ({many}) that not every choice can be tried: compare "
+                ".first, .last or .count"
+            )
+        if not all(
+            pools
+        ):  # a stream that never carries anything: what is said of its events must make sense all the same
+            empty = [
+                Slot(n.FALSE, tuple(n.const(simplest(t)) for _, t in self.system.streams[name][0].leaves()))
+                for name in streams
+            ]
             pools = [pool or (slot,) for pool, slot in zip(pools, empty, strict=True)]
         out = []
         for choice in product(*pools):
@@ -209,10 +221,18 @@ class _Atoms:
             if isinstance(kind, EnumType):
                 cls, words = kind.cls, (term.name, *term.path)
                 name = words[-1]
-                member = words in ((name,), (cls.__name__, name)) and name in cls.__members__ and not term.kind and not term.exact
+                member = (
+                    words in ((name,), (cls.__name__, name))
+                    and name in cls.__members__
+                    and not term.kind
+                    and not term.exact
+                )
                 also = self.names.find(term, missing=True)
                 if member and also is not None and self.typed(term, *also).type == kind:
-                    raise UsageError(f"{term} could be the member {name} of {cls.__name__} or the stream: write stream(…) for the stream, or rename it")
+                    raise UsageError(
+                        f"{term} could be the member {name} of {cls.__name__} or the stream: write stream(…) for the "
+                        "stream, or rename it"
+                    )
                 if member:
                     return _Typed(str(term), kind, (n.const(cls.__members__[name]),))
                 if also is None:
@@ -250,11 +270,17 @@ class _Atoms:
     def before(self, term: Before, name: str, rest: tuple[str, ...]) -> _Typed:
         """Of the event before: a system that remembers it has it as a stream (`pellucid.check.system.assume`)."""
         if rest in ((), ("present",)):
-            raise UsageError(f"in {term}: Y takes the value of a stream, as in {name}.value >= Y {name}.value; whether one came is O {name}")
+            raise UsageError(
+                f"in {term}: Y takes the value of a stream, as in {name}.value >= Y {name}.value; whether one came is "
+                f"O {name}"
+            )
         if rest[0] in ("first", "last", "count"):
             raise UsageError(f"in {term}: Y takes the value of the last event before: write Y {name}.value")
         if f"Y {name}" not in self.system.streams:
-            raise UsageError(f"{term}: the event before can be spoken of in assume= and in formulas G (…) without other temporal operators")
+            raise UsageError(
+                f"{term}: the event before can be spoken of in assume= and in formulas G (…) without other temporal "
+                "operators"
+            )
         return self.typed(term, f"Y {name}", rest)
 
     def calc(self, term: Calc) -> _Typed:
@@ -270,7 +296,11 @@ class _Atoms:
             e = n.neg(leaves[0])
         else:
             if term.op == "%":
-                if not any(isinstance(part, (Ref, Before, Length)) for part in parts(term.args[1])) and leaves[1].op == "const" and leaves[1].value == 0:
+                if (
+                    not any(isinstance(part, (Ref, Before, Length)) for part in parts(term.args[1]))
+                    and leaves[1].op == "const"
+                    and leaves[1].value == 0
+                ):
                     raise UsageError(f"in {term}: nothing has a remainder by 0")
                 zero, one = (n.const(0), n.const(1)) if kind == INT else (n.const(0.0), n.const(1.0))
                 needs[f"{args[1].text} != 0"] = n.not_(n.eq(leaves[1], zero))
@@ -298,7 +328,9 @@ class _Atoms:
             leaves = tuple(n.const(simplest(t)) for _, t in kind.leaves())
         fields = rest[1:] if rest[0] in ("value", "first", "last", "present", "count") else rest
         if rest[0] in ("present", "count"):
-            raise UsageError(f"in {ref}: {name}.{rest[0]} has no fields; a field of that name is {name}.value.{'.'.join(rest)}")
+            raise UsageError(
+                f"in {ref}: {name}.{rest[0]} has no fields; a field of that name is {name}.value.{'.'.join(rest)}"
+            )
         for i, part in enumerate(fields):
             options: dict[str, Type] = {}
             if isinstance(kind, RecordType):

@@ -1,13 +1,16 @@
-"""How many pushes together show that a formula is broken: so many keys have to be tracked at once (see `pellucid.check.system.tracking`).
+"""How many pushes together show that a formula is broken: so many keys have to be tracked at once (see
+`pellucid.check.system.tracking`).
 
-``G (out -> X !out)`` is broken in two pushes that follow each other.  ``G (out -> Y O paid)`` is broken in **one**, before which nothing was paid: a
-push in which nothing was paid stays such a one if the events of other keys are left out of the run, for then it is silent.  ``G (shipped -> H !shipped)`` is
-broken in two, however far apart.  So for a formula of ``X`` and the past, to be broken in some push,
+``G (out -> X !out)`` is broken in two pushes that follow each other.  ``G (out -> Y O paid)`` is broken in **one**,
+before which nothing was paid: a push in which nothing was paid stays such a one if the events of other keys are left
+out of the run, for then it is silent.  ``G (shipped -> H !shipped)`` is broken in two, however far apart.  So for a
+formula of ``X`` and the past, to be broken in some push,
 
 * an atom is looked at in that push, and ``X`` and ``Y`` move it;
 * ``O p`` needs one push with ``p``, and ``p S q`` one with ``q``, wherever it is;
-* what has to hold in **all** pushes before (``H p``, ``!O p``, the ``p`` of ``p S q``) needs none, if it holds in silence.  It must speak of single pushes, and,
-  where a push may have events of several sources, only say that something is not there: then some of them may be left out.
+* what has to hold in **all** pushes before (``H p``, ``!O p``, the ``p`` of ``p S q``) needs none, if it holds in
+  silence.  It must speak of single pushes, and, where a push may have events of several sources, only say that
+  something is not there: then some of them may be left out.
 """
 
 from __future__ import annotations
@@ -68,10 +71,14 @@ def span_of(f: Formula, graph: Graph) -> Span | None:
     pushes = looks_at(f)
     if pushes is not None:
         return Span(pushes)
-    if any(isinstance(t, (Flag, Length)) for t in terms(f)):  # what failed, and what waits, may be under a key of an earlier push
+    if any(
+        isinstance(t, (Flag, Length)) for t in terms(f)
+    ):  # what failed, and what waits, may be under a key of an earlier push
         return None
     needs = [_Broken(graph).needs(piece, False) for piece in pieces(f) or [f]]
-    return None if None in needs else Span(max((_sum(need) for need in needs if need is not None), default=1) or 1, True)
+    return (
+        None if None in needs else Span(max((_sum(need) for need in needs if need is not None), default=1) or 1, True)
+    )
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,8 @@ def _sum(need: _Need) -> int:
 
 
 class _Broken:
-    """The pushes that it takes so that a formula holds, or does not, in some push of a run and of the same run with less in it."""
+    """The pushes that it takes so that a formula holds, or does not, in some push of a run and of the same run with
+    less in it."""
 
     def __init__(self, graph: Graph) -> None:
         self.streams = {node.id for node in graph.nodes} | {name for name, _ in graph.outputs} | {"in", "out", "value"}
@@ -116,7 +124,11 @@ class _Broken:
                 return _Need(at, sum(others) if (f.op == "&") == wanted else max(others))
             case "X" | "Y":
                 inner = self.needs(a, wanted)
-                return None if inner is None else _Need(frozenset(i + (1 if f.op == "X" else -1) for i in inner.at), inner.others)
+                return (
+                    None
+                    if inner is None
+                    else _Need(frozenset(i + (1 if f.op == "X" else -1) for i in inner.at), inner.others)
+                )
             case "O" | "H":
                 if (f.op == "O") == wanted:
                     return self.somewhere(a, wanted)
@@ -125,7 +137,9 @@ class _Broken:
                 p, q = f.args
                 if wanted:
                     return self.somewhere(q, True) if self.lasts(p, True) else None
-                return self.somewhere(And(Not(p), Not(q)), True) if self.lasts(q, False) else None  # q never, or not since p failed
+                return (
+                    self.somewhere(And(Not(p), Not(q)), True) if self.lasts(q, False) else None
+                )  # q never, or not since p failed
         return None
 
     def somewhere(self, f: Formula, wanted: bool) -> _Need | None:
@@ -175,7 +189,7 @@ class _Broken:
         return any(isinstance(t, Ref) and t.name in self.streams for t in found)
 
     def shrinks(self, atom: Formula) -> bool:
-        """Whether an atom that is false stays so where events are left out: of a source, which has one at most, or that any is there."""
+        """Whether an atom that is false stays so where events are left out: of a source, which has one at most, or that
+        any is there."""
         refs = [t for t in terms(atom) if isinstance(t, Ref) and t.name in self.streams]
         return isinstance(atom.body, Some) or all(not t.path or t.name in self.sources for t in refs)
-

@@ -29,7 +29,29 @@ _RAW = re.compile(r"[\w./-]+")  # what may stand in queue(…) and stream(…) w
 FLAGS = ("full", "overflow", "failed")
 KINDS = ("stream", "source", "output", "step")  # how a formula says which stream of a name it means: source("out")
 RESERVED = frozenset(  # words that are no name, unless in stream(…)
-    ("X", "F", "G", "U", "W", "R", "Y", "O", "H", "S", "EX", "EF", "EG", "AX", "AF", "AG", "A", "E", "true", "false", *FLAGS)
+    (
+        "X",
+        "F",
+        "G",
+        "U",
+        "W",
+        "R",
+        "Y",
+        "O",
+        "H",
+        "S",
+        "EX",
+        "EF",
+        "EG",
+        "AX",
+        "AF",
+        "AG",
+        "A",
+        "E",
+        "true",
+        "false",
+        *FLAGS,
+    )
 )
 _SHORT = frozenset(("in", "out", "value"))  # names that also stand for a stream of another name
 _LEVEL = {"+": 1, "-": 1, "*": 2, "%": 2}
@@ -57,8 +79,9 @@ class Literal:
 class Ref:
     """A stream, or a part of what it carries: no path means "an event is there".
 
-    The path begins with ``value`` (each event), ``first``, ``last`` or ``count``, or with a field of each event.  ``kind`` says that the
-    name is that of a source, an output or a step; ``exact``, that it is a stream's own name, and no short form such as ``in``.
+    The path begins with ``value`` (each event), ``first``, ``last`` or ``count``, or with a field of each event.
+    ``kind`` says that the name is that of a source, an output or a step; ``exact``, that it is a stream's own name, and
+    no short form such as ``in``.
 
     >>> print(Ref("x", ("value", "price")), Ref("full", exact=True), Ref("out", ("count",), "source"))
     x.value.price stream("full") source("out").count
@@ -70,8 +93,16 @@ class Ref:
     exact: bool = field(default=False, compare=False)  # where it makes a difference, the bare name is refused
 
     def __str__(self) -> str:
-        plain = NAME.fullmatch(self.name) is not None and self.name not in RESERVED and not (self.exact and self.name in _SHORT)
-        first = self.name if plain and not self.kind else f"{self.kind or 'stream'}({json.dumps(self.name, ensure_ascii=False)})"
+        plain = (
+            NAME.fullmatch(self.name) is not None
+            and self.name not in RESERVED
+            and not (self.exact and self.name in _SHORT)
+        )
+        first = (
+            self.name
+            if plain and not self.kind
+            else f"{self.kind or 'stream'}({json.dumps(self.name, ensure_ascii=False)})"
+        )
         return ".".join((first, *self.path))
 
 

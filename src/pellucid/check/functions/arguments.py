@@ -1,11 +1,13 @@
-"""Which arguments can come to the functions that are called and not traced: every value that a stream may carry, step by step.
+"""Which arguments can come to the functions that are called and not traced: every value that a stream may carry, step
+by step.
 
-For each stream that leads to such a function the set of its possible events is found, beginning with the events of the sources; a step
-that remembers is followed from its start value until no new state comes.  What belongs together is not looked at: the sets may hold more than
-can really come, never less.  So a function that was called on all of them has a complete table.
+For each stream that leads to such a function the set of its possible events is found, beginning with the events of the
+sources; a step that remembers is followed from its start value until no new state comes.  What belongs together is not
+looked at: the sets may hold more than can really come, never less.  So a function that was called on all of them has a
+complete table.
 
-A set that does not close (a sum grows for ever) is cut off, and is **open**: an argument that is not in the table then leads to a state
-about which nothing is claimed (`pellucid.check.functions.tabulate`).
+A set that does not close (a sum grows for ever) is cut off, and is **open**: an argument that is not in the table then
+leads to a state about which nothing is claimed (`pellucid.check.functions.tabulate`).
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ _KEPT = 256  # of a set that is larger
 
 @dataclass
 class Values:
-    """The events that a stream may carry, as leaves; None where they cannot be listed.  ``most`` is how many come in all, if that is known."""
+    """The events that a stream may carry, as leaves; None where they cannot be listed.  ``most`` is how many come in
+    all, if that is known."""
 
     events: dict[Any, Leaves] | None
     open: bool = False
@@ -54,7 +57,9 @@ class Values:
         return None if self.events is None else self.all()
 
 
-def tables_of(graph: Graph, domain: Domain, sources: Mapping[str, Iterable[Leaves]] | None = None) -> Callable[[Function], Answers]:
+def tables_of(
+    graph: Graph, domain: Domain, sources: Mapping[str, Iterable[Leaves]] | None = None
+) -> Callable[[Function], Answers]:
     """The answers of every opaque function of a graph, called on all that can come.
 
     ``sources`` are the events of the sources where they are not those of the domain.
@@ -94,7 +99,11 @@ class _Search:
             leaves = [self.domain.leaf(kind) for _, kind in node.type.leaves()]
             known = [pool for pool in leaves if pool is not None]
             cut = math.prod(map(len, known)) > _EVENTS
-            pools.append(Values({key_of(e): e for e in islice(product(*known), _EVENTS)}, cut) if len(known) == len(leaves) else Values(None))
+            pools.append(
+                Values({key_of(e): e for e in islice(product(*known), _EVENTS)}, cut)
+                if len(known) == len(leaves)
+                else Values(None)
+            )
         self.graph(graph, pools, every=False)
         for answers in self.touched.values():
             try:
@@ -167,7 +176,10 @@ class _Search:
             return None  # exact integers go on where 64 bits end
         except (UserRaise, ArithmeticError, ValueError):
             return Failed()
-        flat = [v % self.domain.modulus if self.domain.modulus and e.type == INT else v for e, v in zip(self.roots[fn], flat, strict=True)]
+        flat = [
+            v % self.domain.modulus if self.domain.modulus and e.type == INT else v
+            for e, v in zip(self.roots[fn], flat, strict=True)
+        ]
         if not fn.task:
             return tuple(flat)
         assert fn.result is not None
@@ -255,11 +267,16 @@ class _Search:
         return self.followed(node, x, lambda found: found)
 
     def followed(self, node: Node, x: Values, parts: Callable[[Any], tuple[Leaves, list[Leaves]]]) -> Values:
-        """A step that remembers: from its start value on until no new state comes, or as many rounds as there are events."""
+        """A step that remembers: from its start value on until no new state comes, or as many rounds as there are
+        events."""
         assert node.fn is not None
         if x.events is None:
             return self.image(node, None, True, None)
-        start = tuple(node.state.flatten(node.start)) if node.state is not None else (self.answers(node).number(node.start),)
+        start = (
+            tuple(node.state.flatten(node.start))
+            if node.state is not None
+            else (self.answers(node).number(node.start),)
+        )
         states, fresh, out = {key_of(start)}, [start], Values({}, x.open)
         assert out.events is not None
         busiest, rounds = 0, 0

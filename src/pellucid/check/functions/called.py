@@ -1,9 +1,9 @@
 """Functions that are called and not traced: their answers, and what a verdict may say about them.
 
-All calls that one question makes are kept in its `Ledger`, each made once under the eyes of a `pellucid.expr.witness.Witness` and, before the
-answers are used, once more in another order.  A function that is fickle (it reads a clock, draws random numbers, changes something,
-or answers differently the second time) has no meaning that a proof could speak of: the verdict is *unknown*.  One that is in doubt is
-taken at its word, and a proof says so.
+All calls that one question makes are kept in its `Ledger`, each made once under the eyes of a
+`pellucid.expr.witness.Witness` and, before the answers are used, once more in another order.  A function that is fickle
+(it reads a clock, draws random numbers, changes something, or answers differently the second time) has no meaning that
+a proof could speak of: the verdict is *unknown*.  One that is in doubt is taken at its word, and a proof says so.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def key_of(leaves: Sequence[Any]) -> tuple[tuple[str, str], ...]:
 class Answers:
     """What one function answered: the leaves of its arguments and of its results, or a `Failed`.
 
-    Of a task the results are its new state and a list of events.  A state that is any Python object goes by its number in ``states``.
+    Of a task the results are its new state and a list of events.  A state that is any Python object goes by its number
+    in ``states``.
     """
 
     fn: Function
@@ -93,7 +94,8 @@ class Answers:
             form = pickle.dumps(state)
         except Exception as error:
             raise NotTraceable(
-                f"{self.who}: {self.fn.name} {self.fn.reason}, and its states cannot be compared ({type(error).__name__}: {error}); "
+                f"{self.who}: {self.fn.name} {self.fn.reason}, and its states cannot be compared "
+                f"({type(error).__name__}: {error}); "
                 "use scalars, records or tuples, or containers of them"
             ) from None
         if form not in self._numbers:
@@ -107,7 +109,11 @@ class Answers:
             again = self._call(self.fn.plain, args)
             if repr(again) != repr(known):
                 shown = ", ".join(map(repr, self._events(args)))
-                raise Fickle(self._no_function(f"answered {_told(known)} and then {_told(again)} when it was called with {shown}"))
+                raise Fickle(
+                    self._no_function(
+                        f"answered {_told(known)} and then {_told(again)} when it was called with {shown}"
+                    )
+                )
         self.confirmed = len(self.rows)
 
     def _call(self, f: Callable[..., Any], args: Leaves) -> Any:
@@ -140,10 +146,15 @@ class Answers:
 
     def _reduced(self, t: Any, value: Any) -> Leaves:
         m = self.modulus
-        return tuple(v if m is None or kind != INT else v % m for v, (_, kind) in zip(t.flatten(value), t.leaves(), strict=True))
+        return tuple(
+            v if m is None or kind != INT else v % m for v, (_, kind) in zip(t.flatten(value), t.leaves(), strict=True)
+        )
 
     def _no_function(self, why: str) -> str:
-        return f"{self.who}: {self.fn.name} {why}: what it answers says nothing about what it will answer, so nothing is proved of it"
+        return (
+            f"{self.who}: {self.fn.name} {why}: what it answers says nothing about what it will answer, so nothing "
+            "is proved of it"
+        )
 
 
 def _told(answer: Any) -> str:
@@ -157,7 +168,9 @@ class Ledger:
     timeout: float | None = None  # of the question, by the clock on the wall
     answers: dict[Any, Answers] = field(default_factory=dict)
     tables: dict[Any, Any] = field(default_factory=dict)  # of whole graphs (`pellucid.check.functions.arguments`)
-    inside: dict[Any, Traced | None] = field(default_factory=dict)  # functions as data of a check (`pellucid.check.functions.inside`)
+    inside: dict[Any, Traced | None] = field(
+        default_factory=dict
+    )  # functions as data of a check (`pellucid.check.functions.inside`)
     pure: dict[Any, Any] = field(default_factory=dict)
     words: list[str] = field(default_factory=list)  # what a proof must say beside
 
@@ -205,7 +218,12 @@ def _asking(timeout: float | None) -> Iterator[Ledger]:
 
 def _not_asked(graphs: Sequence[Graph], said: str) -> tuple[str, ...]:
     """Of functions that are not pure and that no note speaks of: what was proved holds whatever they answer."""
-    found = {f"{fn.name} is not pure (it {fn.reason}): this holds whatever it answers": None for g in graphs for _, fn in g.opaque() if fickle_reason(fn.reason) and fn.name not in said}
+    found = {
+        f"{fn.name} is not pure (it {fn.reason}): this holds whatever it answers": None
+        for g in graphs
+        for _, fn in g.opaque()
+        if fickle_reason(fn.reason) and fn.name not in said
+    }
     return tuple(found)
 
 
@@ -227,11 +245,17 @@ def asks(question: Callable[..., str]) -> Callable[[Callable[P, Verdict]], Calla
                 try:
                     verdict = ask(*args, **named)
                 except Fickle as error:
-                    return Verdict("unknown", question(*args, **named), "none", time.perf_counter() - started, None, (str(error),))
+                    return Verdict(
+                        "unknown", question(*args, **named), "none", time.perf_counter() - started, None, (str(error),)
+                    )
                 if not verdict.proved:
                     return verdict
                 notes = (*verdict.notes, *made.notes())
-                graphs = [g for g in (getattr(given, "graph", None) for given in (*args, *named.values())) if isinstance(g, Graph)]
+                graphs = [
+                    g
+                    for g in (getattr(given, "graph", None) for given in (*args, *named.values()))
+                    if isinstance(g, Graph)
+                ]
                 return dataclasses.replace(verdict, notes=(*notes, *_not_asked(graphs, " ".join(notes))))
 
         return asked

@@ -1,8 +1,10 @@
 """What a check knows of functions that engines call and do not trace, where their arguments cannot be listed.
 
-1. Traced once more, as a check sees it (`pellucid.expr.textual`): it looks inside text, and into constant dictionaries.  No engine runs that.
-2. Otherwise the function is **uninterpreted**: of its answers only this is used, that the same arguments give the same one, also where it fails.  So
-   what does not depend on them is decided.  In a counterexample it is really called; a run that depends on an invented answer refutes nothing.
+1. Traced once more, as a check sees it (`pellucid.expr.textual`): it looks inside text, and into constant dictionaries.
+    No engine runs that.
+2. Otherwise the function is **uninterpreted**: of its answers only this is used, that the same arguments give the same
+   one, also where it fails.  So what does not depend on them is decided.  In a counterexample it is really called; a
+   run that depends on an invented answer refutes nothing.
 
 Unlike a traced function one that is called computes in Python's own integers: only its results must have 64 bits.
 """
@@ -74,14 +76,19 @@ def _uninterpreted(fn: Function, made: Ledger, who: str) -> Traced | None:
     except OutOfTime:
         return None
     identity = identity_of(fn.plain, types_used=[*fn.params, fn.result])
-    key = id(fn) if identity.unseen else (identity.digest, fn.params, fn.result)  # two functions with the same code and surroundings are one
+    key = (
+        id(fn) if identity.unseen else (identity.digest, fn.params, fn.result)
+    )  # two functions with the same code and surroundings are one
     if key not in made.pure:
         name = getattr(fn.plain, "__name__", "") or type(fn.plain).__name__
         leaves = list(fn.result.leaves())
         made.pure[key] = tuple(
-            Pure(f"{name}.{path}" if len(leaves) > 1 else name, _leaf(answers, who, j), kind, j == 0) for j, (path, kind) in enumerate(leaves)
+            Pure(f"{name}.{path}" if len(leaves) > 1 else name, _leaf(answers, who, j), kind, j == 0)
+            for j, (path, kind) in enumerate(leaves)
         )
-        made.words.append(f"of {fn.name}, which {fn.reason}, only this was used: the same arguments give the same answer")
+        made.words.append(
+            f"of {fn.name}, which {fn.reason}, only this was used: the same arguments give the same answer"
+        )
     variables = [n.var(i, t) for i, t in enumerate(t for p in fn.params for _, t in p.leaves())]
     return Traced(fn.params, fn.result, tuple(call(f, variables) for f in made.pure[key]))
 

@@ -1,7 +1,8 @@
 """A function that is called and not traced, over a finite domain: a table of its answers, as expressions.
 
-The arguments are those that can come (`pellucid.check.functions.arguments`).  Where that set does not close, an argument may come that is not in the
-table: that is a condition of its own, ``outside``, and about what follows nothing is claimed.
+The arguments are those that can come (`pellucid.check.functions.arguments`).  Where that set does not close, an
+argument may come that is not in the table: that is a condition of its own, ``outside``, and about what follows nothing
+is claimed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ __all__ = ["Table", "Tables", "tabulate"]
 
 
 class Table:
-    """The roots of a function as a traced one has them (results; of a task its state, a count and events), and when it is left."""
+    """The roots of a function as a traced one has them (results; of a task its state, a count and events), and when it
+    is left."""
 
     def __init__(self, roots: tuple[Expr, ...], outside: Expr, slots: int) -> None:
         self.roots, self.outside, self.slots = roots, outside, slots
@@ -54,7 +56,8 @@ class Tables:
     def inside(self, fn: Function) -> Traced | None:
         """The function as data of a check, where it has no complete table; None: its table is all there is.
 
-        Beside a table that is not complete only what is known in full counts: a call in it would know less than the table.
+        Beside a table that is not complete only what is known in full counts: a call in it would know less than the
+        table.
         """
         answers = self.answers(fn)
         if answers.modulus is not None or (answers.closed and not answers.unlisted):
@@ -76,7 +79,11 @@ def tabulate(answers: Answers) -> Table:
     variables = [n.var(i, t) for i, t in enumerate(kinds)]
     _refuse_two_zeros(answers)
     size = fn.event.width if fn.task and fn.event is not None else 0
-    slots = max((len(found[1]) for _, found in answers.rows.values() if not isinstance(found, Failed)), default=0) if fn.task else 0
+    slots = (
+        max((len(found[1]) for _, found in answers.rows.values() if not isinstance(found, Failed)), default=0)
+        if fn.task
+        else 0
+    )
     after: list[Type] = [INT] if fn.result is None else [k for _, k in fn.result.leaves()]
     put_out = [k for _, k in fn.event.leaves()] * slots if fn.event is not None else []
     results = [*after, INT, *put_out] if fn.task else after
@@ -117,4 +124,7 @@ def _refuse_two_zeros(answers: Answers) -> None:
                 same = tuple(sign if isinstance(v, float) and v == 0 else v for v in args)
                 may_come = not answers.closed or key_of(same) in answers.rows
                 if may_come and repr(answers.of(same)) != repr(found):
-                    raise NotTraceable(f"{answers.who}: {answers.fn.name} tells 0.0 from -0.0, which a check of called functions cannot")
+                    raise NotTraceable(
+                        f"{answers.who}: {answers.fn.name} tells 0.0 from -0.0, which a check of called functions "
+                        "cannot"
+                    )

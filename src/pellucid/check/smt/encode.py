@@ -1,10 +1,12 @@
 """Expressions as z3 terms: what the symbolic engine says to its solver.
 
-* An int is a mathematical integer (of a strict system: what comes in and what is kept has 64 bits), ``//`` and ``%`` as in Python (z3's own differ where the divisor is negative).
-* A bool is a Bool.  An enum is its member's place in the class, a str a number in a table (where it is only compared for
-  equality): both are bounded integers, and every variable of such a type is known to be in its bounds.
+* An int is a mathematical integer (of a strict system: what comes in and what is kept has 64 bits), ``//`` and ``%`` as
+  in Python (z3's own differ where the divisor is negative).
+* A bool is a Bool.  An enum is its member's place in the class, a str a number in a table (where it is only compared
+  for equality): both are bounded integers, and every variable of such a type is known to be in its bounds.
 * A str that is looked into is a string of the solver (`pellucid.check.smt.text`).
-* A float is an IEEE double, rounded to nearest even, bit by bit, which is slow; `pellucid.check.smt.order` takes them for an order first.
+* A float is an IEEE double, rounded to nearest even, bit by bit, which is slow; `pellucid.check.smt.order` takes them
+  for an order first.
 * Bits of ints are refused, but for ``~a``, shifts by a constant and masks ``a & (2**k - 1)``, which are arithmetic.
 * Where an operation fails, its value is a fixed one (0, False, the first member): that it fails is told apart, by
   ``System.failed``.
@@ -187,7 +189,9 @@ class Encoding:
         for e in walk(*roots):
             if id(e) not in self._made:
                 args = [self._made[id(a)] for a in e.args]
-                self._made[id(e)] = self._one(e, args) if e.op not in TEXT_OPS and not order_of_text(e) else self._text_one(e, args)
+                self._made[id(e)] = (
+                    self._one(e, args) if e.op not in TEXT_OPS and not order_of_text(e) else self._text_one(e, args)
+                )
         return [self._made[id(r)] for r in roots]
 
     def _one(self, e: Expr, args: list[Any]) -> Any:
@@ -217,7 +221,10 @@ class Encoding:
 
     def _text_one(self, e: Expr, args: list[Any]) -> Any:
         if self.text is None:
-            raise UsageError(f"{_where(self.system, e)}the symbolic engine was not told that {e} looks inside text; please report this")
+            raise UsageError(
+                f"{_where(self.system, e)}the symbolic engine was not told that {e} looks inside text; please report "
+                "this"
+            )
         return self.text.term(e, args)
 
     def _int(self, e: Expr, args: list[Any]) -> Any:
@@ -232,7 +239,9 @@ class Encoding:
             if fixed:
                 return up if fixed > 0 else down
             return z3.If(b > 0, up, z3.If(b < 0, down, z3.IntVal(0)))
-        if op in ("shl", "shr") and fixed is not None and 0 <= fixed <= 1024:  # beyond that nothing is left, but the number is long
+        if (
+            op in ("shl", "shr") and fixed is not None and 0 <= fixed <= 1024
+        ):  # beyond that nothing is left, but the number is long
             return a * 2**fixed if op == "shl" else a / 2**fixed
         if op == "band":
             for x, mask in ((args[0], e.args[1]), (args[1], e.args[0])):
@@ -241,7 +250,8 @@ class Encoding:
         return None
 
     def _to_constant(self, e: Expr, args: list[Any], kinds: list[Type]) -> Any:
-        """A float compared with an int that is a constant, among doubles, because z3's reals of doubles are slow; None: something else.
+        """A float compared with an int that is a constant, among doubles, because z3's reals of doubles are slow; None:
+        something else.
 
         Between two neighbouring doubles lie many ints: ``x > c`` is then ``x >= `` the upper one.
         """

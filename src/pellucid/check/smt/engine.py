@@ -4,8 +4,9 @@
 * `prove` looks for a proof: k-induction, helped by lemmas that it finds itself; then z3's Spacer.
 * `invariant` does both by turns, depth by depth, within one time budget.
 
-A proof is a certificate that `check_certificate` accepts, with a fresh solver and from scratch, and that `certify` does not find
-wrong on runs of the interpreter or by a second solver; without it the answer is *unknown*.  z3 is loaded when it is first used.
+A proof is a certificate that `check_certificate` accepts, with a fresh solver and from scratch, and that `certify` does
+not find wrong on runs of the interpreter or by a second solver; without it the answer is *unknown*.  z3 is loaded when
+it is first used.
 
 >>> from pellucid import pipeline
 >>> from pellucid.check.system.domains import domain_of
@@ -121,7 +122,14 @@ def _both(
     if trace is not None:
         return "refuted", trace, None, ()
     tell("floats bit by bit")
-    return _by_turns(Encoding(system), bad, max_depth, Budget(min(_BITS, _BITS if clock.end is None else clock.left() or 0.0)), tell, search=0.9)
+    return _by_turns(
+        Encoding(system),
+        bad,
+        max_depth,
+        Budget(min(_BITS, _BITS if clock.end is None else clock.left() or 0.0)),
+        tell,
+        search=0.9,
+    )
 
 
 def _by_turns(
@@ -159,7 +167,9 @@ def _by_turns(
     notes = [f"nothing bad within {looking.depth} pushes, and no proof was found"]
     if looking.invented and code.text is not None:
         names = ", ".join(dict.fromkeys(f"{e.value.name}()" for e in code.text.calls))
-        notes.append(f"it could be refuted if {names} answered otherwise than in truth; no run with real answers was found")
+        notes.append(
+            f"it could be refuted if {names} answered otherwise than in truth; no run with real answers was found"
+        )
     elif looking.stuck or clock.over:
         notes.append(_why(clock))
     return "unknown", None, None, (*notes, *proofs.notes)
@@ -173,7 +183,9 @@ class _Proofs:
         self.lemmas: list[Expr] = []
         self.induction = Induction(code, bad, (), clock)
         self.notes: list[str] = []
-        self.distrusted: tuple[str, ...] = ()  # a proof that z3 accepts and that is wrong: no other is worth looking for
+        self.distrusted: tuple[
+            str, ...
+        ] = ()  # a proof that z3 accepts and that is wrong: no other is worth looking for
         self.spent = False
         self.started = now()
         self._plan = self._stages()
@@ -203,7 +215,14 @@ class _Proofs:
         self.tell("lemmas: linear relations")
         yield self._add(linear_lemmas(self.code, states, self.lemmas, clock.part(0.25, 2.0)))
         self.tell("lemmas: pairs")
-        yield self._add(surviving(self.code, pair_candidates(system, states, floats=isinstance(self.code, Ordered)), self.lemmas, clock.part(0.2, 2.0)))
+        yield self._add(
+            surviving(
+                self.code,
+                pair_candidates(system, states, floats=isinstance(self.code, Ordered)),
+                self.lemmas,
+                clock.part(0.2, 2.0),
+            )
+        )
         if system.domain.modulus is None:
             self.tell("lemmas: products")
             yield self._add(linear_lemmas(self.code, states, self.lemmas, clock.part(0.25, 2.0), products=True))
@@ -224,7 +243,14 @@ class _Proofs:
         left = self.clock.left()
         again = self.code.again()
         if check_certificate(again.system, self.bad, proof, None if left is None else max(2.0, left), code=again):
-            certified = certify(again.system, self.bad, proof, spent=now() - self.started, left=self.clock.left(), code=self.code.again())
+            certified = certify(
+                again.system,
+                self.bad,
+                proof,
+                spent=now() - self.started,
+                left=self.clock.left(),
+                code=self.code.again(),
+            )
             if certified.passed:
                 return replace(proof, checked=certified.words, notes=certified.notes)
             self.distrusted = certified.notes

@@ -1,11 +1,14 @@
 """What is exactly true of the arithmetic of doubles, as formulas over an order (`pellucid.check.smt.order`).
 
-Each operation is the exact result of its arguments, rounded to the nearest double.  Rounding keeps the order, leaves doubles as they are, and is
-off by at most half a unit in the last place; results beyond the largest double are infinite.  From that follow, for finite arguments:
+Each operation is the exact result of its arguments, rounded to the nearest double.  Rounding keeps the order, leaves
+doubles as they are, and is off by at most half a unit in the last place; results beyond the largest double are
+infinite.  From that follow, for finite arguments:
 
 * the result is within a part in 2**53 of the exact one, where that is linear in the arguments;
-* a double that is not below the exact result is not below the rounded one: zero, the arguments, their doubles, the constants;
-* with arguments that are not below A and B a sum is not below the double A + B (and so on), for doubles near which the arguments may lie.
+* a double that is not below the exact result is not below the rounded one: zero, the arguments, their doubles, the
+  constants;
+* with arguments that are not below A and B a sum is not below the double A + B (and so on), for doubles near which the
+  arguments may lie.
 
 NaN and infinities go by the rules of IEEE 754.  Where Python raises (a division by zero) nothing is said of the value.
 """
@@ -64,7 +67,9 @@ def facts(z3: Any, operations: list[Operation]) -> list[Any]:
     say = _Facts(z3)
     out = [fact for operation in operations for fact in say.of(operation)]
     many = 0
-    for one, other in itertools.combinations(operations, 2):  # of two exact results the larger is not rounded to the smaller
+    for one, other in itertools.combinations(
+        operations, 2
+    ):  # of two exact results the larger is not rounded to the smaller
         x, y = say.exact(one), say.exact(other)
         if x is None or y is None or many >= _PAIRS:
             continue
@@ -135,13 +140,22 @@ class _Facts:
                 if self._number(a) is None:
                     doubles += [a, -a]
                     if o.op == "add":  # twice a double is one, unless it is too large
-                        out += [z3.Implies(self.finite(2 * a), z3.And(z3.Implies(x >= 2 * a, r >= 2 * a), z3.Implies(x <= 2 * a, r <= 2 * a)))]
-        out += [z3.Implies(self.finite(d), z3.And(z3.Implies(x >= d, r >= d), z3.Implies(x <= d, r <= d))) for d in o.inner]
+                        out += [
+                            z3.Implies(
+                                self.finite(2 * a),
+                                z3.And(z3.Implies(x >= 2 * a, r >= 2 * a), z3.Implies(x <= 2 * a, r <= 2 * a)),
+                            )
+                        ]
+        out += [
+            z3.Implies(self.finite(d), z3.And(z3.Implies(x >= d, r >= d), z3.Implies(x <= d, r <= d))) for d in o.inner
+        ]
         near = sorted({c for part in o.near for c in part})
         doubles += [self.real(c) for c in (*near[:4], *near[4:][-4:])]
         out += [z3.And(z3.Implies(x >= d, r >= d), z3.Implies(x <= d, r <= d)) for d in doubles]
         if o.op in ("float_of_int", "add"):
-            out.append(z3.Implies(x == 0, r == 0) if o.op == "add" else z3.Implies(z3.And(x >= -(2**53), x <= 2**53), r == x))
+            out.append(
+                z3.Implies(x == 0, r == 0) if o.op == "add" else z3.Implies(z3.And(x >= -(2**53), x <= 2**53), r == x)
+            )
         return out
 
     # ------------------------------------------------------------ one operation each
@@ -154,7 +168,13 @@ class _Facts:
                 out += [z3.Implies(z3.And(x == end, y == -end), r == NOT_A_NUMBER)]
                 out += [z3.Implies(z3.And(x == end, y != -end, y != NOT_A_NUMBER), r == end)]
         for c, d in itertools.product(*o.near):
-            out += self._at("add", r, (c, d), z3.And(a >= self.real(c), b >= self.real(d)), z3.And(a <= self.real(c), b <= self.real(d)))
+            out += self._at(
+                "add",
+                r,
+                (c, d),
+                z3.And(a >= self.real(c), b >= self.real(d)),
+                z3.And(a <= self.real(c), b <= self.real(d)),
+            )
         return out
 
     def _float_of_int(self, o: Operation) -> list[Any]:

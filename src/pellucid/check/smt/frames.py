@@ -107,8 +107,8 @@ def _choice(v: Variable) -> str:
 def replay(system: System, bad: Expr, trace: Sequence[Mapping[str, Any]]) -> bool | None:
     """Whether ``bad`` holds in the last push of a trace, by plain evaluation of the system.
 
-    None: an integer leaves 64 bits on the way (the check talks about exact integers).  Where ``bad`` itself fails, it does
-    not hold; nor does it where a push is not one of those that are assumed.
+    None: an integer leaves 64 bits on the way (the check talks about exact integers).  Where ``bad`` itself fails, it
+    does not hold; nor does it where a push is not one of those that are assumed.
     """
     state: list[Any] = [v.start for v in system.state]
     try:

@@ -108,7 +108,10 @@ def bound_candidates(system: System, bad: Expr, states: Sequence[State]) -> list
 
 def _about_text(x: Expr, start: str, seen: Sequence[str], bad: Expr) -> list[Expr]:
     """How a string that grows begins and ends, how long it is at least and at most; what it never is."""
-    sizes = sorted({len(start), min(map(len, seen)), max(map(len, seen))} | {e.value for e in walk(bad) if e.op == "const" and e.type == INT and e.value < 1000})
+    sizes = sorted(
+        {len(start), min(map(len, seen)), max(map(len, seen))}
+        | {e.value for e in walk(bad) if e.op == "const" and e.type == INT and e.value < 1000}
+    )
     out = [n.le(n.const(c), length(x)) for c in sizes] + [n.le(length(x), n.const(c)) for c in sizes]
     out += [starts(x, n.const(start)), ends(x, n.const(start))] if start else []
     out += [n.not_(n.eq(x, e)) for e in walk(bad) if e.op == "const" and e.type == STR]
@@ -125,9 +128,12 @@ def _float_bounds(x: Expr, start: float, seen: Sequence[float], numbers: Sequenc
 
 
 def pair_candidates(system: System, states: Sequence[State], *, floats: bool = False) -> list[Expr]:
-    """Facts about two variables that no sample breaks and that are neither bounds nor linear relations; ``floats``: also of those."""
+    """Facts about two variables that no sample breaks and that are neither bounds nor linear relations; ``floats``:
+    also of those."""
     out: list[Expr] = []
-    moving = [i for i, v in enumerate(system.state) if any(s[i] != v.start for s in states) and (floats or v.type != FLOAT)]
+    moving = [
+        i for i, v in enumerate(system.state) if any(s[i] != v.start for s in states) and (floats or v.type != FLOAT)
+    ]
     for i, j in combinations(moving, 2):
         t = system.state[i].type
         if t != system.state[j].type:
@@ -157,7 +163,8 @@ class _Step:
             self.solver.add(*self.frames.at(t, code.terms(known)))
 
     def broken(self, lemmas: Sequence[Expr], wanted: Sequence[Expr], limit: float) -> Any:
-        """A model in which the lemmas hold before the push and a wanted one not after it; False: none; None: unknown."""
+        """A model in which the lemmas hold before the push and a wanted one not after it; False: none; None:
+        unknown."""
         terms = self.code.terms([*lemmas, *wanted])
         self.solver.push()
         self.solver.add(*self.frames.at(0, terms[: len(lemmas)]))

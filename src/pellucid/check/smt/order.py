@@ -1,12 +1,14 @@
 """Floats as an order: what is exactly true of doubles, told to z3 in linear arithmetic instead of bits.
 
-A double stands for its real number, an infinity for a number beyond them all, NaN for one beyond that.  What an operation makes is the value of
-an unknown function, of which only facts are told that hold of IEEE arithmetic (`pellucid.check.smt.float_facts`).  So
+A double stands for its real number, an infinity for a number beyond them all, NaN for one beyond that.  What an
+operation makes is the value of an unknown function, of which only facts are told that hold of IEEE arithmetic
+(`pellucid.check.smt.float_facts`).  So
 
 * "nothing satisfies it" is a proof, and is mostly found at once, where bits take minutes;
 * a model may be none of doubles: it counts only if the run replays with doubles in Python.
 
-That 0.0 and -0.0 are one number here loses nothing: no operation tells them apart (``1 / -0.0`` raises, as ``1 / 0.0`` does).
+That 0.0 and -0.0 are one number here loses nothing: no operation tells them apart (``1 / -0.0`` raises, as ``1 / 0.0``
+does).
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _INNER = 6  # arguments of inner operations with which a result is compared
 class Ordered(Encoding):
     """A system as z3 terms in which floats are numbers with an order.
 
-    ``roots`` are all expressions with floats that will be asked for: what is known of their operations is part of ``assume``.
+    ``roots`` are all expressions with floats that will be asked for: what is known of their operations is part of
+    ``assume``.
     """
 
     def __init__(self, system: System, roots: Sequence[Expr]) -> None:
@@ -145,8 +148,16 @@ class Ordered(Encoding):
             self._functions[name] = z3.Function(name, *[z3.RealSort()] * (len(args) + 1))
         made = self._functions[name](*args)
         inside = [self.operations[x.get_id()] for x in args if x.get_id() in self.operations]
-        inner = {d.get_id(): d for o in inside if not o.whole and o.op != "float_of_int" for d in (*o.args, *o.inner) if not z3.is_rational_value(d)}
-        self.operations[made.get_id()] = Operation(op, tuple(args), made, tuple(near), whole, tuple(inner.values())[:_INNER])
+        inner = {
+            d.get_id(): d
+            for o in inside
+            if not o.whole and o.op != "float_of_int"
+            for d in (*o.args, *o.inner)
+            if not z3.is_rational_value(d)
+        }
+        self.operations[made.get_id()] = Operation(
+            op, tuple(args), made, tuple(near), whole, tuple(inner.values())[:_INNER]
+        )
         return made
 
     def _minus(self, a: Any) -> Any:
@@ -155,7 +166,12 @@ class Ordered(Encoding):
     def _near_of(self, e: Expr) -> tuple[float, ...]:
         """Doubles near which an expression may lie: where the operations on it are looked at one by one."""
         if e.type == INT:
-            return tuple(sorted({float(c) for c in self._constants if c == int(c) and abs(c) <= 2**53} | ({float(e.value)} if e.op == "const" and abs(e.value) <= 2**53 else set())))[:8]
+            return tuple(
+                sorted(
+                    {float(c) for c in self._constants if c == int(c) and abs(c) <= 2**53}
+                    | ({float(e.value)} if e.op == "const" and abs(e.value) <= 2**53 else set())
+                )
+            )[:8]
         if e.type != FLOAT:
             return ()
         if e.op in ("const", "raise"):

@@ -64,11 +64,18 @@ class Proof:
 
 
 def check_certificate(
-    system: System, bad: Expr, proof: Proof, timeout: float | None = 60.0, *, code: Encoding | None = None, texts: list[str] | None = None
+    system: System,
+    bad: Expr,
+    proof: Proof,
+    timeout: float | None = 60.0,
+    *,
+    code: Encoding | None = None,
+    texts: list[str] | None = None,
 ) -> bool:
     """Whether a proof proves that ``bad`` never holds, decided from scratch by a fresh solver.
 
-    False also where the solver does not know.  ``code`` is how z3 is told, else bit by bit; ``texts`` gets what z3 was asked.
+    False also where the solver does not know.  ``code`` is how z3 is told, else bit by bit; ``texts`` gets what z3 was
+    asked.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
@@ -152,7 +159,8 @@ class Induction:
 
 
 def shrink(code: Encoding, bad: Expr, proof: Proof, clock: Budget) -> Proof:
-    """The proof with fewer lemmas: those that are used, those that these need to be inductive, and of them only what cannot be spared."""
+    """The proof with fewer lemmas: those that are used, those that these need to be inductive, and of them only what
+    cannot be spared."""
     z3, solver, lemmas = code.z3, code.z3.Solver(), proof.lemmas
     safety = Induction(code, bad, lemmas, clock)
     used = safety.deeper(limit=2.0)

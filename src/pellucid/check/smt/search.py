@@ -80,7 +80,8 @@ class Search:
         return None
 
     def _real(self, model: Any, bad: Any, limit: float | None) -> Any:
-        """A model in which the functions that are called answer as they really do; None if there is none, or none was found (then it is stuck)."""
+        """A model in which the functions that are called answer as they really do; None if there is none, or none was
+        found (then it is stuck)."""
         text, system = self.code.text, self.code.system
         if text is None or not text.calls:
             return model
@@ -88,7 +89,9 @@ class Search:
             if replay(system, self.bad, self.frames.decode(model)) is not False:
                 return model
             if i == 0:
-                self.solver.add(*text.about_constants(self.bad), *text.about_words(words_near(system, self.bad), self.bad))
+                self.solver.add(
+                    *text.about_constants(self.bad), *text.about_words(words_near(system, self.bad), self.bad)
+                )
             for t in range(len(self.frames.inputs)):
                 self.solver.add(*text.learn(partial(self._value, model, t)))
             answer = ask(self.solver, self.clock, bad, *self._of_constants(), limit=limit) if i % 2 == 0 else None
@@ -112,14 +115,21 @@ class Search:
         text, z3, kinds = self.code.text, self.code.z3, [v.type for v in self.code.system.inputs]
         assert text is not None
         known = [text.value(t) for t in words_near(self.code.system, self.bad)]
-        return [z3.Or([c == t for t in known]) for inputs in self.frames.inputs for c, kind in zip(inputs, kinds, strict=True) if kind == STR]
+        return [
+            z3.Or([c == t for t in known])
+            for inputs in self.frames.inputs
+            for c, kind in zip(inputs, kinds, strict=True)
+            if kind == STR
+        ]
 
     def _found(self, model: Any) -> Found:
         smaller = _Smaller(self.code, self.solver, self.clock, model)
         smaller.run(self.frames)
         trace = self.frames.decode(smaller.model)
         holds = replay(self.code.system, self.bad, trace)
-        if holds is False and smaller.model is not model and self.code.text is not None:  # with smaller values an answer was invented
+        if (
+            holds is False and smaller.model is not model and self.code.text is not None
+        ):  # with smaller values an answer was invented
             trace = self.frames.decode(model)
             holds = replay(self.code.system, self.bad, trace)
         notes = []

@@ -1,7 +1,7 @@
 """Runs that are drawn until one breaks a property: for floats, where a solver finds few.
 
-Rounding, infinities and NaN break many a property that holds of real numbers, and a run that shows it is often near the pipeline's own constants or
-the edges of doubles, where `pellucid.check.belief.pushes` draws.
+Rounding, infinities and NaN break many a property that holds of real numbers, and a run that shows it is often near the
+pipeline's own constants or the edges of doubles, where `pellucid.check.belief.pushes` draws.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def stumbled(system: System, bad: Expr, clock: Budget) -> list[dict[str, Any]] |
 
 
 def repeated(system: System, bad: Expr) -> bool:
-    """Whether ``bad`` comes about when one source brings the same event again and again, and the others are silent: a queue that fills.
+    """Whether ``bad`` comes about when one source brings the same event again and again, and the others are silent: a
+    queue that fills.
 
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of

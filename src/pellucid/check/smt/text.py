@@ -1,10 +1,13 @@
-"""Strings that are looked into, as z3's strings; and functions of which only their consistency is known, as uninterpreted ones.
+"""Strings that are looked into, as z3's strings; and functions of which only their consistency is known, as
+uninterpreted ones.
 
-Both are sequences of code points.  z3 has those below 0x30000 only, Python all below 0x110000; no operation here can tell: each of them stays the
-same if the characters that no constant has are renamed one by one, in their order, and 65,536 are left above those that a constant may have.  So
-a run with stranger characters has a twin among z3's strings, unless more different characters than that matter in it.  Constants beyond are refused.
+Both are sequences of code points.  z3 has those below 0x30000 only, Python all below 0x110000; no operation here can
+tell: each of them stays the same if the characters that no constant has are renamed one by one, in their order, and
+65,536 are left above those that a constant may have.  So a run with stranger characters has a twin among z3's strings,
+unless more different characters than that matter in it.  Constants beyond are refused.
 
-``facts`` are true of the real functions: their answers to the constants of the system, and what a search has learnt from calling them.
+``facts`` are true of the real functions: their answers to the constants of the system, and what a search has learnt
+from calling them.
 """
 
 from __future__ import annotations
@@ -42,7 +45,11 @@ def with_texts(system: System, *roots: Expr) -> System:
     >>> [with_texts(s, test(s.value("x")[0], n.const("b"))).texts for test in (n.eq, n.lt)]
     [False, True]
     """
-    return system if system.texts or not has_text(*roots, *system.next, system.assume) else dataclasses.replace(system, texts=True)
+    return (
+        system
+        if system.texts or not has_text(*roots, *system.next, system.assume)
+        else dataclasses.replace(system, texts=True)
+    )
 
 
 def _parts(system: System) -> Iterator[Expr]:
@@ -70,10 +77,16 @@ def words_near(system: System, *roots: Expr) -> list[str]:
 
 
 def known_answers(system: System, *roots: Expr) -> list[tuple[Pure, tuple[Any, ...], bool, Any]]:
-    """What the functions of a system really answer to its own constants: the function, the arguments, whether it fails, the answer."""
+    """What the functions of a system really answer to its own constants: the function, the arguments, whether it fails,
+    the answer."""
     out: list[tuple[Pure, tuple[Any, ...], bool, Any]] = []
     calls = calls_in(system, *roots)
-    numbers = {0: None, 1: None} | {e.value: None for e in (*_parts(system), *walk(*roots)) if e.op == "const" and e.type == INT} if calls else {}
+    numbers = (
+        {0: None, 1: None}
+        | {e.value: None for e in (*_parts(system), *walk(*roots)) if e.op == "const" and e.type == INT}
+        if calls
+        else {}
+    )
     pools: dict[Type, list[Any]] = {STR: constants_of(system, *roots), INT: list(numbers), BOOL: [False, True]}
     for f, kinds in calls.items():
         for args in product(*[list(t.members) if isinstance(t, EnumType) else pools.get(t, []) for t in kinds]):
@@ -96,7 +109,11 @@ class Texts:
         """What the functions really answer to the constants of the system and of these expressions."""
         system = self.code.system
         kinds = calls_in(system, *roots)
-        return [fact for f, args, failed, value in known_answers(system, *roots) for fact in self.fact(f, kinds[f], args, failed, value)]
+        return [
+            fact
+            for f, args, failed, value in known_answers(system, *roots)
+            for fact in self.fact(f, kinds[f], args, failed, value)
+        ]
 
     def about_words(self, words: list[str], *roots: Expr) -> list[Any]:
         """What functions of one string really answer to these."""
@@ -115,13 +132,17 @@ class Texts:
     def value(self, text: str) -> Any:
         """A Python string as a z3 one, code point by code point (z3's own reading of a text has escapes)."""
         if any(ord(c) > HIGHEST for c in text):
-            raise UsageError(f"the symbolic engine takes characters up to U+{HIGHEST:X}, found {text!r}: give a finite domain for explicit search")
+            raise UsageError(
+                f"the symbolic engine takes characters up to U+{HIGHEST:X}, found {text!r}: give a finite domain for "
+                "explicit search"
+            )
         z3, points = self.z3, [ord(c) for c in text]
         ctx = z3.main_ctx()
         return z3.SeqRef(z3.Z3_mk_u32string(ctx.ref(), len(points), (ctypes.c_uint * len(points))(*points)), ctx)
 
     def python(self, v: Any) -> str:
-        """A z3 string as a Python one; what is no plain value becomes the empty one, and is not believed before it was run."""
+        """A z3 string as a Python one; what is no plain value becomes the empty one, and is not believed before it was
+        run."""
         z3 = self.z3
         v = v if z3.is_string_value(v) else z3.simplify(v)
         if not z3.is_string_value(v):
@@ -142,7 +163,10 @@ class Texts:
         """A pure function and whether it fails, uninterpreted."""
         if f not in self._functions:
             sorts, i = [self.sort(t) for t in kinds], len(self._functions)
-            self._functions[f] = self.z3.Function(f"call{i}", *sorts, self.sort(f.result)), self.z3.Function(f"fails{i}", *sorts, self.z3.BoolSort())
+            self._functions[f] = (
+                self.z3.Function(f"call{i}", *sorts, self.sort(f.result)),
+                self.z3.Function(f"fails{i}", *sorts, self.z3.BoolSort()),
+            )
         return self._functions[f]
 
     def fact(self, f: Pure, kinds: list[Type], args: tuple[Any, ...], failed: bool, value: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 """Candidates for lemmas about events that wait in queues: bounds that hold while there are so many.
 
-A place of a queue in which nothing waits holds a zero that nobody put there, so a bound of what came in (``part.value >= 1000``) is one of the place only while the queue is
-long enough.
+A place of a queue in which nothing waits holds a zero that nobody put there, so a bound of what came in (``part.value
+>= 1000``) is one of the place only while the queue is long enough.
 """
 
 from __future__ import annotations
@@ -32,7 +32,12 @@ def waiting_candidates(system: System, bad: Expr, states: Sequence[tuple[Any, ..
     >>> print(*found)
     v1 <= 0 or v2 >= 5
     """
-    found = {e.value + d for e in walk(bad, system.assume, *system.next) if e.op == "const" and e.type == INT and abs(e.value) < 10**9 for d in (-1, 0, 1)}
+    found = {
+        e.value + d
+        for e in walk(bad, system.assume, *system.next)
+        if e.op == "const" and e.type == INT and abs(e.value) < 10**9
+        for d in (-1, 0, 1)
+    }
     if system.domain.values:
         found |= {min(system.domain.values), max(system.domain.values)}
     numbers = sorted(found, key=lambda c: (abs(c), c))[: 3 * _MOST_NUMBERS]

@@ -1,7 +1,8 @@
-"""Candidates for lemmas about variables that have one of a few names as their value: enums, and strings that are set to constants.
+"""Candidates for lemmas about variables that have one of a few names as their value: enums, and strings that are set to
+constants.
 
-A status is one of its constants; while a flag is down (*nothing was paid yet*) it is not ``"shipped"``, or it is still ``"open"``.  Random runs drop most of what is
-guessed here, the solver the rest (`pellucid.check.smt.lemmas.surviving`).
+A status is one of its constants; while a flag is down (*nothing was paid yet*) it is not ``"shipped"``, or it is still
+``"open"``.  Random runs drop most of what is guessed here, the solver the rest (`pellucid.check.smt.lemmas.surviving`).
 """
 
 from __future__ import annotations
@@ -34,11 +35,22 @@ def word_candidates(system: System, bad: Expr, states: Sequence[tuple[Any, ...]]
     words = sorted({e.value for e in walk(bad, *system.next) if e.op == "const" and e.type == STR})
     named: list[tuple[int, Expr, list[Any]]] = []
     for i, v in enumerate(system.state):
-        values = list(v.type.members) if isinstance(v.type, EnumType) else list(dict.fromkeys((v.start, *words))) if v.type == STR else []
+        values = (
+            list(v.type.members)
+            if isinstance(v.type, EnumType)
+            else list(dict.fromkeys((v.start, *words)))
+            if v.type == STR
+            else []
+        )
         if 1 < len(values) <= _FEW or v.type == STR:
             named.append((i, n.var(i, v.type), values[:_FEW]))
     guards = [(i, n.not_(n.eq(x, n.const(c))), c) for i, x, values in named for c in values]
-    guards += [(i, e, c) for i, v in enumerate(system.state) if v.type == BOOL for e, c in ((n.var(i, BOOL), False), (n.not_(n.var(i, BOOL)), True))]
+    guards += [
+        (i, e, c)
+        for i, v in enumerate(system.state)
+        if v.type == BOOL
+        for e, c in ((n.var(i, BOOL), False), (n.not_(n.var(i, BOOL)), True))
+    ]
     out: list[Expr] = []
     for i, x, values in named:
         if all(s[i] in values for s in states) and x.type == STR:

@@ -1,12 +1,13 @@
 """Assumptions: what is taken for granted of the events that come in, push by push.
 
-An assumption is a formula about sources, with the past (``x.value.ts >= Y x.value.ts``, ``x -> !Y x``), or a Python predicate of one event of a
-source, or of two that follow each other.  It speaks of what the sources bring, whether or not the pipeline has failed, and of events that
-are there: where an event is missing whose value is mentioned (silence; no event before), nothing is assumed.
+An assumption is a formula about sources, with the past (``x.value.ts >= Y x.value.ts``, ``x -> !Y x``), or a Python
+predicate of one event of a source, or of two that follow each other.  It speaks of what the sources bring, whether or
+not the pipeline has failed, and of events that are there: where an event is missing whose value is mentioned (silence;
+no event before), nothing is assumed.
 
-In a system it is an expression over the state and the inputs, `System.assume`: a push for which it does not hold is in no run.  What it has to know
-of earlier pushes is kept in cells behind the state.  Every engine reads it there; whether there are runs at all is for
-`pellucid.check.endless.assumed_runs`.
+In a system it is an expression over the state and the inputs, `System.assume`: a push for which it does not hold is in
+no run.  What it has to know of earlier pushes is kept in cells behind the state.  Every engine reads it there; whether
+there are runs at all is for `pellucid.check.endless.assumed_runs`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ from pellucid.expr.types import BOOL, Type, simplest
 
 __all__ = ["Assumption", "assumed_text", "assumptions", "attach", "remembering"]
 
-_WANTED = 'a formula about sources, as in assume="x.value >= Y x.value", a predicate of an event or of two, or {"x": predicate}'
+_WANTED = (
+    'a formula about sources, as in assume="x.value >= Y x.value", a predicate of an event or of two, or {"x": '
+    "predicate}"
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,10 @@ def _checked(f: Formula) -> Formula:
         f = f.args[0]
     for part in f.walk():
         if part.op in CTL | LTL and part.op not in PAST:
-            raise UsageError(f"assume= speaks of a push and those before it, but {part} looks ahead: say it with Y, O, H or S (x -> !Y x)")
+            raise UsageError(
+                f"assume= speaks of a push and those before it, but {part} looks ahead: say it with Y, O, H or S (x -> "
+                "!Y x)"
+            )
     for atom in f.atoms():
         for term in _terms(atom.body):
             if isinstance(term, (Flag, Length)):
@@ -139,7 +146,8 @@ def attach(system: System) -> System:
 
 
 def _of_guesses(system: System, part: Expr) -> Iterator[Expr]:
-    """The same of pushes that are guessed, where a part of an assumption speaks of one push alone: what waits came in a push of which it held."""
+    """The same of pushes that are guessed, where a part of an assumption speaks of one push alone: what waits came in a
+    push of which it held."""
     states, used = len(system.state), sorted({e.value for e in walk(part) if e.op == "var"})
     if not system.guessed or any(not states <= i < states + len(system.inputs) for i in used):
         return
@@ -173,7 +181,10 @@ class _Said:
         if name == "in" and name not in self.brings and len(self.brings) == 1:
             return next(iter(self.brings))
         if name not in self.brings:
-            raise UsageError(f"assume= speaks of sources, and {self.system.name} has no source {name!r}: it has {', '.join(self.brings)}")
+            raise UsageError(
+                f"assume= speaks of sources, and {self.system.name} has no source {name!r}: it has "
+                f"{', '.join(self.brings)}"
+            )
         return name
 
     def formula(self, f: Formula) -> list[Expr]:
@@ -187,7 +198,9 @@ class _Said:
                     self.named(term.name)
         streams = {name: (t, (slot,)) for name, (t, slot) in (self.brings | self.memory.before).items()}
         view = dataclasses.replace(self.system, streams=streams, lengths={}, bounds={}, outputs={})  # sources only
-        return [n.or_(n.not_(self.there(part, view)), self.history.value(resolve(part, view), 0)) for part in _conjuncts(f)]
+        return [
+            n.or_(n.not_(self.there(part, view)), self.history.value(resolve(part, view), 0)) for part in _conjuncts(f)
+        ]
 
     def there(self, f: Formula, view: System) -> Expr:
         """Whether every event is there whose value a formula mentions outside operators of the past."""
@@ -199,7 +212,11 @@ class _Said:
         for term in _terms(f.body):
             if isinstance(term, Before):
                 out = n.and_(out, view.present(f"Y {self.named(term.ref.name)}"))
-            elif isinstance(term, Ref) and term.path not in ((), ("present",), ("count",)) and _is_source(term, self.brings):
+            elif (
+                isinstance(term, Ref)
+                and term.path not in ((), ("present",), ("count",))
+                and _is_source(term, self.brings)
+            ):
                 out = n.and_(out, view.present(self.named(term.name)))
         return out
 
@@ -208,7 +225,10 @@ class _Said:
         assert f is not None
         if not a.source and len(self.brings) != 1:
             names = ", ".join(self.brings)
-            raise UsageError(f"{self.system.name} has the sources {names}: say whose events the predicate is about, as in assume={{{next(iter(self.brings))!r}: …}}")
+            raise UsageError(
+                f"{self.system.name} has the sources {names}: say whose events the predicate is about, as in "
+                f"assume={{{next(iter(self.brings))!r}: …}}"
+            )
         name = self.named(a.source or next(iter(self.brings)))
         t, slot = self.brings[name]
         many = _arity(f, str(a))
@@ -217,7 +237,9 @@ class _Said:
         except (PipelineError, TypeMismatch) as error:
             raise UsageError(f"assume= ({a}): {error}") from None
         inner = inside(fn, ledger(), "assume=") if fn.traced is None else None
-        if inner is not None and not has_calls(*inner.roots()):  # that some run satisfies it must not depend on invented answers
+        if inner is not None and not has_calls(
+            *inner.roots()
+        ):  # that some run satisfies it must not depend on invented answers
             fn = dataclasses.replace(fn, traced=inner)
         fn.need("assume=")
         there, leaves = slot.present, list(slot.leaves)
@@ -239,12 +261,19 @@ def _conjuncts(f: Formula) -> list[Formula]:
 
 def _arity(f: Callable[..., Any], name: str) -> int:
     try:
-        parameters = [p for p in inspect.signature(f).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        parameters = [
+            p
+            for p in inspect.signature(f).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
     except (TypeError, ValueError):
         return 1
     wanted = [p for p in parameters if p.default is p.empty]
     if len(wanted) not in (1, 2):
-        raise UsageError(f"assume= takes a predicate of one event, or of two that follow each other (the earlier first), but {name} takes {len(wanted)}")
+        raise UsageError(
+            f"assume= takes a predicate of one event, or of two that follow each other (the earlier first), but {name} "
+            f"takes {len(wanted)}"
+        )
     return len(wanted)
 
 
@@ -286,8 +315,14 @@ def remembering(system: System, f: Formula) -> System:
         for term in _terms(atom.body):
             if isinstance(term, Before):
                 parts = (term.ref.name, *term.ref.path)
-                names += [".".join(parts[:k]) for k in range(len(parts), 0, -1) if ".".join(parts[:k]) in system.streams][:1]
-                names += [system.own_sources[0][0]] if term.ref.name == "in" and "in" not in system.streams and len(system.own_sources) == 1 else []
+                names += [
+                    ".".join(parts[:k]) for k in range(len(parts), 0, -1) if ".".join(parts[:k]) in system.streams
+                ][:1]
+                names += (
+                    [system.own_sources[0][0]]
+                    if term.ref.name == "in" and "in" not in system.streams and len(system.own_sources) == 1
+                    else []
+                )
     if not names:
         return system
     history = History(system)

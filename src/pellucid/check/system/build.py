@@ -8,11 +8,12 @@ SMT solvers and exporters all read the same system, and the users' functions are
 
 A queue of bound Q holds up to Q events.  A push that would need more leads to the **overflow** state: nothing is
 dropped or overwritten; ``overflow`` stays true from there on, and all streams are silent.  A push on which a
-function fails leads to ``failed`` in the same way.  A push on which a function that is called and not traced gets an argument on which it was
-not called leads **outside** in the same way: about such a run nothing is claimed.
+function fails leads to ``failed`` in the same way.  A push on which a function that is called and not traced gets an
+argument on which it was not called leads **outside** in the same way: about such a run nothing is claimed.
 
-Integers are exact, unless the system is **strict**: then an integer that leaves 64 bits is a failure, as it is for every engine that runs
-the pipeline.  A question that mentions ``failed`` is asked of the strict system; others are asked of the exact one, which is simpler.
+Integers are exact, unless the system is **strict**: then an integer that leaves 64 bits is a failure, as it is for
+every engine that runs the pipeline.  A question that mentions ``failed`` is asked of the strict system; others are
+asked of the exact one, which is simpler.
 """
 
 from __future__ import annotations
@@ -65,14 +66,19 @@ class System:
     strict: bool = False  # leaving 64 bits is a failure
     wide: Expr = FALSE  # in this push an integer leaves 64 bits; of a strict system only
     keys: Keys | None = None  # which keys are tracked
-    partial: Expr = FALSE  # in this push events of keys that are not tracked are seen, or it comes after the end of a run with too many keys: it is not judged
+    # in this push events of keys that are not tracked are seen, or it comes after the end of a run with too many keys:
+    # it is not judged
+    partial: Expr = FALSE
     outside: Expr = FALSE  # in this push or before, a function got an argument on which it was not called
     assume: Expr = TRUE  # what is taken for granted of every push: others are in no run
     outputs: Mapping[str, str] = field(default_factory=dict)  # the step (or source) that each output is
     graph: Graph | None = None  # whose system it is, so that a proof can be tried on the interpreter
-    lead: tuple[Mapping[str, Any], ...] = ()  # pushes that lead the pipeline to this system's start, if that is not its own
+    lead: tuple[
+        Mapping[str, Any], ...
+    ] = ()  # pushes that lead the pipeline to this system's start, if that is not its own
     failures: Mapping[str, Expr] = field(default_factory=dict)  # of pipelines side by side: which has failed
-    texts: bool = False  # something looks inside a string or orders strings: then a solver's strings are those of Python, and no mere names
+    # something looks inside a string or orders strings: then a solver's strings are those of Python, and no mere names
+    texts: bool = False
     guessed: tuple[Mapping[str, str], ...] = ()  # pushes that are guessed: for each, what stands there for which source
 
     def mapped(self, change: Callable[[list[Expr]], list[Expr]]) -> System:
@@ -115,7 +121,8 @@ class System:
         return out
 
     def value(self, stream: str) -> tuple[Expr, ...]:
-        """The leaves of its event, of a stream that carries at most one in a push; of others ask for each, the first or the last."""
+        """The leaves of its event, of a stream that carries at most one in a push; of others ask for each, the first or
+        the last."""
         return self.last(stream)
 
     def first(self, stream: str) -> tuple[Expr, ...]:
@@ -134,7 +141,8 @@ class System:
         return out
 
     def node(self, id: str) -> str:
-        """Under which name the stream of a source or step stands in ``streams``: an output of its name goes before it."""
+        """Under which name the stream of a source or step stands in ``streams``: an output of its name goes before
+        it."""
         return f"{HIDDEN}{id}" if self.outputs.get(id, id) != id else id
 
 
@@ -158,11 +166,13 @@ def build_system(
     events: Mapping[str, Iterable[Leaves]] | None = None,
     sides: Mapping[str, Sequence[str]] | None = None,
 ) -> System:
-    """The transition system of a pipeline, with this bound for every queue, or for each by its id, or with another `Room`.
+    """The transition system of a pipeline, with this bound for every queue, or for each by its id, or with another
+    `Room`.
 
-    The streams named in ``lossy`` may lose any of their events (seed 001, section 7); ``strict`` makes leaving 64 bits a failure;
-    ``track`` is what the question looks at, which decides about the keys that are tracked; ``events`` are all that the sources bring, where that is known.
-    ``sides`` are pipelines side by side in one graph, each by its outputs: they fail each for itself, and share what both would do.
+    The streams named in ``lossy`` may lose any of their events (seed 001, section 7); ``strict`` makes leaving 64 bits
+    a failure; ``track`` is what the question looks at, which decides about the keys that are tracked; ``events`` are
+    all that the sources bring, where that is known. ``sides`` are pipelines side by side in one graph, each by its
+    outputs: they fail each for itself, and share what both would do.
     """
     for id in lossy:
         if id not in graph.position:
@@ -189,7 +199,9 @@ def build_system(
         inputs.append(Variable(f"lost.{id}", BOOL, role="lost", of=id))
     apart = _sides(graph, sides)
 
-    def once(lanes: Callable[[Graph, int], Lanes]) -> tuple[Run, list[list[Slot]], list[Variable], list[tuple[str, str]], dict[str, Expr], Guess]:
+    def once(
+        lanes: Callable[[Graph, int], Lanes],
+    ) -> tuple[Run, list[list[Slot]], list[Variable], list[tuple[str, str]], dict[str, Expr], Guess]:
         """One push on symbolic events.
 
         State variables are found while the graph is run; inputs are numbered from a mark, and moved behind them.
@@ -238,7 +250,11 @@ def build_system(
         keys, made = planned.keys, {g: make() for g, make in planned.make.items()}
         for g, chosen in planned.chosen.items():
             first = [[len(inputs) + i * len(kinds) + j for j in range(len(kinds))] for i, kinds in enumerate(chosen)]
-            inputs += [Variable(f"key {i + 1}", t, None, None, "key", f"{g}.{i}", j) for i, kinds in enumerate(chosen) for j, t in enumerate(kinds)]
+            inputs += [
+                Variable(f"key {i + 1}", t, None, None, "key", f"{g}.{i}", j)
+                for i, kinds in enumerate(chosen)
+                for j, t in enumerate(kinds)
+            ]
             made[g] = chosen_lanes(g, [[n.var(_MARK + at, inputs[at].type) for at in row] for row in first])
 
         lanes = lambda _, at: made[planned.number[at]]
@@ -249,9 +265,12 @@ def build_system(
     for side, steps in apart.items():
         here = [run.trouble[id] for id in steps if id in run.trouble]
         fails[side] = n.and_(running[side], _any(e for pair in here for e in pair))
-        over = n.or_(over, n.and_(n.and_(running[side], n.not_(fails[side])), run.overflow))  # queues may be shared by both
+        over = n.or_(
+            over, n.and_(n.and_(running[side], n.not_(fails[side])), run.overflow)
+        )  # queues may be shared by both
         wide = n.or_(wide, n.and_(running[side], _any(leaves_64 for _, leaves_64 in here)))
-    # An overflow, a key too many or an argument that was not tried stops all sides: what comes after is not known of any.
+    # An overflow, a key too many or an argument that was not tried stops all sides: what comes after is not known of
+    # any.
     stop = {}
     for side, cell in stopped.items():
         known_of = n.ite(fails[side], n.const(2), n.ite(n.and_(running[side], over), n.const(1), cell))
@@ -270,7 +289,11 @@ def build_system(
     leaves = [n.var(i, v.type) for i, v in enumerate(state)]
     # What is guessed stands behind the sources, before what is lost.
     own = sum(v.role in ("present", "leaf") for v in inputs)
-    behind = [_MARK + i for i in range(own)] + [2 * _MARK + i for i in range(len(guess.inputs))] + [_MARK + i for i in range(own, len(inputs))]
+    behind = (
+        [_MARK + i for i in range(own)]
+        + [2 * _MARK + i for i in range(len(guess.inputs))]
+        + [_MARK + i for i in range(own, len(inputs))]
+    )
     inputs[own:own] = guess.inputs
     moved = {old: n.var(len(state) + i, inputs[i].type) for i, old in enumerate(behind)}
     outputs = {name: graph.nodes[i].id for name, i in graph.outputs}
@@ -280,10 +303,20 @@ def build_system(
     kinds = {name: graph.nodes[i].type for name, i in place.items()}
     failures = {side: n.eq(cell, n.const(2)) for side, cell in stop.items()}
     full = _any(n.eq(cell, n.const(1)) for cell in stop.values())
-    flat: list[Expr] = [*following, *run.lengths.values(), *failures.values(), full, wide, partial, _any(n.eq(cell, n.const(4)) for cell in stop.values())]
+    flat: list[Expr] = [
+        *following,
+        *run.lengths.values(),
+        *failures.values(),
+        full,
+        wide,
+        partial,
+        _any(n.eq(cell, n.const(4)) for cell in stop.values()),
+    ]
     for name, slots_ in named.items():
         sure = going[graph.nodes[place[name]].id]
-        if sides is not None and name in outputs:  # an output is its pipeline's own, also where the step behind it is shared
+        if (
+            sides is not None and name in outputs
+        ):  # an output is its pipeline's own, also where the step behind it is shared
             sure = _any(live[side] for side in apart if name in sides[side])
         flat += [e for s in slots_ for e in (n.and_(sure, s.present), *s.leaves)]
     done = iter(substitute(flat, _Leaves(leaves, moved)))
@@ -291,8 +324,13 @@ def build_system(
     lengths = {id: next(done) for id in run.lengths}
     failures = {side: next(done) for side in failures}
     full, wide, partial, outside = (next(done) for _ in range(4))
-    if sides is None and lengths:  # a push that fails leaves the queues as they were, which is how they would be after silence
-        silence = [*leaves, *(FALSE if v.role == "present" else n.var(len(state) + i, v.type) for i, v in enumerate(inputs))]
+    if (
+        sides is None and lengths
+    ):  # a push that fails leaves the queues as they were, which is how they would be after silence
+        silence = [
+            *leaves,
+            *(FALSE if v.role == "present" else n.var(len(state) + i, v.type) for i, v in enumerate(inputs)),
+        ]
         before = substitute(list(lengths.values()), silence)
         failed = _any(failures.values())
         lengths = {id: n.ite(failed, old, now) for (id, now), old in zip(lengths.items(), before, strict=True)}
@@ -317,10 +355,15 @@ def build_system(
         partial,
         outside=FALSE if run.outside is FALSE else outside,
         outputs=outputs,
-        # An interpreter beside it does the same, unless something is guessed, a queue may overflow unseen, or pipelines fail each for itself.
-        graph=graph if room.beyond == "overflow" and (room.watch is None or known <= room.watch) and sides is None else None,
+        # An interpreter beside it does the same, unless something is guessed, a queue may overflow unseen, or pipelines
+        # fail each for itself.
+        graph=graph
+        if room.beyond == "overflow" and (room.watch is None or known <= room.watch) and sides is None
+        else None,
         failures=failures if sides else {},
-        texts=has_text(*following, full, wide, partial, outside, *lengths.values(), *failures.values(), *_carried(final)),
+        texts=has_text(
+            *following, full, wide, partial, outside, *lengths.values(), *failures.values(), *_carried(final)
+        ),
         guessed=tuple(guess.pushes),
     )
     if not domain.assume:

@@ -39,7 +39,17 @@ class Cells:
         self._next: dict[int, Expr] = {}
         self._mark = len(system.state) + len(system.inputs)  # cells are numbered behind the inputs until all are known
 
-    def add(self, name: str, t: Type, start: object, role: str = "memory", of: str = "", at: int = 0, *, size: int | None = None) -> Expr:
+    def add(
+        self,
+        name: str,
+        t: Type,
+        start: object,
+        role: str = "memory",
+        of: str = "",
+        at: int = 0,
+        *,
+        size: int | None = None,
+    ) -> Expr:
         """A new cell, of 0 … size-1 where it is a bounded counter; `follow` says what it holds next."""
         self._made.append(Variable(name, t, start, size, role, of, at))
         return n.var(self._mark + len(self._made) - 1, t)

@@ -58,14 +58,12 @@ def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> 
         if inside:
             moved = iter(substitute([e for s in slots for e in (s.present, *s.leaves)], leaves))
             streams[name] = t, tuple(Slot(next(moved), tuple(next(moved) for _ in s.leaves)) for s in slots)
-    lengths = {
-        id: substitute([e], leaves)[0] for id, e in system.lengths.items() if _variables([e]) <= needed
-    }
-    halted = [substitute([e], leaves)[0] if _variables([e]) <= needed else n.const(False)
-              for e in (system.overflow, system.failed, system.wide, system.outside)]
-    failures = {
-        side: substitute([e], leaves)[0] for side, e in system.failures.items() if _variables([e]) <= needed
-    }
+    lengths = {id: substitute([e], leaves)[0] for id, e in system.lengths.items() if _variables([e]) <= needed}
+    halted = [
+        substitute([e], leaves)[0] if _variables([e]) <= needed else n.const(False)
+        for e in (system.overflow, system.failed, system.wide, system.outside)
+    ]
+    failures = {side: substitute([e], leaves)[0] for side, e in system.failures.items() if _variables([e]) <= needed}
     assume, partial = substitute([system.assume, system.partial], leaves)
     small = dataclasses.replace(
         system,
@@ -98,7 +96,10 @@ def _frozen(system: System, roots: Sequence[Expr]) -> tuple[System, Sequence[Exp
         leaves = [n.const(v.start) if i in stuck else n.var(i, v.type) for i, v in enumerate(variables)]
         roots = substitute(roots, leaves)
         frozen = system.mapped(lambda exprs, leaves=leaves: substitute(exprs, leaves))  # type: ignore[misc]
-        following = [n.var(i, v.type) if i in stuck else e for i, (v, e) in enumerate(zip(system.state, frozen.next, strict=True))]
+        following = [
+            n.var(i, v.type) if i in stuck else e
+            for i, (v, e) in enumerate(zip(system.state, frozen.next, strict=True))
+        ]
         system = dataclasses.replace(frozen, next=tuple(following))
 
 

@@ -117,7 +117,10 @@ def domain_of(ints: Any, assume: Any = None) -> Domain:
         return Domain(tuple(range(ints.n)), ints.n, ints)
     if isinstance(ints, Iterable) and not isinstance(ints, (str, bytes)):
         if isinstance(ints, range) and len(ints) > _MOST:
-            raise UsageError(f"ints={ints!r} has {len(ints):,} values: give at most {_MOST:,}, or leave ints= out and say assume=\"x.value >= …\"")
+            raise UsageError(
+                f"ints={ints!r} has {len(ints):,} values: give at most {_MOST:,}, or leave ints= out and say "
+                'assume="x.value >= …"'
+            )
         if isinstance(ints, range) and len(ints) and fits_int(ints[0]) and fits_int(ints[-1]):
             return Domain(_in_order(ints), None, ints)
         values: Sequence[Any] = list(ints)

@@ -1,8 +1,9 @@
 """Events that a system does not know: any that a stream could have carried.
 
-Behind the first events of a queue there are others, of which nothing is kept.  When one moves up it is guessed: an event of the
-stream, computed as the stream computes it, from sources and state that may be anything.  Each guess is an input of the system, in
-the form of a source of its own, so that every engine knows what to do with it; `only` takes them out of a push again.
+Behind the first events of a queue there are others, of which nothing is kept.  When one moves up it is guessed: an
+event of the stream, computed as the stream computes it, from sources and state that may be anything.  Each guess is an
+input of the system, in the form of a source of its own, so that every engine knows what to do with it; `only` takes
+them out of a push again.
 """
 
 from __future__ import annotations
@@ -49,12 +50,29 @@ def is_guess(name: str) -> bool:
 class Guess:
     """The guesses of one system: sources beside its own, whose variables are numbered from ``mark`` on."""
 
-    def __init__(self, domain: Domain, state: Sequence[Variable], inputs: Sequence[Variable], sources: Mapping[str, Type], first: int, mark: int) -> None:
-        self.domain, self.state, self.real, self.types, self.first, self.mark = domain, state, inputs, sources, first, mark
+    def __init__(
+        self,
+        domain: Domain,
+        state: Sequence[Variable],
+        inputs: Sequence[Variable],
+        sources: Mapping[str, Type],
+        first: int,
+        mark: int,
+    ) -> None:
+        self.domain, self.state, self.real, self.types, self.first, self.mark = (
+            domain,
+            state,
+            inputs,
+            sources,
+            first,
+            mark,
+        )
         self.sources: list[tuple[str, Type]] = []
         self.inputs: list[Variable] = []
         self._owner: list[tuple[Type, int]] = []  # of each input: the type of its source, and its place there
-        self._stand_in: dict[str, tuple[Any, str]] = {}  # of a source that is guessed: in which push, and for which source it stands
+        self._stand_in: dict[
+            str, tuple[Any, str]
+        ] = {}  # of a source that is guessed: in which push, and for which source it stands
         self._copies = 0
 
     def source(self, name: str, t: Type) -> list[Expr]:
@@ -76,7 +94,8 @@ class Guess:
         return self.source(name, BOOL)[0]
 
     def event(self, name: str, slots: Sequence[Slot], otherwise: Sequence[Expr]) -> tuple[Expr, ...]:
-        """Any event that one of the slots could carry in some push; where what was guessed makes none, the other one."""
+        """Any event that one of the slots could carry in some push; where what was guessed makes none, the other
+        one."""
         out = tuple(otherwise)
         for k, slot in enumerate(slots):
             taken = self.chance(f"{name}: event {k}") if k else n.TRUE
@@ -87,7 +106,8 @@ class Guess:
 
     @property
     def pushes(self) -> list[dict[str, str]]:
-        """For each push that is guessed, in part, what stands there for which of the pipeline's sources: what is assumed of a push holds of these, too."""
+        """For each push that is guessed, in part, what stands there for which of the pipeline's sources: what is
+        assumed of a push holds of these, too."""
         out: dict[Any, dict[str, str]] = {}
         for guessed, (push, real) in self._stand_in.items():
             out.setdefault(push, {})[real] = guessed

@@ -3,10 +3,10 @@
 Three ways to give keys a lane:
 
 * `Listed`: there are few keys, and each has its lane: nothing is left out;
-* `Came`: the first keys that come get the lanes, in that order; a push with one key more ends the run there (``run.beyond``), so what is
-  left are the runs with that many keys, exactly as they are;
-* `Chosen`: keys that are chosen before the run begins have a lane; events under other keys come and go, and nothing is known of what steps put
-  out for them (``Slot.unsure``).
+* `Came`: the first keys that come get the lanes, in that order; a push with one key more ends the run there
+  (``run.beyond``), so what is left are the runs with that many keys, exactly as they are;
+* `Chosen`: keys that are chosen before the run begins have a lane; events under other keys come and go, and nothing is
+  known of what steps put out for them (``Slot.unsure``).
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Listed(Lanes):
 
 
 class Came(Lanes):
-    """A lane for each of the first keys that come; with no limit, for all of them (in a window, where few events come)."""
+    """A lane for each of the first keys that come; with no limit, for all of them (in a window, where few events
+    come)."""
 
     def __init__(self, name: str, many: int | None) -> None:
         super().__init__()
@@ -119,7 +120,14 @@ class Chosen(Lanes):
 class Memory:
     """What a step remembers, at the event of a slot: of the event's key, where the stream is keyed."""
 
-    def __init__(self, run: Run, step: str, slot: Slot, marks: Sequence[str], cells: Sequence[tuple[str, Type, Any, int | None, str]]) -> None:
+    def __init__(
+        self,
+        run: Run,
+        step: str,
+        slot: Slot,
+        marks: Sequence[str],
+        cells: Sequence[tuple[str, Type, Any, int | None, str]],
+    ) -> None:
         self._run, self._step, self._slot = run, step, slot
         self._labels = [label for label, *_ in cells]
         self._places: list[tuple[Expr, str, list[Expr]]] = []
@@ -148,7 +156,8 @@ def untracked(slot: Slot) -> Expr:
 
 
 def groups(graph: Graph) -> list[int]:
-    """For each step the number of the lanes that it shares with all steps whose streams meet its own under a key; -1: it is under no key.
+    """For each step the number of the lanes that it shares with all steps whose streams meet its own under a key; -1:
+    it is under no key.
 
     >>> from pellucid import merge, pipeline
     >>> p = pipeline(lambda x, y: merge(x.key_by(lambda v: v % 2), y.key_by(lambda v: v % 2)), x=int, y=int)
@@ -183,7 +192,9 @@ def _marks(many: int) -> list[str]:
 
 
 def _key_cells(run: Run, name: str, mark: str, key: tuple[Expr, ...]) -> list[Expr]:
-    return [run.cell(name, f"key{mark}.{j}", e.type, simplest(e.type), run.size(e.type), "key") for j, e in enumerate(key)]
+    return [
+        run.cell(name, f"key{mark}.{j}", e.type, simplest(e.type), run.size(e.type), "key") for j, e in enumerate(key)
+    ]
 
 
 def _same(a: Sequence[Expr], b: Sequence[Expr]) -> Expr:

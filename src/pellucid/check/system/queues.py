@@ -3,7 +3,8 @@
 A system has finitely many variables, a queue of a pipeline holds whatever comes.  Three ways to deal with that:
 
 * ``overflow``: a push that needs more than the bound stops the system, and says so; what happens up to there is exact;
-* ``deep``: the length is any number, and exact; of the events only the first few are known.  One that moves up from behind them is
+* ``deep``: the length is any number, and exact; of the events only the first few are known.  One that moves up from
+  behind them is
   **any** event that the stream could have carried: the system can do all that the pipeline can, and perhaps more;
 * ``many``: the same with a length that is known up to the bound only, so that there are finitely many states.
 """
@@ -31,7 +32,8 @@ __all__ = ["Queue", "Room", "fronts_of"]
 class Room:
     """How many events of each queue a system knows, and what it does with more.
 
-    ``watch`` are the queues that may stop the system, None all of them: what a question does not depend on may overflow unseen.
+    ``watch`` are the queues that may stop the system, None all of them: what a question does not depend on may overflow
+    unseen.
 
     >>> Room({"join.0": 5}).of("join.0"), Room({"join.0": 5}).of("join.1"), Room(2).of("join.1")
     (5, 3, 2)
@@ -53,7 +55,15 @@ class Queue:
     """
 
     def __init__(
-        self, run: Run, id: str, step: str, kinds: Sequence[Type], slots: Sequence[Slot] = (), takes: int = 0, mark: str = "", like: Sequence[Slot] = ()
+        self,
+        run: Run,
+        id: str,
+        step: str,
+        kinds: Sequence[Type],
+        slots: Sequence[Slot] = (),
+        takes: int = 0,
+        mark: str = "",
+        like: Sequence[Slot] = (),
     ) -> None:
         self.run, self.id, self.step, self.kinds, self.mark = run, id, step, kinds, mark
         self.inner = run.room is None
@@ -71,7 +81,15 @@ class Queue:
             self.length = run.cell(step, f"{id}.length{mark}", INT, 0, size, "length", id)
             self.items = [
                 tuple(
-                    run.cell(step, f"{id}.{i}.{j}{mark}", t, simplest(t), run.domain.modulus if t == INT else None, "item", id)
+                    run.cell(
+                        step,
+                        f"{id}.{i}.{j}{mark}",
+                        t,
+                        simplest(t),
+                        run.domain.modulus if t == INT else None,
+                        "item",
+                        id,
+                    )
                     for j, t in enumerate(self.kinds)
                 )
                 for i in range(self.bound)
@@ -83,7 +101,9 @@ class Queue:
                 behind = max(takes, len(slots), len(like))
                 for j in range(behind):
                     there = n.or_(self.many, n.lt(n.const(self.bound + j), self.length))
-                    some = run.guess.event(f"{id}{mark} behind {self.bound + j}", slots or like, self.items[-1] if self.items else empty)
+                    some = run.guess.event(
+                        f"{id}{mark} behind {self.bound + j}", slots or like, self.items[-1] if self.items else empty
+                    )
                     self.items.append(tuple(n.ite(there, a, b) for a, b in zip(some, empty, strict=True)))
         for at, s in enumerate(slots):
             self.add(s.present, s.leaves, room=at < behind)
@@ -138,11 +158,17 @@ class Queue:
                 run.cells[self.step, f"{self.id}.{i}.{j}{self.mark}"] = self.items[i][j]
 
 
-def fronts_of(run: Run, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[tuple[Slot, list[tuple[Expr, ...]]]]:
+def fronts_of(
+    run: Run, node: Node, ins: list[list[Slot]], lanes: Lanes | None
+) -> list[tuple[Slot, list[tuple[Expr, ...]]]]:
     """What a step consumes: from each input one event, wherever all have one.  The slots have no leaves yet."""
     first = ins[0][0]
     together = all(
-        len(slots) == 1 and slots[0].present is first.present and slots[0].lanes == first.lanes and slots[0].unsure is first.unsure for slots in ins
+        len(slots) == 1
+        and slots[0].present is first.present
+        and slots[0].lanes == first.lanes
+        and slots[0].unsure is first.unsure
+        for slots in ins
     )
     ids = [f"{node.id}.{at}" for at in range(len(ins))]
     # In a window's inner run presence may agree in one push and not in another: then something may wait.
@@ -152,7 +178,11 @@ def fronts_of(run: Run, node: Node, ins: list[list[Slot]], lanes: Lanes | None) 
     kinds = [[e.type for e in slots[0].leaves] for slots in ins]
     if lanes is None:
         mine = [tuple(slots) for slots in ins]
-        key = frozenset((slots, run.room.of(id)) for slots, id in zip(mine, ids, strict=True)) if run.room is not None else None
+        key = (
+            frozenset((slots, run.room.of(id)) for slots, id in zip(mine, ids, strict=True))
+            if run.room is not None
+            else None
+        )
         if key is not None and key in run.joined:  # `a + b` and `b + a`: the same events wait, and meet
             lengths, met = run.joined[key]
             run.lengths |= {id: lengths[slots] for id, slots in zip(ids, mine, strict=True)}
@@ -166,12 +196,19 @@ def fronts_of(run: Run, node: Node, ins: list[list[Slot]], lanes: Lanes | None) 
             run.joined[key] = lengths, [(slot, dict(zip(mine, fronts, strict=True))) for slot, fronts in made]
         return made
     most = sum(len(slots) for slots in ins)  # each that comes completes a front at most once
-    queues_of = [[Queue(run, id, node.id, t, takes=most, mark=mark, like=slots) for id, t, slots in zip(ids, kinds, ins, strict=True)] for mark in lanes.marks]
+    queues_of = [
+        [
+            Queue(run, id, node.id, t, takes=most, mark=mark, like=slots)
+            for id, t, slots in zip(ids, kinds, ins, strict=True)
+        ]
+        for mark in lanes.marks
+    ]
     return _by_lane(run, node, ins, lanes.marks, queues_of)
 
 
 def _all_first(queues: list[Queue], takes: int) -> list[tuple[Slot, list[tuple[Expr, ...]]]]:
-    """Without keys: in a push no step fires more often than its busiest input brings events, so all that came is queued first."""
+    """Without keys: in a push no step fires more often than its busiest input brings events, so all that came is queued
+    first."""
     out = []
     for _ in range(takes):
         ready: Expr = TRUE
@@ -188,7 +225,8 @@ def _all_first(queues: list[Queue], takes: int) -> list[tuple[Slot, list[tuple[E
 def _by_lane(
     run: Run, node: Node, ins: list[list[Slot]], marks: Sequence[str], queues: list[list[Queue]]
 ) -> list[tuple[Slot, list[tuple[Expr, ...]]]]:
-    """With keys: input by input and event by event, as the step fires with the event that completes a front of its key."""
+    """With keys: input by input and event by event, as the step fires with the event that completes a front of its
+    key."""
     out = []
     for at, slots in enumerate(ins):
         for s in slots:
@@ -200,9 +238,14 @@ def _by_lane(
                 for q in lane:
                     ready = n.and_(ready, q.some)
                 now = [q.front for q in lane]
-                fronts = now if fronts is None else [
-                    tuple(n.ite(ready, a, b) for a, b in zip(x, y, strict=True)) for x, y in zip(now, fronts, strict=True)
-                ]
+                fronts = (
+                    now
+                    if fronts is None
+                    else [
+                        tuple(n.ite(ready, a, b) for a, b in zip(x, y, strict=True))
+                        for x, y in zip(now, fronts, strict=True)
+                    ]
+                )
                 ready_somewhere = n.or_(ready_somewhere, ready)
                 for q in lane:
                     q.take(ready)

@@ -42,7 +42,9 @@ class Run:
     fresh: Callable[[str, str, Type, Any, int | None, str, str], Expr] | None = None
     room: Room | None = None  # of its queues; None in a window's inner run
     guess: Guess | None = None
-    joined: dict[Any, Any] = field(default_factory=dict)  # steps that wait for the same streams wait for the same events
+    joined: dict[Any, Any] = field(
+        default_factory=dict
+    )  # steps that wait for the same streams wait for the same events
     held: dict[str, list[tuple[Expr, ...]]] = field(default_factory=dict)  # queues of a window's inner run
     lost: dict[str, Expr] = field(default_factory=dict)  # whether a lossy stream loses its events in this push
     lanes: Callable[[Graph, int], Lanes] | None = None  # of the keys that a step is under
@@ -53,13 +55,22 @@ class Run:
     trouble: dict[str, tuple[Expr, Expr]] = field(default_factory=dict)  # of each step: it fails, it leaves 64 bits
 
     def cell(
-        self, step: str, label: str, t: Type, start: Any, size: int | None = None, role: str = "state", of: str | None = None
+        self,
+        step: str,
+        label: str,
+        t: Type,
+        start: Any,
+        size: int | None = None,
+        role: str = "state",
+        of: str | None = None,
     ) -> Expr:
         """The present value of a piece of state, of a step or of one of its queues; created at its start value."""
         key = (step, label)
         if key not in self.cells:
             of = step if of is None else of
-            self.cells[key] = self.fresh(step, label, t, start, size, role, of) if self.fresh is not None else n.const(start)
+            self.cells[key] = (
+                self.fresh(step, label, t, start, size, role, of) if self.fresh is not None else n.const(start)
+            )
         return self.cells[key]
 
     def size(self, t: Type) -> int | None:
@@ -151,7 +162,9 @@ class Run:
             self.lanes = own
         return self.lanes(g, i)
 
-    def memory(self, node: Node, s: Slot, lanes: Lanes | None, cells: Sequence[tuple[str, Type, Any, int | None, str]]) -> Memory:
+    def memory(
+        self, node: Node, s: Slot, lanes: Lanes | None, cells: Sequence[tuple[str, Type, Any, int | None, str]]
+    ) -> Memory:
         """What a step remembers at an event."""
         return Memory(self, node.id, s, lanes.marks if lanes is not None else (), cells)
 
@@ -238,7 +251,9 @@ class Run:
                 there = n.and_(s.present, n.lt(n.const(i), count))
                 out.append(Slot(there, tuple(rest[i * size : (i + 1) * size]), s.lanes, memory.unsure))
             if not most:  # it never speaks; but there is a stream, with events of a type
-                out.append(Slot(FALSE, tuple(n.const(simplest(t)) for _, t in node.type.leaves()), s.lanes, memory.unsure))
+                out.append(
+                    Slot(FALSE, tuple(n.const(simplest(t)) for _, t in node.type.leaves()), s.lanes, memory.unsure)
+                )
         return out
 
     # -- steps that wait
@@ -266,7 +281,11 @@ class Run:
         out = []
         for s in ins[0]:
             cells: list[tuple[str, Type, Any, int | None, str]] = [("seen", INT, 0, k, "count")]
-            cells += [(f"event{i}.{j}", t, simplest(t), self.size(t), "event") for i in range(k - 1) for j, t in enumerate(kinds)]
+            cells += [
+                (f"event{i}.{j}", t, simplest(t), self.size(t), "event")
+                for i in range(k - 1)
+                for j, t in enumerate(kinds)
+            ]
             memory = self.memory(node, s, lanes, cells)
             count, *flat = memory.now
             ring = [tuple(flat[i * len(kinds) : (i + 1) * len(kinds)]) for i in range(k - 1)]
@@ -293,8 +312,10 @@ class Run:
             streams = inner.step(node.sub, {node.sub.sources[0]: [Slot(TRUE, event)]})
             for s in streams[node.sub.outputs[0][1]]:
                 has = n.or_(has, s.present)
-                last = s.leaves if last is None else tuple(
-                    n.ite(s.present, a, b) for a, b in zip(s.leaves, last, strict=True)
+                last = (
+                    s.leaves
+                    if last is None
+                    else tuple(n.ite(s.present, a, b) for a, b in zip(s.leaves, last, strict=True))
                 )
         self.failed = n.or_(self.failed, n.and_(closes, inner.failed))
         self.wide = n.or_(self.wide, n.and_(closes, inner.wide))
@@ -313,11 +334,13 @@ def _reduced(e: Expr, m: int) -> Expr:
 
 
 def _check_constants(roots: Sequence[Expr], m: int, who: str) -> None:
-    """Modulo N there is no N: a constant that is compared, added or handed on must be smaller; a divisor need not be."""
+    """Modulo N there is no N: a constant that is compared, added or handed on must be smaller; a divisor need not
+    be."""
     for e in walk(*roots):
         operands = e.args[:1] if e.op in ("floordiv", "mod") else e.args
         for a in (*operands, *(r for r in roots if r is e)):
             if a.op == "const" and a.type == INT and a.value >= m:
                 raise UsageError(
-                    f"{who}: the constant {a.value} is not among the integers modulo {m}: use Mod({a.value + 1}) or larger"
+                    f"{who}: the constant {a.value} is not among the integers modulo {m}: use Mod({a.value + 1}) or "
+                    "larger"
                 )

@@ -1,7 +1,7 @@
 """Whether two graphs are the same: then nothing needs to be decided.
 
-A function that is called and not traced is the same as another if its code is, and all that it closes over and reads: as it is **now**, for
-what it reads may have changed since the graph was built.
+A function that is called and not traced is the same as another if its code is, and all that it closes over and reads:
+as it is **now**, for what it reads may have changed since the graph was built.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ __all__ = ["same_graph"]
 
 
 def same_graph(a: Graph, b: Graph, domain: Domain) -> bool:
-    """Whether two graphs do the same because they are the same; what a proof by that relies on is noted in the question's ledger.
+    """Whether two graphs do the same because they are the same; what a proof by that relies on is noted in the
+    question's ledger.
 
     >>> from pellucid import pipeline
     >>> def scaled(by: int):
@@ -42,7 +43,9 @@ def same_graph(a: Graph, b: Graph, domain: Domain) -> bool:
     except NotTraceable:
         for (node, fn), _ in pairs:
             if fickle_reason(fn.reason):
-                raise Fickle(f"{node.describe()}: {fn.name} {fn.reason}: it has no meaning that a proof could speak of") from None
+                raise Fickle(
+                    f"{node.describe()}: {fn.name} {fn.reason}: it has no meaning that a proof could speak of"
+                ) from None
         names = ", ".join(dict.fromkeys(fn.name for (_, fn), _ in pairs))
         ledger().words.append(f"if {names} always answers the same to the same arguments: it was not called")
     return True

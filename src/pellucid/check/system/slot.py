@@ -16,8 +16,8 @@ TRUE, FALSE = n.const(True), n.const(False)
 class Slot:
     """An event that a stream may carry in a step: whether it does, and its leaves.
 
-    Of a keyed stream ``lanes`` says which of the tracked keys the event is under (at most one), and ``unsure`` where nothing is known of
-    the event, because it comes from what a step keeps for a key that is not tracked.
+    Of a keyed stream ``lanes`` says which of the tracked keys the event is under (at most one), and ``unsure`` where
+    nothing is known of the event, because it comes from what a step keeps for a key that is not tracked.
     """
 
     present: Expr

@@ -1,21 +1,26 @@
 """Which keys a question has to track: all of them, or as many as can be seen together.
 
-What a step keeps for a key depends on that key's events alone.  So what a push shows depends on what is kept for the keys **of that push**, and on what
-is kept under no key.  A push has at most as many keys as there are different keys asked for in it (one for ``x.key_by(f)``, two for a merge of two
-keyed sources); a formula that looks at m pushes together sees at most m times as many.  Let K be that number.
+What a step keeps for a key depends on that key's events alone.  So what a push shows depends on what is kept for the
+keys **of that push**, and on what is kept under no key.  A push has at most as many keys as there are different keys
+asked for in it (one for ``x.key_by(f)``, two for a merge of two keyed sources); a formula that looks at m pushes
+together sees at most m times as many.  Let K be that number.
 
 * If the keys can be listed and are few, each has a lane, and nothing else need be said.
-* Else a question about single pushes (or m together) is asked of systems that know **K arbitrary keys**.  If some run breaks it, take the keys of the pushes
-  in which that is seen: a system that tracks these does in those pushes what the run does.  So if none of these systems breaks it, no run does.
+* Else a question about single pushes (or m together) is asked of systems that know **K arbitrary keys**.  If some run
+  breaks it, take the keys of the pushes in which that is seen: a system that tracks these does in those pushes what the
+  run does.  So if none of these systems breaks it, no run does.
 
-  - Where every event of a source matters for its own key only, the other keys' events can be left out of the run (their sources are silent
-    there): it is enough to look at runs that have K keys at all (`Came`).  A run that breaks the property is one as it stands.
-  - Else other keys' events come, and what is made of them is not known (`Chosen`); pushes that show them are not judged.
+  - Where every event of a source matters for its own key only, the other keys' events can be left out of the run (their
+    sources are silent there): it is enough to look at runs that have K keys at all (`Came`).  A run that breaks the
+    property is one as it stands.
+  - Else other keys' events come, and what is made of them is not known (`Chosen`); pushes that show them are not
+    judged.
 
-  A formula may look at all pushes before (``O``, ``H``, ``S``), if that which it wants of them holds in silence: see `pellucid.check.formula.spans`.
+  A formula may look at all pushes before (``O``, ``H``, ``S``), if that which it wants of them holds in silence: see
+  `pellucid.check.formula.spans`.
 
-* Where a key is computed from what is kept under another key, and where a formula looks at all pushes in another way, no number is enough: K keys then refute and do
-  not prove, unless the keys can be listed.
+* Where a key is computed from what is kept under another key, and where a formula looks at all pushes in another way,
+  no number is enough: K keys then refute and do not prove, unless the keys can be listed.
 """
 
 from __future__ import annotations
@@ -41,9 +46,11 @@ _ALL, _FEW, _TRIED = 12, 4, 4096
 
 @dataclass(frozen=True)
 class Track:
-    """What a question looks at: so many pushes together (None: all), with so many more keys; or a number of lanes that is known to be enough.
+    """What a question looks at: so many pushes together (None: all), with so many more keys; or a number of lanes that
+    is known to be enough.
 
-    With ``whole`` no event may be left out of a run: something is assumed about what comes.  ``thinned``: so many pushes are enough only where events may be.
+    With ``whole`` no event may be left out of a run: something is assumed about what comes.  ``thinned``: so many
+    pushes are enough only where events may be.
     """
 
     pushes: int | None = 1
@@ -57,8 +64,8 @@ class Track:
 class Keys:
     """What the lanes of a system are worth.
 
-    ``exact``: every key has a lane.  ``enough``: what holds of the tracked keys holds of all, for the question that they were planned for.
-    ``chosen``: other keys' events come, too.
+    ``exact``: every key has a lane.  ``enough``: what holds of the tracked keys holds of all, for the question that
+    they were planned for. ``chosen``: other keys' events come, too.
     """
 
     graph: Graph
@@ -113,14 +120,17 @@ def plan(
 ) -> Plan:
     """What to track, from what a first run on symbolic events asked for.
 
-    ``source_of`` has the source of each input variable, ``step_of`` the step of each state variable; ``pool`` the values of a variable.
+    ``source_of`` has the source of each input variable, ``step_of`` the step of each state variable; ``pool`` the
+    values of a variable.
     """
     number = _joined(groups(graph), asked)
     of = {g: list(dict.fromkeys(a.key for a in asked if number[a.group] == g)) for g in sorted(set(number) - {-1})}
     step_group = {node.id: g for node, g in zip(graph.nodes, number, strict=True)}
     fed = {number[a.group]: set[int]() for a in asked}
     for a in asked:
-        fed[number[a.group]] |= {step_group.get(step_of[v], -1) for v in _variables(a.key, a.present) if v in step_of} - {-1}
+        fed[number[a.group]] |= {
+            step_group.get(step_of[v], -1) for v in _variables(a.key, a.present) if v in step_of
+        } - {-1}
     feeding = set().union(*fed.values()) if fed else set()
     apart = not track.whole and _apart(graph, asked, source_of, step_of, step_group)
     all_together = track.pushes is None or (track.thinned and not apart)
@@ -196,9 +206,14 @@ def _joined(number: list[int], asked: Sequence[Asked]) -> list[int]:
 
 
 def _apart(
-    graph: Graph, asked: Sequence[Asked], source_of: Mapping[int, str], step_of: Mapping[int, str], group: Mapping[str, int]
+    graph: Graph,
+    asked: Sequence[Asked],
+    source_of: Mapping[int, str],
+    step_of: Mapping[int, str],
+    group: Mapping[str, int],
 ) -> bool:
-    """Whether every event of a source matters for its own key only, so that other keys' events can be left out of a run."""
+    """Whether every event of a source matters for its own key only, so that other keys' events can be left out of a
+    run."""
     keys: dict[str, tuple[Expr, ...]] = {}
     for a in asked:
         used = _variables(a.key, a.present)
@@ -207,7 +222,9 @@ def _apart(
             return False
         if keys.setdefault(sources.pop(), a.key) != a.key:
             return False
-    keeps = {step for step in step_of.values() if group.get(step, 0) == -1}  # steps that remember something under no key
+    keeps = {
+        step for step in step_of.values() if group.get(step, 0) == -1
+    }  # steps that remember something under no key
     reached: list[set[str]] = []
     for node in graph.nodes:
         from_ = {node.id} if node.kind == "source" else set().union(*(reached[j] for j in node.inputs))
@@ -217,7 +234,9 @@ def _apart(
     return True
 
 
-def possible(keys: Sequence[tuple[Expr, ...]], pool: Callable[[int], Sequence[Any] | None]) -> list[tuple[Any, ...]] | None:
+def possible(
+    keys: Sequence[tuple[Expr, ...]], pool: Callable[[int], Sequence[Any] | None]
+) -> list[tuple[Any, ...]] | None:
     """All values that these keys can have; None if they are too many, or not known.
 
     >>> from pellucid.expr import node as n

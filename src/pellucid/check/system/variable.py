@@ -16,11 +16,12 @@ class Variable:
 
     ``name`` is for people; what a variable is, is said by its ``role`` and by what it belongs to (``of``):
 
-    * of the input: ``present`` (of a source), ``leaf`` (the ``at``-th part of a source's event), ``lost`` (whether a step loses its
-      events), ``choice`` (anything else);
-    * of the state: ``stopped``, ``state`` and ``event`` (of a step), ``number`` (of a state that is any object), ``count`` (of a step: how many events it has seen), ``length`` and
-      ``item`` (of a queue); ``came`` and ``before`` (whether there was an event of a stream, a part of the last one) and ``memory`` (other bits of the past);
-      ``key`` (which keys are tracked; of the input: the key that is chosen before the first push).
+    * of the input: ``present`` (of a source), ``leaf`` (the ``at``-th part of a source's event), ``lost`` (whether a
+      step loses its events), ``choice`` (anything else);
+    * of the state: ``stopped``, ``state`` and ``event`` (of a step), ``number`` (of a state that is any object),
+      ``count`` (of a step: how many events it has seen), ``length`` and ``item`` (of a queue); ``came`` and ``before``
+      (whether there was an event of a stream, a part of the last one) and ``memory`` (other bits of the past); ``key``
+      (which keys are tracked; of the input: the key that is chosen before the first push).
 
     ``size`` is the number of its values 0 … size-1 where it is a bounded counter.
     """

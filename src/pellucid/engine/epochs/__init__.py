@@ -2,8 +2,10 @@
 
 * ``plan``: which tasks there are, and which streams between them; ``cut`` makes several of one pipeline
 * ``messages``, ``channels``: batches and borders, and what they go through
-* ``source`` (``lanes``), ``worker``, ``sink`` (``targets``): the three kinds of task; ``task``, ``process``: the process around them
-* ``store``: the state folder: the lock, snapshots that are whole or not there; ``job``: what a run is, and whether it is the same
+* ``source`` (``lanes``), ``worker``, ``sink`` (``targets``): the three kinds of task; ``task``, ``process``: the
+  process around them
+* ``store``: the state folder: the lock, snapshots that are whole or not there; ``job``: what a run is, and whether it
+  is the same
 * ``coordinator``: starts, watches, commits, recovers
 * ``recording``: the trace of a run; ``faults``: named moments for crash tests
 """
@@ -35,9 +37,10 @@ def run_epochs(
 ) -> Report:
     """Run a pipeline over files so that crashes do not show: the same call goes on where the last one was.
 
-    ``inputs`` is a file (or one for each source), ``outputs`` a file or table (or one for each output), ``state`` a folder of
-    the run's own; ``settings`` are those of `pellucid.engine.epochs.job.Settings` (``epochs=10_000``, ``key``, ``workers``,
-    ``cut``, ``every``, ``record``, …).  ``tables`` opens addresses of databases (`pellucid.sinks.address.sink_of`).
+    ``inputs`` is a file (or one for each source), ``outputs`` a file or table (or one for each output), ``state`` a
+    folder of the run's own; ``settings`` are those of `pellucid.engine.epochs.job.Settings` (``epochs=10_000``,
+    ``key``, ``workers``, ``cut``, ``every``, ``record``, …).  ``tables`` opens addresses of databases
+    (`pellucid.sinks.address.sink_of`).
 
     >>> import tempfile, pathlib
     >>> from pellucid import pipeline
@@ -58,11 +61,17 @@ def run_epochs(
             known = [*Settings.__dataclass_fields__, "tables", "say", "progress", "idle"]
             raise UsageError(f"run_epochs has no option {name!r}: it has {', '.join(known)}{nearest(name, known)}")
     graph = getattr(pipeline, "graph", pipeline)
-    given: dict[str | None, str] = {k: os.fspath(v) for k, v in inputs.items()} if isinstance(inputs, Mapping) else {None: os.fspath(inputs)}
+    given: dict[str | None, str] = (
+        {k: os.fspath(v) for k, v in inputs.items()} if isinstance(inputs, Mapping) else {None: os.fspath(inputs)}
+    )
     if len(graph.sources) == 1 and None in given:
         given = {graph.nodes[graph.sources[0]].id: given[None]}
     names = [name for name, _ in graph.outputs]
-    wanted = {k: os.fspath(v) for k, v in outputs.items()} if isinstance(outputs, Mapping) else {names[0]: os.fspath(outputs)}
+    wanted = (
+        {k: os.fspath(v) for k, v in outputs.items()}
+        if isinstance(outputs, Mapping)
+        else {names[0]: os.fspath(outputs)}
+    )
     settings |= {name: tuple(settings[name]) for name in ("cut", "changed") if name in settings}
     job = prepare(graph, given, wanted, state, Settings(**settings), tables)
     coordinator = Coordinator(

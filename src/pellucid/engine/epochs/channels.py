@@ -1,7 +1,7 @@
 """The channels between tasks: Unix sockets, with messages that are counted at both ends.
 
-A channel holds a batch or two, and its reader two messages; a sender that is faster waits.  So memory is bounded whatever the
-input's size.
+A channel holds a batch or two, and its reader two messages; a sender that is faster waits.  So memory is bounded
+whatever the input's size.
 """
 
 from __future__ import annotations

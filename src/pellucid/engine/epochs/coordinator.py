@@ -1,10 +1,11 @@
 """The coordinator: starts the tasks, has them watched, and brings all back after a crash.
 
-It does no work on events, so it is small and rarely the one that dies; when it does, its tasks die with it, and the same
-command goes on from the store.  Its rules:
+It does no work on events, so it is small and rarely the one that dies; when it does, its tasks die with it, and the
+same command goes on from the store.  Its rules:
 
-* if a task dies or hangs (F-FAIL), all tasks are ended and started again from the greatest common epoch (F-RECOVER, `lcs`);
-  what was snapshotted beyond it is removed before they go on, so that no later epoch is put together of two generations;
+* if a task dies or hangs (F-FAIL), all tasks are ended and started again from the greatest common epoch (F-RECOVER,
+  `lcs`); what was snapshotted beyond it is removed before they go on, so that no later epoch is put together of two
+  generations;
 * nothing is removed or set aside before every task has found whole what it goes on with: a run that is refused, because
   something is missing or damaged, leaves the folder as it was, and goes on when that is brought back;
 * crashes without a new epoch are counted: what going back does not cure ends the run, which can go on later.
@@ -38,7 +39,12 @@ class Coordinator:
     """Runs a job to its end."""
 
     def __init__(
-        self, job: Job, *, say: Callable[[str], None], progress: Callable[[int, float | None, int], None], idle: Callable[[], None]
+        self,
+        job: Job,
+        *,
+        say: Callable[[str], None],
+        progress: Callable[[int, float | None, int], None],
+        idle: Callable[[], None],
     ) -> None:
         self.job, self.store = job, job.store
         self.say: Callable[[str], None] = lambda text: say(redact(text))
@@ -50,7 +56,9 @@ class Coordinator:
         self._bad: dict[tuple[str, int], str] = {}  # snapshots that cannot be used, and why
         self._common: set[int] = set()  # epochs that all tasks have a snapshot of
         self._lacking: list[tuple[str, int]] = []  # snapshots that were there, and are gone
-        self._behind: tuple[str, int, str] | None = None  # a sink lacks rows from a push on that the snapshots have behind them
+        self._behind: tuple[str, int, str] | None = (
+            None  # a sink lacks rows from a push on that the snapshots have behind them
+        )
         self._began = time.monotonic()
         self._crashed_at: float | None = None
 
@@ -139,8 +147,12 @@ class Coordinator:
                 if crash.lost is not None:
                     self._lose(*crash.lost, str(crash))
                 elif crash.behind is not None:
-                    if not self.job.settings.from_start:  # what was visible would be taken back: not without being told to
-                        raise StateError(f"{crash}. Bring that back from a copy, or read all input again with --from-start") from None
+                    if (
+                        not self.job.settings.from_start
+                    ):  # what was visible would be taken back: not without being told to
+                        raise StateError(
+                            f"{crash}. Bring that back from a copy, or read all input again with --from-start"
+                        ) from None
                     self._behind = (*crash.behind, str(crash))
                     self.say(f"{crash}; taking an earlier epoch")
                 else:
@@ -150,13 +162,15 @@ class Coordinator:
                 self.report.recoveries += 1
                 if without_progress > self.job.settings.retries:
                     raise StateError(
-                        f"{without_progress} crashes without a new epoch after epoch {best} (the last: {crash}): something is wrong that going back does "
+                        f"{without_progress} crashes without a new epoch after epoch {best} (the last: {crash}): "
+                        "something is wrong that going back does "
                         "not cure. Nothing is lost: when it is put right, the same command goes on"
                     ) from None
                 self._count_up()
 
     def _common_epoch(self) -> int:
-        """The greatest common epoch whose snapshots look whole, and which all sinks have the rows of; nothing is changed yet."""
+        """The greatest common epoch whose snapshots look whole, and which all sinks have the rows of; nothing is
+        changed yet."""
         names = [t.name for t in self.job.plan.tasks]
         recorded = int(self.store.hint("progress.json").get("epoch", 0))
         have: dict[str, dict[int, int]] = {name: {} for name in names}
@@ -168,7 +182,11 @@ class Coordinator:
                     except Damaged as error:
                         self._lose(name, epoch, str(error))
         self._common = set.intersection(*(set(found) for found in have.values()))
-        self._lacking = [(name, recorded) for name in names if recorded and recorded not in have[name] and (name, recorded) not in self._bad]
+        self._lacking = [
+            (name, recorded)
+            for name in names
+            if recorded and recorded not in have[name] and (name, recorded) not in self._bad
+        ]
         usable = self._common
         if self._behind is not None:
             usable = {epoch for epoch in usable if have[self._behind[0]][epoch] <= self._behind[1]}
@@ -180,7 +198,8 @@ class Coordinator:
             what = f"epoch {newest} was complete, but its snapshot of {', '.join(lacking)} is missing or damaged"
             if lacking and epoch == 0 and not self.job.settings.from_start:
                 raise StateError(
-                    f"{self.store.root}: {what}, and no earlier epoch is whole{f' ({bad})' if bad else ''}: bring the files back, or read all input "
+                    f"{self.store.root}: {what}, and no earlier epoch is whole{f' ({bad})' if bad else ''}: bring the "
+                    "files back, or read all input "
                     "again with --from-start (what is committed stays, and is not written twice)"
                 )
             if self._lacking:
@@ -192,7 +211,8 @@ class Coordinator:
         self.say(f"{why}; taking an earlier epoch")
 
     def _go_back(self, epoch: int) -> None:
-        """All tasks have what they need of an epoch: what is of no use any more is set aside, and what is later is removed."""
+        """All tasks have what they need of an epoch: what is of no use any more is set aside, and what is later is
+        removed."""
         for task, bad in self._bad:
             if bad > epoch or self.store.path(task, bad) != self.store.path(task, epoch):
                 self.store.set_aside(task, bad)
@@ -200,7 +220,12 @@ class Coordinator:
         if self._recorder is not None:  # what the record says that all had, and some have not any more
             on_record = stored(self.store.root, self.generation)
             common = set.intersection(*(on_record.get(task, set()) for task in self.tasks))
-            lost |= {(task, later) for task in self.tasks for later in common if later > epoch and later not in self.store.epochs(task)}
+            lost |= {
+                (task, later)
+                for task in self.tasks
+                for later in common
+                if later > epoch and later not in self.store.epochs(task)
+            }
         if self._behind is not None:
             lost |= {(self._behind[0], later) for later in self._common if later > epoch}
         for task, bad in sorted(lost):
@@ -240,13 +265,16 @@ class Coordinator:
             ends.close_tasks_ends()
         # Not for recovery: for whoever wants to look, or to send a signal.
         pids = {name: t.pid for name, t in self.tasks.items()}
-        self.store.write("tasks.json", {"coordinator": os.getpid(), "generation": self.generation, "tasks": pids}, durable=False)
+        self.store.write(
+            "tasks.json", {"coordinator": os.getpid(), "generation": self.generation, "tasks": pids}, durable=False
+        )
         faults.point("coordinator:forked")
         crashed, self._crashed_at = self._crashed_at, None
         return Generation(job, self.tasks, epoch, marks, self.report, self._told, crashed, lambda: self._go_back(epoch))
 
     def _warm(self) -> None:
-        """Load the compiler once, here, where all workers of all generations find it: it takes longer than a recovery."""
+        """Load the compiler once, here, where all workers of all generations find it: it takes longer than a
+        recovery."""
         size = sum(os.path.getsize(path) for path, _ in self.job.lanes.values())
         if size > _LARGE:
             with contextlib.suppress(ImportError):

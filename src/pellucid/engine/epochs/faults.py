@@ -1,7 +1,8 @@
 """Named moments at which a test can kill, hang or starve a run; for tests only.
 
 The promise is about what happens *between* two lines of code, so the lines have names.  `point` costs one look at a
-global while nothing is armed.  The environment variable ``PELLUCID_FAULTS`` (for tests, never for production) arms them:
+global while nothing is armed.  The environment variable ``PELLUCID_FAULTS`` (for tests, never for production) arms
+them:
 
 ``POINT[TASK]=ACTION@HIT/GENERATION``, several parted by ``;``.
 
@@ -12,8 +13,8 @@ global while nothing is armed.  The environment variable ``PELLUCID_FAULTS`` (fo
 * ``@HIT``: the how-many-th time (1 if left out; ``*`` is every time);
 * ``/GENERATION``: only in this generation (0 if left out; ``*`` is every one).
 
-``PELLUCID_PLANT=commit-before-snapshot`` plants a bug: sinks commit an epoch as soon as they have it, without waiting for
-the snapshots of the others.  The audit and the crash test must catch it.
+``PELLUCID_PLANT=commit-before-snapshot`` plants a bug: sinks commit an epoch as soon as they have it, without waiting
+for the snapshots of the others.  The audit and the crash test must catch it.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ POINTS: dict[str, str] = {
     "coordinator:finished": "the coordinator, the sinks have finished, before the run is marked as done",
 }
 
-_SPEC = re.compile(r"(?P<point>[a-z-]+:[a-z-]+)(\[(?P<task>[^\]]+)\])?=(?P<action>\w+)(@(?P<hit>\d+|\*))?(/(?P<generation>\d+|\*))?")
+_SPEC = re.compile(
+    r"(?P<point>[a-z-]+:[a-z-]+)(\[(?P<task>[^\]]+)\])?=(?P<action>\w+)(@(?P<hit>\d+|\*))?(/(?P<generation>\d+|\*))?"
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,9 @@ def parse(text: str) -> list[Fault]:
         if match is None:
             raise UsageError(f"{VARIABLE}: expected POINT[TASK]=ACTION@HIT/GENERATION, found {part!r}")
         if match["point"] not in POINTS:
-            raise UsageError(f"{VARIABLE}: no point is called {match['point']!r}{nearest(match['point'], list(POINTS))}")
+            raise UsageError(
+                f"{VARIABLE}: no point is called {match['point']!r}{nearest(match['point'], list(POINTS))}"
+            )
         if match["action"] not in ACTIONS:
             raise UsageError(f"{VARIABLE}: no action is called {match['action']!r}: there are {', '.join(ACTIONS)}")
         hit, generation = (_number(match[name], default) for name, default in (("hit", 1), ("generation", 0)))

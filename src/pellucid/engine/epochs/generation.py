@@ -1,6 +1,7 @@
 """A generation: the tasks between two crashes, what they say to the coordinator, and what they are told.
 
-* An epoch is *complete* when the snapshot of every task is durable (`gce`, Definition 4.2); only then the sinks may commit it.
+* An epoch is *complete* when the snapshot of every task is durable (`gce`, Definition 4.2); only then the sinks may
+  commit it.
 * Tasks load what they go back to, and start when all have.
 * A task that dies or hangs ends the generation with a `Crash`; what comes then is the coordinator's business.
 * An error of the user's (a step that fails, a row that cannot be read) would come again: it ends the run.
@@ -51,9 +52,12 @@ class Report:
 
 
 class Crash(Exception):  # noqa: N818 - not an error of the program: what recovery is for
-    """Some tasks are gone; ``lost`` names a snapshot that turned out to be damaged, ``behind`` a sink and the push up to which it has rows."""
+    """Some tasks are gone; ``lost`` names a snapshot that turned out to be damaged, ``behind`` a sink and the push up
+    to which it has rows."""
 
-    def __init__(self, why: str, failed: list[str], lost: tuple[str, int] | None = None, behind: tuple[str, int] | None = None) -> None:
+    def __init__(
+        self, why: str, failed: list[str], lost: tuple[str, int] | None = None, behind: tuple[str, int] | None = None
+    ) -> None:
         super().__init__(why)
         self.failed, self.lost, self.behind = failed, lost, behind
 
@@ -82,7 +86,8 @@ class Watched:
 
 @dataclass(frozen=True)
 class Told:
-    """Whom the coordinator tells what: the user's messages, the progress line, and a look around between two of them."""
+    """Whom the coordinator tells what: the user's messages, the progress line, and a look around between two of
+    them."""
 
     say: Callable[[str], None]
     progress: Callable[[int, float | None, int], None]
@@ -90,7 +95,8 @@ class Told:
 
 
 class Generation:
-    """Tasks that were started from ``epoch``, with the marks of its snapshots; ``crashed_at`` says since when a recovery takes."""
+    """Tasks that were started from ``epoch``, with the marks of its snapshots; ``crashed_at`` says since when a
+    recovery takes."""
 
     def __init__(self, job: Job, tasks: dict[str, Watched], epoch: int, marks: dict[str, dict[int, int | None]], report: Report, told: Told,
                  crashed_at: float | None, go_back: Callable[[], None]) -> None:  # fmt: skip
@@ -181,7 +187,8 @@ class Generation:
         if self._full_since is None:
             self._full_since = time.monotonic()
             self.told.say(
-                f"the snapshot of {task.name} for epoch {epoch} could not be written ({why}): it is tried again; until then epoch {self.complete} is "
+                f"the snapshot of {task.name} for epoch {epoch} could not be written ({why}): it is tried again; until "
+                f"then epoch {self.complete} is "
                 "the one to go back to"
             )
 
@@ -269,7 +276,9 @@ class Generation:
     def _maybe_finish(self) -> None:
         if self._finish_at is None or self._finishing or not all(t.ready for t in self.tasks.values()):
             return
-        if self.recorded >= self._finish_at and min(t.committed for t in self._of("sink")) >= min(self._finish_at, self.complete):
+        if self.recorded >= self._finish_at and min(t.committed for t in self._of("sink")) >= min(
+            self._finish_at, self.complete
+        ):
             self._finishing = True
             self.report.epochs = self._finish_at
             faults.point("coordinator:finish")
@@ -280,7 +289,9 @@ class Generation:
         sources = self._of("source")
         self.report.pushes = max([self.report.pushes, *(t.pushes for t in sources)])
         shares = [t.share for t in sources if t.share is not None]
-        self.told.progress(self.report.pushes - self.report.began_at, min(shares) if shares else None, self.complete + 1)
+        self.told.progress(
+            self.report.pushes - self.report.began_at, min(shares) if shares else None, self.complete + 1
+        )
 
     def _check(self, now: float, passed: float) -> None:
         """Whether somebody hangs, or a disk stays full."""
@@ -293,11 +304,16 @@ class Generation:
             silent = now - task.seen
             limit = patience if task.ready else max(patience, _START)
             if not task.done and (task.busy > limit or silent > limit):
-                what = f"has been busy for {task.busy:.1f} s" if task.busy > limit else f"has not been heard of for {silent:.1f} s"
+                what = (
+                    f"has been busy for {task.busy:.1f} s"
+                    if task.busy > limit
+                    else f"has not been heard of for {silent:.1f} s"
+                )
                 raise Crash(f"{task.name} hangs ({what}): killed", [task.name])
         if self._full_since is not None and now - self._full_since > patience:
             raise StateError(
-                f"for {patience:g} s no snapshot could be written: is the disk of {self.store.root} full? Stopped after epoch {self.complete}; nothing is lost: "
+                f"for {patience:g} s no snapshot could be written: is the disk of {self.store.root} full? Stopped "
+                f"after epoch {self.complete}; nothing is lost: "
                 "make room, and the same command goes on"
             )
 

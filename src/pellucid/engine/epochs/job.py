@@ -1,7 +1,7 @@
 """What a run is asked to do, checked before anything starts; and what a state folder says about the run that made it.
 
-A run goes on in a state folder only if it is the same run: the same pipeline step by step, the same inputs and outputs, the
-same key, cuts and workers.  How often borders come, and how large batches are, may change.
+A run goes on in a state folder only if it is the same run: the same pipeline step by step, the same inputs and outputs,
+the same key, cuts and workers.  How often borders come, and how large batches are, may change.
 """
 
 from __future__ import annotations
@@ -75,7 +75,10 @@ class Settings:
         for name, found, bound in least:
             numbers = (int, float) if isinstance(bound, float) else (int,)
             if found is not None and (not isinstance(found, numbers) or isinstance(found, bool)):
-                raise UsageError(f"{name}={found!r}: expected {'a number' if float in numbers else 'a whole number'}, at least {bound:g}")
+                raise UsageError(
+                    f"{name}={found!r}: expected {'a number' if float in numbers else 'a whole number'}, at least "
+                    f"{bound:g}"
+                )
             if found is not None and found < bound:
                 raise UsageError(f"{name}={found}: expected at least {bound:g}")
         if self.epochs is None and self.every is None:
@@ -117,9 +120,13 @@ class Job:
         path = self.outputs[output]
         if path.startswith(TABLES):
             assert self.tables is not None
-            return TableTarget(self.tables(path), f"table {path.partition('#')[2]!r}", self.run, self.schemas[output], again=again)
+            return TableTarget(
+                self.tables(path), f"table {path.partition('#')[2]!r}", self.run, self.schemas[output], again=again
+            )
         s = self.settings
-        return FileTarget(self.store, output, path, s.out_format, self.schemas[output], run=self.run, mends=s.from_start, again=again)
+        return FileTarget(
+            self.store, output, path, s.out_format, self.schemas[output], run=self.run, mends=s.from_start, again=again
+        )
 
 
 def prepare(
@@ -138,12 +145,16 @@ def prepare(
     known = [name for name, _ in graph.outputs]
     for name in outputs:
         if name not in known:
-            raise UsageError(f"{graph.name} has no output {name!r}: its outputs are {', '.join(known)}{nearest(str(name), known)}")
+            raise UsageError(
+                f"{graph.name} has no output {name!r}: its outputs are {', '.join(known)}{nearest(str(name), known)}"
+            )
     _check_changed(graph, settings.changed)
     for name, path in outputs.items():
         _check_output(name, path, inputs, settings.out_format, tables)
     with contextlib.ExitStack() as stack:
-        readers = {s: stack.enter_context(contextlib.closing(open_reader(p, settings.in_format))) for s, p in inputs.items()}
+        readers = {
+            s: stack.enter_context(contextlib.closing(open_reader(p, settings.in_format))) for s, p in inputs.items()
+        }
         feed = Feed(graph, readers, value=settings.value, key=settings.keys)
         bound = [bindings for _, bindings in feed._lanes]
     paths = list(inputs.values()) if feed.wide else [inputs[s] if s in inputs else inputs[None] for s in feed.sources]
@@ -151,10 +162,26 @@ def prepare(
     lanes = {name: (path, b) for name, path, b in zip(names, paths, bound, strict=True)}
     # Borders by time must come at the same push in all inputs: then one task reads them all.
     together = settings.every is not None and len(lanes) > 1
-    tasks: dict[str | None, list[str]] = {"*": list(feed.sources)} if together else {n: [x.source for x in b] for n, (_, b) in lanes.items()}
-    plan = make_plan(graph, tasks, outputs=list(outputs), cut=settings.cut, workers=settings.workers, keyed=bool(settings.keys))
+    tasks: dict[str | None, list[str]] = (
+        {"*": list(feed.sources)} if together else {n: [x.source for x in b] for n, (_, b) in lanes.items()}
+    )
+    plan = make_plan(
+        graph, tasks, outputs=list(outputs), cut=settings.cut, workers=settings.workers, keyed=bool(settings.keys)
+    )
     schemas = {name: output_schema(graph.nodes[i].type, name, feed.key) for name, i in graph.outputs}
-    return Job(graph, dict(inputs), dict(outputs), settings, Store(state), plan, lanes, feed.wide, feed.key, tables, schemas=schemas)
+    return Job(
+        graph,
+        dict(inputs),
+        dict(outputs),
+        settings,
+        Store(state),
+        plan,
+        lanes,
+        feed.wide,
+        feed.key,
+        tables,
+        schemas=schemas,
+    )
 
 
 def _check_output(name: str, path: str, inputs: Mapping[str | None, str], form: str | None, tables: Any) -> None:
@@ -164,16 +191,23 @@ def _check_output(name: str, path: str, inputs: Mapping[str | None, str], form: 
         tables(path)  # says what is wrong with the address
         return
     if path.startswith(("delta:", "kafka://")):
-        raise UsageError(f"--out {path}: goes with --engine spark: with --epochs give a file, sqlite:FILE#TABLE or postgresql://…#TABLE")
+        raise UsageError(
+            f"--out {path}: goes with --engine spark: with --epochs give a file, sqlite:FILE#TABLE or "
+            "postgresql://…#TABLE"
+        )
     if path == "-" or flows(path):
-        raise UsageError(f"--out {name}={path}: what is written to a pipe cannot be taken back: with --epochs give a file or a table")
+        raise UsageError(
+            f"--out {name}={path}: what is written to a pipe cannot be taken back: with --epochs give a file or a table"
+        )
     if os.path.isdir(path):
         raise DataError(f"{path}: is a folder: expected the name of a file to write")
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise DataError(f"{path}: cannot be written: there is no folder {os.path.dirname(path)!r}")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise DataError(f"{path}: cannot be written: its folder is not yours to write in; choose another, or ask for the right to")
+        raise DataError(
+            f"{path}: cannot be written: its folder is not yours to write in; choose another, or ask for the right to"
+        )
     format_of(path, form, option="--out-format")
     refuse_same_file(path, inputs.values())
 
@@ -188,9 +222,14 @@ def identify(job: Job) -> bool:
     if before is None:
         there = [name for name in os.listdir(job.store.root) if name != "lock" and not _LEFT.fullmatch(name)]
         if "generation" in there:
-            raise StateError(f"{job.store.root / 'run.json'}: is missing, without which the run cannot go on: bring it back from a copy, or start anew in another folder")
+            raise StateError(
+                f"{job.store.root / 'run.json'}: is missing, without which the run cannot go on: bring it back from a "
+                "copy, or start anew in another folder"
+            )
         if there:
-            raise UsageError(f"--state {job.store.root}: is not empty, and holds no run of Pellucid: choose a folder of its own")
+            raise UsageError(
+                f"--state {job.store.root}: is not empty, and holds no run of Pellucid: choose a folder of its own"
+            )
         job.run = uuid.uuid4().hex
         job.store.write("run.json", {"run": job.run, **now})
         return False
@@ -206,7 +245,11 @@ def _check_changed(graph: Graph, changed: Sequence[str]) -> None:
     for step in changed:
         if step not in graph.reads:
             known = list(graph.reads)
-            have = f"those of {graph.name} are {', '.join(known)}{nearest(step, known)}" if known else f"{graph.name} has none"
+            have = (
+                f"those of {graph.name} are {', '.join(known)}{nearest(step, known)}"
+                if known
+                else f"{graph.name} has none"
+            )
             raise UsageError(f"--changed {step}: is no step with a function that cannot be traced: {have}")
 
 
@@ -214,7 +257,10 @@ def _accepted(before: dict[str, Any], now: dict[str, Any], changed: Sequence[str
     """What the folder says, with what these steps call and read as it is now."""
     before = {**before, "places": now["places"]}  # another user may log in now
     also = [s for s in changed if s in before.get("steps", {}) and s in before.get("reads", {})]
-    return {**before, **{what: {**before[what], **{s: now[what][s] for s in also}} for what in ("steps", "reads") if also}}
+    return {
+        **before,
+        **{what: {**before[what], **{s: now[what][s] for s in also}} for what in ("steps", "reads") if also},
+    }
 
 
 def _identity(job: Job) -> dict[str, Any]:
@@ -243,7 +289,8 @@ def _compare(before: dict[str, Any], now: dict[str, Any], root: str) -> None:
     advice = "Go on as before, or start anew in another folder"
     if before.get("format") != now["format"]:
         raise StateError(
-            f"--state {root}: was written by another version of Pellucid (format {before.get('format')}, this one has {now['format']}): go on with "
+            f"--state {root}: was written by another version of Pellucid (format {before.get('format')}, this one has "
+            f"{now['format']}): go on with "
             "that version, or start anew in another folder"
         )
     if before["steps"] != now["steps"]:
@@ -256,14 +303,27 @@ def _compare(before: dict[str, Any], now: dict[str, Any], root: str) -> None:
         text = "; ".join(f"{what}: {', '.join(steps)}" for what, steps in listed.items() if steps) or "their order"
         only = [s for s in was if was[s] != new.get(s)]
         if was.keys() == new.keys() and all(_why(before, now, s) for s in only):
-            advice += f"; or, if it is meant and the rows so far may stay as they are, go on with {' '.join(f'--changed {s}' for s in only)}"
-        which = f"is of {before['pipeline']!r} as it was before a change" if before["pipeline"] == now["pipeline"] else f"is of {before['pipeline']!r}, not of {now['pipeline']!r}"
+            advice += (
+                "; or, if it is meant and the rows so far may stay as they are, go on with "
+                f"{' '.join(f'--changed {s}' for s in only)}"
+            )
+        which = (
+            f"is of {before['pipeline']!r} as it was before a change"
+            if before["pipeline"] == now["pipeline"]
+            else f"is of {before['pipeline']!r}, not of {now['pipeline']!r}"
+        )
         raise StateError(f"--state {root}: {which}; steps that differ: {text}. {advice}")
     for name, word in _WORDS.items():
         if before.get(name) != now[name]:
-            raise StateError(f"--state {root}: {word} was {_shown(before.get(name))} when the run began, and is {_shown(now[name])} now. {advice}")
+            raise StateError(
+                f"--state {root}: {word} was {_shown(before.get(name))} when the run began, and is {_shown(now[name])} "
+                f"now. {advice}"
+            )
     if before.get("tasks") != now["tasks"]:
-        raise StateError(f"--state {root}: the run had other tasks ({', '.join(before.get('tasks', []))}): was it begun with --every? {advice}")
+        raise StateError(
+            f"--state {root}: the run had other tasks ({', '.join(before.get('tasks', []))}): was it begun with "
+            f"--every? {advice}"
+        )
 
 
 def _why(before: dict[str, Any], now: dict[str, Any], step: str) -> str:
@@ -288,7 +348,8 @@ def told_unseen(graph: Graph) -> str:
         return ""
     names = ", ".join(map(repr, steps))
     what = "; ".join(dict.fromkeys(one for found in steps.values() for one in found))
-    return (f"step{'s' if len(steps) > 1 else ''} {names} use{'' if len(steps) > 1 else 's'} what a state folder cannot compare ({what}): "
+    return (f"step{'s' if len(steps) > 1 else ''} {names} use{'' if len(steps) > 1 else 's'} what a state folder "
+            f"cannot compare ({what}): "
             "if it changes before the run goes on, nobody notices")  # fmt: skip
 
 

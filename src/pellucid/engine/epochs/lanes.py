@@ -1,10 +1,10 @@
 """One input, read from any row on: what a source needs to be replayable.
 
-A snapshot keeps the number of the next row and where to look for it: the byte at which a block of lines begins, a row group
-of Parquet, a record batch of Arrow.  (What is packed, and an Arrow stream, is read from the start again.)
+A snapshot keeps the number of the next row and where to look for it: the byte at which a block of lines begins, a row
+group of Parquet, a record batch of Arrow.  (What is packed, and an Arrow stream, is read from the start again.)
 
-A snapshot also keeps what says whether the file is still the one that was read (`pellucid.engine.epochs.marks`).  Text may have
-grown at its end; so a last line without its end is held back: more of it may come.
+A snapshot also keeps what says whether the file is still the one that was read (`pellucid.engine.epochs.marks`).  Text
+may have grown at its end; so a last line without its end is held back: more of it may come.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ class _Counted:
             if block.last:  # a line without its end: the file may be growing, and the rest of the line on its way
                 self.held = len(block.data)
                 break
-            self.read = (self.start + len(block.data), self.lines + block.data.count(b"\n"), zlib.crc32(block.data, self.crc))
+            self.read = (
+                self.start + len(block.data),
+                self.lines + block.data.count(b"\n"),
+                zlib.crc32(block.data, self.crc),
+            )
             yield replace(block, lines=block.lines + lines)
         self.start, self.lines, self.crc = self.read
 
@@ -106,7 +110,13 @@ class Lane:
         base = self._seek["row"]
         if isinstance(self._reader, TextReader) and not self.packed:
             return self._text(self._reader, wanted, rows, base)
-        unit = "row groups" if self.kind == "parquet" else "record batches" if isinstance(self._reader, ArrowReader) and self._reader.whole else "bytes"
+        unit = (
+            "row groups"
+            if self.kind == "parquet"
+            else "record batches"
+            if isinstance(self._reader, ArrowReader) and self._reader.whole
+            else "bytes"
+        )
         self._read = ReadMark(self.path, unit, wanted, self._before)
         if isinstance(self._reader, ParquetReader):
             return self._parquet(self._reader, wanted, rows)
@@ -143,7 +153,9 @@ class Lane:
             if group != where["group"]:
                 where = {"row": first, "group": group}
             self._read.group(reader, group)
-            yield _Chunk(Chunk(batch, first, first + batch.num_rows, reader.total, row_place(self.path, first)), 0, where)
+            yield _Chunk(
+                Chunk(batch, first, first + batch.num_rows, reader.total, row_place(self.path, first)), 0, where
+            )
 
     def _arrow(self, reader: ArrowReader, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
         assert self._read is not None
@@ -153,7 +165,9 @@ class Lane:
             self._read.batch(number, batch)
             for start in range(0, batch.num_rows, rows):
                 part = batch.slice(start, rows)
-                yield _Chunk(Chunk(part, first + start, number, reader.total, row_place(self.path, first + start)), 0, where)
+                yield _Chunk(
+                    Chunk(part, first + start, number, reader.total, row_place(self.path, first + start)), 0, where
+                )
             first += batch.num_rows
 
     # ------------------------------------------------------------ reading
@@ -219,7 +233,9 @@ class Lane:
             events = Events(columns, None, keys)
             if mask is not None and not mask.all():
                 rows = np.flatnonzero(mask)
-                events = Events([_rows(c, rows) for c in columns], rows + first, [_rows(c, rows) for c in keys] if keys else None)
+                events = Events(
+                    [_rows(c, rows) for c in columns], rows + first, [_rows(c, rows) for c in keys] if keys else None
+                )
             out[binding.source] = events
         return out
 
@@ -242,7 +258,10 @@ class Lane:
         if self._blocks is None or not self._blocks.held or not self.ended:
             return None
         line = self._blocks.lines + 1
-        return f"{self.path}: line {line:,} has no end yet and is not read: the same command goes on with it once it has one (if it is whole, put a line end after it)"
+        return (
+            f"{self.path}: line {line:,} has no end yet and is not read: the same command goes on with it once it "
+            "has one (if it is whole, put a line end after it)"
+        )
 
     def close(self) -> None:
         """Close the files."""

@@ -1,4 +1,5 @@
-"""The link between the coordinator and a task: a socket with small messages, over which each also hears that the other is gone."""
+"""The link between the coordinator and a task: a socket with small messages, over which each also hears that the other
+is gone."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """The lock of a state folder: one run at a time, and nobody who is left over keeps it.
 
-The lock is on an open file that the tasks inherit, so it is free only when the coordinator *and* all its tasks are gone: a run
-that follows a ``kill -9`` never meets a task of the one before.  A task dies with its coordinator, except one that was stopped
-between its fork and the moment at which it asks the kernel for that.  Such an orphan has done nothing yet and never will
-(it looks for its parent first), so the next run ends it.  Who holds a lock is asked of the kernel (``/proc``), not of
-what the file says: its writer may have died before it wrote, and its number may be another process's by now.
+The lock is on an open file that the tasks inherit, so it is free only when the coordinator *and* all its tasks are
+gone: a run that follows a ``kill -9`` never meets a task of the one before.  A task dies with its coordinator, except
+one that was stopped between its fork and the moment at which it asks the kernel for that.  Such an orphan has done
+nothing yet and never will (it looks for its parent first), so the next run ends it.  Who holds a lock is asked of the
+kernel (``/proc``), not of what the file says: its writer may have died before it wrote, and its number may be another
+process's by now.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def _wait(handle: int, root: Path) -> None:
             return
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise UsageError(f"--state {root}: its file system has no locks ({error.strerror}): use a local disk") from None
+                raise UsageError(
+                    f"--state {root}: its file system has no locks ({error.strerror}): use a local disk"
+                ) from None
         waited = time.monotonic() - began
         owner, holders = who_holds(handle)
         if owner is None:  # not to be seen from here: what the file says is all there is
@@ -65,7 +68,11 @@ def _wait(handle: int, root: Path) -> None:
             raise _taken(root, f" (process {owner})")
         elif waited > _WAIT:
             listed = ", ".join(map(str, holders))
-            raise _taken(root, f" (process {owner}, which is dead, left {listed} behind: end {'it' if len(holders) == 1 else 'them'} with kill -9)")
+            raise _taken(
+                root,
+                f" (process {owner}, which is dead, left {listed} behind: end {'it' if len(holders) == 1 else 'them'} "
+                "with kill -9)",
+            )
         elif waited > _SOON:  # the coordinator is dead, and these did not go with it
             for pid in holders:
                 with contextlib.suppress(OSError):
@@ -74,7 +81,10 @@ def _wait(handle: int, root: Path) -> None:
 
 
 def _taken(root: Path, who: str) -> StateError:
-    return StateError(f"--state {root}: another run{who} is using this folder: wait until it ends, or stop it, or choose another folder")
+    return StateError(
+        f"--state {root}: another run{who} is using this folder: wait until it ends, or stop it, or choose another "
+        "folder"
+    )
 
 
 def who_holds(handle: int) -> tuple[int | None, list[int]]:
@@ -106,13 +116,18 @@ def _processes() -> list[int]:
 
 
 def _locks_of(pid: int, file: os.stat_result) -> list[int]:
-    """The processes that locked what this one has open of a file: its own number, or that of the one that it was forked from."""
+    """The processes that locked what this one has open of a file: its own number, or that of the one that it was forked
+    from."""
     out = []
     with contextlib.suppress(OSError):  # it is gone, or another user's
         for fd in os.listdir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):
                 if os.path.samestat(os.stat(f"/proc/{pid}/fd/{fd}"), file):
-                    out += [int(m[1]) for m in map(_LOCK.search, Path(f"/proc/{pid}/fdinfo/{fd}").read_text().splitlines()) if m]
+                    out += [
+                        int(m[1])
+                        for m in map(_LOCK.search, Path(f"/proc/{pid}/fdinfo/{fd}").read_text().splitlines())
+                        if m
+                    ]
     return out
 
 

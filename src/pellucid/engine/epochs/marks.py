@@ -7,8 +7,8 @@ A mark has the file's size and times, and a checksum of *what was read*, in what
 * Arrow files: of each record batch the columns that are read;
 * what is packed, and Arrow streams: the bytes up to where the reader was.
 
-The checksum of the last three is CRC-32 and Adler-32 together: a packed file has a CRC-32 of its content at its end, which, where the content
-is stored as it is, makes that of the whole file the same whatever the content.
+The checksum of the last three is CRC-32 and Adler-32 together: a packed file has a CRC-32 of its content at its end,
+which, where the content is stored as it is, makes that of the whole file the same whatever the content.
 
 Where size and times are the same, and much was read, the content is not looked at.
 """
@@ -33,7 +33,8 @@ _START = 1 << 32  # of the checksum: Adler-32 begins with 1
 
 
 class ReadMark:
-    """What of a file was read, other than plain lines: how many units, and their checksum; ``mark`` is what a snapshot had of it."""
+    """What of a file was read, other than plain lines: how many units, and their checksum; ``mark`` is what a snapshot
+    had of it."""
 
     def __init__(self, path: str, unit: str, columns: Iterable[str], mark: Mapping[str, Any] | None) -> None:
         self.path, self.unit, self.columns = path, unit, sorted(columns)
@@ -76,7 +77,10 @@ def stamp(stat: os.stat_result) -> dict[str, int]:
 def check_unchanged(path: str, at: Mapping[str, Any], *, thorough: bool, form: str | None = None) -> None:
     """Refuse a file whose part that was read is not what it was."""
     mark = at["mark"]
-    what = "since the last run: what was read of it can not be read again. Bring the old file back, or start anew in another --state folder"
+    what = (
+        "since the last run: what was read of it can not be read again. Bring the old file back, or start anew in "
+        "another --state folder"
+    )
     try:
         stat = os.stat(path)
     except FileNotFoundError:
@@ -84,15 +88,24 @@ def check_unchanged(path: str, at: Mapping[str, Any], *, thorough: bool, form: s
     same = all(mark[name] == value for name, value in stamp(stat).items())
     if "read" in mark:
         if stat.st_size < mark["read"]:
-            raise DataError(f"{path}: has changed {what} (it has {stat.st_size:,} bytes now, {mark['read']:,} were read)")
+            raise DataError(
+                f"{path}: has changed {what} (it has {stat.st_size:,} bytes now, {mark['read']:,} were read)"
+            )
         if (not same or (thorough and mark["read"] <= _SURE)) and _prefix(path, mark["read"]) != mark["crc"]:
             raise DataError(f"{path}: has changed {what} (its first {mark['read']:,} bytes are not the same)")
         if stat.st_size > mark["read"] and not _ends_line(path, mark["read"]):
-            raise DataError(f"{path}: has grown, but its last line was not finished when it was read: put a line end after byte {mark['read']:,} and start anew")
+            raise DataError(
+                f"{path}: has grown, but its last line was not finished when it was read: put a line end after byte "
+                f"{mark['read']:,} and start anew"
+            )
     elif "unit" in mark:
         if stat.st_size != mark["size"]:
             raise DataError(f"{path}: has changed {what} (only plain CSV and JSON Lines can grow)")
-        if (not same or (thorough and mark["size"] <= _SURE)) and mark["count"] and _again(path, mark, form) != mark["crc"]:
+        if (
+            (not same or (thorough and mark["size"] <= _SURE))
+            and mark["count"]
+            and _again(path, mark, form) != mark["crc"]
+        ):
             raise DataError(f"{path}: has changed {what} (its first {mark['count']:,} {mark['unit']} are not the same)")
 
 

@@ -1,11 +1,11 @@
 """Batches and borders, and how they are sent.
 
-A message is a batch of the pushes ``first … until-1`` (some events for each stream that the channel carries, with their push
-numbers), a border that ends an epoch, or the end.  A batch is sent as its columns lie in memory, which for numbers is as Arrow
-has them: nothing is copied on either side, and no Python object is made for an event.
+A message is a batch of the pushes ``first … until-1`` (some events for each stream that the channel carries, with their
+push numbers), a border that ends an epoch, or the end.  A batch is sent as its columns lie in memory, which for numbers
+is as Arrow has them: nothing is copied on either side, and no Python object is made for an event.
 
-The last batch of an epoch *closes* it: its border is the next message of the stream, with a number of its own, but travels in the
-same frame.  So a border wakes nobody.
+The last batch of an epoch *closes* it: its border is the next message of the stream, with a number of its own, but
+travels in the same frame.  So a border wakes nobody.
 """
 
 from __future__ import annotations
@@ -24,7 +24,22 @@ from pellucid.engine.epochs import recording
 from pellucid.engine.saved.form import pack_texts, unpack_texts
 from pellucid.expr.types import BOOL, FLOAT, STR, EnumType, Type
 
-__all__ = ["BORDER", "END", "EVENTS", "Events", "Message", "Shape", "content", "decode", "decode_parts", "encode", "frame_lengths", "kind_of", "take", "workers_of"]
+__all__ = [
+    "BORDER",
+    "END",
+    "EVENTS",
+    "Events",
+    "Message",
+    "Shape",
+    "content",
+    "decode",
+    "decode_parts",
+    "encode",
+    "frame_lengths",
+    "kind_of",
+    "take",
+    "workers_of",
+]
 
 EVENTS, BORDER, END = "events", "border", "end"
 _FRAME = struct.Struct("<4sIQ")  # mark, length of the head, length of the body
@@ -140,7 +155,9 @@ def encode(message: Message, shape: Shape, *, canonical: bool = False) -> list[A
         for (_, leaf), column in zip(shape.leaves(name), events.columns, strict=True):
             tables += _put(leaf, column, pieces, canonical)
         heads.append([name, events.positions is None, len(events), tables])
-    head = json.dumps([message.kind, message.epoch, message.first, message.until, message.n, heads, int(message.closes)]).encode()
+    head = json.dumps(
+        [message.kind, message.epoch, message.first, message.until, message.n, heads, int(message.closes)]
+    ).encode()
     return [_FRAME.pack(_MARK, len(head), sum(len(p) for p in pieces)), head, *pieces]
 
 
@@ -186,7 +203,9 @@ def decode(data: Any, shape: Shape) -> Message:
     view = memoryview(data).cast("B")
     _, head, _ = _FRAME.unpack_from(view)
     body = np.frombuffer(view[_FRAME.size + head :], dtype=np.uint8)
-    return decode_parts(bytes(view[_FRAME.size : _FRAME.size + head]), body.copy(), shape)  # where words begin as they must
+    return decode_parts(
+        bytes(view[_FRAME.size : _FRAME.size + head]), body.copy(), shape
+    )  # where words begin as they must
 
 
 def decode_parts(head: bytes, body: Any, shape: Shape) -> Message:

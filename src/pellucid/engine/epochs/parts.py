@@ -1,12 +1,14 @@
 """Parts: files with the rows of some pushes, which say themselves what they are.
 
-A part's name has the pushes it goes from and up to, its last epoch, its rows and bytes, and a seal: a checksum of all this, of the
-run, and of its content.  So a part that is cut, altered, of another run, or under another's name is known, and as each part begins with
-the push with which the one before it ended, one that is missing or there twice is known, too (`Chain`).
+A part's name has the pushes it goes from and up to, its last epoch, its rows and bytes, and a seal: a checksum of all
+this, of the run, and of its content.  So a part that is cut, altered, of another run, or under another's name is known,
+and as each part begins with the push with which the one before it ended, one that is missing or there twice is known,
+too (`Chain`).
 
-Parts of committed epochs are merged as they come (`Chain.merge`): eight neighbours of one magnitude become one, up to some 32 megabytes, so
-that an endless run has few of them, and a row is written again once for each magnitude (1 kB, 8 kB, …).  The merged part is on the disk, under its
-name, before those that it has the rows of are removed; what a kill leaves between the two lies within it, and is removed later.
+Parts of committed epochs are merged as they come (`Chain.merge`): eight neighbours of one magnitude become one, up to
+some 32 megabytes, so that an endless run has few of them, and a row is written again once for each magnitude (1 kB, 8
+kB, …).  The merged part is on the disk, under its name, before those that it has the rows of are removed; what a kill
+leaves between the two lies within it, and is removed later.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _PIECE = 1 << 20
 
 
 class PartName(NamedTuple):
-    """What a part's file name says: from which push on, up to which, the last epoch in it, rows, bytes (without a tail), and the seal."""
+    """What a part's file name says: from which push on, up to which, the last epoch in it, rows, bytes (without a
+    tail), and the seal."""
 
     first: int
     until: int
@@ -55,7 +58,9 @@ class PartName(NamedTuple):
         >>> PartName.read(str(name)) == name, name.sealed("run out", 0xABCD), name.sealed("other out", 0xABCD)
         (True, True, False)
         """
-        return PartName(first, until, epoch, rows, size, zlib.crc32(f"{whose} {first} {until} {epoch} {rows} {size}".encode(), crc))
+        return PartName(
+            first, until, epoch, rows, size, zlib.crc32(f"{whose} {first} {until} {epoch} {rows} {size}".encode(), crc)
+        )
 
     def sealed(self, whose: str, crc: int) -> bool:
         """Whether this is the name of a part with such content."""
@@ -69,7 +74,11 @@ class PartName(NamedTuple):
         True
         """
         match = _NAME.fullmatch(name)
-        return PartName(int(match[1]), int(match[2]), int(match[3]), int(match[4]), int(match[5]), int(match[6], 16)) if match else None
+        return (
+            PartName(int(match[1]), int(match[2]), int(match[3]), int(match[4]), int(match[5]), int(match[6], 16))
+            if match
+            else None
+        )
 
 
 def parts_in(folder: Path) -> list[tuple[PartName, Path]]:
@@ -90,8 +99,9 @@ def checksum(path: Path, size: int) -> int:
 class Part:
     """The rows of an epoch on their way to the disk; what could not be written is written again, nothing twice.
 
-    Few rows stay in memory until their border, so that the rows of several short epochs can become one file (`absorb`), with
-    one sync for all of them.  ``size`` and ``crc`` are those of the file without its ``tail``: of any prefix that ends at a border.
+    Few rows stay in memory until their border, so that the rows of several short epochs can become one file (`absorb`),
+    with one sync for all of them.  ``size`` and ``crc`` are those of the file without its ``tail``: of any prefix that
+    ends at a border.
     """
 
     def __init__(self, path: str | Path, encode: Callable[[Any], Any], head: bytes, tail: bytes) -> None:
@@ -125,7 +135,8 @@ class Part:
         return self.size + self.held, crc
 
     def absorb(self, other: Part) -> None:
-        """Write what another part (or this one itself) has in memory; after an OSError the same call goes on where it was."""
+        """Write what another part (or this one itself) has in memory; after an OSError the same call goes on where it
+        was."""
         if self._file is None:
             self._file = created(self.path, buffering=0)
         if not self.size:
@@ -213,10 +224,17 @@ def survey(folder: Path, whose: str, tail: int, *, thorough: bool = False) -> Su
             continue
         if name.until > out.until:
             out.later.append(path)
-            at = f"the rows of pushes {out.until:,} to {name.first:,} are missing" if name.first > out.until else f"a part that begins with push {name.first:,} does not fit"
+            at = (
+                f"the rows of pushes {out.until:,} to {name.first:,} are missing"
+                if name.first > out.until
+                else f"a part that begins with push {name.first:,} does not fit"
+            )
             out.why = out.why or f"{path}: {at}: the part before it ends with push {out.until:,}"
         elif wrong := _wrong(name, path, whose, tail, content=True):
-            raise StateError(f"{path}: is no part of this run, or is damaged ({wrong.partition(': ')[2]}), and is not needed: take it away")
+            raise StateError(
+                f"{path}: is no part of this run, or is damaged ({wrong.partition(': ')[2]}), and is not needed: take "
+                "it away"
+            )
         else:
             out.inside.append(path)
     return out
@@ -269,7 +287,8 @@ class Chain:
         return None
 
     def merge(self) -> bool:
-        """Merge some neighbours, if there are enough; whether there were.  A part that is damaged is left to who checks all."""
+        """Merge some neighbours, if there are enough; whether there were.  A part that is damaged is left to who checks
+        all."""
         place = self.run_of()
         if place is None:
             return False

@@ -118,7 +118,8 @@ def make_plan(
         raise UsageError(f"--workers {workers}: several workers share the work by a key: give --key COLUMN")
     if workers > 1 and len(lanes) > 1:
         raise UsageError(
-            f"--workers {workers}: the inputs of {graph.name} ({', '.join(map(str, lanes))}) have a key each in one push, so no worker "
+            f"--workers {workers}: the inputs of {graph.name} ({', '.join(map(str, lanes))}) have a key each in one "
+            "push, so no worker "
             "is the one for it: put them in one file, or use one worker"
         )
     parts = fragments(graph, cut)
@@ -148,7 +149,9 @@ def make_plan(
     return plan
 
 
-def _connect(plan: Plan, makers: Mapping[str, list[str]], name: str, steps: Sequence[str], share: tuple[int, int] | None) -> None:
+def _connect(
+    plan: Plan, makers: Mapping[str, list[str]], name: str, steps: Sequence[str], share: tuple[int, int] | None
+) -> None:
     """Channels into a task: one from each task that makes some of these streams."""
     found: dict[str, list[str]] = {}
     for step in steps:
@@ -170,13 +173,18 @@ def _plain(name: str) -> str:
 
 
 def fragments(graph: Graph, cut: Sequence[str]) -> list[Graph]:
-    """The pipeline cut after these steps, as graphs whose outputs are named by their steps, in the order of the flow."""
+    """The pipeline cut after these steps, as graphs whose outputs are named by their steps, in the order of the
+    flow."""
     for step in cut:
         if step not in graph.position:
             known = [n.id for n in graph.nodes]
-            raise UsageError(f"cut={step!r}: {graph.name} has no such step{nearest(step, known)}: it has {', '.join(known)}")
+            raise UsageError(
+                f"cut={step!r}: {graph.name} has no such step{nearest(step, known)}: it has {', '.join(known)}"
+            )
         if graph[step].kind == "source":
-            raise UsageError(f"cut={step!r}: is a source of {graph.name}, which is a task of its own already: leave it out")
+            raise UsageError(
+                f"cut={step!r}: is a source of {graph.name}, which is a task of its own already: leave it out"
+            )
     before: list[frozenset[str]] = []  # the cut steps that lie before each node
     for node in graph.nodes:
         ins = [before[i] | ({graph.nodes[i].id} & set(cut)) for i in node.inputs]
@@ -235,7 +243,8 @@ def _fragment(graph: Graph, part: list[int]) -> Graph:
             nodes.append(replace(node, inputs=tuple(place[j] for j in node.inputs)))
         elif node.key is not None:
             raise UsageError(
-                f"cut: the stream of {node.describe()} is under a key_by, and would go to another worker without its key: "
+                f"cut: the stream of {node.describe()} is under a key_by, and would go to another worker without its "
+                "key: "
                 "cut before the key_by"
             )
         else:
@@ -254,8 +263,15 @@ def _check(graph: Graph, parts: list[Graph]) -> None:
             if graph[source.id].kind == "source":
                 continue
             if most[source.id] != 1 and (len(sources) > 1 or meets is not None):
-                why = f"other streams ({', '.join(s.id for s in sources if s is not source)})" if len(sources) > 1 else meets.describe() if meets else ""
+                why = (
+                    f"other streams ({', '.join(s.id for s in sources if s is not source)})"
+                    if len(sources) > 1
+                    else meets.describe()
+                    if meets
+                    else ""
+                )
                 raise UsageError(
-                    f"cut: the stream of {graph[source.id].describe()} may carry several events in one push, which would meet {why} in another "
+                    f"cut: the stream of {graph[source.id].describe()} may carry several events in one push, which "
+                    f"would meet {why} in another "
                     "order than in the whole pipeline: cut elsewhere"
                 )

@@ -38,7 +38,12 @@ class Ends:
         """In a task: close what belongs to others, else nobody would ever see the end of a channel."""
         mine = {c.name for c in plan.outputs(task.name)}
         theirs = {c.name for c in plan.inputs(task.name)}
-        for ends, kept in ((self.senders, mine), (self.receivers, theirs), (self.links, {task.name}), (self.coordinators, set[str]())):
+        for ends, kept in (
+            (self.senders, mine),
+            (self.receivers, theirs),
+            (self.links, {task.name}),
+            (self.coordinators, set[str]()),
+        ):
             for name, end in ends.items():
                 if name not in kept:
                     end.close()
@@ -70,7 +75,9 @@ def start_task(job: Job, task: TaskPlan, ends: Ends, epoch: int, floor: int, gen
     raise AssertionError("not reached")
 
 
-def _build(job: Job, task: TaskPlan, ends: Ends, link: Link, epoch: int, floor: int, generation: int) -> tuple[Context, Task]:
+def _build(
+    job: Job, task: TaskPlan, ends: Ends, link: Link, epoch: int, floor: int, generation: int
+) -> tuple[Context, Task]:
     plan, noted = job.plan, job.settings.record
     inputs, outputs = plan.inputs(task.name), plan.outputs(task.name)
     faults.arm(task.name, generation, os.getppid())
@@ -96,7 +103,16 @@ def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], 
     s = job.settings
     # The first generation of this command looks at the file itself; later ones trust its size and time.
     opened = lambda offsets: job.open_lanes(task.name, offsets, thorough=True)
-    return Source(context, opened, outputs, Borders(s.epochs, s.every), s.chunk, floor, alone=len(job.plan.named("source")) == 1, short=s.short)
+    return Source(
+        context,
+        opened,
+        outputs,
+        Borders(s.epochs, s.every),
+        s.chunk,
+        floor,
+        alone=len(job.plan.named("source")) == 1,
+        short=s.short,
+    )
 
 
 def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> Task:
@@ -112,4 +128,13 @@ def _sink(job: Job, context: Context, task: TaskPlan) -> Task:
     careless = faults.planted("commit-before-snapshot")
     again = (f"-g{context.generation}" if context.generation else "") if careless else None
     target = job.target(task.output, again)
-    return Sink(context, task.output, task.step, job.plan.types[task.step], target, job.schemas[task.output], job.key, trusting=careless)
+    return Sink(
+        context,
+        task.output,
+        task.step,
+        job.plan.types[task.step],
+        target,
+        job.schemas[task.output],
+        job.key,
+        trusting=careless,
+    )

@@ -1,11 +1,12 @@
 """The recorded trace of a run: what each task did, written down *before* it acts on it.
 
 A task of a generation has a file of its own, to which it appends a line for each step with one ``write``: what a
-``kill -9`` leaves is a whole prefix of its steps (a last line that was cut is left out).  Whatever anybody received therefore
-has a sender on record.
+``kill -9`` leaves is a whole prefix of its steps (a last line that was cut is left out).  Whatever anybody received
+therefore has a sender on record.
 
-A line begins with a checksum of itself and of all lines before it, and ``sealed.json`` knows how long the files were when it was last
-written (every now and then, and when a generation is over): a record that was altered, cut or lost is refused.
+A line begins with a checksum of itself and of all lines before it, and ``sealed.json`` knows how long the files were
+when it was last written (every now and then, and when a generation is over): a record that was altered, cut or lost is
+refused.
 
 Rows, as laid out in ``docs/explanation/failures.md``:
 
@@ -19,8 +20,9 @@ Rows, as laid out in ``docs/explanation/failures.md``:
 ``F-RECOVER``  of the task ``coordinator``: all tasks go back to ``epoch``
 
 Snapshots are asynchronous: a border goes on before the copy is durable, so the archive of the paper is what the
-``SNAPSHOT`` rows say (minus ``F-LOST``), and ``gce`` is the greatest epoch that every task has one of.  A source's ``SNAPSHOT``
-is its offset, a sink's the staged rows of the epoch.  Old snapshots are removed without a row; nothing ever asks for them.
+``SNAPSHOT`` rows say (minus ``F-LOST``), and ``gce`` is the greatest epoch that every task has one of.  A source's
+``SNAPSHOT`` is its offset, a sink's the staged rows of the epoch.  Old snapshots are removed without a row; nothing
+ever asks for them.
 """
 
 from __future__ import annotations
@@ -44,7 +46,20 @@ from pellucid.errors import StateError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ACK", "COORDINATOR", "RULES", "Message", "Recorder", "digest", "last_generation", "schema", "seal", "stored", "trace_table", "write_trace"]
+__all__ = [
+    "ACK",
+    "COORDINATOR",
+    "RULES",
+    "Message",
+    "Recorder",
+    "digest",
+    "last_generation",
+    "schema",
+    "seal",
+    "stored",
+    "trace_table",
+    "write_trace",
+]
 
 COORDINATOR = "coordinator"
 RULES = ("SOURCE", "I-EVENT", "I-BORDER", "SNAPSHOT", "COMMIT", "F-FAIL", "F-LOST", "F-RECOVER")
@@ -117,7 +132,8 @@ class Recorder:
             self._crc = crc
 
     def _append(self, data: bytes) -> None:
-        """The whole line or nothing of it; a run that cannot keep its record stops before it acts, and can go on later."""
+        """The whole line or nothing of it; a run that cannot keep its record stops before it acts, and can go on
+        later."""
         at, view = self._file.tell(), memoryview(data)
         try:
             while len(view):
@@ -133,7 +149,8 @@ class Recorder:
 
 
 def _last_crc(path: Path, file: Any) -> int:
-    """The checksum of the last whole line of a file; one that was cut is removed, so that the next does not become a part of it."""
+    """The checksum of the last whole line of a file; one that was cut is removed, so that the next does not become a
+    part of it."""
     data = path.read_bytes()
     end = data.rfind(b"\n") + 1
     if end < len(data):
@@ -280,7 +297,10 @@ def _lines(path: Path) -> Iterable[list[Any]]:
     for number, line in enumerate(data[: data.rfind(b"\n") + 1].split(b"\n")[:-1], 1):
         crc = zlib.crc32(line[9:], crc)
         if line[:9] != f"{crc:08x} ".encode():
-            raise StateError(f"{path}: line {number:,} is damaged, or one before it is missing: bring the file back from a copy, or record the run again")
+            raise StateError(
+                f"{path}: line {number:,} is damaged, or one before it is missing: bring the file back from a copy, or "
+                "record the run again"
+            )
         yield json.loads(line[9:])
 
 
@@ -305,5 +325,6 @@ def write_trace(state_dir: str | os.PathLike[str]) -> Path:
 
 def _full(path: object, error: OSError) -> StateError:
     return StateError(
-        f"{path}: the trace cannot be written: {error.strerror or error}. Nothing is lost: make room and run the same command again"
+        f"{path}: the trace cannot be written: {error.strerror or error}. Nothing is lost: make room and run the same "
+        "command again"
     )

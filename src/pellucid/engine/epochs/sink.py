@@ -1,10 +1,10 @@
 """A sink: stages the rows of an epoch, and commits them when the coordinator says that the epoch is durable everywhere.
 
-Its snapshot is the list of staged parts.  Where epochs are shorter than a sync of the disk takes, those that wait together share a
-part; each snapshot knows how much of the part is its own, and the part is committed when the last of its epochs is complete.  A
-recovery to an epoch in the middle cuts the part there.  After a recovery it asks the target what is committed, and leaves out rows of
-pushes that are: so an epoch that was committed and not reported, or that is replayed because a later snapshot was lost, is
-there once.
+Its snapshot is the list of staged parts.  Where epochs are shorter than a sync of the disk takes, those that wait
+together share a part; each snapshot knows how much of the part is its own, and the part is committed when the last of
+its epochs is complete.  A recovery to an epoch in the middle cuts the part there.  After a recovery it asks the target
+what is committed, and leaves out rows of pushes that are: so an epoch that was committed and not reported, or that is
+replayed because a later snapshot was lost, is there once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _AGAIN = 0.5
 
 
 class Mark(NamedTuple):
-    """How far an epoch goes in a staged file: its name if the file ended there, and the bytes and checksum up to there."""
+    """How far an epoch goes in a staged file: its name if the file ended there, and the bytes and checksum up to
+    there."""
 
     name: PartName
     size: int
@@ -74,7 +75,16 @@ class Sink(Task):
     """One output of the pipeline."""
 
     def __init__(
-        self, context: Context, output: str, step: str, t: Type, target: Target, schema: Any, key: Mapping[str, Type], *, trusting: bool = False
+        self,
+        context: Context,
+        output: str,
+        step: str,
+        t: Type,
+        target: Target,
+        schema: Any,
+        key: Mapping[str, Type],
+        *,
+        trusting: bool = False,
     ) -> None:
         super().__init__(context)
         self.output, self.step, self.type, self.target, self.schema, self.key = output, step, t, target, schema, key
@@ -87,14 +97,17 @@ class Sink(Task):
         self._wanted: set[str] = set()  # staged files that the snapshot has
         self.trusting = trusting  # a planted bug: never look what is committed
         self._part: Part | None = None
-        self._unfinished: list[tuple[Part, int, int]] = []  # rows that are not on the disk yet, up to which push, and of which epoch
+        self._unfinished: list[
+            tuple[Part, int, int]
+        ] = []  # rows that are not on the disk yet, up to which push, and of which epoch
         self._growing: Staged | None = None  # what they are being written to
         self._staged: list[Staged] = []
         self._unsynced = False  # names of staged files that may not be there after a power failure
         self._due: list[tuple[int, list[list[Any]]]] = []  # epochs to commit, with the snapshots that were waited for
 
     def restore(self, snapshot: Snapshot | None) -> None:
-        """Find what is staged, and what is committed already; what is staged must go on where what is committed ends."""
+        """Find what is staged, and what is committed already; what is staged must go on where what is committed
+        ends."""
         until = snapshot.until if snapshot is not None else 0
         self.floor, wrong = (0, "") if self.trusting else self.target.last()
         self._end = self.floor
@@ -116,7 +129,11 @@ class Sink(Task):
             self._wanted.add(own)
             self._end = name.until
         if self._end < until and not self.trusting:
-            self.context.behind(self._end, f"{self.target.place}: the rows of pushes {self._end:,} to {until:,} were committed, and are not there any more")
+            self.context.behind(
+                self._end,
+                f"{self.target.place}: the rows of pushes {self._end:,} to {until:,} were committed, and are not there "
+                "any more",
+            )
         self._end = max(self._end, until)
         self.rows = snapshot.about["rows"] if snapshot is not None else 0
         self.context.on_command = self._command
@@ -128,7 +145,9 @@ class Sink(Task):
         self.target.begin()
         for path in list(self.folder.iterdir()):
             name = PartName.read(path.name)
-            if path.name not in self._wanted and not (self.trusting and name is not None and name.epoch < self.context.now):
+            if path.name not in self._wanted and not (
+                self.trusting and name is not None and name.epoch < self.context.now
+            ):
                 path.unlink(missing_ok=True)
 
     def _find(self, file: str, own: str, part: Part) -> None:
@@ -145,10 +164,17 @@ class Sink(Task):
                     with open(candidate, "rb", opener=no_links) as source:
                         write_durably(path, [source.read(part.size), part.tail])
                 except OSError as error:
-                    raise StateError(f"{path}: cannot be written: {error.strerror or error}; nothing is lost: make room, and the same command goes on") from None
+                    raise StateError(
+                        f"{path}: cannot be written: {error.strerror or error}; nothing is lost: make room, and the "
+                        "same command goes on"
+                    ) from None
                 return
         what = "damaged" if path.exists() or (self.folder / file).exists() else "missing"
-        self.context.damaged(Damaged(f"{self.folder / file}: the staged rows of an epoch are {what}, and {self.target.place} has them not"))
+        self.context.damaged(
+            Damaged(
+                f"{self.folder / file}: the staged rows of an epoch are {what}, and {self.target.place} has them not"
+            )
+        )
 
     def _command(self, command: dict[str, Any]) -> None:
         if "commit" in command:
@@ -165,7 +191,10 @@ class Sink(Task):
             noted = [message.noted(box.name) for box, message in heads] if context.recorder else []
             if kind == EVENTS:
                 context.send([], "I-EVENT", noted)
-                self._stage([(message.first, message.parts[self.step]) for _, message in heads if self.step in message.parts], until)
+                self._stage(
+                    [(message.first, message.parts[self.step]) for _, message in heads if self.step in message.parts],
+                    until,
+                )
                 context.pushes = until
             elif kind == BORDER:
                 self._border(heads[0][1].epoch, until, noted)
@@ -239,7 +268,9 @@ class Sink(Task):
 
         def make() -> Snapshot:
             faults.point("sink:staged")
-            parts = [(str(staged.name), *found) for staged in self._staged if (found := _upto(staged, epoch)) is not None]
+            parts = [
+                (str(staged.name), *found) for staged in self._staged if (found := _upto(staged, epoch)) is not None
+            ]
             return Snapshot(context.name, epoch, until, about={"rows": rows, "parts": parts})
 
         context.snapshot(make, epoch, part.held, mark)

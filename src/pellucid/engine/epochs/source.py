@@ -1,8 +1,9 @@
-"""A source: reads its inputs, gives pushes their numbers, and puts a border after every so many, or every so many seconds.
+"""A source: reads its inputs, gives pushes their numbers, and puts a border after every so many, or every so many
+seconds.
 
-Row *i* of every input is push *i*.  Batches end at the same pushes in all sources (every ``chunk`` pushes from the start of
-an epoch, and at its border), so that whoever reads several finds batches that fit.  An input that has ended goes on with
-borders as long as another has events: the coordinator says how far.
+Row *i* of every input is push *i*.  Batches end at the same pushes in all sources (every ``chunk`` pushes from the
+start of an epoch, and at its border), so that whoever reads several finds batches that fit.  An input that has ended
+goes on with borders as long as another has events: the coordinator says how far.
 """
 
 from __future__ import annotations
@@ -57,7 +58,15 @@ class Source(Task):
     """Reads one input, or several in lock-step (with borders by time, which all must have at the same push)."""
 
     def __init__(
-        self, context: Context, make: Any, channels: Sequence[Channel], borders: Borders, chunk: int, floor: int, *, alone: bool = False,
+        self,
+        context: Context,
+        make: Any,
+        channels: Sequence[Channel],
+        borders: Borders,
+        chunk: int,
+        floor: int,
+        *,
+        alone: bool = False,
         short: str = "fail",
     ) -> None:
         super().__init__(context)
@@ -77,7 +86,8 @@ class Source(Task):
             for lane, offset in zip(self.lanes, offsets or [], strict=True):
                 if offset["ended"] and lane.row < self.at and lane.take(1)[0]:
                     raise DataError(
-                        f"{lane.path}: has grown after it ended at row {lane.row - 1:,}, while another input went on to {self.at:,}: its new rows "
+                        f"{lane.path}: has grown after it ended at row {lane.row - 1:,}, while another input went on "
+                        f"to {self.at:,}: its new rows "
                         "would belong to pushes that are done; start anew in another --state folder"
                     )
         self._borders.open(self.at)
@@ -99,7 +109,8 @@ class Source(Task):
             # With the last batch of an epoch goes its border.
             closes = borders.due(self.at + most) and not self._ended()
             if most:
-                # A batch says that it goes to the grid's next place also where the input ends before: all sources agree.
+                # A batch says that it goes to the grid's next place also where the input ends before: all sources
+                # agree.
                 self._send(found, self.at + count, closes and most == count)
                 self.at += most
                 context.pushes = self.at
@@ -108,7 +119,12 @@ class Source(Task):
             if closes:
                 self._border()
         last = self.epoch if self.at > borders.begin else self.epoch - 1
-        context.link.send(ended=last, until=self.at, rows=max(lane.row for lane in self.lanes), held=[text for lane in self.lanes if (text := lane.held_back()) is not None])
+        context.link.send(
+            ended=last,
+            until=self.at,
+            rows=max(lane.row for lane in self.lanes),
+            held=[text for lane in self.lanes if (text := lane.held_back()) is not None],
+        )
         while True:
             command = context.command()
             goal = command.get("go", command.get("finish"))

@@ -1,10 +1,11 @@
 """The state folder: who runs here, what the run is, and snapshots that are whole or not there.
 
-A file is written aside, synced, renamed, and its folder synced: after a crash at any moment there is the old file or the
-new one.  A snapshot says itself what it is (task, epoch, run) and carries checksums, so that a torn or swapped file is found
-when it is looked for, and the epoch before it is taken.
+A file is written aside, synced, renamed, and its folder synced: after a crash at any moment there is the old file or
+the new one.  A snapshot says itself what it is (task, epoch, run) and carries checksums, so that a torn or swapped file
+is found when it is looked for, and the epoch before it is taken.
 
-The small files carry checksums, too.  ``run.json`` must be whole; the others are hints, which may be empty, torn or gone.
+The small files carry checksums, too.  ``run.json`` must be whole; the others are hints, which may be empty, torn or
+gone.
 
 ::
 
@@ -64,7 +65,10 @@ def stopped_by(error: OSError, root: str | os.PathLike[str]) -> str:
 
     what = "make room" if full(error) else "when that is put right"
     place = "" if error.filename is not None else f"{os.fspath(root)}: "
-    return f"{place}{from_outside(error)}. Nothing is lost: {what}{', and' if full(error) else ','} the same command goes on"
+    return (
+        f"{place}{from_outside(error)}. Nothing is lost: {what}{', and' if full(error) else ','} the same command "
+        "goes on"
+    )
 
 
 @dataclass
@@ -139,7 +143,8 @@ class Store:
             return None
         except (ValueError, OSError) as error:
             raise StateError(
-                f"{self.root / name}: the state folder is damaged: this file cannot be read ({error}); bring it back from a "
+                f"{self.root / name}: the state folder is damaged: this file cannot be read ({error}); bring it back "
+                "from a "
                 "copy, or start anew in another folder"
             ) from None
 
@@ -194,7 +199,8 @@ class Store:
         return sorted((int(m[1]), int(m[2] or m[1]), folder / name) for m, name in matches if m is not None)
 
     def save(self, *snapshots: Snapshot, run: str) -> None:
-        """Make snapshots of one task durable; those of successive epochs that wait together share a file, and its syncs."""
+        """Make snapshots of one task durable; those of successive epochs that wait together share a file, and its
+        syncs."""
         task = snapshots[0].task
         folder = self.folder("snapshots", task)
         faults.point("snapshot:before-write")
@@ -221,7 +227,9 @@ class Store:
                     header, begin = _read_header(file, path, at)
                     at = begin + header["size"] + -header["size"] % _ALIGN
                     if begin + header["size"] > size:
-                        raise Damaged(f"{path}: is no whole snapshot: expected {begin + header['size']:,} bytes, found {size:,}")
+                        raise Damaged(
+                            f"{path}: is no whole snapshot: expected {begin + header['size']:,} bytes, found {size:,}"
+                        )
                     if header["epoch"] >= epoch:
                         break
         except FileNotFoundError:
@@ -294,9 +302,15 @@ class Store:
 
 
 def _checked(data: bytes, *, versions: bool = False) -> dict[str, Any]:
-    """What a small file says, if its checksum is right; or if it says itself that it is of another version, which is refused for that."""
+    """What a small file says, if its checksum is right; or if it says itself that it is of another version, which is
+    refused for that."""
     found = json.loads(data)
-    if versions and isinstance(found, dict) and isinstance(found.get("format"), list) and found["format"][:1] != [FORMAT]:
+    if (
+        versions
+        and isinstance(found, dict)
+        and isinstance(found.get("format"), list)
+        and found["format"][:1] != [FORMAT]
+    ):
         return found
     if not isinstance(found, dict) or found.pop(_CHECKSUM, None) != _sum_of(found):
         raise ValueError("its checksum is wrong")
@@ -332,7 +346,8 @@ def _read_header(file: Any, path: Path, at: int) -> tuple[dict[str, Any], int]:
     header: dict[str, Any] = json.loads(text)
     if header["format"] != FORMAT:
         raise StateError(
-            f"{path}: the snapshot has format {header['format']}, this version of Pellucid reads {FORMAT}: go on with the version that "
+            f"{path}: the snapshot has format {header['format']}, this version of Pellucid reads {FORMAT}: go on with "
+            "the version that "
             "wrote it, or start anew in another folder"
         )
     return header, at + len(start) + length

@@ -2,11 +2,12 @@
 
 The rows of an epoch are *staged* first: a file of their own in the state folder, on the disk before the sink's snapshot
 is.  To commit an epoch is then one step that happens or does not: for a file output the staged part is renamed into the
-folder of committed parts; for a table one transaction holds the rows and how far they go.  Each part knows from where and how far it
-goes (in pushes), so a target can always say what it has, and nothing is written twice, whatever the run went back to.
+folder of committed parts; for a table one transaction holds the rows and how far they go.  Each part knows from where
+and how far it goes (in pushes), so a target can always say what it has, and nothing is written twice, whatever the run
+went back to.
 
-At the end the committed parts, each of them checked, become the whole file, under its name at once.  Its bytes depend on the rows alone, not on
-where borders or crashes were.
+At the end the committed parts, each of them checked, become the whole file, under its name at once.  Its bytes depend
+on the rows alone, not on where borders or crashes were.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Table(Protocol):
 
 
 class Target(Protocol):
-    """Where a sink's committed parts go; ``place`` is what to call it, ``mends`` says that what is damaged is to be made again."""
+    """Where a sink's committed parts go; ``place`` is what to call it, ``mends`` says that what is damaged is to be
+    made again."""
 
     place: str
     mends: bool
@@ -57,7 +59,8 @@ class Target(Protocol):
         """A new part."""
 
     def last(self) -> tuple[int, str]:
-        """Up to which push everything is committed; and what is wrong with what comes then, if anything is.  Nothing is changed."""
+        """Up to which push everything is committed; and what is wrong with what comes then, if anything is.  Nothing is
+        changed."""
 
     def begin(self) -> None:
         """The run goes on with what `last` said: what is of no use is set aside."""
@@ -72,12 +75,21 @@ class Target(Protocol):
 class FileTarget:
     """An output file: parts in the state folder, and the whole file at the end.
 
-    With ``mends`` the content of all committed parts is looked at when it begins, not only when the whole file is made.  ``again`` (of a
-    planted bug) trusts whatever is there, and gives its own parts other names.
+    With ``mends`` the content of all committed parts is looked at when it begins, not only when the whole file is made.
+     ``again`` (of a planted bug) trusts whatever is there, and gives its own parts other names.
     """
 
     def __init__(
-        self, store: Store, output: str, path: str, form: str | None, schema: Any, *, run: str = "", mends: bool = False, again: str | None = None
+        self,
+        store: Store,
+        output: str,
+        path: str,
+        form: str | None,
+        schema: Any,
+        *,
+        run: str = "",
+        mends: bool = False,
+        again: str | None = None,
     ) -> None:
         self.path, self.schema, self._again, self.mends = path, schema, again, mends
         self.form, self.packed = format_of(path, form, option="--out-format")
@@ -127,7 +139,11 @@ class FileTarget:
             self._chain.parts.append((name, place))
         sync(self._folder)
         sync(parts[0][1].parent)
-        if self._again is None and self._chain.run_of() is not None and (self._merging is None or not self._merging.is_alive()):
+        if (
+            self._again is None
+            and self._chain.run_of() is not None
+            and (self._merging is None or not self._merging.is_alive())
+        ):
             self._merging = threading.Thread(target=self._merge, name="merge", daemon=True)
             self._merging.start()
 
@@ -147,7 +163,10 @@ class FileTarget:
                 raise StateError(f"{found.why}. Bring it back from a copy, or read all input again with --from-start")
             if sum(name.rows for name, _ in found.parts) != rows:
                 have = sum(name.rows for name, _ in found.parts)
-                raise StateError(f"{self._folder}: {rows:,} rows were committed, but {have:,} are there: bring the parts back from a copy, or read all input again with --from-start")
+                raise StateError(
+                    f"{self._folder}: {rows:,} rows were committed, but {have:,} are there: bring the parts back from "
+                    "a copy, or read all input again with --from-start"
+                )
             parts = self._chain.checked()
         if self._text:
             self._join_text(path for _, path in parts)
@@ -181,7 +200,8 @@ class FileTarget:
             with contextlib.suppress(OSError):
                 os.unlink(aside)
             raise DataError(
-                f"{self.path}: cannot be written: {error.strerror or error}; its rows are safe in the state folder: run the same command again"
+                f"{self.path}: cannot be written: {error.strerror or error}; its rows are safe in the state folder: "
+                "run the same command again"
             ) from None
         finally:
             claim.release()

@@ -3,8 +3,8 @@
 A task must never outlive its coordinator: the kernel sends it SIGKILL when the parent dies (Linux), and everywhere the
 closed link ends it.  Ctrl-C is the coordinator's business; tasks do not hear it.
 
-The heartbeat says since when the task has been *busy*.  A task that waits (for input, for a slow reader) is well, however
-long it waits; one that is busy for longer than the coordinator's patience hangs.
+The heartbeat says since when the task has been *busy*.  A task that waits (for input, for a slow reader) is well,
+however long it waits; one that is busy for longer than the coordinator's patience hangs.
 """
 
 from __future__ import annotations
@@ -79,13 +79,17 @@ class Context:
         self.share: float | None = None  # of a source: how much of its input is read
         self._jobs: queue.Queue[Callable[[], None]] = queue.Queue()
         self._changed = threading.Condition()
-        self._pending: list[tuple[int, Callable[[], Snapshot]]] = []  # snapshots that are not on their way to the disk yet
+        self._pending: list[
+            tuple[int, Callable[[], Snapshot]]
+        ] = []  # snapshots that are not on their way to the disk yet
         self._pending_bytes = 0
         self._saved_at = 0.0
         self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
         self._held: list[tuple[Outbox, list[Any]]] = []
         self._hurry = False  # nothing more comes that could be written together
-        self.settle: Callable[[int], None] = lambda epoch: None  # what must be durable before the snapshots up to an epoch are
+        self.settle: Callable[[int], None] = lambda epoch: (
+            None
+        )  # what must be durable before the snapshots up to an epoch are
         self.ends: Callable[[int], int] = lambda epoch: epoch  # the epoch together with which this one can be committed
         self.on_command: Callable[[dict[str, Any]], None] = self._commands.put
         self._writer = threading.Thread(target=self._work, name="snapshots", daemon=True)
@@ -121,8 +125,15 @@ class Context:
 
     # ------------------------------------------------------------ messages
 
-    def send(self, messages: Sequence[tuple[Outbox, Message]], rule: str, consumed: Sequence[Noted] = (), state: int | None = None) -> None:
-        """Write the step down, then send what it produced.  Batches that close an epoch wait for the step of its border."""
+    def send(
+        self,
+        messages: Sequence[tuple[Outbox, Message]],
+        rule: str,
+        consumed: Sequence[Noted] = (),
+        state: int | None = None,
+    ) -> None:
+        """Write the step down, then send what it produced.  Batches that close an epoch wait for the step of its
+        border."""
         held, self._held = self._held, []
         if held:
             for box, message in messages:
@@ -183,8 +194,8 @@ class Context:
     def snapshot(self, make: Callable[[], Snapshot], epoch: int, size: int, digest: int | None) -> None:
         """Make a snapshot durable, in the background; then the coordinator is told.
 
-        Snapshots that wait become durable together.  Where they cannot be written (a full disk), the coordinator is told that,
-        and the newest is tried again until it works.
+        Snapshots that wait become durable together.  Where they cannot be written (a full disk), the coordinator is
+        told that, and the newest is tried again until it works.
         """
         numbers = self.numbers()
 
@@ -300,7 +311,8 @@ class Context:
         wait_for_the_end()
 
     def behind(self, until: int, why: str) -> Any:
-        """Tell the coordinator that the rows from a push on are not there any more, which this snapshot has behind it; wait for the end."""
+        """Tell the coordinator that the rows from a push on are not there any more, which this snapshot has behind it;
+        wait for the end."""
         self.link.send(behind=until, why=why)
         wait_for_the_end()
 

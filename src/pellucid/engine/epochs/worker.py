@@ -1,8 +1,8 @@
 """A worker: one fused kernel between its inputs and its readers.
 
 A batch of pushes goes through the kernel as it comes.  Where the events of several streams meet, each push takes what
-every stream has for it: the push numbers say which, so that the result does not depend on who was faster.  At a border the
-state is copied (`Engine.save`), the border goes on, and the copy becomes durable in the background.
+every stream has for it: the push numbers say which, so that the result does not depend on who was faster.  At a border
+the state is copied (`Engine.save`), the border goes on, and the copy becomes durable in the background.
 """
 
 from __future__ import annotations
@@ -60,8 +60,13 @@ class Worker(Task):
                 first, epoch = heads[0][1].first, heads[0][1].epoch
                 parts = {name: events for _, message in heads for name, events in message.parts.items()}
                 found = self._push(parts, first)
-                closes = all(message.closes for _, message in heads)  # then what comes next is the border, and no waiting for it
-                batches = [(box, Message(EVENTS, epoch, first, until, self._for(i, found), closes=closes)) for i, box in enumerate(context.outboxes)]
+                closes = all(
+                    message.closes for _, message in heads
+                )  # then what comes next is the border, and no waiting for it
+                batches = [
+                    (box, Message(EVENTS, epoch, first, until, self._for(i, found), closes=closes))
+                    for i, box in enumerate(context.outboxes)
+                ]
                 context.send(batches, "I-EVENT", noted)
                 context.pushes = until
             elif kind == BORDER:
@@ -75,7 +80,9 @@ class Worker(Task):
         faults.point("worker:border")
         data = self.engine.save()
         mark = digest(data) if context.recorder else None
-        borders: list[tuple[Outbox, Message]] = [(box, Message(BORDER, epoch, until, until)) for box in context.outboxes]
+        borders: list[tuple[Outbox, Message]] = [
+            (box, Message(BORDER, epoch, until, until)) for box in context.outboxes
+        ]
         context.send(borders, "I-BORDER", noted, mark)
         context.snapshot(lambda: Snapshot(context.name, epoch, until, payload=data), epoch, len(data), mark)
         context.now = epoch + 1
@@ -107,7 +114,12 @@ def joined(graph: Graph, names: list[str], parts: dict[str, Events], first: int,
     """
     if len(names) == 1:
         events = parts.get(names[0]) or _nothing(graph[names[0]].type, key)
-        return Batch(len(events), [events.columns], [None], [events.keys] if key is not None and events.keys is not None else None), events.positions
+        return Batch(
+            len(events),
+            [events.columns],
+            [None],
+            [events.keys] if key is not None and events.keys is not None else None,
+        ), events.positions
     given = [parts.get(name) or _nothing(graph[name].type, key) for name in names]
     live = [e for e in given if len(e)]
     count = max((len(e) for e in given), default=0)
@@ -124,7 +136,9 @@ def joined(graph: Graph, names: list[str], parts: dict[str, Events], first: int,
     for name, events, at in zip(names, given, rows, strict=True):
         whole = len(events) == total
         leaves = [leaf for _, leaf in graph[name].type.leaves()]
-        columns.append([c if whole else _spread(leaf, c, at, total) for leaf, c in zip(leaves, events.columns, strict=True)])
+        columns.append(
+            [c if whole else _spread(leaf, c, at, total) for leaf, c in zip(leaves, events.columns, strict=True)]
+        )
         mask = None if whole else np.zeros(total, dtype=bool)
         if mask is not None and len(events):
             mask[at] = True
@@ -158,7 +172,11 @@ def _blank(t: Type) -> Column:
 
 def _nothing(t: Type, key: Type | None) -> Events:
     empty = np.zeros(0, dtype=np.int64)
-    return Events([_blank(leaf) for _, leaf in t.leaves()], empty, [_blank(leaf) for _, leaf in key.leaves()] if key is not None else None)
+    return Events(
+        [_blank(leaf) for _, leaf in t.leaves()],
+        empty,
+        [_blank(leaf) for _, leaf in key.leaves()] if key is not None else None,
+    )
 
 
 def _events(output: Output, base: int, positions: Any, first: int, key: Type | None) -> Events:

@@ -107,7 +107,13 @@ class Emitter:
         source = self.assemble(body, params)
         self.layout.strings = list(w.strings)
         return Kernel(
-            source, self.layout, self.numba, self.positions, tuple(params), tuple(caps[at] for _, at in g.outputs), masked
+            source,
+            self.layout,
+            self.numba,
+            self.positions,
+            tuple(params),
+            tuple(caps[at] for _, at in g.outputs),
+            masked,
         )
 
     def assemble(self, body: list[str], params: list[str]) -> str:
@@ -179,7 +185,9 @@ class Emitter:
         if t == BOOL:
             return str(bool(start))
         if is_float(t):
-            return f"float('{start}')" if start != start or start in (float("inf"), float("-inf")) else repr(float(start))
+            return (
+                f"float('{start}')" if start != start or start in (float("inf"), float("-inf")) else repr(float(start))
+            )
         return f"({start})" if start != -(2**63) else "_MIN"
 
     def object(self, start: Any) -> str:
@@ -480,9 +488,7 @@ class Emitter:
         assert not self.numba
         self.opaque = True
         site = self.layout.site(node, fn)
-        cells = (
-            self.state_cells(node, store) if node.state is not None else [store.word("state", INT, node.start)]
-        )
+        cells = self.state_cells(node, store) if node.state is not None else [store.word("state", INT, node.start)]
         with self.each(flow) as (values, key):
             events = self.w.fresh("t")
             args = [*[c.load(key) for c in cells], *values]
@@ -524,16 +530,12 @@ class Emitter:
         first = ins[0]
         return all(f.many is None and f.present == first.present and f.key == first.key for f in ins)
 
-    def waiting(
-        self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage, fire: Any
-    ) -> _Flow:
+    def waiting(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage, fire: Any) -> _Flow:
         from pellucid.engine.kernel.emit_queue import QueueWriter
 
         out = self.fresh_flow(node, caps[i], ins[0].key is not None)
         types = [leaf_types(self.type_at(node, j)) for j in range(len(ins))]
-        queues = [
-            QueueWriter(self, store, f"{node.id}.{j}", types[j], caps[node.inputs[j]]) for j in range(len(ins))
-        ]
+        queues = [QueueWriter(self, store, f"{node.id}.{j}", types[j], caps[node.inputs[j]]) for j in range(len(ins))]
         for j, flow in enumerate(ins):
             with self.each(flow) as (values, key):
                 key = self.named([key])[0] if key else None
@@ -577,4 +579,3 @@ class Emitter:
                 if self.keyed(node):
                     self.w.line(f"G{o}[no{o}] = {key}" if self.numba else f"G{o}.append({key})")
             self.w.line(f"no{o} += 1")
-

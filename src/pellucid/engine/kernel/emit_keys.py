@@ -39,7 +39,8 @@ def finders(layout: Layout, numba: bool) -> str:
         else:
             out.append(
                 f"def find{r}(H, K, S, T, M, {args}):\n    s = H.get(({args},))\n    if s is None:\n"
-                f"        s = M[{4 + r}]; M[{4 + r}] = s + 1; H[({args},)] = s; K.extend(({args},)); S.extend(_fresh(T))\n"
+                f"        s = M[{4 + r}]; M[{4 + r}] = s + 1; H[({args},)] = s; K.extend(({args},)); "
+                "S.extend(_fresh(T))\n"
                 "    return s\n"
             )
     return "\n".join(out)

@@ -279,7 +279,9 @@ class _Sums:
         """What an event adds, where nothing can fail: only its size can make it bad."""
         e, w = self.e, self.e.w
         found = e.named(self.values(values))
-        sums = [(v, self.most(p)) for v, p in zip(found, self.shape.parts, strict=True) if p.op == "add" and not v.isdigit()]
+        sums = [
+            (v, self.most(p)) for v, p in zip(found, self.shape.parts, strict=True) if p.op == "add" and not v.isdigit()
+        ]
         if not sums:
             return "False", found
         bad = w.fresh("b")

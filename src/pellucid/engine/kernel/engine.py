@@ -58,9 +58,14 @@ class Engine:
 
     @cached_property
     def why_plain(self) -> str | None:
-        """Why the pipeline cannot be compiled and so is slower, a line for each step that is a reason; None if it can."""
+        """Why the pipeline cannot be compiled and so is slower, a line for each step that is a reason; None if it
+        can."""
         lines = [f"{node.describe()}: {fn.name} {fn.reason}" for node, fn in self.graph.opaque()]
-        lines += [f"{n.describe()}: has a key_by inside its window" for n in self.graph.nodes if n.sub is not None and needs_interpreter(n.sub)]
+        lines += [
+            f"{n.describe()}: has a key_by inside its window"
+            for n in self.graph.nodes
+            if n.sub is not None and needs_interpreter(n.sub)
+        ]
         if lines:
             return "\n".join(lines)
         try:
@@ -85,9 +90,9 @@ class Engine:
     def push(self, *data: Any, **named: Any) -> Any:
         """Push a chunk of events for each source; returns what the chunk puts out.
 
-        Lists give lists, NumPy arrays give arrays.  Several outputs come as a dict by name.  Of several sources one may bring fewer events than
-        another: it is silent in the rest of the chunk.  An engine that runs per key takes ``key``, the key of each push: a list of keys, of
-        tuples for a key of several parts.
+        Lists give lists, NumPy arrays give arrays.  Several outputs come as a dict by name.  Of several sources one may
+        bring fewer events than another: it is silent in the rest of the chunk.  An engine that runs per key takes
+        ``key``, the key of each push: a list of keys, of tuples for a key of several parts.
 
         >>> from pellucid import pipeline
         >>> engine = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int).engine(key=(str, int))
@@ -119,12 +124,19 @@ class Engine:
                 events, masks[-1] = [e for e in events if e is not silent], None
             fill = next((e for e in events if e is not silent), None)
             events = [fill if e is silent else e for e in events]
-            columns.append(columns_of(t, _conformed(name, t, events, self.pushed)) if fill is not None else [[] for _ in range(t.width)])
+            columns.append(
+                columns_of(t, _conformed(name, t, events, self.pushed))
+                if fill is not None
+                else [[] for _ in range(t.width)]
+            )
         count = max([len(m) for m in masks if m is not None], default=len(columns[0][0]))
         for s, mask in enumerate(masks):
             if mask is not None and (len(mask) < count or len(columns[s][0]) < count):
                 masks[s] = mask + [False] * (count - len(mask))
-                columns[s] = [_padded(t, c, count) for (_, t), c in zip(self.graph[names[s]].type.leaves(), columns[s], strict=True)]
+                columns[s] = [
+                    _padded(t, c, count)
+                    for (_, t), c in zip(self.graph[names[s]].type.leaves(), columns[s], strict=True)
+                ]
         outputs = self.push_batch(Batch(count, columns, masks, key_columns))
         results = {o.name: _array(o.columns[0]) if arrays and o.type.width == 1 else o.events() for o in outputs}
         return next(iter(results.values())) if len(results) == 1 else results
@@ -134,7 +146,10 @@ class Engine:
         assert self.key is not None
         who, count = f"{self.graph.name} runs per key here ({self.key})", max(map(len, given.values()))
         if keys is None or isinstance(keys, str) or not hasattr(keys, "__len__"):
-            raise UsageError(f"{who}: expected the key of each push, as in push(events, key=[…]), found {'none' if keys is None else repr(keys)}")
+            raise UsageError(
+                f"{who}: expected the key of each push, as in push(events, key=[…]), found "
+                f"{'none' if keys is None else repr(keys)}"
+            )
         if len(keys) != count:
             raise UsageError(f"{who}: expected {count:,} keys, one for each push, found {len(keys):,}")
         plain = [k.item() if type(k).__module__ == "numpy" else k for k in keys]
@@ -148,7 +163,8 @@ class Engine:
         """Push columns; the general entrance (see `pellucid.data.columns`)."""
         if not isinstance(batch, Batch):
             raise UsageError(
-                f"push_batch takes a pellucid.data.columns.Batch, found {type(batch).__name__}: lists and arrays go to push, a table to the "
+                f"push_batch takes a pellucid.data.columns.Batch, found {type(batch).__name__}: lists and arrays go to "
+                "push, a table to the "
                 "pipeline itself, as in p(table, key='user')"
             )
         if self._failed is not None:
@@ -164,7 +180,11 @@ class Engine:
                 parts.append(self._run(kernel, batch, start, stop))
         except BaseException as error:  # also Ctrl-C: what was done of the push cannot be undone
             position = error.position if isinstance(error, StepError) else self.pushed
-            self._failed = f"at push {position:,}" if isinstance(error, StepError) else f"by {type(error).__name__} after push {position:,}"
+            self._failed = (
+                f"at push {position:,}"
+                if isinstance(error, StepError)
+                else f"by {type(error).__name__} after push {position:,}"
+            )
             raise
         outputs = [_joined(p) for p in zip(*parts, strict=True)]
         if len(self.state.strings) > self._enough_strings:
@@ -306,7 +326,9 @@ class Engine:
             import numpy as np
 
             room = count * (kernel.capacity[o] or 1)
-            columns: dict[str, Any] = {n: np.empty(room, np.float64 if is_float(t) else np.bool_ if t == BOOL else np.int64) for n, t in names}
+            columns: dict[str, Any] = {
+                n: np.empty(room, np.float64 if is_float(t) else np.bool_ if t == BOOL else np.int64) for n, t in names
+            }
             outs.append(columns | {name: np.empty(room, np.int64) for name in extra})
         return outs
 
@@ -347,7 +369,9 @@ class Engine:
         assert key is not None
         r = layout.region_of[node.key]
         size = len(layout.regions[r].keys)
-        if self.key is not None and node.key is not None:  # under a key_by: its rows know those of the key that came with the data
+        if (
+            self.key is not None and node.key is not None
+        ):  # under a key_by: its rows know those of the key that came with the data
             inner = state.keys[r]
             rows = [inner[row * size] for row in rows] if isinstance(rows, list) else inner[rows * size]
             r, size = layout.region_of[None], key.width
@@ -446,7 +470,10 @@ class Engine:
         call(node, fn, args, position)
         if code == OVERFLOW:
             raise step_error(node, args, position, Overflow64("in the middle of an expression"))
-        changed = "it failed here when the pipeline was built, and does not now: it depends on something that has changed since"
+        changed = (
+            "it failed here when the pipeline was built, and does not now: it depends on something that has "
+            "changed since"
+        )
         raise step_error(node, args, position, RuntimeError(changed))
 
     # ------------------------------------------------------------ state
@@ -492,7 +519,9 @@ class Engine:
         self.state = state
         self._failed = None
         self._calls = {k: v for k, v in self._calls.items() if k[0]}
-        worth_it = self.mode == "numba" or self.pushed >= COMPILE_FROM  # a saved state is in the compiled form, however small
+        worth_it = (
+            self.mode == "numba" or self.pushed >= COMPILE_FROM
+        )  # a saved state is in the compiled form, however small
         if not (worth_it and self._choose(0)):
             self.state.to_plain()
 
@@ -518,7 +547,10 @@ def _checked(name: str, t: Type, array: Any) -> Any:
 
     kind = np.dtype({"bool": np.bool_, "int": np.int64, "float": np.float64}[str(t)])
     if array.ndim != 1 or not (array.dtype == kind or (t != BOOL and np.can_cast(array.dtype, kind, "safe"))):
-        raise DataError(f"source {name!r}: expected a one-dimensional array of {t}, found {array.ndim} dimension(s) of {array.dtype}")
+        raise DataError(
+            f"source {name!r}: expected a one-dimensional array of {t}, found {array.ndim} dimension(s) of "
+            f"{array.dtype}"
+        )
     if t == FLOAT and np.isnan(array).any():
         raise DataError(f"source {name!r}, event {int(np.isnan(array).argmax()):,}: NaN is no event; leave it out")
     return array
@@ -577,4 +609,3 @@ def _joined(parts: Sequence[Output]) -> Output:
         joined.key_type = first.key_type
         joined.keys = [join([p.keys[j] for p in parts if p.keys is not None]) for j in range(len(first.keys))]
     return joined
-

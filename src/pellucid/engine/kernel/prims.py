@@ -201,7 +201,8 @@ def _le_fi(f, i):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def rehash(table, keys, size, first, rows):  # type: ignore[no-untyped-def]
-    """Fill an empty hash table with the keys of the rows from ``first`` on; the mixing is that of the kernels' own ``find``."""
+    """Fill an empty hash table with the keys of the rows from ``first`` on; the mixing is that of the kernels' own
+    ``find``."""
     mask = np.uint64(table.size - 1)
     for s in range(first, rows):
         h = np.uint64(0)

@@ -1,7 +1,7 @@
 """Carrying a saved state over to a changed pipeline.
 
-A job that runs for years changes while it runs.  Every word of a saved state is known by its step's id and its label, so
-what a step remembered is found again wherever the step stands now:
+A job that runs for years changes while it runs.  Every word of a saved state is known by its step's id and its label,
+so what a step remembered is found again wherever the step stands now:
 
 * a step that is new starts as new, for all keys; a step whose function has changed goes on from what it remembered;
 * steps may change their order, keys that several steps share may part or meet, texts may get other codes;
@@ -11,11 +11,11 @@ Refused is whatever would lose or misread something, with all the steps that are
 of another type or number, keys of another type, a step that is of another kind now.  ``drop`` names the steps whose
 memory may be given up.
 
-Three choices.  What a **window** keeps besides its events (running sums, and the like) is of use to the same sub-pipeline
-only: if that has changed, the events are kept and the rest is built up anew from them.  A **start value** that has changed
-holds for keys that come later; a key all of whose words stand as they started counts as one that has not come yet,
-because where small whole keys are row numbers nobody can tell the two apart.  Whether a state is refused depends on the two
-pipelines alone, never on the data in it: all parts of a job say the same.
+Three choices.  What a **window** keeps besides its events (running sums, and the like) is of use to the same
+sub-pipeline only: if that has changed, the events are kept and the rest is built up anew from them.  A **start value**
+that has changed holds for keys that come later; a key all of whose words stand as they started counts as one that has
+not come yet, because where small whole keys are row numbers nobody can tell the two apart.  Whether a state is refused
+depends on the two pipelines alone, never on the data in it: all parts of a job say the same.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ def _plan(layout: Layout, old: dict[str, Any], drop: Collection[str], name: str)
     if (old["external"], old["regions"][0]["keys"]) != (new["external"], new["regions"][0]["keys"]):
         was, now = (f"of type {_keys(a, 0)}" if a["external"] else "without" for a in (old, new))
         raise StateError(
-            f"the saved state of {name!r} cannot be carried over to {layout.graph.name!r}: the key that comes with the data "
+            f"the saved state of {name!r} cannot be carried over to {layout.graph.name!r}: the key that comes with the "
+            "data "
             f"has another type ({was} before, {now} now); go on with the key as it was, or start anew"
         )
     before, now_ = _places(old), _places(new)
@@ -155,7 +156,8 @@ def _plan(layout: Layout, old: dict[str, Any], drop: Collection[str], name: str)
         steps = list(problems)
         them = ("it", "as it was", "it remembers") if len(steps) == 1 else ("them", "as they were", "they remember")
         raise StateError(
-            f"the saved state of {name!r} cannot be carried over to {layout.graph.name!r}: {'; '.join(problems.values())}; "
+            f"the saved state of {name!r} cannot be carried over to {layout.graph.name!r}: "
+            f"{'; '.join(problems.values())}; "
             f"bring {them[0]} back {them[1]}, or give up what {them[2]} with drop={steps}"
         )
     kept = {id: q for q, (id, _) in enumerate(old["queues"]) if id.rpartition(".")[0] not in drop}
@@ -226,7 +228,9 @@ class _Carrier:
         meta, templates, rows, keys, self.cells = self._words(saved)
         self.rows = [w.reshape(-1, width) if width else w.reshape(0, 0) for w, width in zip(rows, widths, strict=True)]
         self.templates = templates
-        self.keys = [k.reshape(-1, max(1, len(region["keys"]))) for k, region in zip(keys, self.old["regions"], strict=True)]
+        self.keys = [
+            k.reshape(-1, max(1, len(region["keys"]))) for k, region in zip(keys, self.old["regions"], strict=True)
+        ]
         self.queue_meta = [int(v) for v in meta][len(meta) - 3 * len(self.old["queues"]) :]
 
     def _words(self, saved: Saved) -> tuple[Any, ...]:
@@ -248,7 +252,9 @@ class _Carrier:
         for o, data in zip(object_words(self.old), parts, strict=True):
             if (o.region, o.at) in moved:  # what is given up need not be read
                 column = rows[o.region][o.at :: o.width]
-                then, found = load_objects(self.state.layout.graph[o.step], data, OwnTypes.of(self.state.layout.graph), len(column))
+                then, found = load_objects(
+                    self.state.layout.graph[o.step], data, OwnTypes.of(self.state.layout.graph), len(column)
+                )
                 templates[o.region][o.at] = then
                 column[:] = np.fromiter(found, dtype=object, count=len(found))
         return meta, templates, rows, keys, cells

@@ -2,14 +2,14 @@
 
 A header (JSON) describes every region, word and queue by the ids of the steps; blocks of raw words follow, each
 at a multiple of 64 bytes; a checksum covers everything.  The texts are two blocks (lengths in characters, and
-one long UTF-8 text), because a million texts in JSON take longer than all the rest.  States that are any Python object come
-last, each step's in a block (`values`).
+one long UTF-8 text), because a million texts in JSON take longer than all the rest.  States that are any Python object
+come last, each step's in a block (`values`).
 
-The formats: 3 is this one.  2 was the same, except that a pipeline with states that are Python objects had one block in place
-of all words, made by pickle; reading that may run code, so it is refused, and without such states 2 is read.
+The formats: 3 is this one.  2 was the same, except that a pipeline with states that are Python objects had one block in
+place of all words, made by pickle; reading that may run code, so it is refused, and without such states 2 is read.
 
-What is saved is described so exactly that a strict `load` can compare descriptions, and `carry` can find each word again in
-a pipeline that has changed.
+What is saved is described so exactly that a strict `load` can compare descriptions, and `carry` can find each word
+again in a pipeline that has changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,20 @@ from pellucid.engine.kernel.layout import Layout
 from pellucid.errors import StateError
 from pellucid.expr.types import EnumType, Type
 
-__all__ = ["FORMAT", "Buffer", "Damaged", "Saved", "compare", "describe", "mark", "pack", "pack_texts", "parts", "unpack", "unpack_texts"]
+__all__ = [
+    "FORMAT",
+    "Buffer",
+    "Damaged",
+    "Saved",
+    "compare",
+    "describe",
+    "mark",
+    "pack",
+    "pack_texts",
+    "parts",
+    "unpack",
+    "unpack_texts",
+]
 
 FORMAT = 3
 MAGIC = b"PELLUCID STATE\n"
@@ -52,7 +65,8 @@ class Saved:
 
 
 def pack(header: dict[str, Any], blocks: Sequence[Any], *, about: str = "{}") -> bytes:
-    """Header and blocks as bytes; every block is copied once.  ``about`` is JSON already: it is long, and always the same.
+    """Header and blocks as bytes; every block is copied once.  ``about`` is JSON already: it is long, and always the
+    same.
 
     >>> unpack(pack({"pushed": 3}, [b"abc", b""])).header["pushed"]
     3
@@ -88,7 +102,8 @@ def unpack(data: Buffer) -> Saved:
         raise Damaged(f"its header cannot be read: {error}") from None
     if form == 2 and pickled:
         raise StateError(
-            "the saved state was written by an older version of Pellucid with pickle, which could run code when it is read, so this version "
+            "the saved state was written by an older version of Pellucid with pickle, which could run code when it is "
+            "read, so this version "
             "does not read it: go on with the version that saved it, or start anew"
         )
     if form not in (2, FORMAT):
@@ -227,7 +242,9 @@ def compare(header: dict[str, Any], layout: Layout) -> None:
     }
     text = "; ".join(f"{what}: {', '.join(steps)}" for what, steps in listed.items() if steps)
     if not text:
-        same_key = found["external"] == wanted["external"] and found["regions"][0]["keys"] == wanted["regions"][0]["keys"]
+        same_key = (
+            found["external"] == wanted["external"] and found["regions"][0]["keys"] == wanted["regions"][0]["keys"]
+        )
         text = "their order" if same_key else "the type of the key that comes with the data"
     was = header["pipeline"]
     which = f"{was!r} as it was before a change" if was == name else f"{was!r}, not of {name!r}"

@@ -1,8 +1,9 @@
 """States that are not columns: a task's state that is any Python object, in a saved state.
 
-Each such step has a block of its own (`values`): how its state starts, and the states of all keys.  What may be kept is data,
-and the dataclasses, named tuples and enums of the pipeline; anything else is refused by name: when a run that saves its state is
-prepared, as far as it can be known from the start value and the annotations (`check_states`), else when it turns up.
+Each such step has a block of its own (`values`): how its state starts, and the states of all keys.  What may be kept is
+data, and the dataclasses, named tuples and enums of the pipeline; anything else is refused by name: when a run that
+saves its state is prepared, as far as it can be known from the start value and the annotations (`check_states`), else
+when it turns up.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Changed", "ObjectWord", "check_states", "load_objects", "object_words", "save_objects"]
 
-_DATA = "data (numbers, texts, bytes, dates, tuples, lists, dicts, sets, deques) and the pipeline's own dataclasses, named tuples and enums"
+_DATA = (
+    "data (numbers, texts, bytes, dates, tuples, lists, dicts, sets, deques) and the pipeline's own dataclasses, "
+    "named tuples and enums"
+)
 
 
 class Changed(StateError):  # noqa: N818 - reads as what it is
@@ -81,7 +85,8 @@ def load_objects(node: Node, data: bytes | memoryview, own: OwnTypes, count: int
             raise Damage(f"{len(values)} states for {count} keys")
     except Misfit as error:
         raise Changed(
-            f"{node.describe()}: its saved state does not fit: {error}; bring the type back as it was, or start anew; on Spark, or "
+            f"{node.describe()}: its saved state does not fit: {error}; bring the type back as it was, or start anew; "
+            "on Spark, or "
             f"with carry, drop={[node.id]} gives up what the step remembers"
         ) from None
     except ValueError as error:
@@ -124,7 +129,8 @@ def _annotation(f: Any) -> Any:
 
 
 def _named(annotation: Any) -> Iterator[type]:
-    """The types that a value of this annotation surely is of, or holds if it holds anything; what is open is left out."""
+    """The types that a value of this annotation surely is of, or holds if it holds anything; what is open is left
+    out."""
     origin = typing.get_origin(annotation)
     if origin is typing.Literal:
         return

@@ -1,7 +1,9 @@
-"""The dataclasses, named tuples and enums that a pipeline itself has: the only types, besides Python's own data, of a saved state.
+"""The dataclasses, named tuples and enums that a pipeline itself has: the only types, besides Python's own data, of a
+saved state.
 
-They are found from the pipeline, never by a name in a file: the types of its events; what its functions name (and the functions and
-classes which those name, in turn), their annotations; and whatever else stands in the modules of the functions.
+They are found from the pipeline, never by a name in a file: the types of its events; what its functions name (and the
+functions and classes which those name, in turn), their annotations; and whatever else stands in the modules of the
+functions.
 
 >>> from typing import NamedTuple
 >>> class Sale(NamedTuple):
@@ -37,7 +39,8 @@ _CONTAINERS = (list, tuple, set, frozenset)
 
 
 class OwnTypes:
-    """The types by the names under which they are saved: the name within the module; where two share it, with the module's."""
+    """The types by the names under which they are saved: the name within the module; where two share it, with the
+    module's."""
 
     def __init__(self, functions: Iterable[Callable[..., Any]] = (), others: Iterable[Any] = ()) -> None:
         self._roots = [*functions], [*others]
@@ -46,7 +49,9 @@ class OwnTypes:
     def of(graph: Graph) -> OwnTypes:
         """Those of a pipeline."""
         nodes = [*graph.nodes, *(node for node, _ in graph.functions())]
-        return OwnTypes([fn.plain for _, fn in graph.functions()], [x for n in nodes for x in (n.type, n.state, n.key, n.start)])
+        return OwnTypes(
+            [fn.plain for _, fn in graph.functions()], [x for n in nodes for x in (n.type, n.state, n.key, n.start)]
+        )
 
     @functools.cached_property
     def _found(self) -> dict[str, type | None]:
@@ -79,7 +84,11 @@ def is_record(cls: Any) -> bool:
     """
     if not isinstance(cls, type):
         return False
-    return dataclasses.is_dataclass(cls) or issubclass(cls, enum.Enum) or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+    return (
+        dataclasses.is_dataclass(cls)
+        or issubclass(cls, enum.Enum)
+        or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+    )
 
 
 def _walk(functions: list[Any], others: list[Any]) -> list[type]:

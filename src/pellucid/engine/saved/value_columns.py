@@ -1,6 +1,7 @@
 """The columns that `values` writes and reads: whole numbers, floats, texts and bytes.
 
-What is read is never believed: each column says its type and size, and whoever reads it says how many values there must be.
+What is read is never believed: each column says its type and size, and whoever reads it says how many values there must
+be.
 
 >>> out = Writer()
 >>> out.ints([1, 2, 300]), out.texts(["a", "größer"]), out.about
@@ -56,7 +57,8 @@ class Writer:
         self._add("b", data)
 
     def texts(self, values: Sequence[str]) -> None:
-        """Texts: their lengths in characters, and all of them; where few come often, each once, and their numbers before."""
+        """Texts: their lengths in characters, and all of them; where few come often, each once, and their numbers
+        before."""
         numbers: list[int] = []
         if len(values) >= _MANY and len(set(values[:_MANY])) <= _MANY // 2:
             once = {text: i for i, text in enumerate(dict.fromkeys(values))}
@@ -122,7 +124,8 @@ class Reader:
         return _cut(self.lengths(count), bytes(self.raw()))
 
     def lengths(self, count: int) -> Any:
-        """So many lengths of things that hold values: each value costs at least a byte, so no sum is beyond the file."""
+        """So many lengths of things that hold values: each value costs at least a byte, so no sum is beyond the
+        file."""
         array = self.ints(count, low=0, below=len(self._data) + 1)
         if len(array) and int(array.sum()) > len(self._data):
             raise Damage("it says that it holds more values than it has bytes")

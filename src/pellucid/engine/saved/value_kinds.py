@@ -1,7 +1,8 @@
 """The kinds of values that a saved state may hold, and how each is written and read (`values` has the whole).
 
-A **leaf** holds no other value.  A **box** holds values, which stand on the next level: *immutable* ones are built when all that
-they hold is there; *mutable* ones are made empty first and filled later, so that one may be held twice, or hold itself.
+A **leaf** holds no other value.  A **box** holds values, which stand on the next level: *immutable* ones are built when
+all that they hold is there; *mutable* ones are made empty first and filled later, so that one may be held twice, or
+hold itself.
 """
 
 from __future__ import annotations
@@ -57,7 +58,14 @@ class Kind:
 class Leaf(Kind):
     """A value that holds no others."""
 
-    def __init__(self, about: Any, put: Callable[[Writer, Any], None], get: Callable[[Reader, int], list[Any]], *, paid: bool = True) -> None:
+    def __init__(
+        self,
+        about: Any,
+        put: Callable[[Writer, Any], None],
+        get: Callable[[Reader, int], list[Any]],
+        *,
+        paid: bool = True,
+    ) -> None:
         self.about, self.put, self.get, self.paid = about, put, get, paid
 
     def write(self, group: Sequence[Any], out: Writer, below: list[Column]) -> None:
@@ -164,7 +172,22 @@ class _Deque(_Row):
         return shape[1]
 
 
-_FACTORIES: list[Any] = [None, int, float, str, bool, bytes, complex, list, dict, set, tuple, frozenset, collections.deque, collections.Counter]
+_FACTORIES: list[Any] = [
+    None,
+    int,
+    float,
+    str,
+    bool,
+    bytes,
+    complex,
+    list,
+    dict,
+    set,
+    tuple,
+    frozenset,
+    collections.deque,
+    collections.Counter,
+]
 
 
 class _Table(Box):
@@ -183,7 +206,10 @@ class _Table(Box):
             strange = [d.default_factory for d in group if d.default_factory not in _FACTORIES]
             if strange:
                 name = getattr(strange[0], "__name__", strange[0])
-                raise Unfit(f"is a defaultdict that calls {name}, which is not data", advice="use a factory such as int or list, or a dict with setdefault")
+                raise Unfit(
+                    f"is a defaultdict that calls {name}, which is not data",
+                    advice="use a factory such as int or list, or a dict with setdefault",
+                )
             out.ints([_FACTORIES.index(d.default_factory) for d in group])
         elif self.cls is not dict and any(map(vars, group)):
             raise Unfit(f"is a {self.about} with attributes of its own", advice="keep these in a dataclass")
@@ -269,12 +295,15 @@ def _zones() -> set[str]:
 
 def _zone_key(zone: zoneinfo.ZoneInfo) -> str:
     if zone.key is None or zone.key not in _zones():
-        raise Unfit("is a time zone that was not made by its name", advice="use zoneinfo.ZoneInfo(NAME), or datetime.timezone")
+        raise Unfit(
+            "is a time zone that was not made by its name", advice="use zoneinfo.ZoneInfo(NAME), or datetime.timezone"
+        )
     return zone.key
 
 
 def _typed(make: Callable[..., Any], *kinds: type) -> Callable[..., Any]:
-    """A maker that takes parts of these very types: what a constructor would read otherwise (a date from bytes) is damage."""
+    """A maker that takes parts of these very types: what a constructor would read otherwise (a date from bytes) is
+    damage."""
 
     def made(*parts: Any) -> Any:
         if tuple(map(type, parts)) != kinds:
@@ -284,7 +313,9 @@ def _typed(make: Callable[..., Any], *kinds: type) -> Callable[..., Any]:
     return made
 
 
-def _moment(year: int, month: int, day: int, hour: int, minute: int, second: int, micro: int, fold: int, zone: Any) -> datetime.datetime:
+def _moment(
+    year: int, month: int, day: int, hour: int, minute: int, second: int, micro: int, fold: int, zone: Any
+) -> datetime.datetime:
     return datetime.datetime(year, month, day, hour, minute, second, micro, zone, fold=fold)
 
 
@@ -329,7 +360,11 @@ FIXED: dict[type, Kind] = {
     datetime.date: Record("date", _getters(*_DAY), _DATE),
     datetime.time: Record("time", _getters(*_CLOCK), _clock),
     datetime.datetime: Record("datetime", _getters(*_DAY, *_CLOCK), _moment),
-    datetime.timedelta: Record("timedelta", _getters("days", "seconds", "microseconds"), _typed(datetime.timedelta, int, int, int)),
-    datetime.timezone: Record("timezone", [lambda zone: zone.__getinitargs__()], lambda given: datetime.timezone(*given)),
+    datetime.timedelta: Record(
+        "timedelta", _getters("days", "seconds", "microseconds"), _typed(datetime.timedelta, int, int, int)
+    ),
+    datetime.timezone: Record(
+        "timezone", [lambda zone: zone.__getinitargs__()], lambda given: datetime.timezone(*given)
+    ),
     zoneinfo.ZoneInfo: Record("ZoneInfo", [_zone_key], _zone),
 }

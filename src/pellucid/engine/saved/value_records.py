@@ -1,7 +1,8 @@
 """Values of the pipeline's own types: dataclasses, named tuples and enums.
 
-An object is its fields: it is made without its ``__init__``, and the fields are set as they were.  What is no field would be lost, so it
-is refused.  A dataclass that is compared by what it holds and is hashable is a value; any other keeps its identity, like a list.
+An object is its fields: it is made without its ``__init__``, and the fields are set as they were.  What is no field
+would be lost, so it is refused.  A dataclass that is compared by what it holds and is hashable is a value; any other
+keeps its identity, like a list.
 """
 
 from __future__ import annotations
@@ -40,18 +41,25 @@ class _Object(Record):
         self.names = [f.name for f in dataclasses.fields(cls)]
         super().__init__(["dataclass", label, self.names], [attrgetter(name) for name in self.names], cls)
         self.mutable = not _by_value(cls)
-        self.computed = {k for base in cls.__mro__ for k, v in vars(base).items() if isinstance(v, functools.cached_property)}
+        self.computed = {
+            k for base in cls.__mro__ for k, v in vars(base).items() if isinstance(v, functools.cached_property)
+        }
 
     def write(self, group: Sequence[Any], out: Writer, below: list[Column]) -> None:
         if self.cls.__dictoffset__:
             for value in group:
                 for name in vars(value).keys() - self.names:
                     if name not in self.computed:  # what a cached property has found out is found out again
-                        raise Unfit(f"is a {self.cls.__name__} with the attribute {name!r}, which is no field of it", advice=f"declare {name!r} as a field")
+                        raise Unfit(
+                            f"is a {self.cls.__name__} with the attribute {name!r}, which is no field of it",
+                            advice=f"declare {name!r} as a field",
+                        )
         try:
             super().write(group, out, below)
         except AttributeError as error:
-            raise Unfit(f"is a {self.cls.__name__} that lacks a field ({error})", advice="give every field a value") from None
+            raise Unfit(
+                f"is a {self.cls.__name__} that lacks a field ({error})", advice="give every field a value"
+            ) from None
 
     def made(self, count: int, shape: Any) -> list[Any]:
         return [object.__new__(self.cls) for _ in range(count)]
@@ -68,7 +76,9 @@ class _Tuple(Record):
 
     def __init__(self, cls: Any, label: str) -> None:
         self.cls = cls
-        super().__init__(["namedtuple", label, list(cls._fields)], [itemgetter(i) for i in range(len(cls._fields))], cls)
+        super().__init__(
+            ["namedtuple", label, list(cls._fields)], [itemgetter(i) for i in range(len(cls._fields))], cls
+        )
 
     def build(self, count: int, shape: Any, held: list[Column], made: list[Any]) -> list[Any]:
         rows = zip(*held, strict=True) if held else repeat((), count)
@@ -145,7 +155,9 @@ def _texts(value: Any) -> bool:
 
 
 def _shown(about: Any) -> str:
-    return f"a {about[0]}" + (f" with the fields {', '.join(about[2]) or 'none'}" if about[0] in ("dataclass", "namedtuple") else "")
+    return f"a {about[0]}" + (
+        f" with the fields {', '.join(about[2]) or 'none'}" if about[0] in ("dataclass", "namedtuple") else ""
+    )
 
 
 def _problem(cls: Any) -> str | None:

@@ -1,13 +1,15 @@
-"""Python values as bytes: data only.  Reading them imports nothing, calls nothing by a name from the file, and runs no code.
+"""Python values as bytes: data only.  Reading them imports nothing, calls nothing by a name from the file, and runs no
+code.
 
-Values are written in columns: first a **tag** for each value (which kind it is), then for each kind that occurs what its values
-hold.  Numbers are arrays, texts one long text with lengths; lists, dicts and records have only their lengths, and what they hold
-are columns of the next level: the keys, the values, each field; short columns are put together.  So a million entries cost
-a few passes in C, as with pickle.
+Values are written in columns: first a **tag** for each value (which kind it is), then for each kind that occurs what
+its values hold.  Numbers are arrays, texts one long text with lengths; lists, dicts and records have only their
+lengths, and what they hold are columns of the next level: the keys, the values, each field; short columns are put
+together.  So a million entries cost a few passes in C, as with pickle.
 
-* A type is exact: ``1``, ``True`` and ``1.0`` differ, as do ``-0.0`` and ``0.0``; a float keeps all its bits, a dict its order.
-* What can be changed and is held in two places (a list in two entries) is one thing again when it is read, and may hold itself.  What
-  cannot be changed is a value: two equal tuples or one, nobody can tell.
+* A type is exact: ``1``, ``True`` and ``1.0`` differ, as do ``-0.0`` and ``0.0``; a float keeps all its bits, a dict
+  its order.
+* What can be changed and is held in two places (a list in two entries) is one thing again when it is read, and may hold
+  itself.  What cannot be changed is a value: two equal tuples or one, nobody can tell.
 * The kinds are a fixed table (`value_kinds`), and the dataclasses, named tuples and enums of the pipeline itself
   (`value_records`, `own_types`).  The file has their names, which are looked up among those; any other name is refused.
 * Every value costs at least a byte, and there are at most `DEEPEST` levels: a damaged or hostile file is refused with
@@ -64,7 +66,11 @@ def encode(values: list[Any], own: OwnTypes | None = None, *, name: str = "state
     while level:
         depth += 1
         if depth > DEEPEST:
-            raise Unfit(f"nests more than {DEEPEST} levels deep", advice="keep it flatter: a list or a dict in place of a chain", where=name)
+            raise Unfit(
+                f"nests more than {DEEPEST} levels deep",
+                advice="keep it flatter: a list or a dict in place of a chain",
+                where=name,
+            )
         below: list[Column] = []
         try:
             for column in level:
@@ -207,7 +213,8 @@ def _short(key: Any) -> str:
 
 
 def decode(data: bytes | memoryview, own: OwnTypes | None = None) -> list[Any]:
-    """The values again; `Damage` if the bytes are not what `encode` gave, `Misfit` if they need a type that the pipeline has not.
+    """The values again; `Damage` if the bytes are not what `encode` gave, `Misfit` if they need a type that the
+    pipeline has not.
 
     >>> decode(b"cos\\nsystem\\n(S'id'\\ntR.")
     Traceback (most recent call last):

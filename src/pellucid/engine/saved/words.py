@@ -1,7 +1,9 @@
-"""Whether the words of a state that was read can be what a kernel left: a compiled kernel believes them when it looks into memory.
+"""Whether the words of a state that was read can be what a kernel left: a compiled kernel believes them when it looks
+into memory.
 
-A checksum finds what went wrong by itself, not what somebody wrote on purpose.  So every word that is used as an index is looked at: the
-cells of queues and the links between them, the places in windows' rings, the numbers of texts and of enum members.
+A checksum finds what went wrong by itself, not what somebody wrote on purpose.  So every word that is used as an index
+is looked at: the cells of queues and the links between them, the places in windows' rings, the numbers of texts and of
+enum members.
 
 >>> from pellucid import pipeline
 >>> engine = pipeline(lambda x: x.window(3, lambda y: y.cumulate(lambda t, v: t + v, start=0), id="w"), x=int).engine()
@@ -44,7 +46,9 @@ def check_words(state: State) -> None:
         ends |= {f"{queue.id}.head": used[q], f"{queue.id}.tail": used[q], f"{queue.id}.length": used[q] + 1}
     for r, region in enumerate(layout.regions):
         rows = int(state.meta[state.region_at(r)])
-        if not 0 <= rows * max(region.width, 1) <= max(len(state.rows[r]), rows) or len(state.keys[r]) < rows * len(region.keys):
+        if not 0 <= rows * max(region.width, 1) <= max(len(state.rows[r]), rows) or len(state.keys[r]) < rows * len(
+            region.keys
+        ):
             raise Damaged("it has not as many rows as it says")
         if not 0 <= state.dense[r] <= rows:
             raise Damaged("keys that are row numbers have no rows")

@@ -1,13 +1,13 @@
 """Did this run keep the promise?  The audit of a recorded trace.
 
-A run that recorded its steps carries its own evidence.  The audit asks the rules of the model of every step and message:
-are streams FIFO and was every message produced before it was consumed; do borders separate the epochs; is every snapshot
-causally consistent and complete (Figure 3); do recoveries go to the greatest common epoch; is an epoch made visible once,
-and only when every task has it; was the replay the same.  Last it builds the failure-free trace that explains the run
-(Theorem 6.9) and asks the rules of that, too.  Each check can say no, and says where and why.
+A run that recorded its steps carries its own evidence.  The audit asks the rules of the model of every step and
+message: are streams FIFO and was every message produced before it was consumed; do borders separate the epochs; is
+every snapshot causally consistent and complete (Figure 3); do recoveries go to the greatest common epoch; is an epoch
+made visible once, and only when every task has it; was the replay the same.  Last it builds the failure-free trace that
+explains the run (Theorem 6.9) and asks the rules of that, too.  Each check can say no, and says where and why.
 
-The times in a trace are not looked at: clocks of several machines prove nothing.  That a commit came after the snapshots
-of all tasks is seen from the acknowledgements that it waited for, which are messages like others.
+The times in a trace are not looked at: clocks of several machines prove nothing.  That a commit came after the
+snapshots of all tasks is seen from the acknowledgements that it waited for, which are messages like others.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ class Audit:
             lines.append(_story(self.explained))
         for check in self.checks:
             wrong = self.counts.get(check, 0)
-            lines.append(f"  {'no ' if wrong else 'yes'}  {check}: {CHECKS[check]}" + (f" ({wrong:,} time{'s' if wrong > 1 else ''} not)" if wrong else ""))
+            lines.append(
+                f"  {'no ' if wrong else 'yes'}  {check}: {CHECKS[check]}"
+                + (f" ({wrong:,} time{'s' if wrong > 1 else ''} not)" if wrong else "")
+            )
             lines += [f"         {v}" for v in self.violations if v.check == check]
         lines += [f"  note: {note}" for note in self.notes]
         lines.append("The run kept the promise." if self.holds else "The run broke the promise.")
@@ -91,7 +94,8 @@ def _story(e: Explained) -> str:
     if not crashes:
         return f"no crash; {e.epochs} epochs complete, {e.committed} visible"
     back = ", ".join(map(str, e.recovered[:8])) + ("…" if crashes > 8 else "")
-    return (f"{crashes} recover{'ies' if crashes > 1 else 'y'} (to epoch {back}): {sum(e.kept):,} steps kept, {sum(e.discarded):,} discarded; "
+    return (f"{crashes} recover{'ies' if crashes > 1 else 'y'} (to epoch {back}): {sum(e.kept):,} steps kept, "
+            f"{sum(e.discarded):,} discarded; "
             f"{e.epochs} epochs complete, {e.committed} visible")  # fmt: skip
 
 

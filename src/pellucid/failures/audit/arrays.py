@@ -1,7 +1,7 @@
 """A trace as plain NumPy arrays: one position is one step (or one message), sorted by task and index.
 
-Names become numbers at once, and the trace is taken part by part, so that a trace is in memory once, as numbers, and its text
-never.  Nothing here is done step by step in Python: ten million steps are fine.
+Names become numbers at once, and the trace is taken part by part, so that a trace is in memory once, as numbers, and
+its text never.  Nothing here is done step by step in Python: ten million steps are fine.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ class Messages:
     def where(self, keep: Array, renumber: Array) -> Messages:
         """Those of the kept steps, with the steps' new positions."""
         chosen = keep[self.step]
-        return Messages(renumber[self.step[chosen]], self.stream[chosen], self.n[chosen], self.border[chosen], self.digest[chosen])
+        return Messages(
+            renumber[self.step[chosen]], self.stream[chosen], self.n[chosen], self.border[chosen], self.digest[chosen]
+        )
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,10 @@ class _Names:
 
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
-        own = np.array([self.codes.setdefault(name, len(self.codes)) for name in array.dictionary.to_pylist()] or [0], dtype=np.int32)
+        own = np.array(
+            [self.codes.setdefault(name, len(self.codes)) for name in array.dictionary.to_pylist()] or [0],
+            dtype=np.int32,
+        )
         numbers: Array = own[array.indices.to_numpy(zero_copy_only=False)]
         return numbers
 
@@ -124,7 +129,10 @@ class _Side:
         self.fields: dict[str, list[Array]] = {name: [] for name in ("step", "stream", "n", "border", "digest")}
 
     def add(self, array: Any, streams: _Names, before: int) -> None:
-        step = np.repeat(np.arange(before, before + len(array), dtype=np.int64), np.diff(array.offsets.to_numpy(zero_copy_only=False)))
+        step = np.repeat(
+            np.arange(before, before + len(array), dtype=np.int64),
+            np.diff(array.offsets.to_numpy(zero_copy_only=False)),
+        )
         flat = array.flatten()
         for name in ("stream", "n", "border", "digest"):
             part = flat.field(name)
@@ -142,7 +150,9 @@ class _Side:
         stream = rank[_joined(self.fields["stream"], np.int32)]
         ack = acks[stream]
         if not ack.any():
-            rest = [_joined(self.fields[name], bool if name == "border" else np.int64) for name in ("n", "border", "digest")]
+            rest = [
+                _joined(self.fields[name], bool if name == "border" else np.int64) for name in ("n", "border", "digest")
+            ]
             m = Messages(_joined(self.fields["step"], np.int64), stream, *rest)
             return m, m.chosen(ack)
         graph = ~ack
@@ -154,8 +164,11 @@ class _Side:
         return Messages(*sides[0]), Messages(*sides[1])
 
 
-def columns(parts: pa.Table | Iterable[pa.Table], tasks: Iterable[str] = (), known_streams: Iterable[str] = ()) -> Columns:
-    """The arrays of a trace, whole or in parts (with their columns checked); ``tasks`` and ``known_streams`` name those that may not occur.
+def columns(
+    parts: pa.Table | Iterable[pa.Table], tasks: Iterable[str] = (), known_streams: Iterable[str] = ()
+) -> Columns:
+    """The arrays of a trace, whole or in parts (with their columns checked); ``tasks`` and ``known_streams`` name those
+    that may not occur.
 
     >>> from pellucid.failures.audit.recorded import trace_table
     >>> c = columns(trace_table([{"task": "b", "index": 0, "rule": "I-EVENT", "epoch": 1, "consumed": [("s", 0, False, 7)]},
@@ -167,19 +180,27 @@ def columns(parts: pa.Table | Iterable[pa.Table], tasks: Iterable[str] = (), kno
 
     names, rules, streams = _Names(), _Names(), _Names()
     known_rules = {name: at for at, name in enumerate(RULES)}
-    own: dict[str, list[Array]] = {name: [] for name in ("task", "generation", "index", "rule", "epoch", "state", "stored")}
+    own: dict[str, list[Array]] = {
+        name: [] for name in ("task", "generation", "index", "rule", "epoch", "state", "stored")
+    }
     consumed, produced = _Side(), _Side()
     size = 0
     for table in [parts] if isinstance(parts, pa.Table) else parts:
         for batch in table.to_batches():
             own["task"].append(names.coded(batch["task"]))
             codes = rules.coded(batch["rule"])
-            own["rule"].append(np.array([known_rules.get(name, UNKNOWN_RULE) for name in rules.codes] or [0], dtype=np.int8)[codes])
+            own["rule"].append(
+                np.array([known_rules.get(name, UNKNOWN_RULE) for name in rules.codes] or [0], dtype=np.int8)[codes]
+            )
             for name in ("generation", "index", "epoch"):
                 own[name].append(_ints(batch[name]).copy())
             state = batch["state"]
             own["stored"].append(np.asarray(state.is_valid().to_numpy(zero_copy_only=False), dtype=bool))
-            own["state"].append(np.zeros(len(batch), dtype=np.int64) if pa.types.is_null(state.type) else _ints(state.fill_null(0)).copy())
+            own["state"].append(
+                np.zeros(len(batch), dtype=np.int64)
+                if pa.types.is_null(state.type)
+                else _ints(state.fill_null(0)).copy()
+            )
             consumed.add(batch["consumed"], streams, size)
             produced.add(batch["produced"], streams, size)
             size += len(batch)
@@ -187,7 +208,9 @@ def columns(parts: pa.Table | Iterable[pa.Table], tasks: Iterable[str] = (), kno
     known, rank = names.sorted(tasks)
     task = rank[_joined(own["task"], np.int32)]
     rule, stored = _joined(own["rule"], np.int8), _joined(own["stored"], bool)
-    index, generation, epoch, state = (_joined(own[name], np.int64) for name in ("index", "generation", "epoch", "state"))
+    index, generation, epoch, state = (
+        _joined(own[name], np.int64) for name in ("index", "generation", "epoch", "state")
+    )
     ordered, rank = streams.sorted(known_streams)
     acks = np.array([name.startswith(ACK) for name in ordered] or [False], dtype=bool)
     (took, heard), (made, told) = consumed.parted(rank, acks), produced.parted(rank, acks)

@@ -1,7 +1,9 @@
-"""Cells of a trace: a task in a generation, or a range of its indices where that is long; and what is to be known of each, in a few numbers.
+"""Cells of a trace: a task in a generation, or a range of its indices where that is long; and what is to be known of
+each, in a few numbers.
 
-The rules look one step back (and one border ahead), so these numbers are all that a piece of a trace must know of the cells around it.
-Sums of the same cell, made in several places, can be merged in any order: what is first or last is told by its index.
+The rules look one step back (and one border ahead), so these numbers are all that a piece of a trace must know of the
+cells around it. Sums of the same cell, made in several places, can be merged in any order: what is first or last is
+told by its index.
 """
 
 from __future__ import annotations
@@ -44,7 +46,11 @@ class Numbers:
     def merge(self, other: Numbers) -> None:
         """The same of both."""
         self.messages += other.messages
-        self.index, self.low, self.high = min(self.index, other.index), min(self.low, other.low), max(self.high, other.high)
+        self.index, self.low, self.high = (
+            min(self.index, other.index),
+            min(self.low, other.low),
+            max(self.high, other.high),
+        )
         self.last = max(self.last, other.last)
 
 
@@ -65,7 +71,11 @@ class Passed:
 
     def merge(self, other: Passed) -> None:
         """The same of both."""
-        self.low, self.high, self.failed = min(self.low, other.low), max(self.high, other.high), self.failed or other.failed
+        self.low, self.high, self.failed = (
+            min(self.low, other.low),
+            max(self.high, other.high),
+            self.failed or other.failed,
+        )
         for name in ("due", "border", "snapshot", "commit", "last_commit"):
             there = [v for v in (getattr(self, name), getattr(other, name)) if v is not None]
             setattr(self, name, max(there, default=None))
@@ -103,14 +113,17 @@ class CellSum:
 
 
 def summed(c: Columns, cut: int, wanted: Array) -> CellSum:
-    """Steps of one cell; those of epochs up to ``cut`` are kept, and ``wanted`` are the epochs that recoveries went to."""
+    """Steps of one cell; those of epochs up to ``cut`` are kept, and ``wanted`` are the epochs that recoveries went
+    to."""
     border = borders(c)
     work = (c.rule == rec.SOURCE) | (c.rule == rec.EVENT) | (c.rule == rec.BORDER)
     kept = work & (c.epoch <= cut)
     sent = c.produced
     chosen = np.flatnonzero(sent.border & np.isin(c.epoch[sent.step], wanted))
     gone: dict[tuple[str, int], int] = {}
-    for stream, epoch, n in zip(sent.stream[chosen].tolist(), c.epoch[sent.step[chosen]].tolist(), sent.n[chosen].tolist(), strict=True):
+    for stream, epoch, n in zip(
+        sent.stream[chosen].tolist(), c.epoch[sent.step[chosen]].tolist(), sent.n[chosen].tolist(), strict=True
+    ):
         gone[c.streams[stream], epoch] = max(n, gone.get((c.streams[stream], epoch), n))
     whole = _passed(c, np.ones(len(c), dtype=bool), border, work)
     assert whole is not None
@@ -135,7 +148,11 @@ def _passed(c: Columns, which: Array, border: Array, work: Array) -> Passed | No
         last = commits[np.argmax(c.index[commits])]
         out.last_commit = (int(c.index[last]), int(c.epoch[last]))
     out.failed = bool((c.rule[at] == rec.FAIL).any())
-    out.border, out.commit, out.snapshot = _most(c.epoch[ends]), _most(c.epoch[commits]), _most(c.epoch[at[c.rule[at] == rec.SNAPSHOT]])
+    out.border, out.commit, out.snapshot = (
+        _most(c.epoch[ends]),
+        _most(c.epoch[commits]),
+        _most(c.epoch[at[c.rule[at] == rec.SNAPSHOT]]),
+    )
     for side, some in (("consumed", (c.consumed, c.heard)), ("produced", (c.produced, c.told))):
         for m in some:
             out.streams |= {(side, c.streams[s]): moved for s, moved in _moved(c, m.chosen(which[m.step])).items()}
@@ -149,7 +166,13 @@ def _moved(c: Columns, m: Messages) -> dict[int, Numbers]:
         mine = np.flatnonzero(m.stream == stream)
         index, n = c.index[m.step[mine]], m.n[mine]
         last = mine[np.lexsort((at[mine], index))[-1]] if (np.diff(index) < 0).any() else mine[-1]
-        out[stream] = Numbers(len(mine), int(index.min()), ((int(c.index[m.step[last]]), int(at[last])), int(m.n[last])), int(n.min()), int(n.max()))
+        out[stream] = Numbers(
+            len(mine),
+            int(index.min()),
+            ((int(c.index[m.step[last]]), int(at[last])), int(m.n[last])),
+            int(n.min()),
+            int(n.max()),
+        )
     return out
 
 
@@ -167,7 +190,9 @@ def intervals(values: Array) -> list[Interval]:
     if not len(there):
         return []
     jump = np.flatnonzero(np.diff(there) > 1)
-    return list(zip(there[np.append(0, jump + 1)].tolist(), there[np.append(jump, len(there) - 1)].tolist(), strict=True))
+    return list(
+        zip(there[np.append(0, jump + 1)].tolist(), there[np.append(jump, len(there) - 1)].tolist(), strict=True)
+    )
 
 
 def union(some: list[Interval]) -> list[Interval]:

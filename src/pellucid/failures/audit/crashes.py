@@ -57,8 +57,8 @@ def archives(f: Frame) -> Archives:
 def common_epochs(starts: Array, generation: Array, epoch: Array, lost: list[tuple[int, int, int]]) -> Archives:
     """The greatest common epoch at the end of each generation (Definition 4.2).
 
-    ``generation`` and ``epoch`` name the snapshots that every task stored, ``lost`` those (generation, task, epoch) that were
-    damaged.  Of a damaged one that is newer than its generation's start one heard when that generation began.
+    ``generation`` and ``epoch`` name the snapshots that every task stored, ``lost`` those (generation, task, epoch)
+    that were damaged.  Of a damaged one that is newer than its generation's start one heard when that generation began.
 
     >>> common_epochs(np.array([0, 2]), np.array([0, 0, 1]), np.array([1, 2, 3]), [(1, 0, 2)]).common
     array([2, 3])
@@ -87,8 +87,8 @@ def common_epochs(starts: Array, generation: Array, epoch: Array, lost: list[tup
 def recovery(f: Frame, found: Found, stored: Archives) -> None:
     """Every recovery goes to ``gce`` (Definition 4.2), after a failure.
 
-    A snapshot may be durable although the task died before it could say so; then its border is on record, and a recovery may
-    go to it.  What is on record as durable must be there.
+    A snapshot may be durable although the task died before it could say so; then its border is on record, and a
+    recovery may go to it.  What is on record as durable must be there.
     """
     c = f.c
     failed = set(c.generation[(c.rule == rec.FAIL)].tolist()) | {at for at, gone in enumerate(stored.lost) if gone}
@@ -140,7 +140,9 @@ def snapshots_twice(f: Frame, found: Found) -> None:
     steps = np.flatnonzero(c.rule == rec.SNAPSHOT)
     order = np.lexsort((steps, c.epoch[steps], f.segment[steps]))
     o = steps[order]
-    again = np.concatenate([[False], (f.segment[o[1:]] == f.segment[o[:-1]]) & (c.epoch[o[1:]] == c.epoch[o[:-1]])])[: len(o)]
+    again = np.concatenate([[False], (f.segment[o[1:]] == f.segment[o[:-1]]) & (c.epoch[o[1:]] == c.epoch[o[:-1]])])[
+        : len(o)
+    ]
     found.add("snapshot-twice", c, np.sort(o[again]), a=c.epoch[np.sort(o[again])])
 
 
@@ -166,7 +168,8 @@ def commits(f: Frame, found: Found, stored: Archives) -> int:
 
 
 def visible(f: Frame, found: Found, stored: Archives, storing: Array) -> int:
-    """The epochs of the commits against each other and against the snapshots; ``storing`` are the tasks that have any on record."""
+    """The epochs of the commits against each other and against the snapshots; ``storing`` are the tasks that have any
+    on record."""
     c = f.c
     steps = np.flatnonzero(c.rule == rec.COMMIT)
     if not len(steps):
@@ -226,7 +229,14 @@ def unfounded(f: Frame, found: Found) -> None:
     now = np.isin(key(c.heard, c.generation[c.heard.step]), key(told, c.generation[told.step]))
     kept = c.heard.n <= f.starts[c.generation[c.heard.step]]
     bad = np.flatnonzero(~now & ~kept)
-    found.add("commit-unfounded", c, c.heard.step[bad], a=c.epoch[c.heard.step[bad]], stream=c.heard.stream[bad], n=c.heard.n[bad])
+    found.add(
+        "commit-unfounded",
+        c,
+        c.heard.step[bad],
+        a=c.epoch[c.heard.step[bad]],
+        stream=c.heard.stream[bad],
+        n=c.heard.n[bad],
+    )
 
 
 def compare(place: str, reason: str | None, found: Found) -> None:

@@ -1,10 +1,10 @@
 """The failure-free run that explains a recorded one (Theorem 6.9).
 
-The proof of Theorem 6.9 splits a trace into generations, moves the steps of epochs above the greatest common epoch to the
-end of each, drops them, and joins what is left.  On a trace with an order in each task only, this comes down to one mask:
-a step is *kept* if its epoch is not above any epoch that a later recovery went back to.  What is kept must be, on its own,
-a run of the rules without failures.  Where every generation is right this is a matter of its ends (`goes_on`); else the same
-rules are asked again of what is kept, as one generation.
+The proof of Theorem 6.9 splits a trace into generations, moves the steps of epochs above the greatest common epoch to
+the end of each, drops them, and joins what is left.  On a trace with an order in each task only, this comes down to one
+mask: a step is *kept* if its epoch is not above any epoch that a later recovery went back to.  What is kept must be, on
+its own, a run of the rules without failures.  Where every generation is right this is a matter of its ends (`goes_on`);
+else the same rules are asked again of what is kept, as one generation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ __all__ = ["Explained", "asked_again", "explanation", "goes_on", "kept_steps"]
 
 @dataclass(frozen=True)
 class Explained:
-    """The failure-free trace of Theorem 6.9, counted: what is kept of each generation, and what the recoveries undid."""
+    """The failure-free trace of Theorem 6.9, counted: what is kept of each generation, and what the recoveries
+    undid."""
 
     kept: tuple[int, ...]  # steps, by generation
     discarded: tuple[int, ...]
@@ -41,7 +42,13 @@ def explanation(f: Frame, found: Found, committed: int, stored: Archives) -> Exp
     by = [np.bincount(c.generation[mask], minlength=f.generations).tolist() for mask in (kept, f.work & ~kept)]
     if not kept.all() and f.generations > 1 and not goes_on(f, kept, found):
         asked_again(f, kept, Found(found.limit, found.counts, found.first, kept=True))
-    return Explained(tuple(by[0]), tuple(by[1]), tuple(int(e) for e in f.starts[1:] if e != UNKNOWN), int(stored.common[-1]), committed)
+    return Explained(
+        tuple(by[0]),
+        tuple(by[1]),
+        tuple(int(e) for e in f.starts[1:] if e != UNKNOWN),
+        int(stored.common[-1]),
+        committed,
+    )
 
 
 def kept_steps(f: Frame) -> Array:
@@ -61,10 +68,11 @@ def asked_again(f: Frame, kept: Array, found: Found) -> None:
 def goes_on(f: Frame, kept: Array, found: Found) -> bool:
     """Whether the kept steps are right because each generation is, and one goes on where the one before it ended.
 
-    Epochs only go up, so within a generation the kept steps of a task come first: neighbours stay neighbours, and what was
-    right in the generation is right without the others.  A message is of the epoch of both its ends, so both are kept, or none.
-    What remains: every kept step is in a kept snapshot; all tasks end a generation with the same border; and from one
-    generation to the next epochs and numbers go on.  If any of this is in doubt, the rules are asked of every step.
+    Epochs only go up, so within a generation the kept steps of a task come first: neighbours stay neighbours, and what
+    was right in the generation is right without the others.  A message is of the epoch of both its ends, so both are
+    kept, or none. What remains: every kept step is in a kept snapshot; all tasks end a generation with the same border;
+    and from one generation to the next epochs and numbers go on.  If any of this is in doubt, the rules are asked of
+    every step.
     """
     asked = {"well-formed", "streams", "fifo", "messages", "alignment", "snapshot"}
     if any(KINDS[kind][0] in asked for _, kind in found.counts):
@@ -91,7 +99,8 @@ def goes_on(f: Frame, kept: Array, found: Found) -> bool:
 
 
 def _numbers_go_on(f: Frame, kept: Array, m: Messages) -> bool:
-    """Whether the numbers of each stream in each task, of the kept steps, begin with 0 and go on in the next generation."""
+    """Whether the numbers of each stream in each task, of the kept steps, begin with 0 and go on in the next
+    generation."""
     c = f.c
     mine = np.flatnonzero(kept[m.step])
     if not len(mine):

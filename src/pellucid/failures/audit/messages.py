@@ -12,12 +12,17 @@ __all__ = ["delivery", "fifo", "stream_starts"]
 
 
 def stream_starts(f: Frame) -> Array:
-    """By stream and generation: the first number (Definition 4.5), which is the one after the border gone back to; UNKNOWN if not on record."""
+    """By stream and generation: the first number (Definition 4.5), which is the one after the border gone back to;
+    UNKNOWN if not on record."""
     c = f.c
     out = np.full((max(len(c.streams), 1), f.generations), UNKNOWN, dtype=np.int64)
     out[:, f.starts == FIRST_EPOCH - 1] = 0
     wanted = f.starts[(f.starts != FIRST_EPOCH - 1) & (f.starts != UNKNOWN)]
-    chosen = np.flatnonzero(c.produced.border & np.isin(c.epoch[c.produced.step], wanted)) if len(wanted) else np.zeros(0, dtype=np.int64)
+    chosen = (
+        np.flatnonzero(c.produced.border & np.isin(c.epoch[c.produced.step], wanted))
+        if len(wanted)
+        else np.zeros(0, dtype=np.int64)
+    )
     epoch, made = c.epoch[c.produced.step[chosen]], c.generation[c.produced.step[chosen]]
     order = np.lexsort((c.produced.n[chosen], made, epoch))
     epoch, made, chosen = epoch[order], made[order], chosen[order]
@@ -70,7 +75,9 @@ class _Sent:
         group, n = group[order], m.n[order]
         down = (group[1:] == group[:-1]) & (n[1:] <= n[:-1])
         if down.any():
-            order = np.lexsort((c.index[m.step], c.task[m.step], m.n, m.stream.astype(np.int64) * f.generations + c.generation[m.step]))
+            order = np.lexsort(
+                (c.index[m.step], c.task[m.step], m.n, m.stream.astype(np.int64) * f.generations + c.generation[m.step])
+            )
             group, n = (m.stream.astype(np.int64) * f.generations + c.generation[m.step])[order], m.n[order]
             twice = np.concatenate([[False], (group[1:] == group[:-1]) & (n[1:] == n[:-1])])
             order, group, n = order[~twice], group[~twice], n[~twice]
@@ -115,7 +122,12 @@ def delivery(f: Frame, found: Found) -> None:
             found.add(kind, c, taken[at], stream=stream[at], n=n[at], a=a[at], other=c.task[made[at]].tolist(), **more)
 
     bad("altered", c.produced.digest[p] != m.digest[got], c.produced.digest[p], m.digest[got])
-    bad("kind-changed", c.produced.border[p] != m.border[got], c.produced.border[p].astype(np.int64), m.border[got].astype(np.int64))
+    bad(
+        "kind-changed",
+        c.produced.border[p] != m.border[got],
+        c.produced.border[p].astype(np.int64),
+        m.border[got].astype(np.int64),
+    )
     bad("epoch-crossed", c.epoch[made] != c.epoch[taken], c.epoch[made], c.epoch[taken])
     with_it, sent_in = f.next_border[taken], f.next_border[made]
     bad("orphan", with_it < sent_in, with_it)
@@ -128,7 +140,11 @@ def _in_flight(f: Frame, sent: _Sent, got: Array, where: Array, found: Found) ->
     made = c.produced.step[sent.at]
     sent_in = f.next_border[made]
     bounds = np.searchsorted(sent.group, np.arange(len(c.streams) + 1) * f.generations)
-    several = np.bincount(f.consumers[:, 1], minlength=max(len(c.streams), 1)) > 1 if len(f.consumers) else np.zeros(1, dtype=bool)
+    several = (
+        np.bincount(f.consumers[:, 1], minlength=max(len(c.streams), 1)) > 1
+        if len(f.consumers)
+        else np.zeros(1, dtype=bool)
+    )
     received = np.full(len(sent.at), NEVER, dtype=np.int64)
     alone = got if not several.any() else got[~several[m.stream[got]]]
     place, when = where[alone], f.next_border[m.step[alone]]
@@ -144,9 +160,19 @@ def _in_flight(f: Frame, sent: _Sent, got: Array, where: Array, found: Found) ->
             np.minimum.at(seen, where[mine] - low, f.next_border[m.step[mine]])
         else:
             seen = received[low:high]
-        late = low + np.flatnonzero(seen > sent_in[low:high])  # few: only these need a look at the consumer's last border
+        late = low + np.flatnonzero(
+            seen > sent_in[low:high]
+        )  # few: only these need a look at the consumer's last border
         bad = late[f.last_border[task * f.generations + c.generation[made[late]]] >= sent_in[late]]
-        found.add("in-flight", c, made[bad], stream=np.full(len(bad), number), n=sent.n[bad], a=sent_in[bad], other=c.tasks[task])
+        found.add(
+            "in-flight",
+            c,
+            made[bad],
+            stream=np.full(len(bad), number),
+            n=sent.n[bad],
+            a=sent_in[bad],
+            other=c.tasks[task],
+        )
 
 
 def _twice(places: Array) -> bool:

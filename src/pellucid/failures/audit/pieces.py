@@ -1,9 +1,11 @@
 """The rules asked of a piece of a trace: some steps in their order, or some messages with both their ends.
 
-Each rule compares a step with the one before it in its task, or a message with its producer.  So a trace can be cut anywhere, if a piece
-knows what stood before it: the epoch that was due, the last number on each stream, what was visible.  That is given to it as a few
-*ghosts*, which are steps that stand for all those before it (or after it: the next border).  Ghosts are asked no questions.  The rules are
-those of `rules`, `messages`, `crashes` and `replayed`, unchanged; what only the whole trace can say (`Known`) is told to every piece.
+Each rule compares a step with the one before it in its task, or a message with its producer.  So a trace can be cut
+anywhere, if a piece knows what stood before it: the epoch that was due, the last number on each stream, what was
+visible.  That is given to it as a few
+*ghosts*, which are steps that stand for all those before it (or after it: the next border).  Ghosts are asked no
+questions.  The rules are those of `rules`, `messages`, `crashes` and `replayed`, unchanged; what only the whole trace
+can say (`Known`) is told to every piece.
 """
 
 from __future__ import annotations
@@ -82,7 +84,8 @@ class Ends:
 
 @dataclass
 class Merged:
-    """What several pieces found: how many violations of each kind, the first of each in the order of the trace, and their ends."""
+    """What several pieces found: how many violations of each kind, the first of each in the order of the trace, and
+    their ends."""
 
     limit: int
     counts: dict[tuple[bool, str], int] = field(default_factory=dict)
@@ -120,7 +123,14 @@ class _OfPiece(Found):
         mine = self.real[steps]
         if not mine.all():
             at = np.flatnonzero(mine)
-            more = {name: value[at] if isinstance(value, np.ndarray) else [value[i] for i in at] if isinstance(value, list) else value for name, value in more.items()}
+            more = {
+                name: value[at]
+                if isinstance(value, np.ndarray)
+                else [value[i] for i in at]
+                if isinstance(value, list)
+                else value
+                for name, value in more.items()
+            }
             steps = steps[at]
         super().add(kind, c, steps, **more)
 
@@ -142,7 +152,8 @@ class Moved:
     digest: Array
 
     def check(self, k: Known) -> Found:
-        """The rules of what was sent and received: these must be all messages of the same number on the same stream, in a generation."""
+        """The rules of what was sent and received: these must be all messages of the same number on the same stream, in
+        a generation."""
         order = np.lexsort((self.at, self.index, self.generation, self.task))
         m = Moved(*(getattr(self, name)[order] for name in self.__dataclass_fields__))
 
@@ -152,7 +163,22 @@ class Moved:
 
         rule = np.where((m.side == STORED) | (m.side == TOLD), recorded.SNAPSHOT, recorded.EVENT).astype(np.int8)
         none = np.zeros(len(order), dtype=np.int64)
-        c = Columns(k.tasks, k.streams, m.task, m.generation, m.index, rule, m.epoch, none, none.astype(bool), of(CONSUMED), of(PRODUCED), of(HEARD), of(TOLD), [])
+        c = Columns(
+            k.tasks,
+            k.streams,
+            m.task,
+            m.generation,
+            m.index,
+            rule,
+            m.epoch,
+            none,
+            none.astype(bool),
+            of(CONSUMED),
+            of(PRODUCED),
+            of(HEARD),
+            of(TOLD),
+            [],
+        )
         f = replace(k.frame(c), next_border=m.next_border)
         found = Found(k.limit, kept=k.kept)
         messages.delivery(f, found)
@@ -164,32 +190,46 @@ class Moved:
         return found
 
 
-def steps_piece(number: int, parts: Iterable[pa.Table], before: int, after: int, k: Known) -> tuple[Found, Moved, list[Segment], Ends] | None:
-    """The rules of the steps of one piece: ``before`` of its rows are ghosts that come before the others, ``after`` such that come after them.
+def steps_piece(
+    number: int, parts: Iterable[pa.Table], before: int, after: int, k: Known
+) -> tuple[Found, Moved, list[Segment], Ends] | None:
+    """The rules of the steps of one piece: ``before`` of its rows are ghosts that come before the others, ``after``
+    such that come after them.
 
     None if it has no steps: nothing in it is kept.
     """
     c = columns(parts, k.tasks, k.streams)
     generation = np.maximum(c.generation, 0)
     same = c.task[1:] == c.task[:-1]
-    if (same & (generation[1:] < generation[:-1])).any() or (same & (generation[1:] == generation[:-1]) & (c.index[1:] < c.index[:-1])).any():
+    if (same & (generation[1:] < generation[:-1])).any() or (
+        same & (generation[1:] == generation[:-1]) & (c.index[1:] < c.index[:-1])
+    ).any():
         order = np.lexsort((c.index, generation, c.task))
         c = reordered(c, order, c.generation[order])
     real = np.zeros(len(c), dtype=bool)
     real[before : len(c) - after] = True
     if k.cuts is not None:
-        keep = ~real | (((c.rule == recorded.SOURCE) | (c.rule == recorded.EVENT) | (c.rule == recorded.BORDER)) & (c.epoch <= k.cuts[np.maximum(c.generation, 0)]))
+        keep = ~real | (
+            ((c.rule == recorded.SOURCE) | (c.rule == recorded.EVENT) | (c.rule == recorded.BORDER))
+            & (c.epoch <= k.cuts[np.maximum(c.generation, 0)])
+        )
         c, real = c.where(keep), real[keep]
         if not real.any():
             return None
     found = _OfPiece(k.limit, kept=k.kept, real=real)
     own = np.flatnonzero(real)
     step = np.diff(c.index[own])
-    regular = bool((c.generation >= 0).all() and (np.where(np.diff(c.task[own]) == 0, step == 1, c.index[own][1:] == 0)).all())
-    ends = Ends(number, (int(c.task[own[0]]), int(c.index[own[0]])), (int(c.task[own[-1]]), int(c.index[own[-1]])), regular)
+    regular = bool(
+        (c.generation >= 0).all() and (np.where(np.diff(c.task[own]) == 0, step == 1, c.index[own][1:] == 0)).all()
+    )
+    ends = Ends(
+        number, (int(c.task[own[0]]), int(c.index[own[0]])), (int(c.task[own[-1]]), int(c.index[own[-1]])), regular
+    )
     if not k.kept:
         rules.known_generations(c, found, set(k.targets))
-    c = replace(c, generation=np.maximum(c.generation, 0) if not k.kept else np.zeros_like(c.generation), unknown=k.unknown)
+    c = replace(
+        c, generation=np.maximum(c.generation, 0) if not k.kept else np.zeros_like(c.generation), unknown=k.unknown
+    )
     f = k.frame(c)
     if not k.kept:
         rules.shapes(c, found)
@@ -212,8 +252,22 @@ def _moved(f: Frame, real: Array) -> Moved:
     step = np.concatenate([m.step for m in parts])
     at = np.concatenate([np.arange(len(m)) for m in parts])
     side = np.repeat(np.arange(len(parts)), [len(m) for m in parts])
-    stream, n, border, digest = (np.concatenate([getattr(m, name) for m in parts]) for name in ("stream", "n", "border", "digest"))
-    return Moved(side, stream.astype(np.int64), c.generation[step], c.task[step].astype(np.int64), border, n, c.index[step], at, c.epoch[step], f.next_border[step], digest)
+    stream, n, border, digest = (
+        np.concatenate([getattr(m, name) for m in parts]) for name in ("stream", "n", "border", "digest")
+    )
+    return Moved(
+        side,
+        stream.astype(np.int64),
+        c.generation[step],
+        c.task[step].astype(np.int64),
+        border,
+        n,
+        c.index[step],
+        at,
+        c.epoch[step],
+        f.next_border[step],
+        digest,
+    )
 
 
 def _segments(f: Frame, real: Array) -> list[Segment]:
@@ -234,10 +288,13 @@ def _segments(f: Frame, real: Array) -> list[Segment]:
 
 
 def replay_piece(parts: Iterable[pa.Table], task: Array, epoch: Array, k: Known) -> Found:
-    """What was done again: ``task`` and ``epoch`` name the epochs of which all steps are there; other rows are ghosts."""
+    """What was done again: ``task`` and ``epoch`` name the epochs of which all steps are there; other rows are
+    ghosts."""
     c = rules.resorted(columns(parts, k.tasks, k.streams))
     low = int(c.epoch.min(initial=0))
     width = int(c.epoch.max(initial=0)) - low + 1
-    found = _OfPiece(k.limit, real=np.isin(c.task.astype(np.int64) * width + c.epoch - low, np.unique(task * width + epoch - low)))
+    found = _OfPiece(
+        k.limit, real=np.isin(c.task.astype(np.int64) * width + c.epoch - low, np.unique(task * width + epoch - low))
+    )
     replayed.replay(k.frame(c), found)
     return found

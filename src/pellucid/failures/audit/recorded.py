@@ -5,7 +5,8 @@ columns.  The rows of one task are in the order of its ``index``; between tasks 
 (Definition 6.4): a message is produced before it is consumed, and a recovery separates generations.  That is all that a
 distributed system can know about itself, and all that the audit needs.
 
-Here a trace is read, part by part, and its columns are checked; `pellucid.failures.audit.arrays` makes plain arrays of it.
+Here a trace is read, part by part, and its columns are checked; `pellucid.failures.audit.arrays` makes plain arrays of
+it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ PART = 1 << 18  # rows that are read at a time
 
 
 def trace_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """A trace from rows; a message is ``(stream, n, border, digest)`` or a mapping of these.  What is left out is empty.
+    """A trace from rows; a message is ``(stream, n, border, digest)`` or a mapping of these.  What is left out is
+    empty.
 
     >>> trace = trace_table([{"task": "a", "index": 0, "rule": "SOURCE", "epoch": 1, "produced": [("s", 0, False, 7)]}])
     >>> trace["produced"][0].as_py()
@@ -60,7 +62,9 @@ def trace_files(place: str | os.PathLike[str]) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise UsageError(f"{path}: no such file or folder: expected a recorded trace, or the state directory of a run with --record")
+        raise UsageError(
+            f"{path}: no such file or folder: expected a recorded trace, or the state directory of a run with --record"
+        )
     for folder in (path / "trace", path):
         found = sorted(folder.glob("*.parquet"))
         if found:
@@ -69,11 +73,14 @@ def trace_files(place: str | os.PathLike[str]) -> list[Path]:
 
 
 def unfinished(place: str | os.PathLike[str]) -> bool:
-    """Whether a state directory has steps on record that are not in Parquet yet: the run was killed, or is still going on."""
+    """Whether a state directory has steps on record that are not in Parquet yet: the run was killed, or is still going
+    on."""
     folder = Path(place) / "trace"
     steps = [file.stat().st_mtime_ns for file in folder.glob("*.steps")] if folder.is_dir() else []
     made = [file.stat().st_mtime_ns for file in folder.glob("*.parquet")] if steps else []
-    return bool(steps) and max(steps) >= min(made, default=0)  # clocks of files are coarse: if in doubt, the steps themselves
+    return bool(steps) and max(steps) >= min(
+        made, default=0
+    )  # clocks of files are coarse: if in doubt, the steps themselves
 
 
 def read_trace(place: str | os.PathLike[str]) -> pa.Table:
@@ -86,7 +93,8 @@ def read_trace(place: str | os.PathLike[str]) -> pa.Table:
 
 
 def parts_of(place: str | os.PathLike[str], names: Sequence[str] | None) -> Iterator[pa.Table]:
-    """The same part by part, in the order of the files, with these columns only (None: all): no more than one part need be in memory."""
+    """The same part by part, in the order of the files, with these columns only (None: all): no more than one part need
+    be in memory."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -114,7 +122,8 @@ def parts_of(place: str | os.PathLike[str], names: Sequence[str] | None) -> Iter
 
 
 def checked(table: pa.Table, where: str, row: int = 0) -> pa.Table:
-    """The columns of the layout, of the right types, without nulls where there can be none; ``row`` is the number of its first."""
+    """The columns of the layout, of the right types, without nulls where there can be none; ``row`` is the number of
+    its first."""
     import pyarrow.compute as pc
     import pyarrow.types as kinds
 

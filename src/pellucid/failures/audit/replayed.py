@@ -14,8 +14,8 @@ __all__ = ["replay"]
 def replay(f: Frame, found: Found) -> None:
     """From the same snapshot and the same messages a task does the same again.
 
-    Two runs of the same epoch of a task are compared step by step for as long as they took the same messages: a merge may
-    take its inputs in another order the second time, and that is no fault of the task.
+    Two runs of the same epoch of a task are compared step by step for as long as they took the same messages: a merge
+    may take its inputs in another order the second time, and that is no fault of the task.
     """
     c = f.c
     discarded = f.work & (c.epoch > f.cuts[c.generation])
@@ -25,7 +25,9 @@ def replay(f: Frame, found: Found) -> None:
     width = int(c.epoch.max()) - low + 1
     key = c.task.astype(np.int64) * width + (c.epoch - low)
     part = np.flatnonzero(f.work & np.isin(key, np.unique(key[discarded])))
-    one = key[part] * f.generations + c.generation[part]  # a run of an epoch: also of a wrong trace, which may have its steps apart
+    one = (
+        key[part] * f.generations + c.generation[part]
+    )  # a run of an epoch: also of a wrong trace, which may have its steps apart
     if (one[1:] < one[:-1]).any():
         part = part[np.lexsort((part, one))]
     begin = np.ones(len(part), dtype=bool)
@@ -42,7 +44,11 @@ def replay(f: Frame, found: Found) -> None:
         history = history + _mixed(_before(f, part, first)[run], np.uint64(0))
     order = np.lexsort((c.generation[part], history, ordinal, key[part]))
     o, same = part[order], np.zeros(len(part), dtype=bool)
-    same[1:] = (key[o[1:]] == key[o[:-1]]) & (ordinal[order[1:]] == ordinal[order[:-1]]) & (history[order[1:]] == history[order[:-1]])
+    same[1:] = (
+        (key[o[1:]] == key[o[:-1]])
+        & (ordinal[order[1:]] == ordinal[order[:-1]])
+        & (history[order[1:]] == history[order[:-1]])
+    )
     group = np.flatnonzero(~same)[np.cumsum(~same) - 1]  # the first run that did this step
     other = made[order] != made[order][group]
     state = ~other & ~_visible(f, o) & ((c.state[o] != c.state[o][group]) | (c.stored[o] != c.stored[o][group]))
@@ -53,11 +59,14 @@ def replay(f: Frame, found: Found) -> None:
 
 
 def _visible(f: Frame, steps: Array) -> Array:
-    """Steps of a sink in an epoch that it had made visible in an earlier generation: it leaves out what is there already."""
+    """Steps of a sink in an epoch that it had made visible in an earlier generation: it leaves out what is there
+    already."""
     c = f.c
     most = np.full(len(c.tasks) * (f.generations + 1), UNKNOWN, dtype=np.int64)
     commits = np.flatnonzero(c.rule == rec.COMMIT)
-    np.maximum.at(most, c.task[commits].astype(np.int64) * (f.generations + 1) + c.generation[commits] + 1, c.epoch[commits])
+    np.maximum.at(
+        most, c.task[commits].astype(np.int64) * (f.generations + 1) + c.generation[commits] + 1, c.epoch[commits]
+    )
     until = np.maximum.accumulate(most.reshape(len(c.tasks), f.generations + 1), axis=1)
     again: Array = c.epoch[steps] <= until[c.task[steps], c.generation[steps]]
     return again
@@ -66,7 +75,9 @@ def _visible(f: Frame, steps: Array) -> Array:
 def _mixed(value: Array, salt: Array | np.uint64) -> Array:
     """A good mix of 64 bits (the end of splitmix64)."""
     with np.errstate(over="ignore"):
-        x = value.astype(np.uint64) + (np.asarray(salt).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        x = value.astype(np.uint64) + (np.asarray(salt).astype(np.uint64) + np.uint64(1)) * np.uint64(
+            0x9E3779B97F4A7C15
+        )
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         out: Array = x ^ (x >> np.uint64(31))
@@ -90,7 +101,8 @@ def _digests(c: Columns, part: Array, m: Messages) -> Array:
 
 
 def _before(f: Frame, part: Array, first: Array) -> Array:
-    """The state that each run of an epoch began with: the digest of the snapshot before, the latest that was on record."""
+    """The state that each run of an epoch began with: the digest of the snapshot before, the latest that was on
+    record."""
     c = f.c
     borders = np.flatnonzero(f.border)
     generations = f.generations + 1
@@ -102,5 +114,9 @@ def _before(f: Frame, part: Array, first: Array) -> Array:
     steps = part[first]
     want = (c.task[steps].astype(np.int64) * width + c.epoch[steps] - 1 - low) * generations + c.generation[steps]
     at = np.searchsorted(have, want, "right") - 1
-    ok = (at >= 0) & (have[np.maximum(at, 0)] // generations == want // generations) if len(have) else np.zeros(len(at), dtype=bool)
+    ok = (
+        (at >= 0) & (have[np.maximum(at, 0)] // generations == want // generations)
+        if len(have)
+        else np.zeros(len(at), dtype=bool)
+    )
     return np.where(ok, c.state[borders[np.maximum(at, 0)]] if len(borders) else 0, 0).astype(np.int64)

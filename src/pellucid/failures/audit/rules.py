@@ -3,8 +3,8 @@
 Each rule is local: it compares a step with the one before it in the same task, or a message with its producer.  So one
 broken step is reported once, where it is broken, and not again at every step after it.  What holds for every such pair
 holds for the whole trace: numbers that go up by one from the right start are 0, 1, 2, …; epochs that go up exactly at
-borders are aligned; and steps ordered in each task, with messages that only go down an acyclic graph within one generation,
-have a causal order (Definition 6.4), because a cycle would have to go up the graph again.
+borders are aligned; and steps ordered in each task, with messages that only go down an acyclic graph within one
+generation, have a causal order (Definition 6.4), because a cycle would have to go up the graph again.
 """
 
 from __future__ import annotations
@@ -46,12 +46,24 @@ class Found:
         some = []
         for at in order:
             step = int(steps[at])
-            values = {name: _plain(value[at]) if isinstance(value, np.ndarray | list) else value for name, value in more.items()}
+            values = {
+                name: _plain(value[at]) if isinstance(value, np.ndarray | list) else value
+                for name, value in more.items()
+            }
             if "stream" in values:
                 values["stream"] = c.streams[values["stream"]]
             if isinstance(values.get("other"), int):
                 values["other"] = c.tasks[values["other"]]
-            some.append(Violation(kind, c.tasks[int(c.task[step])], int(c.generation[step]), int(c.index[step]), **values, kept=self.kept))
+            some.append(
+                Violation(
+                    kind,
+                    c.tasks[int(c.task[step])],
+                    int(c.generation[step]),
+                    int(c.index[step]),
+                    **values,
+                    kept=self.kept,
+                )
+            )
         self._keep(key, some)
 
     def say(self, violation: Violation) -> None:
@@ -96,7 +108,8 @@ class Frame:
 def frame(c: Columns, targets: dict[int, int], *, generations: int = 0, atomic: bool | None = None) -> Frame:
     """``targets``: by generation, the epoch that its F-RECOVER went back to.
 
-    The others are for a piece of a trace, which does not say how many generations there are, and whether there are no SNAPSHOT steps.
+    The others are for a piece of a trace, which does not say how many generations there are, and whether there are no
+    SNAPSHOT steps.
     """
     generations = max(int(max(c.generation.max(initial=0), max(targets, default=0))) + 1, generations)
     starts, ends = limits(targets, generations)
@@ -114,7 +127,19 @@ def frame(c: Columns, targets: dict[int, int], *, generations: int = 0, atomic: 
     work = (c.rule == rec.SOURCE) | (c.rule == rec.EVENT) | (c.rule == rec.BORDER)
     next_border = np.where(inside, c.epoch[safe] if len(c) else 0, NEVER)
     atomic = not durable.any() if atomic is None else atomic
-    return Frame(c, work, border, border if atomic else durable, segment, starts, ends, later_cuts(ends), next_border, last, consumers)
+    return Frame(
+        c,
+        work,
+        border,
+        border if atomic else durable,
+        segment,
+        starts,
+        ends,
+        later_cuts(ends),
+        next_border,
+        last,
+        consumers,
+    )
 
 
 def limits(targets: dict[int, int], generations: int) -> tuple[Array, Array]:
@@ -177,8 +202,14 @@ def resorted(c: Columns) -> Columns:
 def shapes(c: Columns, found: Found) -> None:
     """Each step has the shape of its rule, and none comes after the failure of its task."""
     size = len(c)
-    taken, took_borders = np.bincount(c.consumed.step, minlength=size), np.bincount(c.consumed.step[c.consumed.border], minlength=size)
-    made, made_borders = np.bincount(c.produced.step, minlength=size), np.bincount(c.produced.step[c.produced.border], minlength=size)
+    taken, took_borders = (
+        np.bincount(c.consumed.step, minlength=size),
+        np.bincount(c.consumed.step[c.consumed.border], minlength=size),
+    )
+    made, made_borders = (
+        np.bincount(c.produced.step, minlength=size),
+        np.bincount(c.produced.step[c.produced.border], minlength=size),
+    )
     rule = c.rule
     bad = np.flatnonzero(rule == rec.UNKNOWN_RULE)
     found.add("unknown-rule", c, bad, other=", ".join(sorted(c.unknown)))

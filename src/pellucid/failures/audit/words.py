@@ -1,8 +1,8 @@
 """What an audit can say no to, in words: one entry for each way in which a recorded run can be wrong.
 
-Both engines (`pellucid.failures.audit` here, `pellucid.spark.audit` on Spark) find the same rows: a *kind* from the table
-here, the step (task, generation, index), the message (stream, number) where there is one, and up to two numbers and a name
-that belong to the kind.  The sentence is made here, once, so that both say the same.
+Both engines (`pellucid.failures.audit` here, `pellucid.spark.audit` on Spark) find the same rows: a *kind* from the
+table here, the step (task, generation, index), the message (stream, number) where there is one, and up to two numbers
+and a name that belong to the kind.  The sentence is made here, once, so that both say the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ CHECKS = {
     "fifo": "every stream is numbered and taken 0, 1, 2, …; after a recovery as Definition 4.5 says",
     "messages": "what was consumed had been produced, and is the same message",
     "alignment": "a border is taken on all inputs at once, and separates the epochs everywhere",
-    "snapshot": "each snapshot is causally consistent and complete: nothing received but not sent, nothing in flight (Figure 3)",
+    "snapshot": "each snapshot is causally consistent and complete: nothing received but not sent, nothing in flight "
+    "(Figure 3)",
     "replay": "what was done again after a recovery is what was done before",
     "recovery": "every recovery goes to the greatest common epoch (Definition 4.2)",
     "commit": "an epoch becomes visible once, in order, after every task has its snapshot, and is never taken back",
@@ -31,44 +32,92 @@ CHECKS = {
 KINDS: dict[str, tuple[str, str]] = {
     "unknown-rule": ("well-formed", "its rule is {other!r}, which is none of the model's"),
     "index": ("well-formed", "its index should be {a}: a step is missing, or is there twice"),
-    "generation-back": ("well-formed", "it is of generation {generation}, but the step before it of generation {a}: generations only go up"),
+    "generation-back": (
+        "well-formed",
+        "it is of generation {generation}, but the step before it of generation {a}: generations only go up",
+    ),
     "generation-unknown": ("well-formed", "it is of generation {generation}, but no F-RECOVER begins that one"),
     "event-shape": ("well-formed", "an I-EVENT takes events and no border: this one takes {a} events and {b} borders"),
     "border-shape": ("well-formed", "an I-BORDER moves borders only: this one takes {a} events and produces {b}"),
-    "source-shape": ("well-formed", "a SOURCE takes nothing, and sends events or a border: this one takes {a} messages and sends {b} borders beside events"),
+    "source-shape": (
+        "well-formed",
+        "a SOURCE takes nothing, and sends events or a border: this one takes {a} messages and sends {b} borders "
+        "beside events",
+    ),
     "quiet-shape": ("well-formed", "a {other} moves no messages: this one moves {a}"),
     "after-fail": ("well-formed", "the task has failed (F-FAIL) in this generation and must wait for the F-RECOVER"),
     "two-producers": ("streams", "stream {stream!r} is also produced by {other}: a stream has one producer"),
     "cycle": ("streams", "the task depends on its own output, through {other}"),
     "fifo-consumed": ("fifo", "it takes message {n} of {stream!r}, but the next one is {a}"),
-    "fifo-consumed-start": ("fifo", "the first message that it takes of {stream!r} in generation {generation} is {n}, but that must be {a}"),
+    "fifo-consumed-start": (
+        "fifo",
+        "the first message that it takes of {stream!r} in generation {generation} is {n}, but that must be {a}",
+    ),
     "fifo-produced": ("fifo", "it numbers its message on {stream!r} {n}, but the next number is {a}"),
-    "fifo-produced-start": ("fifo", "its first message on {stream!r} in generation {generation} has the number {n}, but that must be {a}"),
+    "fifo-produced-start": (
+        "fifo",
+        "its first message on {stream!r} in generation {generation} has the number {n}, but that must be {a}",
+    ),
     "never-sent": ("messages", "it takes message {n} of {stream!r}, which nobody sent in generation {generation}"),
     "altered": ("messages", "message {n} of {stream!r} was sent by {other} with the digest {a}, and received with {b}"),
-    "kind-changed": ("messages", "message {n} of {stream!r} was sent by {other} as {a:border}, and received as {b:border}"),
+    "kind-changed": (
+        "messages",
+        "message {n} of {stream!r} was sent by {other} as {a:border}, and received as {b:border}",
+    ),
     "epoch": ("alignment", "it is of epoch {b}, but the task is in epoch {a}"),
     "epoch-start": ("alignment", "it is of epoch {b}, but generation {generation} begins with epoch {a}"),
     "border-inputs": ("alignment", "it takes borders on {a} of {b} inputs: a border is taken on all of them at once"),
     "border-outputs": ("alignment", "it produces borders on {a} of {b} outputs"),
     "epoch-crossed": ("alignment", "in epoch {b} it takes message {n} of {stream!r}, which {other} sent in epoch {a}"),
-    "border-early": ("snapshot", "the border {n} on {stream!r} goes out before the snapshot: only an I-BORDER may send it"),
+    "border-early": (
+        "snapshot",
+        "the border {n} on {stream!r} goes out before the snapshot: only an I-BORDER may send it",
+    ),
     "no-snapshot": ("snapshot", "an I-BORDER stores a snapshot, but none is on record here"),
     "snapshot-early": ("snapshot", "it stores the snapshot of epoch {a} before the border of that epoch"),
     "snapshot-twice": ("snapshot", "it stores the snapshot of epoch {a} again in generation {generation}"),
-    "orphan": ("snapshot", "the snapshot of epoch {a} has message {n} of {stream!r} as received, but {other} has not sent it in the same snapshot"),
-    "in-flight": ("snapshot", "the snapshot of epoch {a} has message {n} of {stream!r} as sent, but {other} has not received it: it is in flight, and lost after a recovery"),
-    "source-differs": ("replay", "it produced another message in generation {a} at the same place of epoch {b}: the source cannot be replayed, or cuts its batches otherwise (a changed --chunk)"),
-    "task-differs": ("replay", "it produced something else in generation {a} from the same messages in epoch {b}: the task is not deterministic"),
-    "state-differs": ("replay", "it stored another state in generation {a} after the same messages in epoch {b}: the task is not deterministic"),
-    "recovery-high": ("recovery", "the recovery goes to epoch {a}, but {other} has only come to the border of epoch {b}"),
+    "orphan": (
+        "snapshot",
+        "the snapshot of epoch {a} has message {n} of {stream!r} as received, but {other} has not sent it in the same "
+        "snapshot",
+    ),
+    "in-flight": (
+        "snapshot",
+        "the snapshot of epoch {a} has message {n} of {stream!r} as sent, but {other} has not received it: it is in "
+        "flight, and lost after a recovery",
+    ),
+    "source-differs": (
+        "replay",
+        "it produced another message in generation {a} at the same place of epoch {b}: the source cannot be replayed, "
+        "or cuts its batches otherwise (a changed --chunk)",
+    ),
+    "task-differs": (
+        "replay",
+        "it produced something else in generation {a} from the same messages in epoch {b}: the task is not "
+        "deterministic",
+    ),
+    "state-differs": (
+        "replay",
+        "it stored another state in generation {a} after the same messages in epoch {b}: the task is not deterministic",
+    ),
+    "recovery-high": (
+        "recovery",
+        "the recovery goes to epoch {a}, but {other} has only come to the border of epoch {b}",
+    ),
     "recovery-low": ("recovery", "the recovery goes to epoch {a}, but all tasks have the snapshot of epoch {b}"),
     "recovery-twice": ("recovery", "generation {generation} ends with more than one recovery"),
     "recovery-idle": ("recovery", "no task has failed in generation {generation}: an F-RECOVER needs an F-FAIL"),
     "commit-before-own": ("commit", "it makes epoch {a} visible before its own snapshot of that epoch is on record"),
-    "commit-early": ("commit", "it makes epoch {a} visible, but at the end of generation {generation} not every task has a snapshot of it: the greatest common epoch is {b}"),
+    "commit-early": (
+        "commit",
+        "it makes epoch {a} visible, but at the end of generation {generation} not every task has a snapshot of it: "
+        "the greatest common epoch is {b}",
+    ),
     "commit-deaf": ("commit", "it makes epoch {a} visible without having heard of the snapshot of {other}"),
-    "commit-unfounded": ("commit", "it makes epoch {a} visible because of the snapshot {n} on {stream!r}, which is not on record until then"),
+    "commit-unfounded": (
+        "commit",
+        "it makes epoch {a} visible because of the snapshot {n} on {stream!r}, which is not on record until then",
+    ),
     "commit-twice": ("commit", "it makes epoch {a} visible again"),
     "commit-order": ("commit", "it makes epoch {a} visible after epoch {b}: epochs become visible in order"),
     "commit-back": ("commit", "epoch {a} was visible, and a later recovery to epoch {b} took it back"),
@@ -107,13 +156,24 @@ class Violation:
     @property
     def place(self) -> tuple[Any, ...]:
         """Where it is in the order of the trace."""
-        return (self.task, self.generation, self.index, self.stream or "", self.n or 0, self.a or 0, self.b or 0, self.other or "")
+        return (
+            self.task,
+            self.generation,
+            self.index,
+            self.stream or "",
+            self.n or 0,
+            self.a or 0,
+            self.b or 0,
+            self.other or "",
+        )
 
     @property
     def why(self) -> str:
         """The reason, in words."""
         text = KINDS[self.kind][1].replace("{a:border}", _word(self.a)).replace("{b:border}", _word(self.b))
-        said = text.format(generation=self.generation, stream=self.stream, n=self.n, a=self.a, b=self.b, other=self.other)
+        said = text.format(
+            generation=self.generation, stream=self.stream, n=self.n, a=self.a, b=self.b, other=self.other
+        )
         return f"in the failure-free trace {said}" if self.kept else said
 
     def __str__(self) -> str:

@@ -1,4 +1,5 @@
-"""What `check.failures` is given: each argument is looked at before anything is built, and those that contradict each other are refused."""
+"""What `check.failures` is given: each argument is looked at before anything is built, and those that contradict each
+other are refused."""
 
 from __future__ import annotations
 
@@ -44,16 +45,23 @@ class Given:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise UsageError(f"{name}= takes a whole number from {least} on, found {value!r}")
-        if self.timeout is not None and (isinstance(self.timeout, bool) or not isinstance(self.timeout, int | float) or not self.timeout > 0):
+        if self.timeout is not None and (
+            isinstance(self.timeout, bool) or not isinstance(self.timeout, int | float) or not self.timeout > 0
+        ):
             raise UsageError(f"timeout= takes a number of seconds above 0, or None, found {self.timeout!r}")
         if self.progress is not None and not callable(self.progress):
             raise UsageError(f"progress= takes a function of a dict, found {self.progress!r}")
         _one_of("source", self.source, SOURCES)
         _one_of("protocol", self.protocol, PROTOCOLS)
         if self.variant is not None and not isinstance(self.variant, str | Rules):
-            raise UsageError(f"variant= takes the name of a variant or Rules, an object of them, found {self.variant!r}")
+            raise UsageError(
+                f"variant= takes the name of a variant or Rules, an object of them, found {self.variant!r}"
+            )
         if self.protocol == "microbatch" and isinstance(self.variant, Rules):
-            raise UsageError("variant= takes Rules for tasks that exchange messages; micro-batches have variants by name: leave one of them out")
+            raise UsageError(
+                "variant= takes Rules for tasks that exchange messages; micro-batches have variants by name: leave one "
+                "of them out"
+            )
         self._observed()
         self._input()
 
@@ -61,12 +69,20 @@ class Given:
         if self.observe is not None and not callable(self.observe):
             raise UsageError(f"observe= takes a function of a configuration, found {self.observe!r}")
         if self.observe is not None and self.sink is not None:
-            raise UsageError(f"sink={self.sink if isinstance(self.sink, str) else self.sink.__class__.__name__!r} and observe= both say what is seen: leave one of them out")
+            raise UsageError(
+                f"sink={self.sink if isinstance(self.sink, str) else self.sink.__class__.__name__!r} and observe= both "
+                "say what is seen: leave one of them out"
+            )
         if self.observe is not None and self.protocol == "microbatch":
             raise UsageError("observe= looks at configurations of tasks, which micro-batches do not have: leave it out")
         if self.sink is not None and not isinstance(self.sink, Observation):
             _one_of("sink", self.sink, tuple(SINKS))
-        if isinstance(self.sink, Observation) and self.protocol == "microbatch" and type(self.sink) not in SINKS.values() and not self.sink.durable:
+        if (
+            isinstance(self.sink, Observation)
+            and self.protocol == "microbatch"
+            and type(self.sink) not in SINKS.values()
+            and not self.sink.durable
+        ):
             raise UsageError(
                 f"the sink {self.sink.name!r} looks at configurations of tasks, which micro-batches do not have: "
                 "one of your own must be durable, and hold what is written to it"
@@ -84,11 +100,23 @@ class Given:
         lists = list(self.inputs.values()) if isinstance(self.inputs, Mapping) else [self.inputs]
         many = {len(epochs) for epochs in lists if isinstance(epochs, list | tuple)}
         if self.epochs is not None and many and many != {self.epochs}:
-            raise UsageError(f"epochs={self.epochs} and inputs= with {', '.join(map(str, sorted(many)))} epoch(s) contradict each other: leave epochs= out")
-        sizes = {len(e) for epochs in lists if isinstance(epochs, list | tuple) for e in epochs if isinstance(e, list | tuple)}
+            raise UsageError(
+                f"epochs={self.epochs} and inputs= with {', '.join(map(str, sorted(many)))} epoch(s) contradict each "
+                "other: leave epochs= out"
+            )
+        sizes = {
+            len(e)
+            for epochs in lists
+            if isinstance(epochs, list | tuple)
+            for e in epochs
+            if isinstance(e, list | tuple)
+        }
         if self.events is not None and sizes and sizes != {self.events}:
             shown = ", ".join(map(str, sorted(sizes)))
-            raise UsageError(f"events={self.events} and inputs= with epochs of {shown} event(s) contradict each other: leave events= out")
+            raise UsageError(
+                f"events={self.events} and inputs= with epochs of {shown} event(s) contradict each other: leave "
+                "events= out"
+            )
 
     @property
     def many_epochs(self) -> int:

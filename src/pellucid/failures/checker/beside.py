@@ -1,7 +1,8 @@
 """What the functions of a pipeline do beside answering: a task that reads a clock may answer otherwise after a crash.
 
-A search calls every task twice on what comes, and sees a function that answers differently (`pellucid.failures.checker.calls`).  A clock of
-seconds, or a die that seldom falls otherwise, answers the same both times; it is known by what it calls.
+A search calls every task twice on what comes, and sees a function that answers differently
+(`pellucid.failures.checker.calls`).  A clock of seconds, or a die that seldom falls otherwise, answers the same both
+times; it is known by what it calls.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def seen_beside(graph: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
             witness.fickle.append(str(fn.reason))
         if witness.fickle:
             fickle.append(
-                f"{node.describe()}: {fn.name} {witness.fickle[0]}: it answered the same each time it was called here, but after a crash it may "
+                f"{node.describe()}: {fn.name} {witness.fickle[0]}: it answered the same each time it was called here, "
+                "but after a crash it may "
                 "answer otherwise; what it reads must come with the events"
             )
         elif witness.doubts:

@@ -1,10 +1,10 @@
 """The user's functions, called as rarely as possible and watched: is a task a function of its state and its event?
 
-The paper assumes pure functions (section 4.3), for after a crash they are called again.  A search needs each result once,
-so results are kept by (state, event); and each first call is made **twice**, on copies, before it is believed.  A
-function that answers differently (it reads a clock, draws a number, keeps something hidden) is not refused: its answers are
-kept in their order, a situation counts the calls that were made, and no recovery takes that count back.  So the search
-sees what the task really does when an event is processed again.
+The paper assumes pure functions (section 4.3), for after a crash they are called again.  A search needs each result
+once, so results are kept by (state, event); and each first call is made **twice**, on copies, before it is believed.  A
+function that answers differently (it reads a clock, draws a number, keeps something hidden) is not refused: its answers
+are kept in their order, a situation counts the calls that were made, and no recovery takes that count back.  So the
+search sees what the task really does when an event is processed again.
 
 >>> import itertools
 >>> from pellucid.failures.model import Task
@@ -120,7 +120,8 @@ class Calls:
         if p in self.impure:
             return
         self.impure[p] = (
-            f"task {p!r} is not a function of its state and event: f({v!r}, {w!r}) gave {_told(known[0])} and then {_told(again)}"
+            f"task {p!r} is not a function of its state and event: f({v!r}, {w!r}) gave {_told(known[0])} and then "
+            f"{_told(again)}"
         )
         known += [self._call(p, v, w) for _ in range(self._most - len(known))]
         raise FoundImpure(p, self.impure[p])

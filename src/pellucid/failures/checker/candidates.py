@@ -2,13 +2,14 @@
 
 An execution C is explained by a failure-free C' if its observations, in their order and with repetitions, are found in
 those of C' in the same order; C' may show more in between.  So after the observations o1 … ok it is enough to know the
-set S of the failure-free configurations at which an explaining C' may stand: all that can be reached from the set before
-and show ok.  C is explained as long as S is not empty; a search over pairs (faulty configuration, S) therefore decides
-explainability, and the first pair with an empty S is a shortest trace that nothing explains.  Failure-free executions of a
-finite input are finite and finitely many, so an infinite execution is explained when all its prefixes are.
+set S of the failure-free configurations at which an explaining C' may stand: all that can be reached from the set
+before and show ok.  C is explained as long as S is not empty; a search over pairs (faulty configuration, S) therefore
+decides explainability, and the first pair with an empty S is a shortest trace that nothing explains.  Failure-free
+executions of a finite input are finite and finitely many, so an infinite execution is explained when all its prefixes
+are.
 
-For an observability function that is monotone this is the same as Definition 5.5 (Lemma 5.7); where a sink undoes what it has
-shown it is stronger, and that is what an observer would complain about.
+For an observability function that is monotone this is the same as Definition 5.5 (Lemma 5.7); where a sink undoes what
+it has shown it is stronger, and that is what an observer would complain about.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The search: every interleaving, with crashes, paired with what can still explain it; breadth first.
 
-First the failure-free graph is built (R \\ F); then the faulty one, each situation with the number of its set of candidates
-(`pellucid.failures.checker.candidates`).  An empty set ends the search: the way there is a shortest one if nothing was reduced.
-Situations from which nothing can be done although an epoch of the input is missing in the output are dead ends: they
-refute liveness (`pellucid.failures.checker.liveness` looks at cycles, too).
+First the failure-free graph is built (R \\ F); then the faulty one, each situation with the number of its set of
+candidates (`pellucid.failures.checker.candidates`).  An empty set ends the search: the way there is a shortest one if
+nothing was reduced. Situations from which nothing can be done although an epoch of the input is missing in the output
+are dead ends: they refute liveness (`pellucid.failures.checker.liveness` looks at cycles, too).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def failure_free(packed: Packed, budget: Budget, *, reduce: bool) -> tuple[Candi
         moves = _moves(packed, x)
         chosen = ample(packed, x, moves) if reducing else None
         after = []
-        for found in (moves if chosen is None else [chosen]):
+        for found in moves if chosen is None else [chosen]:
             for difference in found.quiet + found.loud:
                 y = x + difference
                 if y not in number:
@@ -78,7 +78,8 @@ def explore(
 ) -> Found:
     """Search until something unexplained is found (``stop``) or everything has been seen.
 
-    ``reduce`` leaves out interleavings (`pellucid.failures.checker.reduce`) of faulty executions, ``reduce_free`` of failure-free ones.
+    ``reduce`` leaves out interleavings (`pellucid.failures.checker.reduce`) of faulty executions, ``reduce_free`` of
+    failure-free ones.
 
     >>> from pellucid.failures.model import Task, initial
     >>> c = initial({"t": Task(lambda v, w: (v, [w]), ("i",), "o")}, {"i": [[1]]}, {"t": 0})

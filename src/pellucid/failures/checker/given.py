@@ -1,7 +1,7 @@
 """What is checked: a pipeline or a bare graph of tasks, with an input that is given or made up.
 
-Made-up events are all different where their type allows it, so that an event that is lost, doubled or late can be told from
-the others: integers count from 1, texts are a, b, c, …, truth values and enums go round.
+Made-up events are all different where their type allows it, so that an event that is lost, doubled or late can be told
+from the others: integers count from 1, texts are a, b, c, …, truth values and enums go round.
 """
 
 from __future__ import annotations

@@ -59,7 +59,10 @@ def search(machine: Machine, budget: Budget, *, stop: bool = True) -> Literal:
         def steps(x: tuple[Any, int]) -> list[tuple[Any, tuple[Any, int]]]:
             at, number = x
             after = [(label, then, machine.see(then)) for label, then in machine.steps(at)]
-            return [(label, (then, number if seen == candidates.seen(number) else candidates.after(number, seen))) for label, then, seen in after]
+            return [
+                (label, (then, number if seen == candidates.seen(number) else candidates.after(number, seen)))
+                for label, then, seen in after
+            ]
 
         walk = Search([(machine.start(), 1)], steps, budget)
         for x, after in walk:

@@ -1,13 +1,13 @@
 """Liveness (Theorem 6.10) and monotone observations (Definition 5.3), decided on the finite graph.
 
-*Liveness*: in a fair execution with finitely many failures every input epoch appears in the output.  A fair execution is
-maximal and takes every step that stays enabled.  So it can miss an epoch in two ways only: it ends in a *dead end*, or it
-stays for ever in a strongly connected part of the graph, without the epoch, in which every step that is enabled
-everywhere is also taken (weak fairness; if the largest such part is not fair, no smaller one is).  With the paper's recovery
-the graph has no cycle, for sequence numbers grow and crashes are counted, so dead ends are enough.
+*Liveness*: in a fair execution with finitely many failures every input epoch appears in the output.  A fair execution
+is maximal and takes every step that stays enabled.  So it can miss an epoch in two ways only: it ends in a *dead end*,
+or it stays for ever in a strongly connected part of the graph, without the epoch, in which every step that is enabled
+everywhere is also taken (weak fairness; if the largest such part is not fair, no smaller one is).  With the paper's
+recovery the graph has no cycle, for sequence numbers grow and crashes are counted, so dead ends are enough.
 
-*Monotone*: Definition 5.3 asks for some partial order with O(c) ⊑ O(c') for every step.  There is one exactly if no chain
-of steps leads from an observation to another one and back: the observations, joined by steps, have no cycle.
+*Monotone*: Definition 5.3 asks for some partial order with O(c) ⊑ O(c') for every step.  There is one exactly if no
+chain of steps leads from an observation to another one and back: the observations, joined by steps, have no cycle.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def fair_cycle(system: System, budget: Budget) -> tuple[list[TraceStep], list[Tr
     """
     packed = Packed(system)
     start = packed.pack(system.start()) + system.crashes * packed.one_crash
-    search = Search([start], lambda x: [] if packed.committed(x) >= system.last else successors(packed, x), budget)  # what is seen is never taken back by fair executions that matter here
+    search = Search(
+        [start], lambda x: [] if packed.committed(x) >= system.last else successors(packed, x), budget
+    )  # what is seen is never taken back by fair executions that matter here
     graph = dict(search)
     order = {x: i for i, x in enumerate(search.parents)}  # breadth first: the first one is nearest
     best: tuple[int, set[int]] | None = None
@@ -44,8 +46,13 @@ def fair_cycle(system: System, budget: Budget) -> tuple[list[TraceStep], list[Tr
             entry = min(part, key=order.__getitem__)
             if best is None or order[entry] < order[best[0]]:
                 best = entry, inside
-    return None if best is None else (
-        search.way(best[0]), shortest_cycle(graph.__getitem__, best[0], best[1], wanted=lambda labels: not _only_recovers(labels))
+    return (
+        None
+        if best is None
+        else (
+            search.way(best[0]),
+            shortest_cycle(graph.__getitem__, best[0], best[1], wanted=lambda labels: not _only_recovers(labels)),
+        )
     )
 
 
@@ -79,8 +86,10 @@ def check_monotone(system: System, budget: Budget) -> None:
         if number[before] == number[after]:
             c, then = packed.unpack(x).c, packed.unpack(y).c
             raise UsageError(
-                f"observe={system.observation.name} is not monotone (Definition 5.3), so an observer could not rely on it: "
-                f"{label} takes what is seen from {before!r} to {after!r}, and from there it can come back to {before!r}.\n"
+                f"observe={system.observation.name} is not monotone (Definition 5.3), so an observer could not rely on "
+                "it: "
+                f"{label} takes what is seen from {before!r} to {after!r}, and from there it can come back to "
+                f"{before!r}.\n"
                 f"  before: {dict(c.Sigma)}\n  after:  {dict(then.Sigma)}\n"
                 "An observability function must only grow: show what is committed, as out does"
             )

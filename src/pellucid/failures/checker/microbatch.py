@@ -1,15 +1,17 @@
 """Micro-batches, as Spark's Structured Streaming runs them: a second system under the same question.
 
-A batch b goes through five steps: the offset log says what it will read (OFFSETS), the job runs over it from version b - 1
-of the state store (COMPUTE), version b is written (STATE), ``foreachBatch`` writes its rows to the sink (SINK), and the
-commit log says that it is done (COMMIT).  A CRASH may come between any two of them, and between two rows; RESTART looks at
-both logs, and a batch that has offsets but no commit is run again with the same offsets.
+A batch b goes through five steps: the offset log says what it will read (OFFSETS), the job runs over it from version b
+- 1 of the state store (COMPUTE), version b is written (STATE), ``foreachBatch`` writes its rows to the sink (SINK), and
+  the
+commit log says that it is done (COMMIT).  A CRASH may come between any two of them, and between two rows; RESTART looks
+at both logs, and a batch that has offsets but no commit is run again with the same offsets.
 
 What a batch reads is not fixed: any number of pushes may have arrived when it is planned.  In which order a task with
-several inputs sees the events of a batch is not fixed, either (a shuffle keeps no order), so COMPUTE may end in every way in
-which the model's failure-free rules can (`pellucid.failures.model`).  Sinks: ``append`` and ``idempotent`` (under batch
-and row number) write row by row; ``transactional`` writes a batch at once and remembers its number.  A sink of one's own
-(`pellucid.failures.checker.sinks.Observation`, durable) is written row by row, the batch as the epoch.
+several inputs sees the events of a batch is not fixed, either (a shuffle keeps no order), so COMPUTE may end in every
+way in which the model's failure-free rules can (`pellucid.failures.model`).  Sinks: ``append`` and ``idempotent``
+(under batch and row number) write row by row; ``transactional`` writes a batch at once and remembers its number.  A
+sink of one's own (`pellucid.failures.checker.sinks.Observation`, durable) is written row by row, the batch as the
+epoch.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ class BatchStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is durable (both logs, the state store, the sink) and what a crash takes (``phase``, ``rows``, ``states``)."""
+    """What is durable (both logs, the state store, the sink) and what a crash takes (``phase``, ``rows``,
+    ``states``)."""
 
     offsets: tuple[int, ...]  # the offset log: where each batch ends
     commits: int  # the commit log: how many batches are done
@@ -86,7 +89,12 @@ class MicroBatch:
         from pellucid.failures.checker.rules import input_streams, sink_streams
 
         self.own = sink if isinstance(sink, Observation) else None
-        self.c, self.sink, self.crashes, self.replayable = c, sink if isinstance(sink, str) else sink.name, crashes, replayable
+        self.c, self.sink, self.crashes, self.replayable = (
+            c,
+            sink if isinstance(sink, str) else sink.name,
+            crashes,
+            replayable,
+        )
         self.calls = Calls(c.Pi, crashes=crashes)
         self.sinks = sinks if sinks is not None else sink_streams(c)
         self.inputs = input_streams(c)
@@ -99,7 +107,14 @@ class MicroBatch:
     def start(self) -> Query:
         """Before the first batch."""
         states = Map({p: state.archive[0] for p, state in self.c.Sigma.items()})
-        return Query((), 0, Map({0: states}), Map({s: self.own.empty() if self.own is not None else () for s in self.sinks}), 0, crashes=self.crashes)
+        return Query(
+            (),
+            0,
+            Map({0: states}),
+            Map({s: self.own.empty() if self.own is not None else () for s in self.sinks}),
+            0,
+            crashes=self.crashes,
+        )
 
     def forget(self) -> None:
         """Begin again after a task has turned out not to be a function."""
@@ -156,7 +171,10 @@ class MicroBatch:
         for states, rows in self._run(at.store[version], start, at.offsets[b - 1], at.lost, at.runs):
             what = f"from state version {version}: {', '.join(f'{w!r}' for _, w in rows) or 'no rows'}"
             found.append(
-                (BatchStep("COMPUTE", b, what), dataclasses.replace(at, phase="computed", rows=rows, states=states, wrote=0))
+                (
+                    BatchStep("COMPUTE", b, what),
+                    dataclasses.replace(at, phase="computed", rows=rows, states=states, wrote=0),
+                )
             )
         return found
 
@@ -177,7 +195,9 @@ class MicroBatch:
             held = at.held
             for s, w in at.rows:
                 held = held.updated({s: (*held[s], w)})
-            return [(BatchStep("SINK", b, "all rows at once"), dataclasses.replace(at, held=held, sunk=b, phase="sunk"))]
+            return [
+                (BatchStep("SINK", b, "all rows at once"), dataclasses.replace(at, held=held, sunk=b, phase="sunk"))
+            ]
         if at.wrote == len(at.rows):
             return [(BatchStep("SINK", b, "done"), dataclasses.replace(at, sunk=max(at.sunk, b), phase="sunk"))]
         s, w = at.rows[at.wrote]
@@ -239,7 +259,9 @@ class MicroBatch:
                     seen.add(then)
                     waiting.append(then)
             if not after:
-                rows = tuple((m.s, m.d.w) for m in sorted(at.M, key=_number) if m.s in self.sinks and isinstance(m.d, EV))
+                rows = tuple(
+                    (m.s, m.d.w) for m in sorted(at.M, key=_number) if m.s in self.sinks and isinstance(m.d, EV)
+                )
                 ends[Map({p: state.archive[1] for p, state in at.Sigma.items()}), rows] = None
         return list(ends)
 
@@ -289,7 +311,9 @@ def batch_variant(name: str) -> type[MicroBatch]:
     'a batch starts from the newest state version, which may be its own'
     """
     if not isinstance(name, str) or name not in BATCH_VARIANTS:
-        raise UsageError(f"no variant of micro-batches is called {name!r}: there are {', '.join(sorted(BATCH_VARIANTS))}")
+        raise UsageError(
+            f"no variant of micro-batches is called {name!r}: there are {', '.join(sorted(BATCH_VARIANTS))}"
+        )
     return BATCH_VARIANTS[name]
 
 

@@ -4,10 +4,11 @@
 A situation is cut into *fields*: one for each task (its state and its sequence numbers), one for each stream (its
 messages), one for each durable sink, one for the logged input and one for the calls of tasks
 that are not functions.  Each field's values are
-numbered as they appear, and a situation is one integer with `BITS` bits for each field.  A step of a task looks at its own
-field and its own streams only (S-STEP with a local rule), so ``situation & mask`` names everything the step depends on: the
-literal rules are asked once for each such key, and from then on a step is one look-up and one addition.  F-RECOVER is
-global, but Definition 4.5 speaks of each task and each stream by itself, so it is put together from parts that are kept, too.
+numbered as they appear, and a situation is one integer with `BITS` bits for each field.  A step of a task looks at its
+own field and its own streams only (S-STEP with a local rule), so ``situation & mask`` names everything the step depends
+on: the literal rules are asked once for each such key, and from then on a step is one look-up and one addition.
+F-RECOVER is global, but Definition 4.5 speaks of each task and each stream by itself, so it is put together from parts
+that are kept, too.
 
 Nothing here knows a rule by heart except that definition (used only where the rules promise it), and the tests hold the
 explored sets against `pellucid.failures.checker.system`, configuration by configuration.
@@ -151,9 +152,7 @@ class Packed:
         task = system.calls.tasks(made)[p]
         state, Np = self._value(i, key)
         on = {s: self._value(self._stream_at[s], key) for s in (*task.inputs, task.output)}
-        c = Configuration(
-            Map({p: task}), Map({p: state}), Map({p: Np}), frozenset().union(*on.values()), frozenset()
-        )
+        c = Configuration(Map({p: task}), Map({p: state}), Map({p: Np}), frozenset().union(*on.values()), frozenset())
         held = Map({task.output: self._value(self._held_at[task.output], key)} if task.output in self._held_at else {})
         quiet: list[int] = []
         loud: list[int] = []
@@ -228,7 +227,9 @@ class Packed:
         try:
             seen = observation.see(at.c, at.held)
         except Exception as error:
-            raise UsageError(f"observe={observation.name} failed on a configuration: {type(error).__name__}: {error}") from error
+            raise UsageError(
+                f"observe={observation.name} failed on a configuration: {type(error).__name__}: {error}"
+            ) from error
         try:
             hash(seen)
         except TypeError:
@@ -256,7 +257,8 @@ class Packed:
                 steps = [at for label, at in self.system.steps(self.unpack(key)) if isinstance(label, FRecover)]
                 if not steps:
                     raise UsageError(
-                        f"the rules {self.system.rules.name!r} do not recover: recover() gave None, or nothing that can be done, where a task has failed; "
+                        f"the rules {self.system.rules.name!r} do not recover: recover() gave None, or nothing that "
+                        "can be done, where a task has failed; "
                         "it must give the configuration after the recovery"
                     )
                 found = self._recovered[key] = self.pack(steps[0])
@@ -309,5 +311,3 @@ class Packed:
     def failed(self, x: int) -> bool:
         """Whether some task has failed."""
         return any(self._value(i, x)[0].volatile is FL for i in range(len(self.tasks)))
-
-

@@ -1,8 +1,8 @@
 """``check.failures``: may the user of this pipeline forget that it can crash?
 
-It builds the system (`system`, `rules`, `sinks`; or `microbatch`), searches it (`explore`, reduced; `literal` for micro-batches),
-and answers with a verdict.  A "no" is made as short as possible by a second search in which nothing is reduced, then
-replayed on the literal rules and judged there once more before it is told.
+It builds the system (`system`, `rules`, `sinks`; or `microbatch`), searches it (`explore`, reduced; `literal` for
+micro-batches), and answers with a verdict.  A "no" is made as short as possible by a second search in which nothing is
+reduced, then replayed on the literal rules and judged there once more before it is told.
 """
 
 from __future__ import annotations
@@ -53,14 +53,16 @@ def failures(
 ) -> Verdict:
     """Whether crashes cannot be told from the outside (Definition 5.10), and all output comes at last (Theorem 6.10).
 
-    ``p`` is a pipeline, or a bare graph of tasks as an initial configuration (`pellucid.failures.model.initial`).  Every
-    interleaving of its tasks is tried, with up to ``crashes`` crashes anywhere, on one input of ``epochs`` epochs of ``events``
-    events each (2 and 2, made up, unless ``inputs`` gives them: a list of epochs, by name if there are several sources).
+    ``p`` is a pipeline, or a bare graph of tasks as an initial configuration (`pellucid.failures.model.initial`).
+    Every interleaving of its tasks is tried, with up to ``crashes`` crashes anywhere, on one input of ``epochs`` epochs
+    of ``events`` events each (2 and 2, made up, unless ``inputs`` gives them: a list of epochs, by name if there are
+    several sources).
 
-    ``sink`` is ``transactional`` (the default), ``idempotent``, ``append`` or an `Observation` of one's own; ``source`` is ``replayable`` or ``not-replayable``; ``protocol``
-    is ``aligned`` (the paper), ``unaligned`` or ``microbatch`` (Spark).  ``observe`` is an observability function of one's own, from a
-    `Configuration` to a value; it must be monotone.  ``variant`` names rules with a mistake in them
-    (`pellucid.failures.checker.variants`), ``fuse`` puts steps together into one task.
+    ``sink`` is ``transactional`` (the default), ``idempotent``, ``append`` or an `Observation` of one's own; ``source``
+    is ``replayable`` or ``not-replayable``; ``protocol`` is ``aligned`` (the paper), ``unaligned`` or ``microbatch``
+    (Spark).  ``observe`` is an observability function of one's own, from a `Configuration` to a value; it must be
+    monotone.  ``variant`` names rules with a mistake in them (`pellucid.failures.checker.variants`), ``fuse`` puts
+    steps together into one task.
 
     >>> from pellucid import check, pipeline
     >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="sum"), x=int)
@@ -75,7 +77,22 @@ def failures(
          seen: sum: 1, 1
     no failure-free execution shows this: sum: 1, 1; the nearest that one shows is: sum: 1
     """
-    given = Given(p, epochs, events, crashes, sink, source, protocol, observe, inputs, variant, fuse, timeout, max_states, progress)
+    given = Given(
+        p,
+        epochs,
+        events,
+        crashes,
+        sink,
+        source,
+        protocol,
+        observe,
+        inputs,
+        variant,
+        fuse,
+        timeout,
+        max_states,
+        progress,
+    )
     observation = given.observation()
     c, sinks = configuration_of(p, given.many_epochs, given.many_events, inputs, fuse)
     budget = Budget(timeout, max_states, progress, wall=timeout)
@@ -88,7 +105,9 @@ def failures(
         return _microbatch(asked, given, c, sinks, observation, variant)
     rules = variant if isinstance(variant, Rules) else rules_of(variant) if variant is not None else given.rules()
     if variant is not None and isinstance(rules, UnalignedRules) != (protocol == "unaligned"):
-        raise UsageError(f"variant={rules.name!r} is no variant of the protocol {protocol!r}: leave one of them out, or take another")
+        raise UsageError(
+            f"variant={rules.name!r} is no variant of the protocol {protocol!r}: leave one of them out, or take another"
+        )
     if source == "not-replayable":
         rules = NotReplayable(rules)
     system = System(c, crashes=crashes, rules=rules, observation=observation, sinks=sinks)
@@ -143,7 +162,9 @@ def _decide(asked: _Asked, system: System) -> Verdict:
     notes = tuple(system.calls.impure.values())
     if found.unexplained is not None:
         short = explore(system, asked.budget, reduce=False, reduce_free=True)
-        best, note = (short, ()) if short.unexplained is not None else (found, ("there may be a shorter one: " + short.why,))
+        best, note = (
+            (short, ()) if short.unexplained is not None else (found, ("there may be a shorter one: " + short.why,))
+        )
         example = _unexplained(system, best)
         return asked.verdict("refuted", example, (*notes, *note), explained=False)
     if found.why:
@@ -197,7 +218,10 @@ def _cycle(system: System, way: list[Any], loop: list[Any]) -> FaultyExecution:
     path = list(system.replay(labels))
     lines, seen = tell(labels, [at.c for at in path], [system.see(at) for at in path], system.observation)
     reached = min(max(state.archive) for state in path[-1].c.Sigma.values())
-    why = f"from step {len(way) + 1} on this repeats for ever, fairly, and epoch {reached + 1} never appears in the output"
+    why = (
+        f"from step {len(way) + 1} on this repeats for ever, fairly, and epoch {reached + 1} never appears in the "
+        "output"
+    )
     return FaultyExecution((), (), len(way), why, tuple(labels), system.c, (*lines, why), tuple(seen), "not live")
 
 
@@ -209,7 +233,11 @@ def _microbatch(
 ) -> Verdict:
     kind = MicroBatch if variant is None else batch_variant(variant)
     query = kind(
-        c, sink=given.batch_sink(observation), crashes=given.crashes, replayable=given.source == "replayable", sinks=tuple(sinks)
+        c,
+        sink=given.batch_sink(observation),
+        crashes=given.crashes,
+        replayable=given.source == "replayable",
+        sinks=tuple(sinks),
     )
     while True:
         try:

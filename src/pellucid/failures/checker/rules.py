@@ -3,13 +3,13 @@
 
 A set of rules R says three things about configurations: which failure-free steps there are (R \\ F), what a failure
 leaves, and where a recovery leads.  Here they are the literal functions of `pellucid.failures.model`; a variant
-(`pellucid.failures.checker.variants`, `unaligned`) overrides one of them.  Whatever explores (fast or literally), replays or tells a
-trace asks these, so a variant is written once.
+(`pellucid.failures.checker.variants`, `unaligned`) overrides one of them.  Whatever explores (fast or literally),
+replays or tells a trace asks these, so a variant is written once.
 
 Three promises let a search do less: ``settled`` says when nobody else can add or take away a step of a task, so that it
-commutes with what others do (Lemma 6.5); ``held_up``, that gce cannot pass a task's border before it is taken, even if the
-task is left out of it; ``paper_recovery``, a recovery leads to `lcs` of the paper, which does not look at volatile states.  Who changes a rule
-in a subclass makes them anew, or they are not made.
+commutes with what others do (Lemma 6.5); ``held_up``, that gce cannot pass a task's border before it is taken, even if
+the task is left out of it; ``paper_recovery``, a recovery leads to `lcs` of the paper, which does not look at volatile
+states.  Who changes a rule in a subclass makes them anew, or they are not made.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Rules:
     paper_recovery = True
 
     def __init_subclass__(cls) -> None:
-        """A promise is about the rules of the class that makes it: one that changes a rule makes its promises itself, or none."""
+        """A promise is about the rules of the class that makes it: one that changes a rule makes its promises itself,
+        or none."""
         super().__init_subclass__()
         own = vars(cls)
         if not {"start", "steps", "fail", "recover"} & own.keys():

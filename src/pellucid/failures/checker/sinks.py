@@ -1,9 +1,9 @@
 """What the outside sees: sinks, and observability functions (Definition 5.3).
 
-A sink is part of the system.  ``transactional`` shows an epoch when it is complete everywhere: this is the paper's `out`
-(Definition 4.3), a function of the configuration.  ``idempotent`` and ``append`` write at once, to a place that no recovery
-takes back: what they hold is a part of its own beside the configuration.  ``idempotent`` writes the i-th event of an epoch
-under (epoch, i), so a replay overwrites; ``append`` adds a row each time.
+A sink is part of the system.  ``transactional`` shows an epoch when it is complete everywhere: this is the paper's
+`out` (Definition 4.3), a function of the configuration.  ``idempotent`` and ``append`` write at once, to a place that
+no recovery takes back: what they hold is a part of its own beside the configuration.  ``idempotent`` writes the i-th
+event of an epoch under (epoch, i), so a replay overwrites; ``append`` adds a row each time.
 
 An observability function of one's own takes a `Configuration` and gives a value that can be hashed.
 """
@@ -115,7 +115,9 @@ class Idempotent(Observation):
         return held
 
     def tell(self, seen: Any) -> str:
-        rows = (f"{s}: " + (", ".join(f"({e}, {i}) {w!r}" for e, i, w in held) or "nothing") for s, held in seen.items())
+        rows = (
+            f"{s}: " + (", ".join(f"({e}, {i}) {w!r}" for e, i, w in held) or "nothing") for s, held in seen.items()
+        )
         return "; ".join(rows)
 
 
@@ -133,8 +135,6 @@ class Own(Observation):
 
 
 SINKS = {sink.name: sink for sink in (Transactional, Idempotent, Append)}
-
-
 
 
 def _messages(seen: frozenset[Message]) -> str:

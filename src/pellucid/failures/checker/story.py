@@ -19,8 +19,9 @@ __all__ = ["FaultyExecution", "differs", "step_words"]
 class FaultyExecution(Counterexample):
     """A faulty execution that nothing explains, or that ends without all its output.
 
-    ``trace`` are its steps and ``start`` the configuration it starts from, ready for `pellucid.failures.picture.run.from_trace`;
-    ``lines`` tell it.  It has no pushes, so ``graphs`` and ``steps`` are empty.
+    ``trace`` are its steps and ``start`` the configuration it starts from, ready for
+    `pellucid.failures.picture.run.from_trace`; ``lines`` tell it.  It has no pushes, so ``graphs`` and ``steps`` are
+    empty.
     """
 
     trace: tuple[Any, ...] = ()
@@ -54,14 +55,17 @@ class FaultyExecution(Counterexample):
         from pellucid.failures.picture.run import from_trace
         from pellucid.failures.picture.svg import spacetime_svg
 
-        drawn = [label for label in self.trace if getattr(label, "X", True)]  # a step without messages has no place there
+        drawn = [
+            label for label in self.trace if getattr(label, "X", True)
+        ]  # a step without messages has no place there
         return spacetime_svg(from_trace(drawn, self.start), title=self.why.split(":")[0])
 
     def _lines_as_svg(self) -> str:
         from html import escape
 
         rows = "".join(
-            f'<text x="12" y="{24 + 18 * i}" xml:space="preserve">{escape(line)}</text>' for i, line in enumerate(self.lines)
+            f'<text x="12" y="{24 + 18 * i}" xml:space="preserve">{escape(line)}</text>'
+            for i, line in enumerate(self.lines)
         )
         width, height = 24 + 8 * max(map(len, self.lines), default=0), 24 + 18 * len(self.lines)
         return (
@@ -76,7 +80,9 @@ class FaultyExecution(Counterexample):
         """Not for faulty executions: the crash test (``pellucid crash``) reproduces them on the real engine."""
         from pellucid.errors import UsageError
 
-        raise UsageError("a faulty execution has no pushes to replay in a test: use pellucid crash to test the real engine")
+        raise UsageError(
+            "a faulty execution has no pushes to replay in a test: use pellucid crash to test the real engine"
+        )
 
 
 def step_words(label: Any, c: Configuration, then: Configuration) -> str:

@@ -1,16 +1,18 @@
 # ruff: noqa: N806 - the paper's letters
-"""Unaligned snapshots (section 7, as in Flink): nobody waits for borders; a snapshot holds the events in flight instead.
+"""Unaligned snapshots (section 7, as in Flink): nobody waits for borders; a snapshot holds the events in flight
+instead.
 
-A task's value is `Unaligned(v, buffers, taking)`.  A border of its epoch may be taken as soon as it is *somewhere* in the
-unread part of a stream between tasks, before the events in front of it.  These events are in flight: they are consumed into
-the task's own buffer, and are processed later.  A source has no events in flight, for it can be read again: its log is read
-in order, and a task that reads from sources begins its snapshot when each of them is at its border, and takes these borders at
-once.  (Else an event of a source that was noted could, after a recovery only, be put off to a later epoch.)  The first border of an epoch makes the task note its state and pass the border on at
-once; what it still takes from the other inputs before their borders is processed **and** noted.  With the last border the
-snapshot is complete and goes into the archive: the state and, for each input, the events in flight.
+A task's value is `Unaligned(v, buffers, taking)`.  A border of its epoch may be taken as soon as it is *somewhere* in
+the unread part of a stream between tasks, before the events in front of it.  These events are in flight: they are
+consumed into the task's own buffer, and are processed later.  A source has no events in flight, for it can be read
+again: its log is read in order, and a task that reads from sources begins its snapshot when each of them is at its
+border, and takes these borders at once.  (Else an event of a source that was noted could, after a recovery only, be put
+off to a later epoch.)  The first border of an epoch makes the task note its state and pass the border on at once; what
+it still takes from the other inputs before their borders is processed **and** noted.  With the last border the snapshot
+is complete and goes into the archive: the state and, for each input, the events in flight.
 
-So an event of epoch e may have its outputs in epoch e + 1: outputs are of the epoch that their task is in.  A task that is
-taking a snapshot starts no other.  `lcs` stays as the paper has it: a(gce) is the state with its buffers.
+So an event of epoch e may have its outputs in epoch e + 1: outputs are of the epoch that their task is in.  A task that
+is taking a snapshot starts no other.  `lcs` stays as the paper has it: a(gce) is the state with its buffers.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ Local = tuple[type[IEvent | IBorder], Actions, State]
 
 
 class Taking(NamedTuple):
-    """A snapshot that is being taken: the state, the events in flight so far, the inputs whose border is still to come."""
+    """A snapshot that is being taken: the state, the events in flight so far, the inputs whose border is still to
+    come."""
 
     v: Any
     buffers: Buffers
@@ -102,7 +105,8 @@ class UnalignedRules(Rules):
         return self.settled(c, p) and super().held_up(c, p)
 
     def borders(self, task: Task, state: State, j: int, unread: list[list[Message]]) -> Iterator[Local]:
-        """The border of input j, wherever it is: what is in front of it is in flight.  The first one, with those of all sources."""
+        """The border of input j, wherever it is: what is in front of it is in flight.  The first one, with those of all
+        sources."""
         assert isinstance(state.volatile, Normal)
         e, now = state.volatile.e, state.volatile.v
         taking: Taking | None = now.taking

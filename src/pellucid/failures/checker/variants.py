@@ -1,8 +1,8 @@
 # ruff: noqa: N803, N806 - the paper's letters
 """Rules that are wrong in one place each: what a checker must be able to refute.
 
-Each changes one rule or one part of Definition 4.5 and nothing else; the search, the replay and the words know nothing of
-them.  They show which part of the protocol a promise hangs on, and they are what tests of a runtime can plant.
+Each changes one rule or one part of Definition 4.5 and nothing else; the search, the replay and the words know nothing
+of them.  They show which part of the protocol a promise hangs on, and they are what tests of a runtime can plant.
 
 >>> sorted(VARIANTS)
 ['border-before-snapshot', 'early-snapshot', 'no-alignment', 'not-captured', 'not-common', 'not-purged', 'not-recovered',
@@ -198,15 +198,20 @@ class NotRecovered(_Changed):
         if not any(state.volatile is FL for state in c.Sigma.values()):
             return None
         after, q = lcs(c), self.task or list(c.Pi)[-1]
-        return dataclasses.replace(
-            after, Sigma=after.Sigma.updated({q: c.Sigma[q]}), N=after.N.updated({q: c.N[q]})
-        )
+        return dataclasses.replace(after, Sigma=after.Sigma.updated({q: c.Sigma[q]}), N=after.N.updated({q: c.N[q]}))
 
 
 VARIANTS: dict[str, Callable[[], Rules]] = {
     found.name: found
     for found in (
-        NoAlignment, EarlySnapshot, BorderBeforeSnapshot, NotCommon, NotPurged, NotReset, NotRecovered, NotCaptured
+        NoAlignment,
+        EarlySnapshot,
+        BorderBeforeSnapshot,
+        NotCommon,
+        NotPurged,
+        NotReset,
+        NotRecovered,
+        NotCaptured,
     )
 }
 

@@ -1,13 +1,13 @@
 """Run a pipeline for real under kill -9, again and again, and compare with the run in which nothing happened.
 
-The promise of `pellucid run --epochs` is that a crash does not show.  Here it is tried: the pipeline runs as a user would run
-it (the same command, in processes of its own), tasks, the coordinator or the whole tree are killed at points of the protocol
-where it hurts and at random moments, and whenever the command dies it is started again as it was.  In the end the output must be
-that of the failure-free run, byte by byte, and the recorded trace must pass the audit.  Whatever goes wrong is reported with
-its schedule, so that it can be played again.
+The promise of `pellucid run --epochs` is that a crash does not show.  Here it is tried: the pipeline runs as a user
+would run it (the same command, in processes of its own), tasks, the coordinator or the whole tree are killed at points
+of the protocol where it hurts and at random moments, and whenever the command dies it is started again as it was.  In
+the end the output must be that of the failure-free run, byte by byte, and the recorded trace must pass the audit.
+Whatever goes wrong is reported with its schedule, so that it can be played again.
 
-Where the output differs, the failure-free run is made once more: if that differs, too, a task is not deterministic, and no
-recovery can help; else an epoch was lost, written twice or mixed up.
+Where the output differs, the failure-free run is made once more: if that differs, too, a task is not deterministic, and
+no recovery can help; else an epoch was lost, written twice or mixed up.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from pellucid.failures.crash.schedule import MOMENT, Round, Strike, draw, points
 
 __all__ = ["Command", "CrashReport", "Outcome", "crash"]
 
-PER_ROUND = 6  # strikes in one run: enough for crashes during the recovery of others, few enough to find the one at fault
+PER_ROUND = (
+    6  # strikes in one run: enough for crashes during the recovery of others, few enough to find the one at fault
+)
 TRIES = 3  # strikes for each kill that is wanted: some come too late
 LONGEST = 60.0  # seconds that a round may take at least
 
@@ -43,8 +45,9 @@ LONGEST = 60.0  # seconds that a round may take at least
 class Command:
     """The run that is to survive: what a user would type after ``pellucid run``.
 
-    ``outputs`` has an address for each output, in which ``{folder}`` stands for the folder of a run and ``{run}`` for its name.
-    Faults that the ``environment`` arms (PELLUCID_FAULTS) are armed in the runs that are struck, beside the strikes.
+    ``outputs`` has an address for each output, in which ``{folder}`` stands for the folder of a run and ``{run}`` for
+    its name. Faults that the ``environment`` arms (PELLUCID_FAULTS) are armed in the runs that are struck, beside the
+    strikes.
     """
 
     target: str
@@ -58,10 +61,13 @@ class Command:
     def places(self, folder: Path) -> dict[str, str]:
         """Where a run in this folder puts its outputs."""
         run = folder.name.replace("-", "_")
-        return {name: place.replace("{folder}", str(folder)).replace("{run}", run) for name, place in self.outputs.items()}
+        return {
+            name: place.replace("{folder}", str(folder)).replace("{run}", run) for name, place in self.outputs.items()
+        }
 
     def argv(self, folder: Path) -> list[str]:
-        """The command line of a run in this folder; what has a password in it goes by the environment, see `secrets`."""
+        """The command line of a run in this folder; what has a password in it goes by the environment, see
+        `secrets`."""
         out = [sys.executable, "-m", "pellucid.cli.main", "run", self.target]
         for given in self.inputs:
             out += ["--in", given]
@@ -69,11 +75,23 @@ class Command:
         hidden = {place: f"env:{variable}" for variable, place in self.secrets(folder).items()}
         for name, place in ((name, hidden.get(place, place)) for name, place in places.items()):
             out += ["--out", f"{name}={place}" if len(places) > 1 else place]
-        return [*out, "--epochs", str(self.epochs), "--chunk", str(self.chunk), "--state", str(folder / "state"), "--record", "--retries", "1000", *self.more]
-
+        return [
+            *out,
+            "--epochs",
+            str(self.epochs),
+            "--chunk",
+            str(self.chunk),
+            "--state",
+            str(folder / "state"),
+            "--record",
+            "--retries",
+            "1000",
+            *self.more,
+        ]
 
     def secrets(self, folder: Path) -> dict[str, str]:
-        """Addresses with a password in them, by the variables in which the run gets them: all the machine can see its arguments."""
+        """Addresses with a password in them, by the variables in which the run gets them: all the machine can see its
+        arguments."""
         found = [place for place in self.places(folder).values() if Address.of(place).secrets()]
         return {f"PELLUCID_OUT_{i}": place for i, place in enumerate(found)}
 
@@ -134,15 +152,23 @@ class CrashReport:
     def __str__(self) -> str:
         starts = sum(o.round.starts for o in self.outcomes)
         steps = sum(o.audit.steps for o in self.outcomes if o.audit is not None)
-        lines = [f"{self.target}: {self.hits} kills hit, {self.missed} came too late; {len(self.outcomes)} runs, {starts} starts, {steps:,} steps audited, "
+        lines = [f"{self.target}: {self.hits} kills hit, {self.missed} came too late; {len(self.outcomes)} runs, "
+                 f"{starts} starts, {steps:,} steps audited, "
                  f"{self.seconds:.1f} s, seed {self.seed}"]  # fmt: skip
         for number, outcome in enumerate(self.outcomes):
             if not outcome.right:
                 struck = ", ".join(f"{g}: {s}" for g, s in enumerate(outcome.round.strikes[: outcome.round.hits]))
-                lines += [f"run {number} (kills by generation: {struck or 'none'}):", *(f"  {line}" for line in outcome.lines())]
+                lines += [
+                    f"run {number} (kills by generation: {struck or 'none'}):",
+                    *(f"  {line}" for line in outcome.lines()),
+                ]
         lines += self.advice
         if self.holds:
-            lines.append("No crash shows: every output is that of the failure-free run, byte by byte." if self.hits else "Nothing was hit: this says nothing.")
+            lines.append(
+                "No crash shows: every output is that of the failure-free run, byte by byte."
+                if self.hits
+                else "Nothing was hit: this says nothing."
+            )
         elif self.schedule is not None:
             lines.append(f"The schedule is in {self.schedule}: play it again with --replay {self.schedule}")
         return "\n".join(lines)
@@ -185,13 +211,16 @@ def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None =
         outcome = Outcome(this, run.folder, stopped=run.stopped)
         if not run.stopped:
             found = {name: read_output(place) for name, place in command.places(run.folder).items()}
-            outcome.differences = [d for name in wanted if (d := difference(wanted[name], found[name], name)) is not None]
+            outcome.differences = [
+                d for name in wanted if (d := difference(wanted[name], found[name], name)) is not None
+            ]
         with contextlib.suppress(UsageError):
             outcome.audit = audit(run.folder / "state")
         report.outcomes.append(outcome)
         assert report.schedule is not None
         save_rounds(report.schedule, number, [o.round for o in report.outcomes])
-        say(f"run {len(report.outcomes) - 1}: {this.hits} of {len(this.strikes)} kills hit ({', '.join(map(str, this.strikes[: this.hits])) or 'none'}): "
+        say(f"run {len(report.outcomes) - 1}: {this.hits} of {len(this.strikes)} kills hit "
+            f"({', '.join(map(str, this.strikes[: this.hits])) or 'none'}): "
             f"{'right' if outcome.right else 'WRONG'}; {report.hits} of {kills}")  # fmt: skip
         if not outcome.right and not keep_going:
             break
@@ -214,13 +243,17 @@ def _advice(command: Command, folder: Path, wanted: Mapping[str, Any], report: C
         found = {name: read_output(place) for name, place in command.places(again.folder).items()}
         other = [d for name in wanted if (d := difference(wanted[name], found[name], name)) is not None]
         if other:
-            out.append(f"Two runs without any crash differ as well ({other[0]}): a task is not deterministic (a clock, a random number, the order of a set). "
+            out.append(f"Two runs without any crash differ as well ({other[0]}): a task is not deterministic (a clock, "
+                       "a random number, the order of a set). "
                        "No recovery can hide that: make it a function of its state and its events.")  # fmt: skip
     replays = [v for o in report.outcomes if o.audit is not None for v in o.audit.violations if v.check == "replay"]
     if replays and not out:
         out.append(f"{replays[0].task} does not do the same again after a recovery ({replays[0].why}).")
     if any("written twice" in d for o in report.outcomes for d in o.differences):
-        out.append("Rows are there twice: the sink appends what it is given, also what it has already. It must know the epochs that it has committed.")
+        out.append(
+            "Rows are there twice: the sink appends what it is given, also what it has already. It must know the "
+            "epochs that it has committed."
+        )
     return out
 
 
@@ -256,8 +289,17 @@ class _Run:
         began = time.monotonic()
         longest = max(LONGEST, 20 * self.reference.seconds * (1 + len(self.strikes))) if self.reference else 3600.0
         faults = [fault for generation, strike in enumerate(self.strikes) if (fault := strike.fault(generation))]
-        armed = [*faults, *([self.command.environment[VARIABLE]] if VARIABLE in self.command.environment and self.strikes else [])]
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", **self.command.environment, **self.command.secrets(self.folder), VARIABLE: ";".join(armed)}
+        armed = [
+            *faults,
+            *([self.command.environment[VARIABLE]] if VARIABLE in self.command.environment and self.strikes else []),
+        ]
+        environment = {
+            **os.environ,
+            "PYTHONUNBUFFERED": "1",
+            **self.command.environment,
+            **self.command.secrets(self.folder),
+            VARIABLE: ";".join(armed),
+        }
         while self.stopped is None and self.starts <= 2 * len(self.strikes) + 2:
             self.starts += 1
             code = self._once(environment, began + longest)
@@ -268,7 +310,9 @@ class _Run:
             elif code != -signal.SIGKILL:
                 self.stopped = f"it stopped with the exit code {code}{self._last_words()}"
         else:
-            self.stopped = self.stopped or f"it was started {self.starts} times and did not come to its end{self._last_words()}"
+            self.stopped = (
+                self.stopped or f"it was started {self.starts} times and did not come to its end{self._last_words()}"
+            )
         self.seconds = time.monotonic() - began
         self.generation = _number(self.folder, "generation", "generation")
         self.epochs = _number(self.folder, "progress.json", "epoch")
@@ -342,7 +386,8 @@ def _parent(pid: int) -> int | None:
 
 
 def default_outputs(names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    """Where a crash test writes: places like the given ones, but its own, so that no file or table of the user's is touched.
+    """Where a crash test writes: places like the given ones, but its own, so that no file or table of the user's is
+    touched.
 
     >>> default_outputs(["out"], {}), default_outputs(["out"], {"out": "data/totals.csv.gz"})
     ({'out': '{folder}/out.jsonl'}, {'out': '{folder}/out.csv.gz'})

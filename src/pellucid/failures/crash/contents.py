@@ -13,6 +13,7 @@ from pellucid.errors import DataError
 
 __all__ = ["difference", "drop_table", "is_table", "read_output"]
 
+
 def is_table(place: str) -> bool:
     """Whether an output is a table of a database.
 
@@ -53,7 +54,10 @@ def _connected(address: Address) -> Any:
     try:
         return psycopg.connect(address.connection, autocommit=True)
     except psycopg.Error as error:
-        raise DataError(f"{address}: cannot be reached: {address.clean(error)}; a password that is not in the address is taken from PGPASSWORD, or from ~/.pgpass") from None
+        raise DataError(
+            f"{address}: cannot be reached: {address.clean(error)}; a password that is not in the address is taken "
+            "from PGPASSWORD, or from ~/.pgpass"
+        ) from None
 
 
 def drop_table(place: str) -> None:
@@ -90,15 +94,22 @@ def difference(wanted: bytes | list[str], found: bytes | list[str], name: str = 
     lost, extra = Counter(rows) - Counter(have), Counter(have) - Counter(rows)
     size = f"{len(have):,} row{'s' * (len(have) != 1)} instead of {len(rows):,}"
     if extra and not lost and set(extra) <= set(rows):
-        return (f"{name}: {size}: {_some(extra)} there again ({_first(extra)}), from row {at + 1:,} on: an epoch was written twice, as by a sink that "
+        return (f"{name}: {size}: {_some(extra)} there again ({_first(extra)}), from row {at + 1:,} on: an epoch was "
+                "written twice, as by a sink that "
                 "appends")  # fmt: skip
     if lost and not extra:
         return f"{name}: {size}: {_some(lost)} lost ({_first(lost)}), from row {at + 1:,} on"
     if not lost and not extra:
         return f"{name}: the same rows in another order, from row {at + 1:,} on"
     if len(rows) == len(have):
-        return f"{name}: row {at + 1:,} is {have[at]!r} instead of {rows[at]!r}: other values, as from a task that is not deterministic"
-    return f"{name}: {size}: {lost.total():,} lost (such as {_first(lost)}), {extra.total():,} that should not be there (such as {_first(extra)}), from row {at + 1:,} on"
+        return (
+            f"{name}: row {at + 1:,} is {have[at]!r} instead of {rows[at]!r}: other values, as from a task that is "
+            "not deterministic"
+        )
+    return (
+        f"{name}: {size}: {lost.total():,} lost (such as {_first(lost)}), {extra.total():,} that should not be "
+        f"there (such as {_first(extra)}), from row {at + 1:,} on"
+    )
 
 
 def _some(rows: Counter[Any]) -> str:

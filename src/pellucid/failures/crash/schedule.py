@@ -1,9 +1,10 @@
 """What a crash test kills, and when: drawn from a seed, written down, and played again.
 
-A *strike* is one kill -9.  It hits either at a named point of the runtime (between two lines of code, as in "the snapshot is
-durable, but the coordinator has not heard of it"), or at a moment of the clock.  A *round* is one run of the pipeline from its
-first event to its last, with one strike for each generation: the strike ends the generation, the recovery begins the next.
-Strikes at points hit at the same place whenever they are played again; one at a moment may come a little earlier or later.
+A *strike* is one kill -9.  It hits either at a named point of the runtime (between two lines of code, as in "the
+snapshot is durable, but the coordinator has not heard of it"), or at a moment of the clock.  A *round* is one run of
+the pipeline from its first event to its last, with one strike for each generation: the strike ends the generation, the
+recovery begins the next. Strikes at points hit at the same place whenever they are played again; one at a moment may
+come a little earlier or later.
 """
 
 from __future__ import annotations
@@ -100,7 +101,12 @@ def draw(rng: random.Random, points: Sequence[str], tasks: Sequence[str]) -> Str
     named = [p for p in points if p != MOMENT]
     if MOMENT in points and (not named or rng.random() < 0.34):
         victim = rng.choice(VICTIMS)
-        return Strike(MOMENT, victim, share=round(rng.random(), 3), task=rng.choice(list(tasks)) if victim == "task" and tasks else None)
+        return Strike(
+            MOMENT,
+            victim,
+            share=round(rng.random(), 3),
+            task=rng.choice(list(tasks)) if victim == "task" and tasks else None,
+        )
     point = rng.choice(named)
     victim = "tree" if rng.random() < 0.3 else "coordinator" if point.startswith("coordinator:") else "task"
     return Strike(point, victim, hit=rng.choice((1, 1, 1, 2, 2, 3)) if _often(point) else 1)

@@ -6,13 +6,14 @@ task TK⟨f, S, o⟩ takes one event of its epoch (I-EVENT) or a border from eve
 (F-FAIL); S-STEP puts such a local step into the whole.  F-RECOVER takes everything back to the latest common snapshot.
 All parts are immutable and can be hashed, so a configuration is a state of a search as it stands.
 
-Choices where the paper is silent: the first epoch is 1 and every archive begins as [0 ↦ v0] (as in Figure 10); the inputs
-of a task are distinct streams and there is at least one (I-BORDER takes one border from *each*; with none it could be taken
-for ever); every stream has at most one producer, and an input stream has none; all input streams have the same epochs,
-each closed by its border, for otherwise a task with two of them waits for ever and Theorem 6.10 is false.  M is a set
-although Figure 5 calls it a sequence: Definition 4.1 adds to it with ∪.  F-FAIL has no condition, so a failed
-task may fail again, which changes nothing.  A recovery to epoch e goes on with epoch e + 1 (Definition 4.5); Listing 2 has e,
-with which a task would wait for messages of an epoch that is over.  Values are compared as Python compares them.
+Choices where the paper is silent: the first epoch is 1 and every archive begins as [0 ↦ v0] (as in Figure 10); the
+inputs of a task are distinct streams and there is at least one (I-BORDER takes one border from *each*; with none it
+could be taken for ever); every stream has at most one producer, and an input stream has none; all input streams have
+the same epochs, each closed by its border, for otherwise a task with two of them waits for ever and Theorem 6.10 is
+false.  M is a set although Figure 5 calls it a sequence: Definition 4.1 adds to it with ∪.  F-FAIL has no condition, so
+a failed task may fail again, which changes nothing.  A recovery to epoch e goes on with epoch e + 1 (Definition 4.5);
+Listing 2 has e, with which a task would wait for messages of an epoch that is over.  Values are compared as Python
+compares them.
 
 >>> total = Task(lambda v, w: (v + w, [v + w]), ("ints",), "sums")
 >>> c = initial({"total": total}, {"ints": [[1, 2], [3]]}, {"total": 0})
@@ -247,7 +248,8 @@ _places: dict[int, tuple[Messages, dict[tuple[str, int], tuple[Message, ...]]]] 
 def _by_place(M: Messages) -> dict[tuple[str, int], tuple[Message, ...]]:
     """The messages by stream and number.
 
-    Remembered for this very set and not for an equal one, since 3 == 3.0: the events of another pipeline are not its events.
+    Remembered for this very set and not for an equal one, since 3 == 3.0: the events of another pipeline are not its
+    events.
     """
     known = _places.get(id(M))
     if known is not None and known[0] is M:

@@ -4,10 +4,12 @@
 A run has for each process its events in order: messages sent, messages received, and what concerns nobody else.  A
 snapshot cuts each process at one point: what is before it is in the snapshot.  It is
 
-* **inconsistent** if a message is received before the cut that is sent after it (3a): no execution ever was in that state;
-* **in flight** if it is consistent, but messages are sent before the cut and received after it (3b, Chandy and Lamport):
-  good for recovery only if these messages are kept, too;
-* **complete** if neither happens (3c): what Asynchronous Barrier Snapshotting takes, and all that recovery by Definition 4.5 needs.
+* **inconsistent** if a message is received before the cut that is sent after it (3a): no execution ever was in that
+  state;
+* **in flight** if it is consistent, but messages are sent before the cut and received after it (3b, Chandy and
+  Lamport): good for recovery only if these messages are kept, too;
+* **complete** if neither happens (3c): what Asynchronous Barrier Snapshotting takes, and all that recovery by
+  Definition 4.5 needs.
 
 >>> run = SpaceTime({"p": [Send("m"), Send("n")], "q": [Receive("m"), Receive("n")]})
 >>> print(judge(run, {"p": 1, "q": 2}))
@@ -73,14 +75,19 @@ class SpaceTime:
                 if isinstance(event, Send):
                     if event.message in senders:
                         first = senders[event.message]
-                        raise DataError(f"message {_text(event.message)} is sent twice, by {first} and by {p}: give each its own name")
+                        raise DataError(
+                            f"message {_text(event.message)} is sent twice, by {first} and by {p}: give each its own "
+                            "name"
+                        )
                     senders[event.message] = p
         for p, events in self.processes.items():
             taken: set[Any] = set()
             for event in events:
                 if isinstance(event, Receive):
                     if event.message not in senders and event.message not in self.inputs:
-                        raise DataError(f"message {_text(event.message)} is received by {p}, but nobody sends it in this run")
+                        raise DataError(
+                            f"message {_text(event.message)} is received by {p}, but nobody sends it in this run"
+                        )
                     if event.message in taken:
                         raise DataError(f"message {_text(event.message)} is received twice by {p}")
                     taken.add(event.message)
@@ -115,12 +122,15 @@ class Judgement:
     def __str__(self) -> str:
         if self.not_sent:
             return "inconsistent: " + "; ".join(
-                f"message {_text(f.message)} is received by {f.receiver}, but not sent by {f.sender}" for f in self.not_sent
+                f"message {_text(f.message)} is received by {f.receiver}, but not sent by {f.sender}"
+                for f in self.not_sent
             )
         if not self.in_flight:
             return "complete: consistent, and nothing is in flight"
         count = len(self.in_flight)
-        listed = "; ".join(f"{_text(f.message)} from {f.sender} to {f.receiver or 'nobody yet'}" for f in self.in_flight)
+        listed = "; ".join(
+            f"{_text(f.message)} from {f.sender} to {f.receiver or 'nobody yet'}" for f in self.in_flight
+        )
         return f"consistent, with {count} message{'s' if count > 1 else ''} in flight: {listed}"
 
 
@@ -135,7 +145,9 @@ def judge(run: SpaceTime, cut: Mapping[str, int]) -> Judgement:
             raise UsageError(f"the cut says nothing about process {p!r}: give the number of its events in the snapshot")
     for p, n in cut.items():
         if p not in run.processes:
-            raise UsageError(f"the cut names process {p!r}, which is not in the run: there are {', '.join(run.processes)}")
+            raise UsageError(
+                f"the cut names process {p!r}, which is not in the run: there are {', '.join(run.processes)}"
+            )
         if not 0 <= n <= len(run.processes[p]):
             raise UsageError(f"the cut of process {p!r} is at {n}: it has {len(run.processes[p])} events")
     sent: dict[Any, tuple[str, bool]] = {}  # who sends it, and whether before the cut
@@ -203,7 +215,12 @@ def snapshot_of(Z: Trace, c: Configuration, epoch: int) -> tuple[SpaceTime, dict
     missing = [p for p in c.Pi if p not in cut]
     if missing:
         raise DataError(f"epoch {epoch}: {missing[0]} has no snapshot of it in the last generation of the trace")
-    sent = {event.message: readers[event.message[0]] for list_ in events.values() for event in list_ if isinstance(event, Send)}
+    sent = {
+        event.message: readers[event.message[0]]
+        for list_ in events.values()
+        for event in list_
+        if isinstance(event, Send)
+    }
     return SpaceTime(events, frozenset(inputs), sent), cut
 
 

@@ -8,22 +8,23 @@ Given a trace Z valid from c, there is a failure-free trace Z' from c that shows
 3. *discard* the others, the failures and the recovery;
 4. *concatenate* what is left.
 
-Every configuration of Z maps to the one after the closest committing border before it (a border that raises the greatest
-common epoch), wherever that step now stands in Z'; before the first commit, to the first configuration.
+Every configuration of Z maps to the one after the closest committing border before it (a border that raises the
+greatest common epoch), wherever that step now stands in Z'; before the first commit, to the first configuration.
 
-It takes time linear in the trace.  Z and Z' are replayed side by side (`stepwise`): each step must be valid where it stands, each
-commit must commit the same epoch in both, and after each generation what Z' has reached must be the latest common
-snapshot of what Z had reached.  ``literally=True`` checks each of the four steps on whole configurations with the definitions of
-`model` instead.  Where a step fails, `NotExplained` says at which step of Z and why.
+It takes time linear in the trace.  Z and Z' are replayed side by side (`stepwise`): each step must be valid where it
+stands, each commit must commit the same epoch in both, and after each generation what Z' has reached must be the latest
+common snapshot of what Z had reached.  ``literally=True`` checks each of the four steps on whole configurations with
+the definitions of `model` instead.  Where a step fails, `NotExplained` says at which step of Z and why.
 
-What does not work as printed: ``epoch(x)`` is not defined for F-FAIL and F-RECOVER (here: such steps are always discarded);
-``gce(g_{|g|-1})`` takes a step where it needs a configuration, and an empty generation has none (here: the generation's last
-configuration, which is its first if it is empty); the last generation may end without a recovery and without a failure,
-and then the filter throws away its steps after the last commit although nothing failed (here as printed: nothing of
-them can be observed).  Definition 5.2 asks for C_{i-1} at i = 0.  Observations are those of ``out``, which also
-shows the input streams up to the greatest common epoch; so the message that Theorem 6.10 finds in the output may be the
-input message itself.  Lemma 5.7 (an explanation can always be made monotone) needs one partial order for both
-observability functions: with a ⊑ b on one side and b ⊑ a on the other it is false; here both are ``out`` with ⊆.
+What does not work as printed: ``epoch(x)`` is not defined for F-FAIL and F-RECOVER (here: such steps are always
+discarded); ``gce(g_{|g|-1})`` takes a step where it needs a configuration, and an empty generation has none (here: the
+generation's last configuration, which is its first if it is empty); the last generation may end without a recovery and
+without a failure, and then the filter throws away its steps after the last commit although nothing failed (here as
+printed: nothing of them can be observed).  Definition 5.2 asks for C_{i-1} at i = 0.  Observations are those of
+``out``, which also shows the input streams up to the greatest common epoch; so the message that Theorem 6.10 finds in
+the output may be the input message itself.  Lemma 5.7 (an explanation can always be made monotone) needs one partial
+order for both observability functions: with a ⊑ b on one side and b ⊑ a on the other it is false; here both are ``out``
+with ⊆.
 
 >>> from pellucid.failures.model import Task, initial
 >>> from pellucid.failures.model.trace import random_trace
@@ -114,9 +115,9 @@ class Explanation:
 class NotExplained:
     """Why a trace has no explanation: the first step that cannot be explained, what kind of fault, and why, in words.
 
-    Kinds are those of `pellucid.failures.model.trace.Fault`; ``observation`` where something else was seen than the explanation
-    shows; and ``construction`` where all steps are valid and yet one of the four steps of the proof does not do what
-    the theorem says.
+    Kinds are those of `pellucid.failures.model.trace.Fault`; ``observation`` where something else was seen than the
+    explanation shows; and ``construction`` where all steps are valid and yet one of the four steps of the proof does
+    not do what the theorem says.
     """
 
     at: int
@@ -203,7 +204,8 @@ def _construct(Z: tuple[TraceStep, ...], c: Configuration) -> Explanation:
             raise _Failed(
                 max(stop - 1, start),
                 "construction",
-                f"generation {len(generations) - 1} does not end in the latest common snapshot of the trace: {difference}",
+                f"generation {len(generations) - 1} does not end in the latest common snapshot of the trace: "
+                f"{difference}",
             )
         start, shown = stop + 1, faulty.gce
     return Explanation(Z, c, tuple(generations), tuple(commits), _mapping(len(Z), commits, new_place))
@@ -239,7 +241,8 @@ def _check_observed(found: Explanation, observed: Sequence[Messages]) -> None:
     n = len(found.trace)
     if len(observed) != n + 1:
         raise UsageError(
-            f"{n + 1} observations are needed for {n} steps, one before each and one after the last; found {len(observed)}"
+            f"{n + 1} observations are needed for {n} steps, one before each and one after the last; found "
+            f"{len(observed)}"
         )
     ideal, shown, at = Stepwise(found.start), out(found.start), 0
     for m, seen in enumerate(observed):
@@ -251,7 +254,9 @@ def _check_observed(found: Explanation, observed: Sequence[Messages]) -> None:
             extra = sorted(map(str, seen - shown))
             what = f"shows {extra[0]}" if extra else f"does not show {min(map(str, shown - seen))}"
             where = "which the explanation does not show there" if extra else "which the explanation shows there"
-            raise _Failed(max(m - 1, 0), "observation", f"{'after it' if m else 'before it'} the output {what}, {where}")
+            raise _Failed(
+                max(m - 1, 0), "observation", f"{'after it' if m else 'before it'} the output {what}, {where}"
+            )
 
 
 # ---------------------------------------------------------------- the same, on whole configurations
@@ -276,16 +281,22 @@ def _check_literally(found: Explanation) -> None:
             raise _Failed(g.start, "construction", f"the reordering of generation {k} ends in another configuration")
         stripped = _apply(Z, g.kept, first)  # (3) a prefix; it ends in the latest common snapshot
         if stripped[-1] != lcs(last):
-            raise _Failed(g.start, "construction", f"generation {k}, stripped, does not end in the latest common snapshot")
+            raise _Failed(
+                g.start, "construction", f"generation {k}, stripped, does not end in the latest common snapshot"
+            )
         if g.recovered and executed[-1] != stripped[-1]:
-            raise _Failed(g.stop, "construction", f"the recovery of generation {k} does not go to the latest common snapshot")
+            raise _Failed(
+                g.stop, "construction", f"the recovery of generation {k} does not go to the latest common snapshot"
+            )
         first = stripped[-1]
     explaining = _apply(Z, found.steps, c)  # (4)
     if any(a > b for a, b in zip(found.mapping, found.mapping[1:], strict=False)):
         raise _Failed(0, "construction", "the mapping of observations is not monotone")
     for m, at in enumerate(found.mapping):
         if out(C[m]) != out(explaining[at]):
-            raise _Failed(max(m - 1, 0), "construction", f"configurations {m} and {at} of the explanation show different outputs")
+            raise _Failed(
+                max(m - 1, 0), "construction", f"configurations {m} and {at} of the explanation show different outputs"
+            )
     for i in found.commits:
         if not isinstance(Z[i], IBorder) or gce(C[i]) == gce(C[i + 1]):
             raise _Failed(i, "construction", "it is no committing border step")

@@ -27,7 +27,9 @@ def initial(
     """
     if set(tasks) != set(states):
         odd = sorted(set(tasks) ^ set(states))[0]
-        raise UsageError(f"task {odd!r}: {'no initial state is given' if odd in tasks else 'a state is given, but no such task'}")
+        raise UsageError(
+            f"task {odd!r}: {'no initial state is given' if odd in tasks else 'a state is given, but no such task'}"
+        )
     messages: list[Message] = []
     for s, epochs in inputs.items():
         n = 0
@@ -84,7 +86,9 @@ def _valid_task(p: str, task: Task) -> None:
         raise PipelineError(f"task {p!r} has no input: it could take I-BORDER for ever; give it an input stream")
     if len(set(task.inputs)) < len(task.inputs):
         twice = next(s for s in task.inputs if task.inputs.count(s) > 1)
-        raise PipelineError(f"task {p!r} reads stream {twice!r} twice: I-BORDER takes one border from each; name it once")
+        raise PipelineError(
+            f"task {p!r} reads stream {twice!r} twice: I-BORDER takes one border from each; name it once"
+        )
 
 
 def _acyclic(Pi: Mapping[str, Task], producers: Mapping[str, str]) -> None:
@@ -123,7 +127,9 @@ def _well_formed_inputs(c: Configuration, producers: Mapping[str, str], streams:
         epoch, closed = 1, True
         for n, m in enumerate(sorted(messages, key=lambda m: m.n)):
             if m.n != n:
-                raise DataError(f"input stream {s!r}: message number {n} is missing or there twice: numbers go 0, 1, 2, …")
+                raise DataError(
+                    f"input stream {s!r}: message number {n} is missing or there twice: numbers go 0, 1, 2, …"
+                )
             if m.e < epoch:
                 raise DataError(f"input stream {s!r}: message {n} is of epoch {m.e}, which was closed before")
             if m.e > epoch:

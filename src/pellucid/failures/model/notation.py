@@ -23,8 +23,8 @@ I-EVENT a  -i ⟨1, EV(1)⟩  +m ⟨1, EV(1)⟩
 >>> write(Z, c)
 'a a a| b a b! ^ a'
 
-The three snapshots of Figure 3 have a notation, too: a line for each process with ``>m`` (sends m), ``<m`` (receives m) and
-``|`` (its snapshot).
+The three snapshots of Figure 3 have a notation, too: a line for each process with ``>m`` (sends m), ``<m`` (receives m)
+and ``|`` (its snapshot).
 
 >>> from pellucid.failures.model.cut import judge
 >>> print(judge(*read_cut("p: >m |   q: | <m")))
@@ -218,7 +218,9 @@ def _words(text: str) -> list[str]:
 def _short(word: str, c: Configuration | None) -> tuple[TraceStep, Configuration | None]:
     found = _SHORT.match(word)
     if not found:
-        raise UsageError(f"{word!r} is no step: write a, a<i, a|, a!, ^, or a step in full (see pellucid.failures.model.notation)")
+        raise UsageError(
+            f"{word!r} is no step: write a, a<i, a|, a!, ^, or a step in full (see pellucid.failures.model.notation)"
+        )
     p = found["p"]
     if found["fail"]:
         return FFail(p), _after(c, FFail(p)) if c is not None else None
@@ -227,7 +229,9 @@ def _short(word: str, c: Configuration | None) -> tuple[TraceStep, Configuration
     if p not in c.Pi:
         raise UsageError(f"{word!r}: there is no task {p!r}: there are {', '.join(c.Pi)}")
     if not found["border"] and not found["s"] and len(c.Pi[p].inputs) > 1:
-        raise UsageError(f"{word!r}: task {p!r} has the inputs {', '.join(c.Pi[p].inputs)}: say which, as {p}<{c.Pi[p].inputs[0]}")
+        raise UsageError(
+            f"{word!r}: task {p!r} has the inputs {', '.join(c.Pi[p].inputs)}: say which, as {p}<{c.Pi[p].inputs[0]}"
+        )
     stream = found["s"] or c.Pi[p].inputs[0]
     for z, after in steps(c, failures=False):
         match z:
@@ -287,14 +291,17 @@ def _word(z: TraceStep, c: Configuration) -> str:
 def _written_out(z: IEvent | IBorder) -> str:
     numbers = ",".join(f"{_named(s)}:{n}" for s, n in z.N.items())
     actions = "".join(
-        f"{'+' if isinstance(x, Produce) else '-'}{_named(x.s)}@{x.e}" + ("|" if x.d == BD else f"={_value(x.d)}") for x in z.X
+        f"{'+' if isinstance(x, Produce) else '-'}{_named(x.s)}@{x.e}" + ("|" if x.d == BD else f"={_value(x.d)}")
+        for x in z.X
     )
     return f"{_named(z.p)}{'|' if isinstance(z, IBorder) else ''}[{numbers}]{actions}"
 
 
 def _named(name: str) -> str:
     if not re.fullmatch(_NAME, name):
-        raise UsageError(f"the name {name!r} cannot be written: a name has letters, digits, _ . ' / # and begins with a letter")
+        raise UsageError(
+            f"the name {name!r} cannot be written: a name has letters, digits, _ . ' / # and begins with a letter"
+        )
     return name
 
 
@@ -306,7 +313,9 @@ def _value(data: Any) -> str:
     except (ValueError, SyntaxError):
         same = False
     if not same:
-        raise UsageError(f"the event {text} cannot be written: only numbers, texts, None, and tuples or lists of them can")
+        raise UsageError(
+            f"the event {text} cannot be written: only numbers, texts, None, and tuples or lists of them can"
+        )
     return text
 
 
@@ -319,7 +328,9 @@ def _epochs(text: str, number: int) -> list[list[Any]]:
             try:
                 epochs[-1].append(ast.literal_eval(word))
             except (ValueError, SyntaxError):
-                raise UsageError(f"line {number}: {word!r} is no event: write numbers, 'texts', or tuples of them") from None
+                raise UsageError(
+                    f"line {number}: {word!r} is no event: write numbers, 'texts', or tuples of them"
+                ) from None
     if epochs.pop():
         raise UsageError(f"line {number}: the last epoch is without a border: end it with |")
     return epochs

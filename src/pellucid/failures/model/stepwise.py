@@ -60,7 +60,9 @@ class Stepwise:
             self.archive[p] = [state.archive[0]]
         self.numbers: dict[str, dict[str, int]] = {p: dict(numbers) for p, numbers in c.N.items()}
         self.streams: dict[str, list[tuple[int, Data]]] = {s: [] for s in self.produced}
-        self.ends: dict[str, list[int]] = {s: [0] for s in self.produced}  # by epoch e: how many messages are of epochs <= e
+        self.ends: dict[str, list[int]] = {
+            s: [0] for s in self.produced
+        }  # by epoch e: how many messages are of epochs <= e
         for m in sorted(c.M, key=lambda m: m.n):
             self.streams.setdefault(m.s, []).append((m.e, m.d))
             ends = self.ends.setdefault(m.s, [0])
@@ -146,7 +148,8 @@ class Stepwise:
         self._failed.clear()
 
     def differs(self, other: Stepwise, since: int) -> str | None:
-        """What differs from another run of the same tasks, in words; archives and messages are compared after an epoch."""
+        """What differs from another run of the same tasks, in words; archives and messages are compared after an
+        epoch."""
         if self.gce != other.gce:
             return f"the greatest common epoch is {self.gce} there and {other.gce} here"
         for p in self.tasks:
@@ -166,10 +169,10 @@ class Stepwise:
 
     def configuration(self) -> Configuration:
         """This as a configuration of `model`."""
-        sigma = {
-            p: State(Map(enumerate(self.archive[p])), _volatile(state)) for p, state in self.volatile.items()
-        }
-        messages = frozenset(Message(n, s, e, d) for s, stream in self.streams.items() for n, (e, d) in enumerate(stream))
+        sigma = {p: State(Map(enumerate(self.archive[p])), _volatile(state)) for p, state in self.volatile.items()}
+        messages = frozenset(
+            Message(n, s, e, d) for s, stream in self.streams.items() for n, (e, d) in enumerate(stream)
+        )
         numbers = Map({p: Map(n) for p, n in self.numbers.items()})
         return Configuration(self.start.Pi, Map(sigma), numbers, messages, self.start.D)
 

@@ -1,4 +1,3 @@
-
 """The syntax of the model (Figures 5 and 7) and the steps of traces (Definition 6.1), as immutable values.
 
 Each can be hashed and compared, and prints as the paper writes it.  `pellucid.failures.model` has the rules, and all

@@ -1,13 +1,14 @@
 """A pipeline as tasks of the model: the user's real functions, one task for each processor or fused to fewer.
 
 What a task does to an event is what `pellucid.engine.interpreter` says, for every processor: the interpreter is the
-oracle, and a task of the model calls its methods.  Between two steps a task's state is an immutable value (`freeze`), so
-that a snapshot cannot be changed by a function that changes its argument.
+oracle, and a task of the model calls its methods.  Between two steps a task's state is an immutable value (`freeze`),
+so that a snapshot cannot be changed by a function that changes its argument.
 
 A pipeline's meaning takes events push by push; a task of the model takes them one by one, from any input that has one.
-So where a step puts together what comes from several streams, its order may depend on the schedule (``order_dependent``):
-a ``merge`` may interleave in every way, and a keyed step with several inputs may serve its keys in another order.  A pipeline
-of one source without such steps gives in every complete failure-free run exactly what it gives when it is called.
+So where a step puts together what comes from several streams, its order may depend on the schedule
+(``order_dependent``): a ``merge`` may interleave in every way, and a keyed step with several inputs may serve its keys
+in another order.  A pipeline of one source without such steps gives in every complete failure-free run exactly what it
+gives when it is called.
 
 The paper's *f* does not know from which input its event came.  Where a step must know, events carry the name of their
 stream: ``(stream, value)``.  Under ``key_by`` a value is ``Keyed(key, value)``.
@@ -83,11 +84,15 @@ class TaskGraph:
         names = [self.graph.nodes[i].id for i in self.graph.sources]
         if not isinstance(inputs, Mapping):
             if len(names) != 1:
-                raise UsageError(f"{self.graph.name} has the sources {', '.join(names)}: give the epochs of each by name")
+                raise UsageError(
+                    f"{self.graph.name} has the sources {', '.join(names)}: give the epochs of each by name"
+                )
             inputs = {names[0]: inputs}
         if set(inputs) != set(names):
             odd = sorted(set(inputs) ^ set(names))[0]
-            known = "no epochs are given" if odd in names else f"no such source: {self.graph.name} has {', '.join(names)}"
+            known = (
+                "no epochs are given" if odd in names else f"no such source: {self.graph.name} has {', '.join(names)}"
+            )
             raise UsageError(f"source {odd!r}: {known}")
         return initial(self.tasks, {s: self._epochs(s, inputs[s]) for s in names}, self.states)
 
@@ -152,7 +157,9 @@ def tasks_of(p: Pipeline | Graph, *, fuse: bool | Mapping[str, Sequence[str]] = 
         carries[name] = tuple(shown or members[-1:])
     inputs = {
         name: tuple(
-            dict.fromkeys(home.get(j, graph.nodes[j].id) for i in members for j in graph.nodes[i].inputs if j not in members)
+            dict.fromkeys(
+                home.get(j, graph.nodes[j].id) for i in members for j in graph.nodes[i].inputs if j not in members
+            )
         )
         for name, members in groups.items()
     }
@@ -166,7 +173,9 @@ def tasks_of(p: Pipeline | Graph, *, fuse: bool | Mapping[str, Sequence[str]] = 
             tagged |= set(inputs[name])
     outputs = {}
     for name, i in graph.outputs:
-        stream = home[i] if i in home else next(t for t, members in groups.items() if not members and carries[t] == (i,))
+        stream = (
+            home[i] if i in home else next(t for t, members in groups.items() if not members and carries[t] == (i,))
+        )
         outputs[name] = (stream, i)
     made = TaskGraph(graph, {}, {}, carries, frozenset(tagged), outputs)
     start = {name: _save(Interpreter(graph), [graph.nodes[i] for i in members]) for name, members in groups.items()}
@@ -244,7 +253,8 @@ def _decode(graph: Graph, w: Any, untagged: int) -> tuple[int, Any, Any]:
 
 
 def _save(run: Interpreter, nodes: Sequence[Node]) -> Map[str, Any]:
-    """What the interpreter remembers of these nodes, as one value; queues that are empty are as if they had never been."""
+    """What the interpreter remembers of these nodes, as one value; queues that are empty are as if they had never
+    been."""
     saved: dict[str, Any] = {}
     for node in nodes:
         kept = run.state[node.id]
@@ -252,7 +262,9 @@ def _save(run: Interpreter, nodes: Sequence[Node]) -> Map[str, Any]:
         if kept:
             saved[node.id] = Map({freeze(key): freeze(value) for key, value in kept.items()})
         elif waiting:
-            saved[node.id] = Map({freeze(k): tuple(tuple(map(freeze, q)) for q in queues) for k, queues in waiting.items()})
+            saved[node.id] = Map(
+                {freeze(k): tuple(tuple(map(freeze, q)) for q in queues) for k, queues in waiting.items()}
+            )
     return Map(saved)
 
 

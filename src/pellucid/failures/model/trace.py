@@ -2,13 +2,13 @@
 """Traces (seed 000, section 6.1): application, validity, causal order, and what a permutation may change.
 
 A trace is a sequence of steps, each a short form of a derivation (Definition 6.1: `IEvent`, `IBorder`, `FFail`,
-`FRecover`).  Applied to a configuration it gives an execution (6.2), if every step can be derived where it stands (6.3).
-`apply_trace` does this with the rules of `model`, literally; `stepwise` does the same in linear time.
+`FRecover`).  Applied to a configuration it gives an execution (6.2), if every step can be derived where it stands
+(6.3). `apply_trace` does this with the rules of `model`, literally; `stepwise` does the same in linear time.
 
 The causal order (6.4) is made of few edges: a step follows the step before it on the same task, the steps that
 produced what it consumes, and the recovery before it; a recovery follows the last step of each task.  Everything
-else is their transitive closure.  A permutation that keeps the edges keeps the order, and by Lemma 6.5 it is valid and ends in
-the same configuration.
+else is their transitive closure.  A permutation that keeps the edges keeps the order, and by Lemma 6.5 it is valid and
+ends in the same configuration.
 
 >>> from pellucid.failures.model import Task, initial
 >>> copy = lambda v, w: (v, [w])
@@ -64,10 +64,11 @@ Trace = Sequence[TraceStep]
 class Fault:
     """The first step that cannot be taken where it stands: its position, what kind of fault, and why, in words.
 
-    Kinds: ``task`` (no such task), ``failed`` (the task has failed and was not recovered), ``recover`` (nothing has failed),
-    ``shape`` (the actions are not those of the rule), ``numbers`` (other sequence numbers than the task has), ``unsent``
-    (consumes what nobody sent), ``altered`` (consumes another message than was sent), ``epoch`` (of another epoch than
-    the task's), ``alignment`` (a border not from every input), ``outputs`` (other outputs than the function gives).
+    Kinds: ``task`` (no such task), ``failed`` (the task has failed and was not recovered), ``recover`` (nothing has
+    failed), ``shape`` (the actions are not those of the rule), ``numbers`` (other sequence numbers than the task has),
+    ``unsent`` (consumes what nobody sent), ``altered`` (consumes another message than was sent), ``epoch`` (of another
+    epoch than the task's), ``alignment`` (a border not from every input), ``outputs`` (other outputs than the function
+    gives).
     """
 
     at: int
@@ -182,7 +183,11 @@ def wrong_numbers(z: IEvent | IBorder, numbers: Mapping[str, int]) -> str:
     said, there = z.N.get(s), numbers.get(s)
     if said is None or there is None:
         return f"{RULE[type(z)]} of {z.p} has {'no ' if said is None else 'a '}number for stream {s!r}"
-    why = "an earlier step of this task is missing" if said > there else "this step was taken before, or steps changed places"
+    why = (
+        "an earlier step of this task is missing"
+        if said > there
+        else "this step was taken before, or steps changed places"
+    )
     return f"{RULE[type(z)]} of {z.p} is at number {said} of stream {s!r}, but the task is at {there}: {why}"
 
 
@@ -307,7 +312,8 @@ def _places(z: IEvent | IBorder, kind: type[Consume | Produce]) -> list[tuple[st
 def random_trace(
     c: Configuration, rng: random.Random, *, fail: float = 0.05, failures: int = 3, length: int = 10**9
 ) -> list[TraceStep]:
-    """The trace of a random execution: with this chance a step is a failure; it goes on until it ends or is long enough.
+    """The trace of a random execution: with this chance a step is a failure; it goes on until it ends or is long
+    enough.
 
     A failed task is recovered with chance 1/2 at each step, so others go on for a while.
 

@@ -23,12 +23,20 @@ def from_cut(run: SpaceTime, cut: Mapping[str, int]) -> Run:
     ({'p': -0.5, 'q': 1.5}, 'inconsistent: message m is received by q, but not sent by p')
     """
     found = judge(run, cut)
-    names = {m: (0, str(m), 0) for events in run.processes.values() for e in events if not isinstance(e, Local) for m in [e.message]}
+    names = {
+        m: (0, str(m), 0)
+        for events in run.processes.values()
+        for e in events
+        if not isinstance(e, Local)
+        for m in [e.message]
+    }
     inside = {(p, i): i < cut[p] for p, events in run.processes.items() for i in range(len(events))}
     marks: list[Mark] = []
     at = dict.fromkeys(run.processes, 0)
     sent = set(run.inputs)
-    while True:  # whoever can take its next event does; a run that is no run at all goes on in the order of its processes
+    while (
+        True
+    ):  # whoever can take its next event does; a run that is no run at all goes on in the order of its processes
         ready = [p for p, i in at.items() if i < len(run.processes[p])]
         able = [p for p in ready if not isinstance(e := run.processes[p][at[p]], Receive) or e.message in sent]
         if not ready:

@@ -1,7 +1,7 @@
 """A recorded trace in the form from which it is drawn: rows put in a causal order, and what of them remains.
 
-Each task wrote its own steps; between tasks there is only the causal order: a message is sent before it is received, and a
-recovery stands between generations.  Within that, the recorded times decide.
+Each task wrote its own steps; between tasks there is only the causal order: a message is sent before it is received,
+and a recovery stands between generations.  Within that, the recorded times decide.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def from_recorded(rows: Any, *, wrong: Mapping[tuple[str, int], str] | None = No
 
 def _messages(found: Any) -> list[Mapping[str, Any]]:
     """Messages as mappings; they may come as ``(stream, n, border, digest)``."""
-    return [m if isinstance(m, Mapping) else dict(zip(_MESSAGE, m, strict=True)) for m in ([] if found is None else found)]
+    return [
+        m if isinstance(m, Mapping) else dict(zip(_MESSAGE, m, strict=True)) for m in ([] if found is None else found)
+    ]
 
 
 def _passes_border(row: Mapping[str, Any]) -> bool:
@@ -82,7 +84,8 @@ def _passes_border(row: Mapping[str, Any]) -> bool:
 
 
 def _kept_up_to(rows: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """By generation, the last epoch of it that remains: no later recovery goes behind it, and the end has it everywhere.
+    """By generation, the last epoch of it that remains: no later recovery goes behind it, and the end has it
+    everywhere.
 
     An F-RECOVER is the first step of its generation and says how far the one before is kept.  What the end has is the
     greatest common epoch (Definition 4.2) of the snapshots that are stored: SNAPSHOT rows without F-LOST, or borders

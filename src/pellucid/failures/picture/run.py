@@ -2,11 +2,11 @@
 """A run in space and time, in the one form from which it is drawn: marks on lanes, in an order that respects causality.
 
 Both kinds of traces become this form: those of the model (`from_trace`, with an explanation if there is one), and
-recorded ones (`spacetime_recorded.from_recorded`, rows with the columns of docs/explanation/failures.md).  A mark is a step; what it
-consumed and produced are references to messages: the generation, the stream and the number on it.  Each mark has a
-column: the length of the longest causal chain that leads to it, so steps that do not depend on each other may stand
-one above the other and an arrow always points to the right.  A trace that was tampered with may have messages that arrive
-before they are sent: such arrows point back, which is what is wrong with them.
+recorded ones (`spacetime_recorded.from_recorded`, rows with the columns of docs/explanation/failures.md).  A mark is a
+step; what it consumed and produced are references to messages: the generation, the stream and the number on it.  Each
+mark has a column: the length of the longest causal chain that leads to it, so steps that do not depend on each other
+may stand one above the other and an arrow always points to the right.  A trace that was tampered with may have messages
+that arrive before they are sent: such arrows point back, which is what is wrong with them.
 
 A long run is folded: the events that a task takes in one epoch become one mark with their number.
 
@@ -83,7 +83,8 @@ class Run:
 
 
 def from_trace(Z: Trace, c: Configuration, explanation: Explanation | NotExplained | None = None) -> Run:
-    """A trace of the model; with its explanation the discarded steps are known, with `NotExplained` the wrong one is."""
+    """A trace of the model; with its explanation the discarded steps are known, with `NotExplained` the wrong one
+    is."""
     kept = set(explanation.steps) if isinstance(explanation, Explanation) else None
     commits = set(explanation.commits) if isinstance(explanation, Explanation) else set()
     targets = {g.stop: g.epoch for g in explanation.generations} if isinstance(explanation, Explanation) else {}
@@ -171,7 +172,8 @@ def placed(
 
 
 def fold(run: Run, most: int) -> Run:
-    """The run as it is if it has at most so many columns; otherwise with the events of each epoch of a task as one mark.
+    """The run as it is if it has at most so many columns; otherwise with the events of each epoch of a task as one
+    mark.
 
     >>> from pellucid.failures.model.notation import read_run
     >>> c, Z = read_run("a: i -> m copy\\ni: 1 2 3 | 4 |\\na a a a| a a|")

@@ -1,11 +1,11 @@
 """The space-time diagram as a picture: a lane for each task, arrows for messages, what was discarded in grey.
 
-Time goes to the right.  A dot is an event that is taken, a diamond a border (with its snapshot; a square where a real run stores it
-later), a ring a commit, a cross a crash; an upright line is a recovery.  Colours tell epochs apart.  Below the run stands its explanation, the
-steps that remain, and between the two thin lines lead from each column to its place in the explanation; those of
-commits are strong: what is observed changes only there.  What does not fit on a line goes on below; what is more than a
-page can hold is folded, and then cut, with the number of steps that are left out.  The theme is that of the pictures of
-pipelines, light and dark; no script, no font and no file from elsewhere.
+Time goes to the right.  A dot is an event that is taken, a diamond a border (with its snapshot; a square where a real
+run stores it later), a ring a commit, a cross a crash; an upright line is a recovery.  Colours tell epochs apart.
+Below the run stands its explanation, the steps that remain, and between the two thin lines lead from each column to its
+place in the explanation; those of commits are strong: what is observed changes only there.  What does not fit on a line
+goes on below; what is more than a page can hold is folded, and then cut, with the number of steps that are left out.
+The theme is that of the pictures of pipelines, light and dark; no script, no font and no file from elsewhere.
 """
 
 from __future__ import annotations
@@ -113,7 +113,10 @@ def spacetime_svg(run: Run, *, title: str = "", most: int = 240, around: int | N
     return "".join(out) + "</svg>\n"
 
 
-_LEGEND = "● event · ◇ border and snapshot · □ snapshot stored · ◎ commit · ✕ crash · ┆ recovery · grey: discarded · dashed arrow: a border · dotted: a snapshot is stored"
+_LEGEND = (
+    "● event · ◇ border and snapshot · □ snapshot stored · ◎ commit · ✕ crash · ┆ recovery · grey: discarded · "
+    "dashed arrow: a border · dotted: a snapshot is stored"
+)
 
 _CUT_LEGEND = "● event · □ snapshot · red arrow: received, but not sent · violet arrow: in flight"
 
@@ -156,7 +159,9 @@ class _Plan:
         start, stop = shown
         rows = max(-(-(stop - start) // fits), 1)
         each = -(-(stop - start) // rows) if stop > start else 0  # rows of about one length
-        self.parts = [self._part(a, min(a + each, stop)) for a in range(start, stop, each)] if each else [_Part(0, 0, (), {})]
+        self.parts = (
+            [self._part(a, min(a + each, stop)) for a in range(start, stop, each)] if each else [_Part(0, 0, (), {})]
+        )
         self.width = self.left + self.step * max(p.stop - p.start for p in self.parts) + 24.0
         self.sender = {ref: m for m in run.marks for ref in m.produced}
         self.readers: dict[Ref, list[Mark]] = {}
@@ -192,7 +197,9 @@ class _Plan:
         top = _HEAD + _LANE * len(self.run.lanes) + _GAP
         if not part.below and part.marks:
             y = top - _GAP + 16.0
-            out.append(f'<text class="plc-says" x="{_n(self.left)}" y="{_n(y)}">explanation: nothing of this remains</text>\n')
+            out.append(
+                f'<text class="plc-says" x="{_n(self.left)}" y="{_n(y)}">explanation: nothing of this remains</text>\n'
+            )
         if not part.below:
             return "".join(out)
         below = {column: self.left + self.step * (k + 0.6) for column, k in part.below.items()}
@@ -227,7 +234,12 @@ class _Plan:
         return down
 
     def _lanes(
-        self, part: _Part, top: float, *, alive: dict[str, list[tuple[float, float]]] | None = None, stop: float | None = None
+        self,
+        part: _Part,
+        top: float,
+        *,
+        alive: dict[str, list[tuple[float, float]]] | None = None,
+        stop: float | None = None,
     ) -> str:
         out = []
         right = stop if stop is not None else self.left + self.step * (part.stop - part.start) + 8.0
@@ -249,11 +261,16 @@ class _Plan:
         """The line of a snapshot through all lanes."""
         if not self.run.cut:
             return ""
-        points = [(self.x(part, 0) + self.step * self.run.cut[name], _HEAD + _LANE * (k + 0.5)) for name, k in self.lane.items()]
+        points = [
+            (self.x(part, 0) + self.step * self.run.cut[name], _HEAD + _LANE * (k + 0.5))
+            for name, k in self.lane.items()
+        ]
         (first, y0), (last, y1) = points[0], points[-1]
         corners = [(first, y0 - 0.5 * _LANE), *points, (last, y1 + 0.45 * _LANE)]
         path = " ".join(f"{'L' if i else 'M'}{_n(x)} {_n(y)}" for i, (x, y) in enumerate(corners))
-        dots = "".join(f'<rect class="plc-mark" x="{_n(x - 4)}" y="{_n(y - 4)}" width="8" height="8" rx="1.5"/>' for x, y in points)
+        dots = "".join(
+            f'<rect class="plc-mark" x="{_n(x - 4)}" y="{_n(y - 4)}" width="8" height="8" rx="1.5"/>' for x, y in points
+        )
         label = f'<text class="plc-commit" x="{_n(first)}" y="{_n(_HEAD - 10)}">snapshot</text>'
         return f'<g class="plc-frame"><title>snapshot</title><path class="plc-cut" d="{path}"/>{dots}{label}</g>\n'
 
@@ -317,8 +334,14 @@ class _Plan:
         x1, y1, x2, y2 = x1 + 7 * dx, y1 + 7 * dy, x2 - 9 * dx, y2 - 9 * dy
         text = shorten(self.run.labels.get(ref, ""), _LONGEST)
         far = min(11.0, 0.4 * length)
-        label = f'<text class="plc-value" x="{_n(x1 + far * dx)}" y="{_n(y1 + far * dy + 3)}">{escape(text)}</text>' if text else ""
-        return self._drawn(a.kept and b.kept, a, ref, f"M{_n(x1)} {_n(y1)}L{_n(x2)} {_n(y2)}", _tip(x2, y2, dx, dy), label)
+        label = (
+            f'<text class="plc-value" x="{_n(x1 + far * dx)}" y="{_n(y1 + far * dy + 3)}">{escape(text)}</text>'
+            if text
+            else ""
+        )
+        return self._drawn(
+            a.kept and b.kept, a, ref, f"M{_n(x1)} {_n(y1)}L{_n(x2)} {_n(y2)}", _tip(x2, y2, dx, dy), label
+        )
 
     def _stub(self, m: Mark, ref: Ref, top: float, place: dict[int, float], *, into: bool, outside: bool) -> str:
         """A short arrow into or out of a mark."""
@@ -354,7 +377,8 @@ class _Plan:
             x = self.x(part, m.column)
             words = f"commit {m.epoch}" if x - last >= _APART else f"{m.epoch}"
             out.append(
-                f'<g class="{_color(m.epoch)}"><text class="plc-commit" x="{_n(x)}" y="{_n(_HEAD - 10)}">{words}</text></g>\n'
+                f'<g class="{_color(m.epoch)}"><text class="plc-commit" x="{_n(x)}" '
+                f'y="{_n(_HEAD - 10)}">{words}</text></g>\n'
             )
             last = x
         return "".join(out)

@@ -1,7 +1,8 @@
 """A trace on its way to the workers of an audit: what a first look says about it, and its steps in blobs.
 
-Steps travel as Arrow data, those of a piece in a few binary values: whoever carries them (Spark) has few and plain rows to sort.  Rows are a *key*, by
-which they come together, a *note* (what was found or summed up, pickled) and a *blob* (steps or messages).  Only notes come to the driver.
+Steps travel as Arrow data, those of a piece in a few binary values: whoever carries them (Spark) has few and plain rows
+to sort.  Rows are a *key*, by which they come together, a *note* (what was found or summed up, pickled) and a *blob*
+(steps or messages).  Only notes come to the driver.
 """
 
 from __future__ import annotations
@@ -24,7 +25,20 @@ if TYPE_CHECKING:
     Rows: TypeAlias = Iterator[pa.RecordBatch]
     Worker: TypeAlias = Callable[[Rows], Rows]
 
-__all__ = ["NEEDED", "ROWS", "Cut", "Spanned", "blob_of", "pack_worker", "row", "runs", "span_worker", "survey_worker", "table_of", "together"]
+__all__ = [
+    "NEEDED",
+    "ROWS",
+    "Cut",
+    "Spanned",
+    "blob_of",
+    "pack_worker",
+    "row",
+    "runs",
+    "span_worker",
+    "survey_worker",
+    "table_of",
+    "together",
+]
 
 ROWS = "key long, note binary, blob binary"
 NEEDED = ("task", "generation", "index", "rule", "epoch", "consumed", "produced")
@@ -32,7 +46,8 @@ NEEDED = ("task", "generation", "index", "rule", "epoch", "consumed", "produced"
 
 @dataclass
 class Spanned:
-    """What a first look says: the tasks in their generations, and the crashes (task, generation, index, rule, epoch)."""
+    """What a first look says: the tasks in their generations, and the crashes (task, generation, index, rule,
+    epoch)."""
 
     spans: dict[tuple[str, int], Span]
     crashes: list[tuple[str, int, int, str, int]]
@@ -41,7 +56,8 @@ class Spanned:
 
 @dataclass(frozen=True)
 class Cut:
-    """How a trace is cut: by task and generation the first cell, the least index and the width of a cell (0: only one); the piece of each cell."""
+    """How a trace is cut: by task and generation the first cell, the least index and the width of a cell (0: only one);
+    the piece of each cell."""
 
     places: dict[tuple[str, int], tuple[int, int, int]]
     piece_of: list[int]
@@ -71,14 +87,25 @@ def span_worker(batches: Rows) -> Rows:
             s = out.spans.setdefault(key, Span(*key, 0, int(low[at]), int(high[at])))
             s.steps, s.low, s.high = s.steps + int(count[at]), min(s.low, int(low[at])), max(s.high, int(high[at]))
         rules = batch["rule"].dictionary_encode()
-        marked = np.array([name in ("F-RECOVER", "F-LOST") for name in rules.dictionary.to_pylist()], dtype=bool)[rules.indices.to_numpy()]
+        marked = np.array([name in ("F-RECOVER", "F-LOST") for name in rules.dictionary.to_pylist()], dtype=bool)[
+            rules.indices.to_numpy()
+        ]
         for at in np.flatnonzero(marked).tolist():
-            out.crashes.append((tasks[task[at]], int(recorded[at]), int(index[at]), batch["rule"][at].as_py(), batch["epoch"][at].as_py()))
+            out.crashes.append(
+                (
+                    tasks[task[at]],
+                    int(recorded[at]),
+                    int(index[at]),
+                    batch["rule"][at].as_py(),
+                    batch["epoch"][at].as_py(),
+                )
+            )
     yield row(0, out)
 
 
 def pack_worker(cut: Cut) -> Worker:
-    """Steps to blobs, one for each piece, with a note each: the sums of its cells; or a sentence on what is wrong with the trace."""
+    """Steps to blobs, one for each piece, with a note each: the sums of its cells; or a sentence on what is wrong with
+    the trace."""
 
     def run(batches: Rows) -> Rows:
         for table in _tables(batches, cut.size):
@@ -98,12 +125,16 @@ def _packed(table: pa.Table, cut: Cut) -> Rows:
             raise DataError(f"trace: column {name!r} is empty in some row")
     table = table.combine_chunks()
     for name in ("task", "rule"):
-        table = table.set_column(table.schema.get_field_index(name), name, table[name].combine_chunks().dictionary_encode())
+        table = table.set_column(
+            table.schema.get_field_index(name), name, table[name].combine_chunks().dictionary_encode()
+        )
     task, generation = table["task"].combine_chunks(), np.maximum(table["generation"].to_numpy(), 0)
     names = task.dictionary.to_pylist()
     number = task.indices.to_numpy().astype(np.int64)
     first, group = _groups(number, generation)
-    base, low, width = np.array([cut.places[names[number[at]], int(generation[at])] for at in first.tolist()], dtype=np.int64).T[:, group]
+    base, low, width = np.array(
+        [cut.places[names[number[at]], int(generation[at])] for at in first.tolist()], dtype=np.int64
+    ).T[:, group]
     cell = base + np.where(width > 0, (table["index"].to_numpy() - low) // np.maximum(width, 1), 0)
     if (np.diff(cell) < 0).any():
         order = np.argsort(cell, kind="stable")
@@ -184,7 +215,10 @@ def row(key: int, note: Any, blob: bytes | None = None) -> pa.RecordBatch:
     import pyarrow as pa
 
     noted = None if note is None else pickle.dumps(note)
-    return pa.record_batch([pa.array([key], pa.int64()), pa.array([noted], pa.binary()), pa.array([blob], pa.binary())], names=["key", "note", "blob"])
+    return pa.record_batch(
+        [pa.array([key], pa.int64()), pa.array([noted], pa.binary()), pa.array([blob], pa.binary())],
+        names=["key", "note", "blob"],
+    )
 
 
 def blob_of(table: pa.Table) -> bytes:
@@ -192,7 +226,9 @@ def blob_of(table: pa.Table) -> bytes:
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)) as out:
+    with pa.ipc.new_stream(
+        sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
+    ) as out:
         out.write_table(table)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 

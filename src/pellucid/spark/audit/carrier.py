@@ -15,13 +15,16 @@ __all__ = ["SparkCarrier"]
 
 
 class SparkCarrier:
-    """A trace as a DataFrame.  It is read twice: a few columns, to see how to cut it, and then all, into blobs, which stay on the disks of the workers."""
+    """A trace as a DataFrame.  It is read twice: a few columns, to see how to cut it, and then all, into blobs, which
+    stay on the disks of the workers."""
 
     def __init__(self, df: DataFrame) -> None:
         from pyspark.sql import functions as F
 
         long = {name: F.col(name).cast("long") for name in ("generation", "index", "epoch", "state")}
-        self.steps = df.select(*(long[name].alias(name) if name in long else F.col(name) for name in (*NEEDED, "state")))
+        self.steps = df.select(
+            *(long[name].alias(name) if name in long else F.col(name) for name in (*NEEDED, "state"))
+        )
         self.blobs: DataFrame | None = None
 
     @property
@@ -32,7 +35,11 @@ class SparkCarrier:
 
     def flat(self, worker: Worker) -> list[bytes]:
         """The steps without their messages through a worker."""
-        return _notes(self.steps.select(*(name for name in NEEDED if name not in ("consumed", "produced"))).mapInArrow(worker, ROWS))
+        return _notes(
+            self.steps.select(*(name for name in NEEDED if name not in ("consumed", "produced"))).mapInArrow(
+                worker, ROWS
+            )
+        )
 
     def pack(self, worker: Worker, partitions: int) -> None:
         """All steps into blobs, those of a piece in one place."""
@@ -65,9 +72,13 @@ class SparkCarrier:
         beside = self.steps.select("task", "generation", "index", due.alias("due"), was.alias("was"))
 
         def wrong(kind: str, when: Column, a: str) -> DataFrame:
-            return beside.filter(when).select(F.lit(kind).alias("kind"), "task", "generation", "index", F.col(a).alias("a"))
+            return beside.filter(when).select(
+                F.lit(kind).alias("kind"), "task", "generation", "index", F.col(a).alias("a")
+            )
 
-        both = wrong("index", F.col("index") != F.col("due"), "due").unionAll(wrong("generation-back", F.col("generation") < F.col("was"), "was"))
+        both = wrong("index", F.col("index") != F.col("due"), "due").unionAll(
+            wrong("generation-back", F.col("generation") < F.col("was"), "was")
+        )
         kind = Window.partitionBy("kind")
         ordered = both.withColumn("place", F.row_number().over(kind.orderBy("task", "index", "generation")))
         return list(ordered.withColumn("count", F.count("*").over(kind)).filter(F.col("place") <= limit).collect())

@@ -1,4 +1,5 @@
-"""How a trace is cut: into cells that can be summed up, cells into pieces that a worker can hold, and what a piece must know of those before it."""
+"""How a trace is cut: into cells that can be summed up, cells into pieces that a worker can hold, and what a piece must
+know of those before it."""
 
 from __future__ import annotations
 
@@ -82,7 +83,11 @@ class _Carry:
     def go_on(self, cell: Passed, generation: int) -> None:
         self.due = self.due if cell.due is None else cell.due[1]
         self.failed |= cell.failed
-        self.border, self.durable, self.commit = _most(self.border, cell.border), _most(self.durable, cell.snapshot), _most(self.commit, cell.commit)
+        self.border, self.durable, self.commit = (
+            _most(self.border, cell.border),
+            _most(self.durable, cell.snapshot),
+            _most(self.commit, cell.commit),
+        )
         if cell.last_commit is not None:
             self.last_commit = (generation, cell.last_commit[1])
         self.last |= {key: moved.last[1] for key, moved in cell.streams.items()}
@@ -106,7 +111,10 @@ class _Carry:
         if self.due is not None:
             add("I-EVENT", self.due, generation)
         if self.last:
-            sides = {side: [(s, n, False, 0) for (of, s), n in sorted(self.last.items()) if of == side] for side in ("consumed", "produced")}
+            sides = {
+                side: [(s, n, False, 0) for (of, s), n in sorted(self.last.items()) if of == side]
+                for side in ("consumed", "produced")
+            }
             add("F-LOST", 0, generation, **sides)
         if self.failed:
             add("F-FAIL", 0, generation)
@@ -117,8 +125,11 @@ def _most(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else max(a, b)
 
 
-def ghosts_of(cells: list[Cell], piece_of: list[int], sums: dict[int, CellSum], *, atomic: bool, kept: bool) -> dict[int, Ghosts]:
-    """The ghosts of each piece, from what is known of each cell; ``kept``: of the kept steps, of which all generations of a task are one."""
+def ghosts_of(
+    cells: list[Cell], piece_of: list[int], sums: dict[int, CellSum], *, atomic: bool, kept: bool
+) -> dict[int, Ghosts]:
+    """The ghosts of each piece, from what is known of each cell; ``kept``: of the kept steps, of which all generations
+    of a task are one."""
     there = sorted(sums)
     passed = {at: sums[at].kept if kept else sums[at].whole for at in there}
     out: dict[int, Ghosts] = {}
@@ -135,14 +146,24 @@ def ghosts_of(cells: list[Cell], piece_of: list[int], sums: dict[int, CellSum], 
         if place + 1 < len(there) and piece_of[there[place + 1]] != piece_of[at]:
             epoch = _next_border(cells, passed, there[place + 1 :], cell, kept)
             if epoch is not None:
-                out[piece_of[at]].after.append({"task": cell.task, "generation": cell.generation, "index": row.high + 1, "rule": "I-BORDER", "epoch": epoch})
+                out[piece_of[at]].after.append(
+                    {
+                        "task": cell.task,
+                        "generation": cell.generation,
+                        "index": row.high + 1,
+                        "rule": "I-BORDER",
+                        "epoch": epoch,
+                    }
+                )
         mine = passed[at]
         if mine is not None:
             carry.go_on(mine, cell.generation)
     return out
 
 
-def _next_border(cells: list[Cell], passed: dict[int, Passed | None], after: list[int], cell: Cell, kept: bool) -> int | None:
+def _next_border(
+    cells: list[Cell], passed: dict[int, Passed | None], after: list[int], cell: Cell, kept: bool
+) -> int | None:
     for at in after:
         if cells[at].task != cell.task or (cells[at].generation != cell.generation and not kept):
             return None

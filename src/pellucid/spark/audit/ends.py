@@ -1,4 +1,5 @@
-"""What the driver itself asks, of the few rows that it has: the graph, the recoveries, and whether one generation goes on where the other ended."""
+"""What the driver itself asks, of the few rows that it has: the graph, the recoveries, and whether one generation goes
+on where the other ended."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def joined(parts: Iterable[Segment]) -> list[Segment]:
     """One for each task in each generation, of those of the pieces; in their order."""
     out: dict[tuple[int, int], Segment] = {}
     for p in parts:
-        s = out.setdefault((p.task, p.generation), Segment(p.task, p.generation, 0, 0, False, int(NEVER), int(-NEVER), int(-NEVER)))
+        s = out.setdefault(
+            (p.task, p.generation), Segment(p.task, p.generation, 0, 0, False, int(NEVER), int(-NEVER), int(-NEVER))
+        )
         s.kept, s.undone, s.late = s.kept + p.kept, s.undone + p.undone, s.late or p.late
         s.first, s.due, s.border = min(s.first, p.first), max(s.due, p.due), max(s.border, p.border)
     return [out[key] for key in sorted(out)]
@@ -85,7 +88,8 @@ class Ends:
                 break
 
     def recoveries(self, rows: list[tuple[str, int, int, str, int]], sums: list[tuple[str, int, Passed]]) -> None:
-        """Every recovery goes to the greatest common epoch, after a failure: see `pellucid.failures.audit.crashes.recovery`."""
+        """Every recovery goes to the greatest common epoch, after a failure: see
+        `pellucid.failures.audit.crashes.recovery`."""
         stored = self.known.stored
         failed = {g for _, g, r in sums if r.failed} | {g for g, lost in enumerate(stored.lost) if lost}
         undone = {s.generation for s in self.segments if s.undone}
@@ -107,7 +111,7 @@ class Ends:
             if epoch < common and durable_on_record:
                 self._say(Violation("recovery-low", *place, a=epoch, b=common))
             for at, name in enumerate(self.names if epoch > common else ()):
-                reached = int(last[at, before : generation].max())
+                reached = int(last[at, before:generation].max())
                 if name != COORDINATOR and reached < epoch:
                     known = max(reached, int(self.starts[before]), FIRST_EPOCH - 1)
                     self._say(Violation("recovery-high", *place, a=epoch, b=known, other=name))
@@ -117,11 +121,12 @@ class Ends:
             before = generation
 
     def goes_on(self) -> bool:
-        """Whether the kept steps are a failure-free run because each generation is right and one goes on where the other ended.
+        """Whether the kept steps are a failure-free run because each generation is right and one goes on where the
+        other ended.
 
-        Within a generation the kept steps of a task come first, so what is right in it stays right without the others.  What
-        remains is that every kept step is in a kept snapshot, that all tasks end at the same border, and that epochs and
-        numbers go on from one generation to the next.
+        Within a generation the kept steps of a task come first, so what is right in it stays right without the others.
+        What remains is that every kept step is in a kept snapshot, that all tasks end at the same border, and that
+        epochs and numbers go on from one generation to the next.
         """
         asked = {"fifo", "messages", "alignment", "snapshot", "well-formed", "streams"}
         if any(KINDS[kind][0] in asked for _, kind in self.found.counts) or any(s.late for s in self.segments):
@@ -156,10 +161,15 @@ class Ends:
     def explained(self, sums: list[tuple[str, int, Passed]]) -> Explained:
         """The failure-free trace, counted."""
         order = range(len(self.starts))
-        kept, undone = (tuple(sum(getattr(s, name) for s in self.segments if s.generation == g) for g in order) for name in ("kept", "undone"))
+        kept, undone = (
+            tuple(sum(getattr(s, name) for s in self.segments if s.generation == g) for g in order)
+            for name in ("kept", "undone")
+        )
         visible: dict[str, int] = {}
         for task, _, r in sums:
             if r.commit is not None:
                 visible[task] = max(r.commit, visible.get(task, r.commit))
         recovered = tuple(int(e) for e in self.starts[1:] if e != UNKNOWN)
-        return Explained(kept, undone, recovered, int(self.known.stored.common[-1]), min(visible.values(), default=FIRST_EPOCH - 1))
+        return Explained(
+            kept, undone, recovered, int(self.known.stored.common[-1]), min(visible.values(), default=FIRST_EPOCH - 1)
+        )

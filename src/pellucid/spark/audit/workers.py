@@ -1,6 +1,7 @@
 """What the workers of an audit do: the rules, in NumPy, of one piece of the trace after the other.
 
-A worker holds one piece at a time.  What it found goes on as a note among the messages that the next workers match; they merge the notes of all before them.
+A worker holds one piece at a time.  What it found goes on as a note among the messages that the next workers match;
+they merge the notes of all before them.
 """
 
 from __future__ import annotations
@@ -77,31 +78,47 @@ def again_worker(ranges: dict[str, list[list[int]]], buckets: int) -> Worker:
         import pyarrow.compute as pc
 
         for _, blobs in together(batches):
-            table = pa.concat_tables(list(map(table_of, blobs)), promote_options="permissive").unify_dictionaries().combine_chunks()
+            table = (
+                pa.concat_tables(list(map(table_of, blobs)), promote_options="permissive")
+                .unify_dictionaries()
+                .combine_chunks()
+            )
             epoch = table["epoch"].to_numpy()
-            work, ends = (np.asarray(pc.is_in(table["rule"].cast(pa.string()), pa.array(rules))) for rules in (_WORK, _ENDS))
+            work, ends = (
+                np.asarray(pc.is_in(table["rule"].cast(pa.string()), pa.array(rules))) for rules in (_WORK, _ENDS)
+            )
             for task, some in ranges.items():
                 mine = np.asarray(pc.equal(table["task"].cast(pa.string()), task))
                 for low, high in some:
-                    for shift, which in ((0, work), (1, ends)):  # a border comes with its epoch, and with the one that begins with its state
+                    for shift, which in (
+                        (0, work),
+                        (1, ends),
+                    ):  # a border comes with its epoch, and with the one that begins with its state
                         rows = np.flatnonzero(mine & which & (epoch + shift >= low) & (epoch + shift <= high))
                         bucket = (epoch[rows] + shift) % buckets
                         for b in np.unique(bucket).tolist():
                             part = table.take(pa.array(rows[bucket == b]))
-                            yield row(b, None, blob_of(part.append_column("key", pa.array(epoch[rows[bucket == b]] + shift))))
+                            yield row(
+                                b, None, blob_of(part.append_column("key", pa.array(epoch[rows[bucket == b]] + shift)))
+                            )
 
     return run
 
 
 def replay_worker(k: Known, commits: list[dict[str, Any]]) -> Worker:
-    """Steps of epochs that were done again, all of an epoch together, to one note.  ``commits``: the last of each task in each generation."""
+    """Steps of epochs that were done again, all of an epoch together, to one note.  ``commits``: the last of each task
+    in each generation."""
 
     def run(batches: Rows) -> Rows:
         import pyarrow as pa
 
         merged = Merged(k.limit)
         for _, blobs in together(batches):
-            rows = pa.concat_tables(list(map(table_of, blobs)), promote_options="permissive").unify_dictionaries().combine_chunks()
+            rows = (
+                pa.concat_tables(list(map(table_of, blobs)), promote_options="permissive")
+                .unify_dictionaries()
+                .combine_chunks()
+            )
             names = rows["task"].combine_chunks()
             place = np.array([k.tasks.index(name) for name in names.dictionary.to_pylist()], dtype=np.int64)
             task, epoch = place[names.indices.to_numpy()], rows["epoch"].to_numpy()
@@ -128,7 +145,9 @@ def _sent(m: Moved, k: Known, buckets: int) -> Rows:
     values = {name: value[order] for name, value in (("code", code), ("n", m.n), ("index", m.index), ("at", m.at), ("epoch", m.epoch),
                                                      ("next_border", m.next_border), ("digest", m.digest))}  # fmt: skip
     for start, end in runs(bucket):
-        yield row(int(bucket[start]), None, blob_of(pa.table({name: value[start:end] for name, value in values.items()})))
+        yield row(
+            int(bucket[start]), None, blob_of(pa.table({name: value[start:end] for name, value in values.items()}))
+        )
 
 
 def _received(rows: pa.Table, k: Known) -> Moved:
@@ -136,4 +155,11 @@ def _received(rows: pa.Table, k: Known) -> Moved:
     border, side = (code & 1).astype(bool), (code >> 1) % _SIDES
     rest, task = np.divmod((code >> 1) // _SIDES, len(k.tasks))
     stream, generation = np.divmod(rest, k.generations)
-    return Moved(side, stream, generation, task, border, *(rows[name].to_numpy() for name in ("n", "index", "at", "epoch", "next_border", "digest")))
+    return Moved(
+        side,
+        stream,
+        generation,
+        task,
+        border,
+        *(rows[name].to_numpy() for name in ("n", "index", "at", "epoch", "next_border", "digest")),
+    )

@@ -1,7 +1,7 @@
 """The row and line of a cell that Spark refused.
 
-Spark reads many pieces of a file at once and counts no lines; its errors name a file and a column, only one of them, or none.  The local
-reader counts, so for files of this machine it is asked, once something is wrong.
+Spark reads many pieces of a file at once and counts no lines; its errors name a file and a column, only one of them, or
+none.  The local reader counts, so for files of this machine it is asked, once something is wrong.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def as_given(file: str, inputs: Collection[str]) -> str:
     return file
 
 
-def _found_here(files: list[str], inputs: Collection[str], wanted: dict[str, Type] | None, given: str | None) -> str | None:
+def _found_here(
+    files: list[str], inputs: Collection[str], wanted: dict[str, Type] | None, given: str | None
+) -> str | None:
     from pellucid.data.files import open_reader
     from pellucid.data.text import CsvReader, JsonLinesReader
 
@@ -76,7 +78,8 @@ def _found_here(files: list[str], inputs: Collection[str], wanted: dict[str, Typ
             with contextlib.closing(open_reader(file, given)) as reader:
                 if not isinstance(reader, (CsvReader, JsonLinesReader)):
                     continue
-                # Every cell of CSV is a text; what an object of JSON holds is not: there only lines that are none count.
+                # Every cell of CSV is a text; what an object of JSON holds is not: there only lines that are none
+                # count.
                 some = wanted or (dict.fromkeys(reader.names, STR) if isinstance(reader, CsvReader) else {})
                 for _ in reader.chunks(some, rows=1 << 16):
                     pass

@@ -1,7 +1,8 @@
 """The types of a stream's columns, as they were when it began.
 
-In text files types are found by looking, and what is found can change with every file that comes: a column of numbers becomes one of texts.
-A query that goes on keeps the types that it began with, so that such a row is an error with its file, and not another question.
+In text files types are found by looking, and what is found can change with every file that comes: a column of numbers
+becomes one of texts. A query that goes on keeps the types that it began with, so that such a row is an error with its
+file, and not another question.
 """
 
 from __future__ import annotations

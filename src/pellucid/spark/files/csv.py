@@ -1,12 +1,14 @@
 """CSV files on Spark, cell for cell as the local engine reads them (:mod:`pellucid.data.text`).
 
-Spark's own reading of CSV differs where nobody sees it: a backslash escapes, a quoted empty text is null, a number with a blank before it is
-a text, the columns of a second file go by their place and not by their names, a row with a cell too many is cut.  So all cells are read as
-texts, whole, with the header of every file compared; then each column is turned into what the pipeline wants of it, or, where
-the pipeline does not say it (key and order), into what its cells look like.  A cell that does not fit is an error with its file and value.
+Spark's own reading of CSV differs where nobody sees it: a backslash escapes, a quoted empty text is null, a number with
+a blank before it is a text, the columns of a second file go by their place and not by their names, a row with a cell
+too many is cut.  So all cells are read as texts, whole, with the header of every file compared; then each column is
+turned into what the pipeline wants of it, or, where the pipeline does not say it (key and order), into what its cells
+look like.  A cell that does not fit is an error with its file and value.
 
-A line break in a quoted cell means that a file cannot be cut at any line.  Only then it is read in one piece: a batch looks
-first whether there is one (and whether it is strict CSV), a stream cannot know what will come, and always does it.
+A line break in a quoted cell means that a file cannot be cut at any line.  Only then it is read in one piece: a batch
+looks first whether there is one (and whether it is strict CSV), a stream cannot know what will come, and always does
+it.
 """
 
 from __future__ import annotations
@@ -32,15 +34,29 @@ _CELLS = {"long": INT_CELL, "double": FLOAT_CELL}
 FILES_AT_ONCE = 1000  # new files that one micro-batch reads
 _NULL = "\x01no cell\x01"  # what an unquoted empty cell is for Spark, so that "" is another
 _QUOTES = {"quote": '"', "escape": '"', "charToEscapeQuoteEscaping": '"'}
-_READ = _QUOTES | {"mode": "FAILFAST", "nullValue": _NULL, "emptyValue": "", "columnPruning": False, "enforceSchema": False, "unescapedQuoteHandling": "RAISE_ERROR"}
+_READ = _QUOTES | {
+    "mode": "FAILFAST",
+    "nullValue": _NULL,
+    "emptyValue": "",
+    "columnPruning": False,
+    "enforceSchema": False,
+    "unescapedQuoteHandling": "RAISE_ERROR",
+}
 _TRIMMED = {"ignoreLeadingWhiteSpace": True, "ignoreTrailingWhiteSpace": True}
-WRITTEN = _QUOTES | {"header": True, "emptyValue": '""', "nullValue": "", "ignoreLeadingWhiteSpace": False, "ignoreTrailingWhiteSpace": False}
+WRITTEN = _QUOTES | {
+    "header": True,
+    "emptyValue": '""',
+    "nullValue": "",
+    "ignoreLeadingWhiteSpace": False,
+    "ignoreTrailingWhiteSpace": False,
+}
 _LOOKED_AT_HERE = 64 << 20  # bytes of files that are looked through in this process; more of them by Spark
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is known of the columns before a file is opened: types by name, which are keys and orders, the only other one."""
+    """What is known of the columns before a file is opened: types by name, which are keys and orders, the only other
+    one."""
 
     types: Mapping[str, Type] = field(default_factory=dict)
     only: Type | None = None  # of the one column that is neither key nor order
@@ -60,7 +76,9 @@ class Wanted:
         return {n: self.types[n] for n in names if n in self.types}
 
 
-def wanted_of(graph: Graph, source: str | None, value: str | None, keys: Collection[str], orders: Collection[str]) -> Wanted:
+def wanted_of(
+    graph: Graph, source: str | None, value: str | None, keys: Collection[str], orders: Collection[str]
+) -> Wanted:
     """What a pipeline wants of the columns of a source, or (None) of one file that holds all of them.
 
     >>> from pellucid import pipeline
@@ -91,7 +109,9 @@ def files_in(path: str) -> list[str]:
     return out
 
 
-def cells(spark: Any, path: str, sep: str, stream: bool, wanted: Wanted, begun: Any = None, only: str | None = None) -> Any:
+def cells(
+    spark: Any, path: str, sep: str, stream: bool, wanted: Wanted, begun: Any = None, only: str | None = None
+) -> Any:
     """The DataFrame of the CSV files at a place; ``only`` those whose name is like this."""
     from pyspark.sql import functions as F
 
@@ -113,7 +133,9 @@ def cells(spark: Any, path: str, sep: str, stream: bool, wanted: Wanted, begun: 
     types = wanted.by_name(names)
     found = _as_local(looks, names, types, wanted.keys)
     if stream:
-        _refuse_no_rows(path, looks, lambda: configured(spark.read.schema(_texts(raw)), header=True).load(place), names, wanted)
+        _refuse_no_rows(
+            path, looks, lambda: configured(spark.read.schema(_texts(raw)), header=True).load(place), names, wanted
+        )
         found = _with_types(as_begun(found, begun), types)
     reads = configured((spark.readStream if stream else spark.read).schema(_texts(raw)), header=True)
     if stream:
@@ -141,11 +163,15 @@ def _checked_names(path: str, raw: list[str]) -> list[str]:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            raise DataError(f"{path}: two columns are called {name!r} but for upper and lower case, which Spark takes for the same: rename one")
+            raise DataError(
+                f"{path}: two columns are called {name!r} but for upper and lower case, which Spark takes for the "
+                "same: rename one"
+            )
         seen.add(name.lower())
     if len(names) == 1 and any(c in names[0] for c in ";\t"):
         raise DataError(
-            f"{path}: its header is one column {names[0]!r}: its fields must be parted by commas (or by tabs, with --in-format tsv)"
+            f"{path}: its header is one column {names[0]!r}: its fields must be parted by commas (or by tabs, with "
+            "--in-format tsv)"
         )
     return names
 
@@ -167,14 +193,22 @@ def _with_types(schema: Any, types: Mapping[str, Type]) -> Any:
     from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType
 
     own: dict[Type, Any] = {INT: LongType(), FLOAT: DoubleType(), BOOL: BooleanType()}
-    return StructType([StructField(f.name, own.get(types[f.name], StringType()) if f.name in types else f.dataType, True) for f in schema.fields])
+    return StructType(
+        [
+            StructField(f.name, own.get(types[f.name], StringType()) if f.name in types else f.dataType, True)
+            for f in schema.fields
+        ]
+    )
 
 
 def _refuse_no_rows(path: str, looks: Any, read: Any, names: list[str], wanted: Wanted) -> None:
     """A stream keeps the types that it began with: it cannot begin where no cell shows them."""
     unknown = [n for n in (*wanted.keys, *wanted.orders) if n in names and n not in wanted.types]
     if unknown and all(f.dataType.typeName() == "string" for f in looks.fields) and not read().head(1):
-        raise DataError(f"{path}: its files hold no rows yet, and nothing shows what is in {', '.join(unknown)}: put a file with a row there first")
+        raise DataError(
+            f"{path}: its files hold no rows yet, and nothing shows what is in {', '.join(unknown)}: put a file with a "
+            "row there first"
+        )
 
 
 def _converted(cell: Any, t: Any, name: str, filled: bool) -> Any:
@@ -192,7 +226,9 @@ def _converted(cell: Any, t: Any, name: str, filled: bool) -> Any:
         value = cell.try_cast(t)
         if kind in _CELLS:  # Spark's own grammar also has digits of other scripts, and 1d
             value = F.when(cell.rlike(rf"^(?:{_CELLS[kind]})\z"), value)
-    return F.when(cell.isNotNull() & (cell != ""), F.coalesce(value, _refused(cell, name, f"expected {word}, found '").cast(t)))
+    return F.when(
+        cell.isNotNull() & (cell != ""), F.coalesce(value, _refused(cell, name, f"expected {word}, found '").cast(t))
+    )
 
 
 def _refused(cell: Any, name: str, why: str) -> Any:
@@ -203,10 +239,14 @@ def _refused(cell: Any, name: str, why: str) -> Any:
 
 
 def _encoded(cell: Any, name: str) -> Any:
-    """A cell of a file that nobody has looked through: what is no UTF-8 has become the sign for that, without a word."""
+    """A cell of a file that nobody has looked through: what is no UTF-8 has become the sign for that, without a
+    word."""
     from pyspark.sql import functions as F
 
-    why = "a byte that is not UTF-8, or the sign U+FFFD, which Spark puts in its place: convert the file, for example with iconv -t UTF-8; found '"
+    why = (
+        "a byte that is not UTF-8, or the sign U+FFFD, which Spark puts in its place: convert the file, for example "
+        "with iconv -t UTF-8; found '"
+    )
     return F.when(cell.contains("\ufffd"), _refused(cell, name, why).cast("string")).otherwise(cell)
 
 
@@ -217,7 +257,10 @@ def _uncut(cell: Any, name: str) -> Any:
     """
     from pyspark.sql import functions as F
 
-    why = "a carriage return is at the end of the line, but not of the first line: give all lines the same end, for example with dos2unix; found '"
+    why = (
+        "a carriage return is at the end of the line, but not of the first line: give all lines the same end, for "
+        "example with dos2unix; found '"
+    )
     return F.when(cell.endswith("\r"), _refused(cell, name, why).cast("string")).otherwise(cell)
 
 
@@ -249,9 +292,11 @@ def _flat(schema: Any, column: Any, prefix: str) -> Iterator[tuple[Any, Any, str
 
 
 def _has_line_break(spark: Any, path: str, sep: str, place: str, only: str | None) -> tuple[bool, bool]:
-    """Whether a quoted cell goes over several lines; and whether all files were looked through here, and are strict CSV in UTF-8.
+    """Whether a quoted cell goes over several lines; and whether all files were looked through here, and are strict CSV
+    in UTF-8.
 
-    What is on this machine is looked through by the local engine's own eyes; if it is much, only if Spark has seen a line that looks like it.
+    What is on this machine is looked through by the local engine's own eyes; if it is much, only if Spark has seen a
+    line that looks like it.
     """
     files = [f for f in files_in(path) if only is None or _is_like(f, only)] if on_this_machine(path) else None
     if files is not None and sum(os.path.getsize(f) for f in files) <= _LOOKED_AT_HERE:

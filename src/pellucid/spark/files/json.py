@@ -1,10 +1,12 @@
 """JSON Lines on Spark, with the meaning that they have in the local engine (:mod:`pellucid.data.text`).
 
-Spark's own reading takes the first value of a line and drops what comes after it, takes the last of two equal keys, a number where a
-text is, half a surrogate pair as a question mark.  So lines are read as texts; each is parsed once as a whole (``parse_json``, which is strict
-about all of that, with a number of ours behind the line's value, so that nothing else can stand there), and once for its columns.
+Spark's own reading takes the first value of a line and drops what comes after it, takes the last of two equal keys, a
+number where a text is, half a surrogate pair as a question mark.  So lines are read as texts; each is parsed once as a
+whole (``parse_json``, which is strict about all of that, with a number of ours behind the line's value, so that nothing
+else can stand there), and once for its columns.
 
-Its own writing makes a text of an infinity.  Here it is the number ``1e999``, and NaN is ``null``, as in the local engine.
+Its own writing makes a text of an infinity.  Here it is the number ``1e999``, and NaN is ``null``, as in the local
+engine.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _END = 7340915332674881  # what stands behind the value of a line
 _BOM = "\ufeff"
 
 
-def objects(spark: Any, path: str, place: str, stream: bool, wanted: Wanted, begun: Any = None, only: str | None = None) -> Any:
+def objects(
+    spark: Any, path: str, place: str, stream: bool, wanted: Wanted, begun: Any = None, only: str | None = None
+) -> Any:
     """The DataFrame of the JSON Lines files at a place; ``only`` those whose name is like this."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
@@ -42,7 +46,8 @@ def objects(spark: Any, path: str, place: str, stream: bool, wanted: Wanted, beg
         if twice is None:
             raise
         raise DataError(
-            f"{path}: the key {twice[1]!r} comes twice, in one object or but for upper and lower case, which Spark takes for the same: leave one out"
+            f"{path}: the key {twice[1]!r} comes twice, in one object or but for upper and lower case, which Spark "
+            "takes for the same: leave one out"
         ) from None
     if not looks.fields:
         raise DataError(f"{path}: holds no jsonl file with columns: put one there first")
@@ -55,22 +60,39 @@ def objects(spark: Any, path: str, place: str, stream: bool, wanted: Wanted, beg
     if stream:
         source = source.option("maxFilesPerTrigger", FILES_AT_ONCE)
     value = F.col("value")
-    lines = source.text(place).select(F.when(value.startswith(_BOM), F.substring(value, 2, 1 << 30)).otherwise(value).alias("value"))
+    lines = source.text(place).select(
+        F.when(value.startswith(_BOM), F.substring(value, 2, 1 << 30)).otherwise(value).alias("value")
+    )
     lines = lines.filter(F.trim(value, F.lit(" \t\r")) != "")
     whole = F.try_parse_json(F.concat(F.lit("["), value, F.lit(f",{_END}]")))
     parsed = F.from_json(value, schema, {k: str(v).lower() if isinstance(v, bool) else v for k, v in _STRICT.items()})
-    one = value.rlike(r"^[ \t\r]*\{") & F.try_variant_get(whole, "$[1]", "bigint").eqNullSafe(F.lit(_END)) & F.try_variant_get(whole, "$[2]", "variant").isNull()
-    found = F.when(~one, _refused(value, "no JSON object, or one with a key that comes twice, or more than that on a line"))
+    one = (
+        value.rlike(r"^[ \t\r]*\{")
+        & F.try_variant_get(whole, "$[1]", "bigint").eqNullSafe(F.lit(_END))
+        & F.try_variant_get(whole, "$[2]", "variant").isNull()
+    )
+    found = F.when(
+        ~one, _refused(value, "no JSON object, or one with a key that comes twice, or more than that on a line")
+    )
     for name, steps in _texts(leaves, types, wanted):
-        kind = F.coalesce(F.schema_of_variant(F.try_variant_get(whole, "$[0]" + "".join(f"[{_quoted(s)}]" for s in steps), "variant")), F.lit("VOID"))
-        found = found.when(~kind.isin("STRING", "VOID"), _refused(value, f"column {name!r}: expected str, found no text"))
+        kind = F.coalesce(
+            F.schema_of_variant(
+                F.try_variant_get(whole, "$[0]" + "".join(f"[{_quoted(s)}]" for s in steps), "variant")
+            ),
+            F.lit("VOID"),
+        )
+        found = found.when(
+            ~kind.isin("STRING", "VOID"), _refused(value, f"column {name!r}: expected str, found no text")
+        )
     return lines.select(found.otherwise(parsed).alias("row")).select("row.*")
 
 
 def _refused(line: Any, why: str) -> Any:
     from pyspark.sql import functions as F
 
-    return F.raise_error(F.concat(F.lit(f"{MARK}DataError: "), F.input_file_name(), F.lit(f": {why}: "), F.substring(line, 1, 60)))
+    return F.raise_error(
+        F.concat(F.lit(f"{MARK}DataError: "), F.input_file_name(), F.lit(f": {why}: "), F.substring(line, 1, 60))
+    )
 
 
 def _leaves(schema: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[tuple[str, ...], Any]]]:
@@ -82,10 +104,16 @@ def _leaves(schema: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, tu
             yield ".".join((*before, f.name)), ((*before, f.name), f.dataType)
 
 
-def _texts(leaves: dict[str, tuple[tuple[str, ...], Any]], types: dict[str, Type], wanted: Wanted) -> list[tuple[str, tuple[str, ...]]]:
+def _texts(
+    leaves: dict[str, tuple[tuple[str, ...], Any]], types: dict[str, Type], wanted: Wanted
+) -> list[tuple[str, tuple[str, ...]]]:
     """The columns of texts that are read: there a number must not become one."""
     read = [*(name for name, t in types.items() if t == STR), *wanted.keys, *wanted.orders]
-    return [(name, leaves[name][0]) for name in dict.fromkeys(read) if name in leaves and leaves[name][1].typeName() == "string"]
+    return [
+        (name, leaves[name][0])
+        for name in dict.fromkeys(read)
+        if name in leaves and leaves[name][1].typeName() == "string"
+    ]
 
 
 def _quoted(name: str) -> str:
@@ -107,7 +135,9 @@ def _as_wanted(path: str, schema: Any, types: dict[str, Type], before: str = "")
         if kind == "struct":
             made = _as_wanted(path, made, types, f"{name}.")
         elif t in (INT, FLOAT) and kind == "boolean":
-            raise DataError(f"{path}: column {name!r} holds bool: expected {t}; correct the values, or change the source's type")
+            raise DataError(
+                f"{path}: column {name!r} holds bool: expected {t}; correct the values, or change the source's type"
+            )
         elif t == FLOAT and kind in ("long", "decimal"):
             made = DoubleType()
         elif t == INT and kind == "decimal":
@@ -148,11 +178,19 @@ def _object(schema: Any, column: Any) -> Any:
             text = _object(f.dataType, x.getField)
         else:
             infinite = F.lit(float("inf"))
-            text = F.when(F.isnan(x), "null").when(x == infinite, "1e999").when(x == -infinite, "-1e999").otherwise(x.cast("string"))
+            text = (
+                F.when(F.isnan(x), "null")
+                .when(x == infinite, "1e999")
+                .when(x == -infinite, "-1e999")
+                .otherwise(x.cast("string"))
+            )
         parts.append(F.when(x.isNotNull(), F.concat(F.lit(json.dumps(f.name, ensure_ascii=False) + ":"), text)))
     flush()
     return F.concat(F.lit("{"), F.concat_ws(",", *parts), F.lit("}"))
 
 
 def _has_floats(schema: Any) -> bool:
-    return any(f.dataType.typeName() in ("double", "float") or (f.dataType.typeName() == "struct" and _has_floats(f.dataType)) for f in schema.fields)
+    return any(
+        f.dataType.typeName() in ("double", "float") or (f.dataType.typeName() == "struct" and _has_floats(f.dataType))
+        for f in schema.fields
+    )

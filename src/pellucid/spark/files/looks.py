@@ -1,8 +1,9 @@
 """The files that a micro-batch reads, looked through before it is written.
 
-Spark does not mind a CSV file whose last quote is not closed: all that follows is one cell.  A batch is looked through before it is
-read (:mod:`pellucid.spark.files.csv`); of a stream only its checkpoint knows which files belong to which micro-batch: the offsets of the micro-batch and
-of the one before it say between which entries of a source's log they are.
+Spark does not mind a CSV file whose last quote is not closed: all that follows is one cell.  A batch is looked through
+before it is read (:mod:`pellucid.spark.files.csv`); of a stream only its checkpoint knows which files belong to which
+micro-batch: the offsets of the micro-batch and of the one before it say between which entries of a source's log they
+are.
 """
 
 from __future__ import annotations

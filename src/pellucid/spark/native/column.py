@@ -36,7 +36,19 @@ from pellucid.spark.native.ranges import EXACT, may_be_nan, within
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["MARK", "MAX_DEPTH", "MAX_SIZE", "NotNative", "barrier", "checked", "column", "failure", "native_type", "size", "why_not"]
+__all__ = [
+    "MARK",
+    "MAX_DEPTH",
+    "MAX_SIZE",
+    "NotNative",
+    "barrier",
+    "checked",
+    "column",
+    "failure",
+    "native_type",
+    "size",
+    "why_not",
+]
 
 MARK = "[pellucid] "  # what every error that is raised on purpose begins with
 MAX_SIZE = 2_000  # how many operations one column may have once every shared part is written out
@@ -307,10 +319,13 @@ class _Translation:
         return a * b
 
     def parted(self, e: Expr, a: Column, b: Column) -> tuple[Column, Column]:
-        """The operands, held apart from the operation if Catalyst would take constants out of them: the rest may overflow without."""
+        """The operands, held apart from the operation if Catalyst would take constants out of them: the rest may
+        overflow without."""
         if e.type != INT or not any(_joins(arg, e.op) for arg in e.args):
             return a, b
-        first, second = (self.f.shiftright(c, 0) if _joins(arg, e.op) else c for arg, c in zip(e.args, (a, b), strict=True))
+        first, second = (
+            self.f.shiftright(c, 0) if _joins(arg, e.op) else c for arg, c in zip(e.args, (a, b), strict=True)
+        )
         return first, second
 
     def _floordiv(self, e: Expr, a: Column, b: Column) -> Column:
@@ -372,7 +387,9 @@ class _Translation:
         return self.rounded(a, self.f.ceil(a))
 
     def _sqrt(self, e: Expr, a: Column) -> Column:
-        return self.f.when(a < 0.0, failure("ValueError: the square root of a negative number", FLOAT)).otherwise(self.f.sqrt(a))
+        return self.f.when(a < 0.0, failure("ValueError: the square root of a negative number", FLOAT)).otherwise(
+            self.f.sqrt(a)
+        )
 
     # -- comparison
 
@@ -402,7 +419,9 @@ class _Translation:
             top, back = f >= self.f.lit(2.0**63), f.cast("bigint")
             tie = _sign(e.op, *((i, back) if int_left else (back, i)))
             at_top = self.f.lit(e.op != "eq" and int_left)
-            answer = self.f.when(d < f, self.f.lit(e.op != "eq" and int_left)).when(d > f, self.f.lit(e.op != "eq" and not int_left))
+            answer = self.f.when(d < f, self.f.lit(e.op != "eq" and int_left)).when(
+                d > f, self.f.lit(e.op != "eq" and not int_left)
+            )
             answer = answer.when(top, at_top).otherwise(tie)
         wrong = may_be_nan(real) and e.op != "eq" and int_left
         return answer & ~self.f.isnan(f) if wrong else answer

@@ -1,4 +1,5 @@
-"""Frames made of Spark's own expressions: whole pipelines that remember nothing, and keys that a pipeline makes itself."""
+"""Frames made of Spark's own expressions: whole pipelines that remember nothing, and keys that a pipeline makes
+itself."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def native_frame(job: Job, frame: Frame, *, ansi: bool) -> DataFrame:
     keep = [(never_null(c, "key", name, frame.raw) if name in keys else c).alias(name) for name, c in kept.items()]
     names = [name for name, _ in job.outputs]
     leaves, sure = leaves_of(frame)
-    return stateless_frame(job.graph, frame.raw, leaves, keep, outputs=names, nth=job.nth, ansi=ansi, sure=sure, tag=job.tag)
+    return stateless_frame(
+        job.graph, frame.raw, leaves, keep, outputs=names, nth=job.nth, ansi=ansi, sure=sure, tag=job.tag
+    )
 
 
 def leaves_of(frame: Frame) -> tuple[list[Column], list[bool]]:

@@ -1,8 +1,8 @@
 """The steps before anything is remembered, as Spark's own expressions: what a filter drops is not shuffled.
 
-A pipeline that begins with maps and filters is cut behind them: the front becomes a filter and a projection of the user's
-DataFrame, before the shuffle; the rest is a pipeline of its own, whose source is what the front puts out.  A push of which
-the front drops the event does nothing in the rest, so the answers are the same.
+A pipeline that begins with maps and filters is cut behind them: the front becomes a filter and a projection of the
+user's DataFrame, before the shuffle; the rest is a pipeline of its own, whose source is what the front puts out.  A
+push of which the front drops the event does nothing in the rest, so the answers are the same.
 """
 
 from __future__ import annotations
@@ -98,6 +98,8 @@ def cut(job: Job, frame: Frame, leaves: Sequence[Column], sure: Sequence[bool], 
     if any(p.split(".")[0] not in names for p in paths):  # a tuple: its items have names of their own
         return job, frame
     values = [column_at(df.schema, path).alias(f"v0_{j}") for j, path in enumerate(paths)]
-    source = Source(job.fields.sources[0].name, t, tuple(f"{chain[-1].id}.{p}" if p != "out" else chain[-1].id for p in paths))
+    source = Source(
+        job.fields.sources[0].name, t, tuple(f"{chain[-1].id}.{p}" if p != "out" else chain[-1].id for p in paths)
+    )
     fields = replace(job.fields, sources=(source,))
     return replace(job, graph=rest, fields=fields), replace(frame, df=df.select(*kept, *values), fields=fields)

@@ -117,4 +117,8 @@ def _may_be_nan(e: Expr, args: list[bool]) -> bool:
 
 def _finite(e: Expr) -> bool:
     """Whether a float expression is surely no infinity."""
-    return e.op == "float_of_int" or (e.op == "const" and math.isfinite(e.value)) or (e.op == "truediv" and e.args[0].type == INT)
+    return (
+        e.op == "float_of_int"
+        or (e.op == "const" and math.isfinite(e.value))
+        or (e.op == "truediv" and e.args[0].type == INT)
+    )

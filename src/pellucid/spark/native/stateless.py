@@ -37,7 +37,19 @@ from pellucid.spark.reading import column_of, event_columns, pack
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["MAX_SLOTS", "MAX_TOTAL", "Frame", "Remembers", "Slot", "Stateless", "frame", "obligations", "slots", "stateless", "step"]
+__all__ = [
+    "MAX_SLOTS",
+    "MAX_TOTAL",
+    "Frame",
+    "Remembers",
+    "Slot",
+    "Stateless",
+    "frame",
+    "obligations",
+    "slots",
+    "stateless",
+    "step",
+]
 
 MAX_SLOTS = 64  # how many events one push may put out natively
 MAX_TOTAL = 10_000  # how many operations all columns together may have
@@ -262,7 +274,9 @@ def obligations(found: Stateless, outputs: Sequence[int], read: Sequence[Expr] =
     ([after(v0 * v0, True)], [v1])
     """
     events = [slot for at in outputs for slot in found.slots[at]]
-    always = _computed([slot.when for slot in events] + [e for slot in events if slot.when is TRUE for e in slot.leaves])
+    always = _computed(
+        [slot.when for slot in events] + [e for slot in events if slot.when is TRUE for e in slot.leaves]
+    )
     out: list[Expr] = []
     for when, what in found.evaluated:
         known = always
@@ -359,7 +373,9 @@ class Frame:
         unsure = [v for v in variables if v.value not in self.sure]
         self.due, reads = obligations(found, [at[name] for name in names], unsure)
         self.checks = [*checks, *((leaves[v.value], v.type) for v in reads)]
-        total = sum(size(e) for _, slot in self.events for e in (slot.when, slot.when, *slot.leaves)) + sum(map(size, self.due))
+        total = sum(size(e) for _, slot in self.events for e in (slot.when, slot.when, *slot.leaves)) + sum(
+            map(size, self.due)
+        )
         if total > MAX_TOTAL:
             raise NotNative(f"is written out in more than {MAX_TOTAL:,} operations")
         if not self.events:

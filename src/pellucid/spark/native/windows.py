@@ -1,18 +1,18 @@
 """Running sums, counts, minima and positions as SQL window functions: no Python worker on the executors.
 
-The argument.  ``decimate`` and ``trim`` ask for the position of an event among those of its key, and a ``cumulate`` that
-adds, counts, takes the least or the greatest, or joins by ``and`` / ``or`` is a running aggregate; both are a window
-function over the key's rows in order.  Everything around them is a slot (`pellucid.spark.native.stateless`): a window function
-becomes one more variable, and the slots go on from there.
+The argument.  ``decimate`` and ``trim`` ask for the position of an event among those of its key, and a ``cumulate``
+that adds, counts, takes the least or the greatest, or joins by ``and`` / ``or`` is a running aggregate; both are a
+window function over the key's rows in order.  Everything around them is a slot (`pellucid.spark.native.stateless`): a
+window function becomes one more variable, and the slots go on from there.
 
 Exactly equal, also where it fails.  Spark adds a running sum row by row, so it overflows at the row where the pipeline
 does, if the start value is added to the *first* event and not to the sums.  An aggregate looks only at the rows on
 which its step has an event.  Two rows of one key and one order fail, as does a key or an order that is null.
 
-Not the default.  Measured with Spark 4.3.0 on ``local[2]``, 5 M rows of 10^3 keys from Parquet, three runs of each in turn
-after one to warm up, against a hand-written repartition, sort by order and ``mapInArrow`` with a Numba loop.  The machine
-was busy with other work, so the seconds are high and the ratios rough; and the hand-written kernel does not look for
-two rows of one order, as the window functions do:
+Not the default.  Measured with Spark 4.3.0 on ``local[2]``, 5 M rows of 10^3 keys from Parquet, three runs of each in
+turn after one to warm up, against a hand-written repartition, sort by order and ``mapInArrow`` with a Numba loop.  The
+machine was busy with other work, so the seconds are high and the ratios rough; and the hand-written kernel does not
+look for two rows of one order, as the window functions do:
 
 ===================================  ======================  ======================  ===============
 seconds: median (best)               window functions        kernel                  ratio
@@ -87,7 +87,9 @@ def why_not(graph: Graph) -> str | None:
     except (Remembers, NotNative) as error:
         return str(error)
     slots = [slot for _, at in graph.outputs for slot in made.found.slots[at]]
-    parts = [e for slot in slots for e in (slot.when, *slot.leaves)] + [e for a in made.aggregates for e in (a.when, a.value)]
+    parts = [e for slot in slots for e in (slot.when, *slot.leaves)] + [
+        e for a in made.aggregates for e in (a.when, a.value)
+    ]
     return next((reason for e in parts if (reason := why_not_column(e, ansi=True)) is not None), None)
 
 
@@ -217,9 +219,13 @@ def windows_frame(job: Job, frame: AnyFrame) -> DataFrame:
     if job.late.sequence is not None:
         raise UsageError("native='windows' does not look for gaps in a sequence: leave native= or sequence= out")
     if job.late.policy != "fail":
-        raise UsageError(f"native='windows' does not tell late or doubled rows apart: leave native= or late={job.late.policy!r} out")
+        raise UsageError(
+            f"native='windows' does not tell late or doubled rows apart: leave native= or late={job.late.policy!r} out"
+        )
     schema = frame.raw.schema
-    key, order = ([(name, column_at(schema, name)) for name, _ in part] for part in (frame.fields.key, frame.fields.order))
+    key, order = (
+        [(name, column_at(schema, name)) for name, _ in part] for part in (frame.fields.key, frame.fields.order)
+    )
     leaves, sure = leaves_of(frame)
     return window_frame(
         job.graph, frame.raw, leaves, key=key, order=order, outputs=[name for name, _ in job.outputs], nth=job.nth, ansi=True,
@@ -241,10 +247,11 @@ def window_frame(
     tag: str | None = None,
     kept: Collection[str] | None = None,
 ) -> DataFrame:
-    """The events of a pipeline by window functions over the rows of each key in order; key and order come out as well, or those in ``kept``.
+    """The events of a pipeline by window functions over the rows of each key in order; key and order come out as well,
+    or those in ``kept``.
 
-    The other arguments are those of `pellucid.spark.native.stateless.frame`.  ``Remembers`` and ``NotNative`` say what does
-    not go.
+    The other arguments are those of `pellucid.spark.native.stateless.frame`.  ``Remembers`` and ``NotNative`` say what
+    does not go.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -261,12 +268,23 @@ def window_frame(
     variables = [F.col(f"v{v.value}") for v in made.variables]
     for a in made.aggregates:
         value = column(a.value, variables, ansi=ansi, raises=made.found.raises)
-        value = value if a.when is TRUE else F.when(column(a.when, variables, ansi=ansi, raises=made.found.raises), value)
+        value = (
+            value if a.when is TRUE else F.when(column(a.when, variables, ansi=ansi, raises=made.found.raises), value)
+        )
         df = df.withColumn(f"v{a.result.value}", getattr(F, a.how)(value).over(running))
     df = df.withColumn("again", F.lag(F.struct(*orders)).over(rows) == F.struct(*orders))
     text = "two rows of one key have this order: add a column to order= that tells them apart, or remove one of them"
     double = F.when(F.coalesce(F.col("again"), F.lit(False)), failure(text, BOOL)).otherwise(F.lit(False))
     certain = [*(sure or [False] * len(leaves)), *(a.sure for a in made.aggregates)]
-    frame = Frame(made.found, made.variables, variables, outputs=outputs, ansi=ansi, sure=certain, tag=tag, checks=[(double, BOOL)])
+    frame = Frame(
+        made.found,
+        made.variables,
+        variables,
+        outputs=outputs,
+        ansi=ansi,
+        sure=certain,
+        tag=tag,
+        checks=[(double, BOOL)],
+    )
     named = zip([*keys, *orders], [*key, *order], strict=True)
     return frame.over(df, [c.alias(name) for c, (name, _) in named if kept is None or name in kept], nth)

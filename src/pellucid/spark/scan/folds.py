@@ -1,4 +1,5 @@
-"""Folds that can be cut: the function of a cumulate, as an associative operation on the old value and a term of the event.
+"""Folds that can be cut: the function of a cumulate, as an associative operation on the old value and a term of the
+event.
 
 >>> from pellucid.expr.function import Function
 >>> f = Function.make(lambda t, v: t + v - 1 if v > 0 else t, (INT, INT))

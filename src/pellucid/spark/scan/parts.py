@@ -10,10 +10,10 @@ each step must be able to sum up a chunk *without knowing where it started*, and
 ``cumulate``       for each leaf of its value one associative fold of something that looks at the event alone
 =================  ============================================================================================
 
-The folds: ``t + v`` of ints; the least and the greatest; ``and`` and ``or``; ``& | ^``; the last value; none at all.  Each may be
-under a condition on the event.  A fold of ints is summed up in exact integers, so nothing overflows that does
-not overflow in the stream itself.  Floats are compared but never added: a sum of floats depends on where it is cut.
-What an event brings to a fold is its **term**; it is computed by the event's own function, so nothing here runs
+The folds: ``t + v`` of ints; the least and the greatest; ``and`` and ``or``; ``& | ^``; the last value; none at all.
+Each may be under a condition on the event.  A fold of ints is summed up in exact integers, so nothing overflows that
+does not overflow in the stream itself.  Floats are compared but never added: a sum of floats depends on where it is
+cut. What an event brings to a fold is its **term**; it is computed by the event's own function, so nothing here runs
 a function that the stream would not run, on the same event.
 
 A step behind another one that remembers gets its events only once that one starts rightly: it has a higher **level**,
@@ -69,7 +69,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Cut:
-    """The steps that remember, by level.  There is always a first level, if only to count the pushes of a chunk: a failure names its push by number."""
+    """The steps that remember, by level.  There is always a first level, if only to count the pushes of a chunk: a
+    failure names its push by number."""
 
     graph: Graph
     levels: tuple[tuple[Step, ...], ...]
@@ -200,5 +201,10 @@ def _terms(step: Step, event: Type) -> Function:
     own = [n.var(j, t) for j, (_, t) in enumerate(event.leaves())]
     exprs = substitute(_leaves(step), [n.const(0)] * states + own)
     result = TupleType(tuple(e.type for e in exprs))
-    traced = Traced((event,), result, tuple(exprs), raises=step.node.fn.traced.raises if step.node.fn and step.node.fn.traced else ())
+    traced = Traced(
+        (event,),
+        result,
+        tuple(exprs),
+        raises=step.node.fn.traced.raises if step.node.fn and step.node.fn.traced else (),
+    )
     return Function(Terms(traced), (event,), result, None, False, traced, None)

@@ -1,17 +1,19 @@
 """One stream without keys on all cores: chunks by ranges of the order, each run from its right state.
 
-1. **Bounds.**  Some thousand rows, chosen by a hash of their order, are sorted, and cut the order into ranges with about
-   equally many rows, however unevenly the orders lie.  They are a function of the data alone, since several passes
-   compute them anew.  Rows of one first order are in one chunk, so rows that double another are found there.
-   (Ranges of equal length between the least and the greatest order would be cheaper by one look at the order column, but
-   one bad timestamp puts everything into one chunk; and a text or a time without zone is compared, never calculated with.)
-2. **Sums**, one pass for each level (see `pellucid.spark.scan.parts`).  The first needs no order, so every row is summed up
-   where it is, without a shuffle.  Deeper ones run chunks that are sorted, from the states that the levels below gave.
+1. **Bounds.**  Some thousand rows, chosen by a hash of their order, are sorted, and cut the order into ranges with
+   about equally many rows, however unevenly the orders lie.  They are a function of the data alone, since several
+   passes compute them anew.  Rows of one first order are in one chunk, so rows that double another are found there.
+   (Ranges of equal length between the least and the greatest order would be cheaper by one look at the order column,
+   but one bad timestamp puts everything into one chunk; and a text or a time without zone is compared, never calculated
+   with.)
+2. **Sums**, one pass for each level (see `pellucid.spark.scan.parts`).  The first needs no order, so every row is
+   summed up where it is, without a shuffle.  Deeper ones run chunks that are sorted, from the states that the levels
+   below gave.
 3. **The run**: rows to the partitions of their chunks, sorted, and through the kernel from the right state.
 
-What one pass finds goes to the next as a scalar subquery, so all of it is one lazy query.  All sorted passes read the same
-shuffle (Spark sees that it is the same, and does it once).  The first row of a partition brings the sums along, so that
-the sort is one of the order alone, which Spark does by radix for a whole number.
+What one pass finds goes to the next as a scalar subquery, so all of it is one lazy query.  All sorted passes read the
+same shuffle (Spark sees that it is the same, and does it once).  The first row of a partition brings the sums along, so
+that the sort is one of the order alone, which Spark does by radix for a whole number.
 
 The rows are read once for the bounds (their order only), once for the sums and once for the run: they must be the same
 each time.  A DataFrame that makes rows by chance is to be cached or written first.
@@ -42,7 +44,7 @@ _PER_CHUNK = 128  # of them for each chunk
 def scanned(job: Job, frame: Frame, partitions: int | None) -> DataFrame:
     """The pipeline on one stream without keys, in ``partitions`` chunks (twice as many as cores)::
 
-        scanned(job, frame, 8).explain()
+    scanned(job, frame, 8).explain()
     """
     from pellucid.spark.batch import keyed
     from pellucid.spark.session import cores

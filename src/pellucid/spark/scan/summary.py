@@ -1,11 +1,13 @@
-"""Chunks of a stream, summed up: what each tells the chunks after it (see `pellucid.spark.scan.parts` for what that is).
+"""Chunks of a stream, summed up: what each tells the chunks after it (see `pellucid.spark.scan.parts` for what that
+is).
 
-Rows may be summed up in any order, in several places; sums of one chunk are then **merged**.  So a sum that depends on order
-(the last events, the last value, which of two float zeros came first) keeps the order of the events beside them, as a
-small Arrow table; all others are numbers, and those of ints are exact.
+Rows may be summed up in any order, in several places; sums of one chunk are then **merged**.  So a sum that depends on
+order (the last events, the last value, which of two float zeros came first) keeps the order of the events beside them,
+as a small Arrow table; all others are numbers, and those of ints are exact.
 
-Failures: a chunk on which a function fails is marked, with the message.  The chunks before it are not affected; it starts
-rightly, so it fails in the same way when it is run; and those after it must not run, as nobody knows where they start.
+Failures: a chunk on which a function fails is marked, with the message.  The chunks before it are not affected; it
+starts rightly, so it fails in the same way when it is run; and those after it must not run, as nobody knows where they
+start.
 """
 
 from __future__ import annotations
@@ -31,7 +33,17 @@ from pellucid.spark.scan.folds import Part
 from pellucid.spark.scan.parts import Cut, Step, level_graph
 from pellucid.spark.step import Runner, _numbered, unnumbered
 
-__all__ = ["CHUNK", "JOIN", "Folder", "Summary", "keeps_order", "level_job", "merged", "packed_summaries", "unpacked_summaries"]
+__all__ = [
+    "CHUNK",
+    "JOIN",
+    "Folder",
+    "Summary",
+    "keeps_order",
+    "level_job",
+    "merged",
+    "packed_summaries",
+    "unpacked_summaries",
+]
 
 CHUNK = "chunk"  # the column of a frame that says which chunk a row is of
 
@@ -83,7 +95,9 @@ class Folder(Runner):
         order = _numbers(table.column("o0")) if self.job.late.sequence is not None else None
         for chunk, at in _by_chunk(chunks):
             summary = self.chunks.setdefault(chunk, Summary())
-            summary.rows += (len(chunks) if at is None else len(at)) if self.judge is None else self.engine.pushed - before
+            summary.rows += (
+                (len(chunks) if at is None else len(at)) if self.judge is None else self.engine.pushed - before
+            )
             if order is not None:
                 here = int((order if at is None else order[at]).max())
                 summary.last = here if summary.last is None else max(summary.last, here)
@@ -311,4 +325,3 @@ def _numbers(array: Any) -> Any:
     elif pa.types.is_timestamp(array.type):
         array = array.cast(pa.int64())
     return numpy_of(array.fill_null(0) if array.null_count else array)
-

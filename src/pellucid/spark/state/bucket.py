@@ -1,9 +1,11 @@
 """A bucket of keys between two micro-batches: its engine, what was applied of each key, and the rows that wait.
 
-It holds no Spark and no files: `pellucid.spark.stream` keeps it in snapshots, `pellucid.spark.state.managed` in Spark's own store.
+It holds no Spark and no files: `pellucid.spark.stream` keeps it in snapshots, `pellucid.spark.state.managed` in Spark's
+own store.
 
-Rows that wait are kept as they came, in columns that have only numbers (``v0_0``).  So what they were read as goes with them
-(:func:`held_about`): a query that reads other columns, or reads them otherwise, would take them for what they are not.
+Rows that wait are kept as they came, in columns that have only numbers (``v0_0``).  So what they were read as goes with
+them (:func:`held_about`): a query that reads other columns, or reads them otherwise, would take them for what they are
+not.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ class Bucket:
         extra = b"" if self.runner.judge is None else self.runner.judge.save()
         held = b""
         if self.held is not None:
-            held = table_bytes(self.held.replace_schema_metadata({_ABOUT: json.dumps(self.read_as, sort_keys=True).encode()}))
+            held = table_bytes(
+                self.held.replace_schema_metadata({_ABOUT: json.dumps(self.read_as, sort_keys=True).encode()})
+            )
         head = struct.pack("<QQ?q", len(extra), len(held), self.high is not None, self.high or 0)
         return self.runner.engine.save(), head + extra + held
 
@@ -71,8 +75,9 @@ class Bucket:
 def held_about(job: Job) -> dict[str, Any]:
     """What a row of this job is read as: equal for two jobs if one may take the rows that wait for the other.
 
-    ``columns`` are those of the frame, each with what it is for, the user's name and the type that it has there; ``front`` says which
-    steps had been applied to a row, if any, ``key_by`` what made the key, if the pipeline makes it itself.
+    ``columns`` are those of the frame, each with what it is for, the user's name and the type that it has there;
+    ``front`` says which steps had been applied to a row, if any, ``key_by`` what made the key, if the pipeline makes it
+    itself.
 
     >>> from pellucid import pipeline
     >>> from pellucid.expr.types import INT, STR
@@ -123,11 +128,21 @@ def _check_held(runner: Runner, held: Any, same: bool) -> None:
     then, now = json.loads(data), held_about(runner.job)
     if then["front"] != now["front"]:
         if then["front"]:
-            raise _other_rows(held, "other first steps had been applied to a row when it came", "with pipeline and options as they were")
-        raise _other_rows(held, "as the DataFrame has them, but now Spark does the first steps before a row comes here", "with native='off'")
+            raise _other_rows(
+                held,
+                "other first steps had been applied to a row when it came",
+                "with pipeline and options as they were",
+            )
+        raise _other_rows(
+            held,
+            "as the DataFrame has them, but now Spark does the first steps before a row comes here",
+            "with native='off'",
+        )
     kinds = [[[c, n, _kind(t)] for c, n, t in about["columns"]] for about in (then, now)]
     if kinds[0] != kinds[1] or then["rows"] != now["rows"]:
-        raise _other_rows(held, f"read as {_words(then)}, but now rows are read as {_words(now)}", "with the columns as they were")
+        raise _other_rows(
+            held, f"read as {_words(then)}, but now rows are read as {_words(now)}", "with the columns as they were"
+        )
     if then["key_by"] != now["key_by"]:
         found = ", but now by ".join(", ".join(about["key_by"]) or "nothing" for about in (then, now))
         raise _other_rows(held, f"key_by made the key by {found}", "with key_by as it was")
@@ -135,25 +150,32 @@ def _check_held(runner: Runner, held: Any, same: bool) -> None:
         try:
             runner.check(held)
         except DataError as error:
-            raise _other_rows(held, f"what waits does not fit the pipeline any more ({error})", "with the pipeline as it was") from None
+            raise _other_rows(
+                held, f"what waits does not fit the pipeline any more ({error})", "with the pipeline as it was"
+            ) from None
 
 
 def _other_rows(held: Any, found: str, how: str) -> StateError:
     many = f"{held.num_rows} row{'s wait' if held.num_rows > 1 else ' waits'}"
     return StateError(
-        f"{many} in a bucket of the state: {found}; go on {how} until none waits (without wait= all go on with the next rows "
+        f"{many} in a bucket of the state: {found}; go on {how} until none waits (without wait= all go on with the "
+        "next rows "
         "of their bucket), or begin anew with a new state folder and a new checkpoint"
     )
 
 
 def _words(about: dict[str, Any]) -> str:
-    return ", ".join(f"{name} ({kind})" for _, name, kind in about["columns"]) + (f", each row {about['rows']}" if about["rows"] else "")
+    return ", ".join(f"{name} ({kind})" for _, name, kind in about["columns"]) + (
+        f", each row {about['rows']}" if about["rows"] else ""
+    )
 
 
 def run_bucket(job: Job, bucket: Bucket, rows: Any) -> list[Any]:
     """New rows, with those that waited, through the bucket's pipeline."""
     if bucket.held is not None:
-        schema = pa.schema([(f.name, f.type) for f in rows.schema])  # as rows are now, but for what else Spark says of its columns
+        schema = pa.schema(
+            [(f.name, f.type) for f in rows.schema]
+        )  # as rows are now, but for what else Spark says of its columns
         rows = pa.concat_tables([_cast(bucket.held, schema), rows.cast(schema)]).combine_chunks()
     rows = in_order(job, rows)
     later = None
@@ -178,7 +200,9 @@ def _ready(job: Job, bucket: Bucket, rows: Any) -> tuple[Any, Any]:
     first = _plain(rows.column("o0"))
     if first is None:
         bucket.runner.check(rows)  # says which row has no order
-        raise DataError(f"wait= needs an order of whole numbers or times, but the order column {job.fields.order[0][0]!r} is a text")
+        raise DataError(
+            f"wait= needs an order of whole numbers or times, but the order column {job.fields.order[0][0]!r} is a text"
+        )
     high = max(int(first[-1]), bucket.high if bucket.high is not None else int(first[-1]))
     bucket.high = high
     ready = int((first <= high - job.late.wait).sum())  # they are sorted
@@ -191,11 +215,14 @@ def _cast(held: Any, schema: Any) -> Any:
         return held.cast(schema)
     except (pa.ArrowException, ValueError) as error:
         what = " ".join(str(error).split())
-        raise _other_rows(held, f"what waits cannot be read as new rows are ({what})", "with the columns as they were") from None
+        raise _other_rows(
+            held, f"what waits cannot be read as new rows are ({what})", "with the columns as they were"
+        ) from None
 
 
 def in_order(job: Job, rows: Any) -> Any:
-    """Rows by order, then key (then source): the same way however they came, so that a repeated step gives the same bytes."""
+    """Rows by order, then key (then source): the same way however they came, so that a repeated step gives the same
+    bytes."""
     fields = job.fields
     if not job.ordered or rows.num_rows < 2:
         return rows

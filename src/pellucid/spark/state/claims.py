@@ -2,10 +2,12 @@
 
 ========================  ==========================================================================================
 ``identity.json``         the query, and what must not change while it lives: buckets, key, order
-``owner.json``            the newest start of the query.  A start is numbered one higher than the owner that it finds, so a
+``owner.json``            the newest start of the query.  A start is numbered one higher than the owner that it finds,
+so a
                           driver that is believed dead and still runs (a zombie) has the lower number and is refused
-``dropped-N-….json``      steps whose memory was given up at micro-batch N: in all buckets, also in those without a row then
-========================  ==========================================================================================
+``dropped-N-….json``      steps whose memory was given up at micro-batch N: in all buckets, also in those without a row
+then ========================
+==========================================================================================
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ class Claims:
             return None
         except ValueError as error:
             raise StateError(
-                f"{self.path}/{name} is damaged ({error}): put it back from a copy of the folder, or start anew with a new checkpoint and a new state folder"
+                f"{self.path}/{name} is damaged ({error}): put it back from a copy of the folder, or start anew with a "
+                "new checkpoint and a new state folder"
             ) from None
 
     # ------------------------------------------------------------ the query
@@ -59,13 +62,17 @@ class Claims:
         """What `claim` wrote, or None if nobody has claimed the folder yet."""
         found = self._json("identity.json")
         if found is not None and found.get("format") != FORMAT:
-            raise StateError(f"the state folder {self.path} has format {found.get('format')}, this version of Pellucid reads {FORMAT}")
+            raise StateError(
+                f"the state folder {self.path} has format {found.get('format')}, this version of Pellucid reads "
+                f"{FORMAT}"
+            )
         return found
 
     def claim(self, query: str, described: dict[str, Any]) -> dict[str, Any]:
         """Make the folder this query's own, or find that it is; returns its identity as first written.
 
-        ``described`` says what lies in it, such as ``buckets``, ``pipeline``, ``key``.  All tasks of a query may claim at once.
+        ``described`` says what lies in it, such as ``buckets``, ``pipeline``, ``key``.  All tasks of a query may claim
+        at once.
 
         >>> import tempfile
         >>> claims = Claims(tempfile.mkdtemp())
@@ -79,12 +86,14 @@ class Claims:
             assert found is not None
         if found["query"] != query:
             raise StateError(
-                f"the state folder {self.path} belongs to another query ({found['query']}, pipeline {found.get('pipeline')!r}; "
+                f"the state folder {self.path} belongs to another query ({found['query']}, pipeline "
+                f"{found.get('pipeline')!r}; "
                 f"this one is {query}): a new checkpoint needs a new state folder, and an old checkpoint its own"
             )
         if found.get("buckets") != described.get("buckets"):
             raise StateError(
-                f"the state folder {self.path} has {found.get('buckets')} buckets, asked for are {described.get('buckets')}: "
+                f"the state folder {self.path} has {found.get('buckets')} buckets, asked for are "
+                f"{described.get('buckets')}: "
                 "the number cannot change, since it decides where a key is kept; go on with the number as it was"
             )
         return found
@@ -104,9 +113,11 @@ class Claims:
         return 1 if owner is None else int(owner["start"]) + 1
 
     def own(self, start: int, token: str, version: int = 0) -> None:
-        """Go on if no later start than this one has taken over; ``token`` tells apart two that began at the same moment.
+        """Go on if no later start than this one has taken over; ``token`` tells apart two that began at the same
+        moment.
 
-        ``version`` is the micro-batch at which this start begins: what an earlier one gave up then or later, it tried in vain.
+        ``version`` is the micro-batch at which this start begins: what an earlier one gave up then or later, it tried
+        in vain.
         """
         owner = self._json("owner.json")
         if owner is None or owner["start"] < start:
@@ -114,8 +125,10 @@ class Claims:
             self._files.write("owner.json", [_dumps({"start": start, "token": token})])
         elif (owner["start"], owner["token"]) != (start, token):
             raise StateError(
-                f"the state folder {self.path} has been taken over by a later start of the query, so this one ends: one that was believed dead and went on, a "
-                "DataFrame from before that start (call p.spark again), or two calls of p.spark with the same folder (give each its own)"
+                f"the state folder {self.path} has been taken over by a later start of the query, so this one ends: "
+                "one that was believed dead and went on, a "
+                "DataFrame from before that start (call p.spark again), or two calls of p.spark with the same folder "
+                "(give each its own)"
             )
 
     # ------------------------------------------------------------ what was given up

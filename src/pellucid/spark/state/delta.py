@@ -26,7 +26,8 @@ def split(data: Buffer) -> list[memoryview]:
 
 
 def changes(old: Buffer, new: Buffer, limit: int) -> tuple[list[list[int]], list[Any]] | None:
-    """How to make ``new`` from ``old``: for each part its numbers, and the pieces to store; None beyond ``limit`` bytes.
+    """How to make ``new`` from ``old``: for each part its numbers, and the pieces to store; None beyond ``limit``
+    bytes.
 
     >>> old = bytes(640)
     >>> new = old[:100] + b"!" + old[101:] + b"more"
@@ -65,7 +66,8 @@ def changes(old: Buffer, new: Buffer, limit: int) -> tuple[list[list[int]], list
 
 
 def patch(old: list[bytearray], about: list[list[int]], body: Buffer) -> list[bytearray]:
-    """The parts after the changes; the old ones are changed in place, so that a chain costs no more than its changes."""
+    """The parts after the changes; the old ones are changed in place, so that a chain costs no more than its
+    changes."""
     import numpy as np
 
     view, at = memoryview(body).cast("B"), 0

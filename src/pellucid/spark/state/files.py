@@ -70,7 +70,8 @@ def open_files(path: str) -> Files:
             import fsspec  # type: ignore[import-not-found, unused-ignore]
         except ImportError:
             raise UsageError(
-                f"the state folder {path!r} is on no file system that pyarrow knows (a path, file://, s3://, gs://, hdfs://, "
+                f"the state folder {path!r} is on no file system that pyarrow knows (a path, file://, s3://, gs://, "
+                "hdfs://, "
                 f"abfs://): install fsspec and its package for {scheme!r}, or choose another folder"
             ) from None
         try:
@@ -90,7 +91,8 @@ class LocalFiles:
         return os.path.join(self.root, path)
 
     def _make_root(self) -> None:
-        """Made by us, the folder is for its user alone; one that is there is as its owner wants it: executors may run as others."""
+        """Made by us, the folder is for its user alone; one that is there is as its owner wants it: executors may run
+        as others."""
         if not os.path.isdir(self.root):
             make_lasting(os.path.dirname(self.root))
             with contextlib.suppress(FileExistsError):
@@ -144,7 +146,9 @@ class LocalFiles:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
-            raise StateError(f"{target} cannot be written: {error.strerror or error}; the snapshot before it is whole") from error
+            raise StateError(
+                f"{target} cannot be written: {error.strerror or error}; the snapshot before it is whole"
+            ) from error
 
     def remove(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -169,7 +173,10 @@ class RemoteFiles:
     def names(self, folder: str) -> list[str]:
         from pyarrow import fs
 
-        return [info.base_name for info in self.system.get_file_info(fs.FileSelector(self._at(folder), allow_not_found=True))]
+        return [
+            info.base_name
+            for info in self.system.get_file_info(fs.FileSelector(self._at(folder), allow_not_found=True))
+        ]
 
     def read(self, path: str, size: int = -1) -> bytes:
         with self.system.open_input_stream(self._at(path)) as file:
@@ -191,8 +198,9 @@ class RemoteFiles:
             raise StateError(f"{target} cannot be written: {error}; the snapshot before it is whole") from error
 
     def create(self, path: str, data: bytes) -> None:
-        # There is no put that spares an existing file in all of these systems: who comes a moment later wins.  Tasks of one
-        # query write the same; of two queries that begin in one folder at the same moment, the next look refuses one.
+        # There is no put that spares an existing file in all of these systems: who comes a moment later wins.  Tasks of
+        # one query write the same; of two queries that begin in one folder at the same moment, the next look refuses
+        # one.
         try:
             self.read(path)
         except FileNotFoundError:

@@ -3,8 +3,9 @@
 Rows travel to their bucket, and events back, as Arrow data in one binary value: ``applyInPandasWithState`` then moves a
 few values per micro-batch instead of rows, and no type is lost on the way through pandas.
 
-One bucket more holds no keys: every micro-batch goes by it, and it remembers what must not change (key, order, the number of
-buckets).  The other buckets could not tell: a key whose number has changed finds an empty state, and that is no error.
+One bucket more holds no keys: every micro-batch goes by it, and it remembers what must not change (key, order, the
+number of buckets).  The other buckets could not tell: a key whose number has changed finds an empty state, and that is
+no error.
 """
 
 from __future__ import annotations

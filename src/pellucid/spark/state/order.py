@@ -42,7 +42,8 @@ class Refusal:
 class Judge:
     """The last applied order of each key.
 
-    ``sequence`` is the first number of a sequence that has no gaps: then a row is applied only if its number is the next.
+    ``sequence`` is the first number of a sequence that has no gaps: then a row is applied only if its number is the
+    next.
     """
 
     def __init__(self, order: tuple[tuple[str, Type], ...], key: Type | None, *, sequence: int | None = None) -> None:
@@ -127,7 +128,8 @@ def check_sequence(order: tuple[tuple[str, Type], ...], sequence: int | None, ga
 
 
 def shown(value: object, kind: Any = None) -> str:
-    """A key or an order as its user would write it; ``kind`` is the Arrow type of its column, if it is given as the engine keeps it.
+    """A key or an order as its user would write it; ``kind`` is the Arrow type of its column, if it is given as the
+    engine keeps it.
 
     >>> import pyarrow as pa
     >>> shown("a"), shown(7), shown(None)

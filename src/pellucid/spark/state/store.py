@@ -5,14 +5,14 @@ repeated starts from the same state, whatever its first attempt left behind.
 
 * A snapshot appears whole or not at all (see `store_files`), and is checked when it is read.  One that is damaged is an
   error: the one before it would be the state of another moment.
-* A snapshot is a file of its own, named by its version, the attempt and a checksum of its contents.  Tasks that run twice at
-  once write the same file, or, should their bytes differ, two files of equal meaning: nobody overwrites what another one
-  builds upon.  The last attempt counts, so a micro-batch that is repeated by a changed pipeline takes its place; attempts of
-  a later start of the query count as later, whenever they were written.
-* Where little has changed, only that is written, on top of the snapshot before (`store_delta`); at most ten such files, and
-  not more than half of the whole, stand on a full one.
-* The newest ``keep`` versions stay, with all that they stand on.  If what a micro-batch needs is gone, that is an error,
-  not an empty state.
+* A snapshot is a file of its own, named by its version, the attempt and a checksum of its contents.  Tasks that run
+  twice at once write the same file, or, should their bytes differ, two files of equal meaning: nobody overwrites what
+  another one builds upon.  The last attempt counts, so a micro-batch that is repeated by a changed pipeline takes its
+  place; attempts of a later start of the query count as later, whenever they were written.
+* Where little has changed, only that is written, on top of the snapshot before (`store_delta`); at most ten such files,
+  and not more than half of the whole, stand on a full one.
+* The newest ``keep`` versions stay, with all that they stand on.  If what a micro-batch needs is gone, that is an
+  error, not an empty state.
 
 >>> import tempfile
 >>> store = Store(tempfile.mkdtemp())
@@ -47,7 +47,8 @@ _TRIES = 1000  # attempts of one start of the query: those of a later start have
 _STALE = 3600.0  # seconds after which nobody writes a temporary file any more
 _NAME = re.compile(r"v(\d{20})-(\d{4,})-([0-9a-f]{8})-(?:full|on-(\d{20})-(\d{4,})-([0-9a-f]{8}))\.snap")
 _WHAT_NOW = (
-    "put the file back from a copy of the folder; or go back to an earlier micro-batch (in the checkpoint, and here with "
+    "put the file back from a copy of the folder; or go back to an earlier micro-batch (in the checkpoint, and here "
+    "with "
     "Store.rewind); or start anew with a new checkpoint and a new state folder"
 )
 
@@ -105,7 +106,10 @@ class Store(Claims):
 
     def __init__(self, path: str, keep: int = 3, *, compression: str | None = None) -> None:
         if keep < 2:
-            raise UsageError(f"a state folder keeps at least 2 snapshots of each bucket, found keep={keep}: the last one may be half a micro-batch ahead")
+            raise UsageError(
+                f"a state folder keeps at least 2 snapshots of each bucket, found keep={keep}: the last one may be "
+                "half a micro-batch ahead"
+            )
         if compression not in (None, "lz4", "zstd"):
             raise UsageError(f"compression must be None, 'lz4' or 'zstd', found {compression!r}")
         super().__init__(str(path))
@@ -160,17 +164,24 @@ class Store(Claims):
             except FileNotFoundError as error:
                 # Another task of a later micro-batch may have removed it in the meantime: look again.
                 if attempt == 3:
-                    raise StateError(f"the snapshot {error.filename or below[-1].name} of bucket {bucket} is missing in {self.path}: {_WHAT_NOW}") from None
+                    raise StateError(
+                        f"the snapshot {error.filename or below[-1].name} of bucket {bucket} is missing in "
+                        f"{self.path}: {_WHAT_NOW}"
+                    ) from None
         raise AssertionError
 
     def _surely_first(self, bucket: int, files: list[_File], before: int) -> None:
         """Nothing below ``before`` is right only if nothing was removed: else an empty state would be a wrong one."""
         if not files and self._known(bucket):
-            raise StateError(f"bucket {bucket} of the state folder {self.path} had snapshots, and all of them are gone: {_WHAT_NOW}")
+            raise StateError(
+                f"bucket {bucket} of the state folder {self.path} had snapshots, and all of them are gone: {_WHAT_NOW}"
+            )
         if files and self._head(bucket, files[0])[0]["previous"] is not None:
             raise StateError(
-                f"bucket {bucket} of the state folder {self.path} has no snapshot below version {before} any more: the oldest is "
-                f"{files[0].version} (keep={self.keep}); go on with the checkpoint at micro-batch {files[0].version + 1} or later, "
+                f"bucket {bucket} of the state folder {self.path} has no snapshot below version {before} any more: the "
+                "oldest is "
+                f"{files[0].version} (keep={self.keep}); go on with the checkpoint at micro-batch "
+                f"{files[0].version + 1} or later, "
                 "or start anew with a new checkpoint and a new state folder"
             )
 
@@ -195,7 +206,10 @@ class Store(Claims):
                 header = json.loads(bytes(data[start : start + size]))
                 body = data[start + size :]
                 if header["format"] != FORMAT:
-                    raise StateError(f"the snapshot {self.path}/{path} has format {header['format']}, this version of Pellucid reads {FORMAT}")
+                    raise StateError(
+                        f"the snapshot {self.path}/{path} has format {header['format']}, this version of Pellucid "
+                        f"reads {FORMAT}"
+                    )
                 if len(body) != header["body"]:
                     problem = f"it has {len(body):,} bytes after its header, and should have {header['body']:,}"
                 elif zlib.crc32(body) != header["body_check"]:
@@ -222,8 +236,14 @@ class Store(Claims):
                 kept[0] = patch(kept[0], header["delta"][0], body[: header["delta_state"]])
                 kept[1] = patch(kept[1], header["delta"][1], body[header["delta_state"] :])
             state, extra = (memoryview(b"".join(part)) for part in kept)
-        if _check(state, extra, header["meta"]) != file.check or (len(state), len(extra)) != (header["state"], header["extra"]):
-            raise StateError(f"the snapshot {self.path}/{_folder(bucket)}/{file.name} is damaged (it does not give what was saved): {_WHAT_NOW}")
+        if _check(state, extra, header["meta"]) != file.check or (len(state), len(extra)) != (
+            header["state"],
+            header["extra"],
+        ):
+            raise StateError(
+                f"the snapshot {self.path}/{_folder(bucket)}/{file.name} is damaged (it does not give what was saved): "
+                f"{_WHAT_NOW}"
+            )
         return Snapshot(file.version, state, extra, header["meta"], file, header["links"], header["weight"])
 
     # ------------------------------------------------------------ writing
@@ -240,11 +260,13 @@ class Store(Claims):
     ) -> Snapshot:
         """Write a snapshot, for good when this returns; what it returns can be the ``base`` of the next.
 
-        ``base`` is what was loaded or saved before: where little has changed since, only that is written.  ``start`` is the
-        number of the query's start: of one version, what the highest has written counts.
+        ``base`` is what was loaded or saved before: where little has changed since, only that is written.  ``start`` is
+        the number of the query's start: of one version, what the highest has written counts.
         """
         if version < 0 or bucket < 0:
-            raise UsageError(f"a snapshot's bucket and version are not negative, found bucket {bucket}, version {version}")
+            raise UsageError(
+                f"a snapshot's bucket and version are not negative, found bucket {bucket}, version {version}"
+            )
         files = self._list(bucket)
         check = _check(state, extra, meta)
         same = [file for file in files if file.version == version]
@@ -256,7 +278,13 @@ class Store(Claims):
         attempt = mine[-1] + 1 if mine else start * _TRIES
         size = len(state) + len(extra)
         delta = None
-        if base is not None and base.version < version and size >= _SMALL and base.links < _LINKS and any(f.id == base.file.id for f in files):
+        if (
+            base is not None
+            and base.version < version
+            and size >= _SMALL
+            and base.links < _LINKS
+            and any(f.id == base.file.id for f in files)
+        ):
             delta = self._delta(base, state, extra, size // 2 - base.weight)
         pieces: list[Any] = [state, extra] if delta is None else [*delta[1], *delta[2]]
         raw = sum(len(p) for p in pieces)
@@ -289,7 +317,9 @@ class Store(Claims):
         return Snapshot(version, state, extra, meta, file, header["links"], header["weight"])
 
     @staticmethod
-    def _delta(base: Snapshot, state: Buffer, extra: Buffer, limit: int) -> tuple[list[Any], list[Any], list[Any]] | None:
+    def _delta(
+        base: Snapshot, state: Buffer, extra: Buffer, limit: int
+    ) -> tuple[list[Any], list[Any], list[Any]] | None:
         first = changes(base.state, state, limit)
         second = changes(base.extra, extra, limit - sum(len(p) for p in first[1])) if first else None
         return ([first[0], second[0]], first[1], second[1]) if first and second else None
@@ -302,7 +332,9 @@ class Store(Claims):
         """
         present = [f for f in files if f.version <= new.version] + [new]
         kept_versions = sorted({f.version for f in present})[-self.keep :]
-        needed = {f.id for f in files if f.version > new.version} | {f.id for f in present if f.version in kept_versions}
+        needed = {f.id for f in files if f.version > new.version} | {
+            f.id for f in present if f.version in kept_versions
+        }
         by_id = {f.id: f for f in [*files, new]}
         waiting = list(needed)
         while waiting:
