@@ -197,7 +197,7 @@ def test_small_values(prims: Any) -> None:
 @settings(max_examples=250)
 @given(values(INT), values(INT), values(FLOAT), values(FLOAT), st.integers(-3, 80))
 def test_random_values(a: int, b: int, x: float, y: float, s: int) -> None:
-    from pellucid.engine.kernel.engine import prims
+    from pellucid.engine.kernel import prims
 
     if b:
         assert prims._idiv(a, b) == a / b
