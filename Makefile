@@ -58,8 +58,9 @@ hunt: $(STAMP) $(ARCHIVE) ## the random tests with new seeds, round after round:
 test-kafka: $(STAMP) ## the tests against a real Kafka broker, which is brought from Maven Central
 	$(BIN)/python -m pytest -q -m kafka
 
-lint: $(STAMP) ## ruff and mypy
+lint: $(STAMP) ## ruff (habits and form) and mypy
 	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 
 bench: $(STAMP) ## measure the local engine and Spark beside their peers

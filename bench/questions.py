@@ -18,18 +18,23 @@ from tests.check.realistic import QUESTIONS
 
 HEAD = """# Questions that people ask
 
-What a check is worth shows in the questions that one really has. Here are {total} of them about {pipelines} pipelines: balances and ledgers, alarms with a cooldown, sessions, orders with a
-status, stock, heartbeats, rate limits, joins of invoices and payments, moving averages. Records, enums and strings come in, most pipelines keep things apart by key, and integers are all
-integers: no question is asked of a few values only.
+What a check is worth shows in the questions that one really has. Here are {total} of them about {pipelines} pipelines:
+balances and ledgers, alarms with a cooldown, sessions, orders with a status, stock, heartbeats, rate limits, joins of
+invoices and payments, moving averages. Records, enums and strings come in, most pipelines keep things apart by key, and
+integers are all integers: no question is asked of a few values only.
 
-**{right} of {total} ({percent:.0f} %) are decided, and rightly; {wrong} wrongly; {open} are *unknown* or refused.** Each that is decided takes at most {slowest:.1f} s, half of them less than {median:.1f} s
-(seconds of one processor).
+**{right} of {total} ({percent:.0f} %) are decided, and rightly; {wrong} wrongly; {open} are *unknown* or refused.**
+Each that is decided takes at most {slowest:.1f} s, half of them less than {median:.1f} s (seconds of one processor).
 
-*Right* is what was worked out by hand before it was asked: *yes* if it holds for every stream of events, *no* if some stream breaks it. *Proved* should stand beside each yes,
-*refuted* (with the shortest stream that shows it) beside each no. Questions with "if" or "with" in them are asked with `assume=`: what is known of the input, such as that it is sorted.
+*Right* is what was worked out by hand before it was asked: *yes* if it holds for every stream of events, *no* if some
+stream breaks it. *Proved* should stand beside each yes, *refuted* (with the shortest stream that shows it) beside each
+no. Questions with "if" or "with" in them are asked with `assume=`: what is known of the input, such as that it is
+sorted.
 
-The pipelines and the formulas are in [realistic.py](../../tests/check/realistic.py) and [realistic_more.py](../../tests/check/realistic_more.py); the second file was written when the checker
-was there, and what it could not decide then was mended in its cause. `python bench/questions.py --markdown docs/explanation/questions.md` makes this page.
+The pipelines and the formulas are in [realistic.py](../../tests/check/realistic.py) and
+[realistic_more.py](../../tests/check/realistic_more.py); the second file was written when the checker was there, and
+what it could not decide then was mended in its cause.
+`python bench/questions.py --markdown docs/explanation/questions.md` makes this page.
 
 | pipeline | is it so that … | right | verdict | seconds |
 | --- | --- | --- | --- | --- |

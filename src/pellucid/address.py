@@ -19,7 +19,7 @@ TABLES = ("sqlite:", "postgresql://", "postgres://")
 HIDDEN = "***"
 
 _WORDS = r"password|passwd|passphrase|pwd|secret"
-_MORE = r"token|credential|api[_.-]?key|access[_.-]?key|account[_.-]?key|private[_.-]?key|session[_.-]?key|shared[_.-]?key|jaas[_.-]?config|signature"
+_MORE = r"token|credential|(?:api|access|account|private|session|shared)[_.-]?key|jaas[_.-]?config|signature"
 _QUOTED = r"'(?:\\.|''|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?"
 # user:secret@ of a URL; a secret may hold anything, also what should have been encoded.  host:5432/… without an @ is
 # none.

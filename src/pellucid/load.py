@@ -77,8 +77,7 @@ def _load(file: str) -> types.ModuleType:
         except SystemExit as error:
             raise UsageError(
                 f"{file}{_user_line(error, file)}: the file ends the program while it is loaded (exit code "
-                f"{error.code}): "
-                "guard that with if __name__ == '__main__'"
+                f"{error.code}): guard that with if __name__ == '__main__'"
             ) from None
         except Exception as error:
             what = f"{type(error).__name__}: {error}"

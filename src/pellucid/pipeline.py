@@ -127,7 +127,8 @@ class Pipeline:
         None
         >>> names = {"UA": "United"}
         >>> print(pipeline(lambda c: c.map(lambda v: names[v], to=str, id="name"), c=str).why_plain)
-        step 'name' (map λ, ...): a lambda uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)
+        step 'name' (map λ, ...): a lambda uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)`
+        works)
         """
         return self.engine().why_plain
 

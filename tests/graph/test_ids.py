@@ -120,7 +120,8 @@ class State:
 def note(state, v):
     return state, [v]
 p = pipeline(lambda x: (x.map(lambda v: str(v) in {"1", "2", "3"}, to=bool), x.task(note, initial=State(), to=int),
-                        x.task(lambda s, v: (s, [v]), initial={"a", "b", "c"}, to=int), x.filter(lambda v: v > 2)), x=int)
+                        x.task(lambda s, v: (s, [v]), initial={"a", "b", "c"}, to=int),
+                        x.filter(lambda v: v > 2)), x=int)
 print([n.id for n in p.graph.nodes], p.graph.digest)
 """
 

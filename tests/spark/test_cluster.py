@@ -32,7 +32,8 @@ DRIVER = """
         for batch in batches:
             open(f"{flag}.{os.getpid()}", "w").close()
             time.sleep(seconds)
-            yield pa.RecordBatch.from_pydict({"x": [v * v for v in batch.column(0).to_pylist()], "pid": [os.getppid()] * len(batch)})
+            squares = [v * v for v in batch.column(0).to_pylist()]
+            yield pa.RecordBatch.from_pydict({"x": squares, "pid": [os.getppid()] * len(batch)})
 
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "500")
     rows = spark.range(0, 4000, 1, 4).mapInArrow(slow_square, "x long, pid long").collect()

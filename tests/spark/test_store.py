@@ -31,10 +31,8 @@ def test_the_newest_below(store: Store) -> None:
     assert contents(store.load(3, before=3)) == (2, blob(2, 10), b"extra", {"n": 2})
     assert store.load(3, before=2) is None  # there was none before the first
     assert store.load(4, before=10) is None
-    assert (
-        names(store, 3)[0]
-        == f"v{2:020d}-0000-{zlib.crc32(b'extra' + json.dumps({'n': 2}).encode(), zlib.crc32(blob(2, 10))):08x}-full.snap"
-    )
+    crc = zlib.crc32(b"extra" + json.dumps({"n": 2}).encode(), zlib.crc32(blob(2, 10)))
+    assert names(store, 3)[0] == f"v{2:020d}-0000-{crc:08x}-full.snap"
 
 
 @pytest.mark.parametrize("compression", [None, "lz4", "zstd"])

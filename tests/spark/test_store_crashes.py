@@ -96,7 +96,8 @@ state = bytearray(last.state) if last else bytearray(random.Random(0).randbytes(
 while True:
     at = random.Random(version).randrange(190_000)
     state[at : at + 8] = version.to_bytes(8, "little")
-    last = store.save(0, version, bytes(state), version.to_bytes(8, "little"), {"v": version}, base=last if version % 7 else None)
+    base = last if version % 7 else None
+    last = store.save(0, version, bytes(state), version.to_bytes(8, "little"), {"v": version}, base=base)
     print(version, flush=True)
     version += 1
 """

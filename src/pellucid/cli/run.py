@@ -409,8 +409,7 @@ def _inputs(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str]:
         if name is None:
             raise UsageError(
                 f"{graph.name} has {count_text(len(sources), 'source')} ({', '.join(sources)}): with several --in say "
-                "which "
-                f"each is for, as in --in {sources[0]}={path}"
+                f"which each is for, as in --in {sources[0]}={path}"
             )
         if name in out:
             raise UsageError(f"the source {name!r} has two inputs: {out[name]} and {path}")

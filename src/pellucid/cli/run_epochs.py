@@ -105,8 +105,9 @@ def run_with_epochs(
     try:
         with contextlib.redirect_stdout(sys.stderr):
             report = run_epochs(
-                graph, inputs, outputs, state=options.state, tables=sink_of, say=say, progress=progress.show, idle=checkpoint,
-                key=key or None, value=value, in_format=in_format, out_format=out_format, chunk=chunk, limit=limit, short=short, **options.settings(),
+                graph, inputs, outputs, state=options.state, tables=sink_of, say=say, progress=progress.show,
+                idle=checkpoint, key=key or None, value=value, in_format=in_format, out_format=out_format, chunk=chunk,
+                limit=limit, short=short, **options.settings(),
             )  # fmt: skip
     except (Stopped, KeyboardInterrupt):
         say("stopped: the epoch that was open is dropped; the same command goes on")

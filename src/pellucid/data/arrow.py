@@ -348,8 +348,7 @@ def output_schema(t: Type, name: str, key: Mapping[str, Type] = _NO_KEY) -> Any:
     if name in key and not isinstance(t, (RecordType, TupleType)):
         raise UsageError(
             f"the key column {name!r} has the name of an output: one of them would be lost; rename the column, or name "
-            "the output otherwise (a "
-            "pipeline that returns a dict names its outputs)"
+            "the output otherwise (a pipeline that returns a dict names its outputs)"
         )
     own = _carried(t, name)
     keys = [(n, arrow_type(leaf)) for n, leaf in key.items() if n not in own]

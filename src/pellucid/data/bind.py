@@ -148,7 +148,8 @@ def bind(
     >>> bind("x", INT, ["y", "z"], place="events.csv")
     Traceback (most recent call last):
     ...
-    pellucid.errors.DataError: events.csv: no column 'x' for the source 'x' (int): its columns are y, z; rename one, or name it with --value
+    pellucid.errors.DataError: events.csv: no column 'x' for the source 'x' (int): its columns are y, z; rename one, or
+    name it with --value
     """
     for column in key:
         if column not in names:

@@ -128,7 +128,8 @@ def refuse_loose(block: Block, delimiter: str, name: str) -> None:
     >>> refuse_loose(Block(b'1,2\\n"1"2,3\\n', 0, 0, True), ",", "x.csv")
     Traceback (most recent call last):
     ...
-    pellucid.errors.DataError: x.csv: line 2: text after a closing quote ('"1"2,3'): put the whole cell in quotes, and double a quote in it
+    pellucid.errors.DataError: x.csv: line 2: text after a closing quote ('"1"2,3'): put the whole cell in quotes, and
+    double a quote in it
     """
     data = block.data
     fault: tuple[int, str] | None = None
@@ -155,7 +156,8 @@ def refuse_no_text(block: Block, name: str) -> None:
     >>> refuse_no_text(Block(b"1\\n\\xe9\\n", 0, 0, True), "x.csv")
     Traceback (most recent call last):
     ...
-    pellucid.errors.DataError: x.csv: line 2: the text b'\\xe9' is not UTF-8: convert the file, for example with iconv -t UTF-8
+    pellucid.errors.DataError: x.csv: line 2: the text b'\\xe9' is not UTF-8: convert the file, for example with iconv
+    -t UTF-8
     """
     if block.data.isascii():
         return

@@ -48,8 +48,7 @@ def uneven(ended: str, rows: int, other: str) -> str:
     """What is said of an input that ends before another."""
     return (
         f"{ended}: ends after {rows:,} row{'s' * (rows != 1)}, but {other} goes on: the i-th push takes the i-th row "
-        "of each; complete it, or say "
-        "--short silent if an input that has ended is to be silent from then on"
+        "of each; complete it, or say --short silent if an input that has ended is to be silent from then on"
     )
 
 

@@ -93,8 +93,7 @@ def format_of(path: str, given: str | None = None, *, option: str = "--in-format
     if found is None and path.split(":")[0] in ("sqlite", "postgresql", "postgres", "delta", "kafka"):
         raise DataError(
             f"{path}: is a table or a topic, not a file: a run without epochs writes files. Give --epochs N --state "
-            "FOLDER (for sqlite: and "
-            "postgresql:), or --engine spark"
+            "FOLDER (for sqlite: and postgresql:), or --engine spark"
         )
     if found is None:
         raise DataError(

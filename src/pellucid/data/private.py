@@ -43,8 +43,7 @@ def own_folder(path: str | os.PathLike[str], option: str = "--state", mark: str 
         if found.st_uid != _me():
             raise UsageError(
                 f"{option} {path}: belongs to another user (number {found.st_uid}), who could change what is in it: "
-                "choose a folder of your own, or run as "
-                "that user"
+                "choose a folder of your own, or run as that user"
             )
         if stat.S_IMODE(found.st_mode) & 0o077 and (not os.listdir(path) or os.path.lexists(os.path.join(path, mark))):
             os.chmod(path, _FOLDER)

@@ -177,8 +177,7 @@ def _given(graph: Graph, inputs: Mapping[str, Any], options: Options) -> list[Gi
         if options.key and kind not in ("DataFrame", "Table", "RecordBatch"):
             raise UsageError(
                 f"{graph.name}: key= names columns, so the source {node.id!r} must be a table (a DataFrame, an Arrow "
-                f"table), found {_short(events)}; "
-                "for a list of keys use p.engine(key=str).push(events, key=keys)"
+                f"table), found {_short(events)}; for a list of keys use p.engine(key=str).push(events, key=keys)"
             )
         if kind == "list":
             out.append(_from_events(graph.name, node.id, node.type, events))

@@ -285,15 +285,13 @@ def _declared(
             shown = ", ".join(map(repr, args))
             raise PipelineError(
                 f"{name} fails on every event that was tried, such as {shown}: {type(failure).__name__}: "
-                f"{failure}{place_of(failure)}. Correct it; if it "
-                f"works on other events, {what} must be given: {how}"
+                f"{failure}{place_of(failure)}. Correct it; if it works on other events, {what} must be given: {how}"
             )
         if tried.outcomes and not task:
             value = next(o for o in tried.outcomes if not isinstance(o, Exception))
             raise TypeMismatch(
                 f"{name} returns {described(value)}, which is no event: expected a bool, an int, a float, a str, an "
-                "enum's member, a record or a tuple "
-                "of those; a task can put out a list of events"
+                "enum's member, a record or a tuple of those; a task can put out a list of events"
             )
         raise PipelineError(
             f"{name} cannot be traced: it {error.reason}. It can still run, but then {what} must be given: {how}"

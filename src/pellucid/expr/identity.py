@@ -45,8 +45,9 @@ _BLIND = {
 }  # builtins behind which nothing can be seen
 _MARK = 16  # digits of a digest are enough to see a change
 _NOT_OF_A_CLASS = {
-    "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__", "__annotations__",
-    "__annotate__", "__annotate_func__", "__annotations_cache__", "__dataclass_fields__", "__dataclass_params__", "_abc_impl", "__match_args__",
+    "__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__",
+    "__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__dataclass_fields__",
+    "__dataclass_params__", "_abc_impl", "__match_args__",
 }  # fmt: skip
 _METHODS = (types.FunctionType, property, classmethod, staticmethod)
 _C_FUNCTIONS = (
@@ -93,7 +94,7 @@ def identity_of(value: Any, name: str = "the function", types_used: Iterable[Any
 def differences(before: Mapping[str, str], now: Mapping[str, str], most: int = 4) -> str:
     """Which parts have changed, in words; empty if none has.
 
-    >>> differences({"q.K": "1", "q.f()": "a", "Python": "3.11"}, {"q.K": "2", "q.f()": "a", "Python": "3.11", "q.g()": "b"})
+    >>> differences({"q.K": "1", "q.f()": "a"}, {"q.K": "2", "q.f()": "a", "q.g()": "b"})
     'q.K has changed, q.g() is new'
     """
     found = [f"{name} has changed" for name in sorted(before.keys() & now.keys()) if before[name] != now[name]]

@@ -23,9 +23,9 @@ _READS_GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 
 #: The methods of lists, dicts, sets and bytearrays that change them.
 MUTATORS = frozenset({
-    "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "popitem", "setdefault", "update", "add", "discard",
-    "difference_update", "intersection_update", "symmetric_difference_update",
-    "__setitem__", "__delitem__", "__iadd__", "__imul__", "__ior__", "__iand__", "__isub__", "__ixor__", "__setattr__", "__delattr__",
+    "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "popitem", "setdefault", "update", "add",
+    "discard", "difference_update", "intersection_update", "symmetric_difference_update", "__setitem__", "__delitem__",
+    "__iadd__", "__imul__", "__ior__", "__iand__", "__isub__", "__ixor__", "__setattr__", "__delattr__",
 })  # fmt: skip
 _PLAIN = (bool, int, float, complex, str, bytes, enum.Enum, type(None), range, types.BuiltinFunctionType, property)
 _MOST = 50_000  # how many objects to look at

@@ -184,7 +184,8 @@ def _compare(op: str, a: Sym, b: Any, swapped: bool = False) -> Any:
 
 
 _OF_A_MESSAGE = (
-    "FORMAT", "CONVERT", "BUILD", "LOAD", "PRECALL", "CALL", "KW_NAMES", "CACHE", "PUSH_NULL", "COPY", "SWAP", "BINARY_OP", "RESUME",
+    "FORMAT", "CONVERT", "BUILD", "LOAD", "PRECALL", "CALL", "KW_NAMES", "CACHE", "PUSH_NULL", "COPY", "SWAP",
+    "BINARY_OP", "RESUME",
 )  # fmt: skip
 
 

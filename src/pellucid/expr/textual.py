@@ -42,9 +42,8 @@ _METHODS: dict[str, tuple[Type, int, int]] = {
     **dict.fromkeys(("upper", "lower", "title", "capitalize", "casefold", "swapcase"), (STR, 0, 0)),
     **dict.fromkeys(("strip", "lstrip", "rstrip"), (STR, 0, 1)),
     **dict.fromkeys(
-        ("isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper"),
-        (BOOL, 0, 0),
-    ),
+        ("isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower", "isnumeric", "isprintable",
+         "isspace", "istitle", "isupper"), (BOOL, 0, 0)),
     **dict.fromkeys(("rfind", "count", "rindex"), (INT, 1, 1)),
     "replace": (STR, 2, 2),
 }  # fmt: skip

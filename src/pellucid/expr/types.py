@@ -254,7 +254,8 @@ def type_of(annotation: Any) -> Type:
     >>> type_of(list)
     Traceback (most recent call last):
     ...
-    pellucid.errors.TypeMismatch: an event cannot be a 'list': use bool, int, float, str, an enum, or a frozen dataclass or NamedTuple of those
+    pellucid.errors.TypeMismatch: an event cannot be a 'list': use bool, int, float, str, an enum, or a frozen dataclass
+    or NamedTuple of those
     """
     if isinstance(annotation, Type):
         return annotation

@@ -26,8 +26,8 @@ from pellucid.expr.symbolic import Untraceable
 __all__ = ["Witness", "fickle_reason"]
 
 _CLOCKS = frozenset({
-    "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns", "thread_time",
-    "thread_time_ns", "clock_gettime", "clock_gettime_ns",
+    "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
+    "process_time_ns", "thread_time", "thread_time_ns", "clock_gettime", "clock_gettime_ns",
 })  # fmt: skip
 _NOWS = frozenset({"now", "utcnow", "today"})
 _DICE = frozenset(
@@ -46,9 +46,10 @@ _DICE = frozenset(
 )
 #: Modules in C whose functions and types answer by their arguments alone, clocks apart.
 _PURE_MODULES = frozenset({
-    "re", "_sre", "zlib", "binascii", "_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2", "_json", "_struct",
-    "struct", "math", "cmath", "decimal", "_decimal", "datetime", "_datetime", "itertools", "_itertools", "unicodedata", "_bisect", "_heapq",
-    "_collections", "collections", "_functools", "functools", "_operator", "_statistics", "_string", "array", "fractions", "_abc", "abc",
+    "re", "_sre", "zlib", "binascii", "_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2",
+    "_json", "_struct", "struct", "math", "cmath", "decimal", "_decimal", "datetime", "_datetime", "itertools",
+    "_itertools", "unicodedata", "_bisect", "_heapq", "_collections", "collections", "_functools", "functools",
+    "_operator", "_statistics", "_string", "array", "fractions", "_abc", "abc",
 })  # fmt: skip
 _IGNORED = ("has a 'try' or a 'with'", "imports ", "uses ")  # why it is not traced; no effect
 
@@ -160,7 +161,7 @@ def _pure(f: Any) -> bool:
 def fickle_reason(reason: str | None) -> bool:
     """Whether the reason why a function was not traced shows that it is fickle, where it was not called.
 
-    >>> fickle_reason("calls time.time(), which may read or change the outside world"), fickle_reason("calls str() on an event")
+    >>> fickle_reason("calls time.time(), which may read the outside world"), fickle_reason("calls str() on an event")
     (True, False)
     """
     text = reason or ""

@@ -8,7 +8,8 @@ through steps that let the same events through, and put them under the same key.
 []
 >>> [node.kind for node in remembering(pipeline(lambda x: x.filter(lambda v: v > 0) * x, x=int).graph)]
 ['apply']
->>> [node.kind for node in remembering(pipeline(lambda x: x.key_by(lambda v: v % 2) + x.key_by(lambda v: v % 3), x=int).graph)]
+>>> apart = pipeline(lambda x: x.key_by(lambda v: v % 2) + x.key_by(lambda v: v % 3), x=int)
+>>> [node.kind for node in remembering(apart.graph)]
 ['apply']
 """
 

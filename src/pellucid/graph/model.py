@@ -84,7 +84,8 @@ def key_of(kind: str, fn: Function | None, inputs: Sequence[Type | None], title:
     int
     >>> key_of("merge", None, [INT, None], "both")
     Traceback (most recent call last):
-    pellucid.errors.PipelineError: both joins streams that are keyed differently: one by int, another by no key; use key_by on all of them with keys of one type
+    pellucid.errors.PipelineError: both joins streams that are keyed differently: one by int, another by no key; use
+    key_by on all of them with keys of one type
     """
     if kind == "key_by":
         return fn.result if fn is not None else None

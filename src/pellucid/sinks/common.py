@@ -142,8 +142,8 @@ class Turns:
     ...         pass
     Traceback (most recent call last):
     ...
-    pellucid.errors.StateError: topic 'sums': an earlier batch of query 'orders' is still being written in this process after 0.01 s:
-    a query that was stopped has not ended yet; start it again later
+    pellucid.errors.StateError: topic 'sums': an earlier batch of query 'orders' is still being written in this process
+    after 0.01 s: a query that was stopped has not ended yet; start it again later
     """
 
     def __init__(self) -> None:
@@ -190,8 +190,8 @@ def checked_query(query: object) -> str:
     >>> checked_query("orders/2024")
     Traceback (most recent call last):
     ...
-    pellucid.errors.UsageError: query='orders/2024': a query's name has 1 to 100 letters, digits, '_' or '-', and starts with a
-    letter or a digit
+    pellucid.errors.UsageError: query='orders/2024': a query's name has 1 to 100 letters, digits, '_' or '-', and starts
+    with a letter or a digit
     """
     if isinstance(query, str) and _QUERY.fullmatch(query):
         return query

@@ -41,8 +41,8 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
     >>> local_folder("s3a://bucket/sums")
     Traceback (most recent call last):
     ...
-    pellucid.errors.UsageError: path='s3a://bucket/sums': the parquet sink needs a local or mounted folder (its commit is a hard
-    link); for an object store use pellucid.sinks.delta
+    pellucid.errors.UsageError: path='s3a://bucket/sums': the parquet sink needs a local or mounted folder (its commit
+    is a hard link); for an object store use pellucid.sinks.delta
     """
     text = os.fspath(path)
     if text.startswith("file:"):

@@ -77,8 +77,8 @@ def check_chain(where: Path, manifests: list[Manifest]) -> None:
     >>> check_chain(Path("out/_manifest"), made)
     >>> check_chain(Path("out/_manifest"), [made[0], made[2]])
     Traceback (most recent call last):
-    pellucid.errors.StateError: out/_manifest/q-00000000000000000001.json: the manifest of batch 1 of query 'q' is missing; batch 2 was committed after
-    it: restore it from a copy, or write to a new folder from a new checkpoint
+    pellucid.errors.StateError: out/_manifest/q-00000000000000000001.json: the manifest of batch 1 of query 'q' is
+    missing; batch 2 was committed after it: restore it from a copy, or write to a new folder from a new checkpoint
     """
     known = {(manifest.query, manifest.batch) for manifest in manifests}
     for manifest in manifests:

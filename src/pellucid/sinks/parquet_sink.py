@@ -236,8 +236,8 @@ def _files_at_once() -> int:
 def _is_attempt(name: str, query: str, upto: int) -> bool:
     """Whether a folder in staging is an attempt of this query at a batch up to ``upto``.
 
-    >>> _is_attempt("orders-00000000000000000007-9f", "orders", 7), _is_attempt("orders-00000000000000000008-9f", "orders", 7)
-    (True, False)
+    >>> [_is_attempt(f"orders-{batch:020}-9f", "orders", 7) for batch in (7, 8)]
+    [True, False]
     """
     head, _, _ = name.rpartition("-")
     owner, _, number = head.rpartition("-")

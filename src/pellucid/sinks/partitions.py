@@ -54,8 +54,8 @@ def check(where: object, columns: tuple[str, ...], schema: pa.Schema) -> None:
     >>> check("out", ("at",), pa.schema({"at": pa.timestamp("us", "UTC"), "sum": pa.int64()}))
     Traceback (most recent call last):
     ...
-    pellucid.errors.DataError: out: partition_by='at': a timestamp[us, tz=UTC] would not come back exactly from the name of a
-    partition; partition by a text, a whole number, a boolean or a date made from it, such as CAST(at AS DATE)
+    pellucid.errors.DataError: out: partition_by='at': a timestamp[us, tz=UTC] would not come back exactly from the name
+    of a partition; partition by a text, a whole number, a boolean or a date made from it, such as CAST(at AS DATE)
     """
     _check_kinds(where, columns, schema, _comes_back, "a text, a whole number, a boolean or a date")
     for name in columns:

@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
-    (target text NOT NULL, query text NOT NULL, batch bigint NOT NULL, at timestamptz NOT NULL DEFAULT now(), rows bigint,
-     PRIMARY KEY (target, query))"""
+    (target text NOT NULL, query text NOT NULL, batch bigint NOT NULL,
+     at timestamptz NOT NULL DEFAULT now(), rows bigint, PRIMARY KEY (target, query))"""
 # for a book of an earlier version, which did not count
 COUNT = "ALTER TABLE pellucid_epochs ADD COLUMN IF NOT EXISTS rows bigint"
 

@@ -116,7 +116,7 @@ class SQLiteSink(common.Sink):
         with closing(db):
             try:
                 yield db
-            except sqlite3.DatabaseError as error:  # a full or failing disk, a file that is no database or a damaged one, one that may not be written
+            except sqlite3.DatabaseError as error:  # a full or failing disk, a damaged database or none, no right
                 if isinstance(error, sqlite3.ProgrammingError):
                     raise
                 raise DataError(f"{self.path}: SQLite says: {error}") from None

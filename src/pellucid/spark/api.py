@@ -69,8 +69,7 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
         if streaming:
             raise UsageError(
                 f"{graph.name} has several outputs ({', '.join(n for n, _ in outputs)}): a streaming query has one "
-                "result, so "
-                "say step='output' to get one DataFrame with a column that tells which output a row is of"
+                "result, so say step='output' to get one DataFrame with a column that tells which output a row is of"
             )
         return {name: _one(graph, frame, options, plan, ((name, t),)) for name, t in outputs}
     return _one(graph, frame, options, plan, outputs)

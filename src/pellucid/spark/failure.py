@@ -71,7 +71,7 @@ def explain(error: BaseException) -> PellucidError | None:
 def from_text(text: str) -> PellucidError:
     """The same for the text of an error, as Spark prints it.
 
-    >>> from_text('''[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+    >>> from_text('''[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent …):
     ...   File "/job.py", line 8, in push
     ... pellucid.errors.IntOverflow: step 'total' left the 64-bit range
     ...   at push 3
@@ -151,7 +151,8 @@ def _loose_quote(text: str) -> PellucidError | None:
     """A CSV cell that goes on after its closing quote.
 
     >>> _loose_quote("Unescaped quote character inside quoted value of CSV field. To allow unescaped quotes, set …")
-    DataError('Spark cannot read a value: a CSV cell has text after its closing quote: put the whole cell in quotes, and double a quote in it')
+    DataError('Spark cannot read a value: a CSV cell has text after its closing quote: put the whole cell in quotes, and
+    double a quote in it')
     """
     if "Unescaped quote character" not in text:
         return None
@@ -166,8 +167,9 @@ def _loose_quote(text: str) -> PellucidError | None:
 def _unreadable_file(text: str) -> PellucidError | None:
     """A file with something in it that cannot be read: the file, and the record that its cause names.
 
-    >>> _unreadable_file("[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/2.csv.  SQLSTATE: KD001\\nCaused by: "
-    ...     "org.apache.spark.SparkRuntimeException: [MALFORMED_CSV_RECORD] Malformed CSV record: 3,4,5 SQLSTATE: KD000")
+    >>> _unreadable_file("[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/2.csv.  SQLSTATE: "
+    ...     "KD001\\nCaused by: org.apache.spark.SparkRuntimeException: [MALFORMED_CSV_RECORD] Malformed CSV record: "
+    ...     "3,4,5 SQLSTATE: KD000")
     DataError('file:///in/2.csv: Spark cannot read a value: Malformed CSV record: 3,4,5')
     """
     named = list(_FILE.finditer(text))
@@ -237,9 +239,8 @@ def _by_machine(text: str) -> PellucidError | None:
     if re.search(r"Python worker (exited unexpectedly|failed to connect back)", text):
         return PellucidError(
             "A Python worker died 4 times or could not start: it was killed (most often for want of memory), or a "
-            "library in it "
-            "crashed. Give more memory (conf spark.executor.pyspark.memory=2g), or see which with "
-            "conf spark.python.worker.faulthandler.enabled=true."
+            "library in it crashed. Give more memory (conf spark.executor.pyspark.memory=2g), or see which with conf "
+            "spark.python.worker.faulthandler.enabled=true."
         )
     return _gone() if _GONE.search(text) else None
 

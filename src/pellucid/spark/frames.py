@@ -248,8 +248,7 @@ def key_leaf(found: DataType, name: str, place: str) -> Type:
     }.get(kind, "cast it to string")  # fmt: skip
     raise DataError(
         f"{place}: the key column {name!r} is {found.simpleString()}: a key is a whole number, a text, a truth value, "
-        "a "
-        f"date, a timestamp or a decimal; {hint}"
+        f"a date, a timestamp or a decimal; {hint}"
     )
 
 

@@ -77,8 +77,7 @@ def choose(
         node = memory[0]
         problem = (
             f"{graph.name} remembers something ({node.describe()}), and Spark promises nothing about the order of "
-            "rows: say "
-            "which column orders them with order=, and with key= which rows belong together"
+            "rows: say which column orders them with order=, and with key= which rows belong together"
         )
         return Plan("keys" if key else "one", (f"{node.describe()} remembers",), problem)
     steps = _steps(graph, memory, front(graph, ansi=ansi) if native == "auto" and not tagged else [])

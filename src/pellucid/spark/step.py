@@ -115,8 +115,7 @@ class Runner:
             i = int(np.argmin(np.asarray(array.combine_chunks().is_valid().to_numpy(zero_copy_only=False))))
             raise DataError(
                 f"{self._row(table, i)}: the {what} column {name!r} is null: give every row "
-                f"a{' key' if what == 'key' else 'n order'}, "
-                "or leave such rows out"
+                f"a{' key' if what == 'key' else 'n order'}, or leave such rows out"
             )
         if pa.types.is_date(array.type):
             array = array.cast(pa.int32())

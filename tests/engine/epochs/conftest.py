@@ -27,7 +27,8 @@ def total(x: Stream[int]) -> Stream[int]:
 
 @pipeline
 def chain(x: Stream[int]) -> Stream[int]:
-    return x.map(lambda v: v * 3, id="a").filter(lambda v: v % 2 == 0, id="b").cumulate(lambda t, v: t + v, start=0, id="c")
+    even = x.map(lambda v: v * 3, id="a").filter(lambda v: v % 2 == 0, id="b")
+    return even.cumulate(lambda t, v: t + v, start=0, id="c")
 
 
 @pipeline

@@ -33,7 +33,8 @@ def on_interpreter(answer: Answer, system: System, wrong: Formula | Expr, spent:
     >>> from pellucid import pipeline
     >>> from pellucid.check.system.domains import domain_of
     >>> s = build_system(pipeline(lambda a, b: a + b, a=int, b=int).graph, domain_of(range(4)))
-    >>> on_interpreter(Answer("proved", "smt"), s, n.and_(s.present("out"), n.lt(n.const(5), s.value("out")[0])), 0.1).status
+    >>> large = n.and_(s.present("out"), n.lt(n.const(5), s.value("out")[0]))
+    >>> on_interpreter(Answer("proved", "smt"), s, large, 0.1).status
     'unknown'
     """
     if (

@@ -25,19 +25,20 @@ class NotWritten(Exception):  # noqa: N818
 
 
 _INFIX = {
-    "add": "(+ {} {})", "sub": "(- {} {})", "mul": "(* {} {})", "neg": "(- {})", "abs": "(ite (< {0} 0) (- {0}) {0})", "invert": "(- (- {}) 1)",
-    "floordiv": "(ite (> {1} 0) (div {0} {1}) (ite (< {1} 0) (div (- {0}) (- {1})) 0))",
+    "add": "(+ {} {})", "sub": "(- {} {})", "mul": "(* {} {})", "neg": "(- {})", "abs": "(ite (< {0} 0) (- {0}) {0})",
+    "invert": "(- (- {}) 1)", "floordiv": "(ite (> {1} 0) (div {0} {1}) (ite (< {1} 0) (div (- {0}) (- {1})) 0))",
     "mod": "(ite (> {1} 0) (mod {0} {1}) (ite (< {1} 0) (- (mod (- {0}) (- {1}))) 0))",
 }  # fmt: skip
 _REAL = {
-    "add": "(fp.add RNE {} {})", "sub": "(fp.sub RNE {} {})", "mul": "(fp.mul RNE {} {})", "truediv": "(fp.div RNE {} {})",
-    "neg": "(fp.neg {})", "abs": "(fp.abs {})", "sqrt": "(fp.sqrt RNE {})",
+    "add": "(fp.add RNE {} {})", "sub": "(fp.sub RNE {} {})", "mul": "(fp.mul RNE {} {})",
+    "truediv": "(fp.div RNE {} {})", "neg": "(fp.neg {})", "abs": "(fp.abs {})", "sqrt": "(fp.sqrt RNE {})",
 }  # fmt: skip
 _LOGIC = {"and": "(and {} {})", "or": "(or {} {})", "not": "(not {})", "ite": "(ite {} {} {})"}
 _ORDER = {"eq": "(fp.eq {} {})", "lt": "(fp.lt {} {})", "le": "(fp.leq {} {})"}
 _TEXT = {
-    "length": "(str.len {})", "concat": "(str.++ {} {})", "starts": "(str.prefixof {1} {0})", "ends": "(str.suffixof {1} {0})",
-    "holds": "(str.contains {} {})", "find": "(str.indexof {} {} 0)", "part": "(str.substr {0} {1} (- {2} {1}))",
+    "length": "(str.len {})", "concat": "(str.++ {} {})", "starts": "(str.prefixof {1} {0})",
+    "ends": "(str.suffixof {1} {0})", "holds": "(str.contains {} {})", "find": "(str.indexof {} {} 0)",
+    "part": "(str.substr {0} {1} (- {2} {1}))",
 }  # fmt: skip
 _WHOLE = {"eq": "(= {} {})", "lt": "(< {} {})", "le": "(<= {} {})"}
 

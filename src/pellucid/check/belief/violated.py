@@ -29,7 +29,8 @@ from pellucid.expr.types import simplest
 from pellucid.graph.model import Graph
 
 __all__ = [
-    "Violated", "disagreement", "formula_violated", "implication_violated", "monitor_violated", "paper_violated", "put_out", "sequence_violated", "step_violated",
+    "Violated", "disagreement", "formula_violated", "implication_violated", "monitor_violated", "paper_violated",
+    "put_out", "sequence_violated", "step_violated",
 ]  # fmt: skip
 
 _TURNS = 12  # of a loop

@@ -128,7 +128,7 @@ def pushes_at_least(system: System) -> int | None:
     >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
     >>> pushes_at_least(build_system(total.graph, domain_of(range(10)), strict=True))
     512409557603043099
-    >>> pushes_at_least(build_system(total.graph, domain_of(None), strict=True)) is None    # one push may bring the largest
+    >>> pushes_at_least(build_system(total.graph, domain_of(None), strict=True)) is None  # one push may do
     True
     """
     if system.wide.op == "const" or importlib.util.find_spec("z3") is None:

@@ -133,8 +133,8 @@ def pair(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int]) -> Pair
             slots.append(Slot(now, (TRUE, *nothing)))
         sides.append(tuple(slots))
     system = dataclasses.replace(
-        one, name=f"{a.name} and {b.name}", state=tuple(state), next=tuple(following), streams={}, lengths={}, bounds={},
-        overflow=stop, failed=n.or_(one.failed, two.failed), graph=None,
+        one, name=f"{a.name} and {b.name}", state=tuple(state), next=tuple(following), streams={}, lengths={},
+        bounds={}, overflow=stop, failed=n.or_(one.failed, two.failed), graph=None,
     )  # fmt: skip
     return Pair(system, sides[0], sides[1], fails, queues, all(map(_stutters, (left, right))), (left, right))
 

@@ -42,7 +42,8 @@ def ending(system: System) -> str:
     >>> from pellucid.check.system.domains import domain_of
     >>> from pellucid.check.system.build import build_system
     >>> p = pipeline(lambda x: x + 1, x=int)
-    >>> [ending(build_system(p.graph, domain_of(range(3), a))) for a in ("x.value > Y x.value", "x & x.value > Y x.value", "x.value > 9 & x")]
+    >>> rising, always, never = "x.value > Y x.value", "x & x.value > Y x.value", "x.value > 9 & x"
+    >>> [ending(build_system(p.graph, domain_of(range(3), a))) for a in (rising, always, never)]
     ['', 'none', 'none']
     """
     if system.assume is n.TRUE:

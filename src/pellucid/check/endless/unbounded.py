@@ -57,8 +57,8 @@ def speaks_of_queues(f: Formula) -> bool:
     """Whether a formula speaks of queues, so that their bound is part of the question.
 
     >>> from pellucid.check.formula.parse import parse
-    >>> speaks_of_queues(parse("!EF full")), speaks_of_queues(parse("G (out -> queue(join.0).length < 2)")), speaks_of_queues(parse("G out"))
-    (True, True, False)
+    >>> [speaks_of_queues(parse(f)) for f in ("!EF full", "G (out -> queue(join.0).length < 2)", "G out")]
+    [True, True, False]
     """
     return any(
         isinstance(term, Length) or (isinstance(term, Flag) and term.name in ("full", "overflow")) for term in terms(f)

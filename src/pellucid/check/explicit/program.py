@@ -34,8 +34,8 @@ __all__ = [
 
 OPS = [
     "copy", "add", "sub", "mul", "floordiv", "mod", "neg", "abs", "invert", "band", "bor", "bxor", "shl", "shr",
-    "eq", "lt", "le", "and", "or", "not", "ite",
-    "overflows add", "overflows sub", "overflows mul", "overflows neg", "overflows abs", "overflows shl", "overflows floordiv",
+    "eq", "lt", "le", "and", "or", "not", "ite", "overflows add", "overflows sub", "overflows mul", "overflows neg",
+    "overflows abs", "overflows shl", "overflows floordiv",
 ]  # fmt: skip
 _MOST = 3000  # pushes that are tried in each state
 _NUMBER = {name: i for i, name in enumerate(OPS)} | {"int_of_bool": 0}

@@ -78,6 +78,6 @@ from pellucid.check.formula.resolve import resolve
 __all__ = [
     "AF", "AG", "AU", "AX", "CTL", "EF", "EG", "EU", "EX", "FALSE", "LTL", "PAST", "TRUE", "And", "Atom", "F",
     "Formula", "G", "H", "Iff", "Implies", "Not", "O", "Or", "R", "S", "U", "W", "X", "Y", "any_", "as_formula",
-    "evaluate_ctl", "evaluate_finite", "evaluate_lasso", "explain",
-    "failed", "flag", "full", "is_invariant", "kind", "output", "overflow", "queue", "resolve", "source", "step", "stream", "terms",
+    "evaluate_ctl", "evaluate_finite", "evaluate_lasso", "explain", "failed", "flag", "full", "is_invariant", "kind",
+    "output", "overflow", "queue", "resolve", "source", "step", "stream", "terms",
 ]  # fmt: skip

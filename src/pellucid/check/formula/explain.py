@@ -31,7 +31,8 @@ def explain(formula: Formula) -> str:
     >>> print(explain(parse("!EF full")))
     In every state that can be reached, no queue is full.
     >>> print(explain(parse("G (in -> X out.value > 3)")))
-    On every run, in every step, if in carries an event, then in the next step out carries an event, and each is more than 3.
+    On every run, in every step, if in carries an event, then in the next step out carries an event, and each is more
+    than 3.
     """
     what = kind(formula)
     words = _say(formula, True)

@@ -63,7 +63,8 @@ def span_of(f: Formula, graph: Graph) -> Span | None:
     >>> from pellucid import pipeline
     >>> from pellucid.check.formula.parse import parse
     >>> p = pipeline(lambda x: x.key_by(lambda v: v).decimate(2), x=int)
-    >>> [span_of(parse(text), p.graph) for text in ("G (out -> X !out)", "G (out -> Y O x.value > 3)", "G (out -> X G !out)")]
+    >>> formulas = "G (out -> X !out)", "G (out -> Y O x.value > 3)", "G (out -> X G !out)"
+    >>> [span_of(parse(text), p.graph) for text in formulas]
     [Span(pushes=2, thinned=False), Span(pushes=1, thinned=True), Span(pushes=2, thinned=True)]
     >>> span_of(parse("G (out -> Y O !x)"), p.graph), span_of(parse("G F out"), p.graph)
     (None, None)

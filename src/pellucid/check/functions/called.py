@@ -95,8 +95,7 @@ class Answers:
         except Exception as error:
             raise NotTraceable(
                 f"{self.who}: {self.fn.name} {self.fn.reason}, and its states cannot be compared "
-                f"({type(error).__name__}: {error}); "
-                "use scalars, records or tuples, or containers of them"
+                f"({type(error).__name__}: {error}); use scalars, records or tuples, or containers of them"
             ) from None
         if form not in self._numbers:
             self._numbers[form] = len(self.states)

@@ -191,7 +191,8 @@ class _Facts:
                 z3.Implies(z3.And(number, size[x.get_id()] == INFINITE, y != 0), size[r.get_id()] == INFINITE),
                 z3.Implies(z3.And(self.finite(x), y == 0), r == 0),
                 z3.Implies(z3.And(self.finite(x), size[y.get_id()] <= 1), size[r.get_id()] <= size[x.get_id()]),
-                z3.Implies(z3.And(number, size[y.get_id()] >= 1, r != NOT_A_NUMBER), size[r.get_id()] >= size[x.get_id()]),
+                z3.Implies(z3.And(number, size[y.get_id()] >= 1, r != NOT_A_NUMBER),
+                           size[r.get_id()] >= size[x.get_id()]),
                 z3.Implies(z3.And(number, y == 1), r == x), z3.Implies(z3.And(number, y == -1), r == -x),
             ]  # fmt: skip
         meets = z3.And(number, r != NOT_A_NUMBER)
@@ -241,9 +242,11 @@ class _Facts:
         z3, (a,), r = self.z3, o.args, o.made
         there = z3.And(a >= 0, a != NOT_A_NUMBER)
         out = [
-            z3.Implies(there, z3.And(r >= 0, r != NOT_A_NUMBER)), z3.Implies(a == 0, r == 0), z3.Implies(a == INFINITE, r == INFINITE),
+            z3.Implies(there, z3.And(r >= 0, r != NOT_A_NUMBER)), z3.Implies(a == 0, r == 0),
+            z3.Implies(a == INFINITE, r == INFINITE),
             z3.Implies(self.finite(a), z3.Or(self.finite(r), r == NOT_A_NUMBER)),
-            z3.Implies(z3.And(there, a >= 1), z3.And(r >= 1, r <= a)), z3.Implies(z3.And(there, a <= 1), z3.And(r <= 1, r >= a)),
+            z3.Implies(z3.And(there, a >= 1), z3.And(r >= 1, r <= a)),
+            z3.Implies(z3.And(there, a <= 1), z3.And(r <= 1, r >= a)),
         ]  # fmt: skip
         for (c,) in itertools.product(*o.near):
             if c >= 0:

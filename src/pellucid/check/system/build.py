@@ -96,8 +96,8 @@ class System:
             for name, (t, many) in self.streams.items()
         }
         return dataclasses.replace(
-            self, next=following, streams=streams, lengths=lengths, overflow=overflow, failed=failed, wide=wide, assume=assume,
-            outside=outside, partial=partial, failures=failures,
+            self, next=following, streams=streams, lengths=lengths, overflow=overflow, failed=failed, wide=wide,
+            assume=assume, outside=outside, partial=partial, failures=failures,
         )  # fmt: skip
 
     @property

@@ -25,7 +25,8 @@ def same_graph(a: Graph, b: Graph, domain: Domain) -> bool:
     >>> from pellucid import pipeline
     >>> def scaled(by: int):
     ...     return lambda v: int(str(v)) * by
-    >>> two, also_two, three = (pipeline(lambda x, k=k: x.map(scaled(k), to=int, id="m"), x=int).graph for k in (2, 2, 3))
+    >>> times = lambda k: pipeline(lambda x: x.map(scaled(k), to=int, id="m"), x=int).graph
+    >>> two, also_two, three = times(2), times(2), times(3)
     >>> same_graph(two, also_two, Domain()), same_graph(two, three, Domain())
     (True, False)
     """

@@ -96,7 +96,8 @@ def parse(text: str) -> list[Fault]:
     ['sink:before-commit=kill@2/0', 'snapshot:torn[worker]=torn@1/0']
     >>> parse("sink:befor-commit=kill")
     Traceback (most recent call last):
-    pellucid.errors.UsageError: PELLUCID_FAULTS: no point is called 'sink:befor-commit'; did you mean 'sink:before-commit'?
+    pellucid.errors.UsageError: PELLUCID_FAULTS: no point is called 'sink:befor-commit'; did you mean
+    'sink:before-commit'?
     """
     from pellucid.data.bind import nearest
 

@@ -98,8 +98,9 @@ class Generation:
     """Tasks that were started from ``epoch``, with the marks of its snapshots; ``crashed_at`` says since when a
     recovery takes."""
 
-    def __init__(self, job: Job, tasks: dict[str, Watched], epoch: int, marks: dict[str, dict[int, int | None]], report: Report, told: Told,
-                 crashed_at: float | None, go_back: Callable[[], None]) -> None:  # fmt: skip
+    def __init__(self, job: Job, tasks: dict[str, Watched], epoch: int, marks: dict[str, dict[int, int | None]],
+                 report: Report, told: Told, crashed_at: float | None,
+                 go_back: Callable[[], None]) -> None:  # fmt: skip
         self.job, self.store, self.tasks, self.report, self.told = job, job.store, tasks, report, told
         self.complete = self.recorded = epoch
         self.marks = marks

@@ -69,8 +69,9 @@ class Settings:
         if self.short not in SHORT:
             raise UsageError(f"short={self.short!r}: expected 'fail' or 'silent'")
         least: list[tuple[str, Any, float]] = [
-            ("epochs", self.epochs, 1), ("every", self.every, 0.001), ("workers", self.workers, 1), ("chunk", self.chunk, 1),
-            ("limit", self.limit, 0), ("keep", self.keep, 1), ("patience", self.patience, 0.1), ("retries", self.retries, 0),
+            ("epochs", self.epochs, 1), ("every", self.every, 0.001), ("workers", self.workers, 1),
+            ("chunk", self.chunk, 1), ("limit", self.limit, 0), ("keep", self.keep, 1),
+            ("patience", self.patience, 0.1), ("retries", self.retries, 0),
         ]  # fmt: skip
         for name, found, bound in least:
             numbers = (int, float) if isinstance(bound, float) else (int,)
@@ -273,8 +274,10 @@ def _identity(job: Job) -> dict[str, Any]:
         "results": [[name, job.graph.nodes[i].id] for name, i in job.graph.outputs],
         "in": {name: os.path.abspath(path) for name, (path, _) in job.lanes.items()},
         "out": {name: _identity_of(path) for name, path in job.outputs.items()},
-        "places": {name: Address.of(path).stored if path.startswith(TABLES) else os.path.abspath(path) for name, path in job.outputs.items()},
-        "key": s.keys[0] if len(s.keys) == 1 else list(s.keys) or None, "value": s.value, "workers": s.workers, "cut": list(s.cut), "in_format": s.in_format, "out_format": s.out_format,
+        "places": {name: Address.of(path).stored if path.startswith(TABLES) else os.path.abspath(path)
+                   for name, path in job.outputs.items()},
+        "key": s.keys[0] if len(s.keys) == 1 else list(s.keys) or None, "value": s.value, "workers": s.workers,
+        "cut": list(s.cut), "in_format": s.in_format, "out_format": s.out_format,
         "columns": {name: [list(b.columns) for b in bound] for name, (_, bound) in job.lanes.items()},
         "tasks": [t.name for t in job.plan.tasks],
     }  # fmt: skip
@@ -340,8 +343,8 @@ def told_unseen(graph: Graph) -> str:
     >>> from pellucid import pipeline
     >>> dice = random.Random(1)
     >>> print(told_unseen(pipeline(lambda x: x.map(lambda v: v + dice.randint(1, 6), to=int, id="throw"), x=int).graph))
-    step 'throw' uses what a state folder cannot compare (pellucid.engine.epochs.job.dice: a source of random numbers): if it changes before the
-    run goes on, nobody notices
+    step 'throw' uses what a state folder cannot compare (pellucid.engine.epochs.job.dice: a source of random numbers):
+    if it changes before the run goes on, nobody notices
     """
     steps = graph.unseen
     if not steps:
@@ -354,8 +357,8 @@ def told_unseen(graph: Graph) -> str:
 
 
 _WORDS = {
-    "results": "the outputs", "in": "--in", "out": "--out", "key": "--key", "value": "--value", "workers": "--workers", "cut": "--cut",
-    "in_format": "--in-format", "out_format": "--out-format", "columns": "the columns that are read",
+    "results": "the outputs", "in": "--in", "out": "--out", "key": "--key", "value": "--value", "workers": "--workers",
+    "cut": "--cut", "in_format": "--in-format", "out_format": "--out-format", "columns": "the columns that are read",
 }  # fmt: skip
 
 

@@ -327,7 +327,8 @@ def _record(snapshot: Snapshot, run: str) -> list[Any]:
     own = bytes(view[:14]) == b"PELLUCID STATE"  # it has a checksum of its own, and is large: one is enough
     header = {
         "format": FORMAT, "run": run, "task": snapshot.task, "epoch": snapshot.epoch, "until": snapshot.until,
-        "numbers": snapshot.numbers, "about": snapshot.about, "size": len(view), "crc": None if own else zlib.crc32(view),
+        "numbers": snapshot.numbers, "about": snapshot.about, "size": len(view),
+        "crc": None if own else zlib.crc32(view),
     }  # fmt: skip
     text = json.dumps(header).encode()
     text += b" " * (-(len(_MAGIC) + _HEAD.size + len(text)) % _ALIGN)

@@ -164,8 +164,7 @@ class Engine:
         if not isinstance(batch, Batch):
             raise UsageError(
                 f"push_batch takes a pellucid.data.columns.Batch, found {type(batch).__name__}: lists and arrays go to "
-                "push, a table to the "
-                "pipeline itself, as in p(table, key='user')"
+                "push, a table to the pipeline itself, as in p(table, key='user')"
             )
         if self._failed is not None:
             raise StateError(f"this engine was stopped {self._failed}: load a saved state, or make a new one")

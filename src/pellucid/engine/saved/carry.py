@@ -50,7 +50,8 @@ def check(layout: Layout, about: dict[str, Any], *, drop: Collection[str] = (), 
     >>> check(new, describe(old), drop=["cut"])
     >>> check(new, describe(old), name="before")
     Traceback (most recent call last):
-    pellucid.errors.StateError: the saved state of 'before' cannot be carried over to 'pipeline': step 'cut' (trim) is gone; bring it back as it was, or give up what it remembers with drop=['cut']
+    pellucid.errors.StateError: the saved state of 'before' cannot be carried over to 'pipeline': step 'cut' (trim) is
+    gone; bring it back as it was, or give up what it remembers with drop=['cut']
     """
     _plan(layout, about, drop, name)
 
@@ -62,7 +63,8 @@ def carry(layout: Layout, data: Buffer, *, drop: Collection[str] = ()) -> State:
     >>> old = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="sum"), x=int).engine()
     >>> old.push([1, 2, 3])
     [1, 3, 6]
-    >>> new = pipeline(lambda x: (x.cumulate(lambda t, v: t + v, start=0, id="sum"), x.trim(1, id="cut")), x=int).engine()
+    >>> more = lambda x: (x.cumulate(lambda t, v: t + v, start=0, id="sum"), x.trim(1, id="cut"))
+    >>> new = pipeline(more, x=int).engine()
     >>> new.carry(old.save())
     >>> list(new.push([4, 5]).values())
     [[10, 15], [5]]
@@ -133,8 +135,7 @@ def _plan(layout: Layout, old: dict[str, Any], drop: Collection[str], name: str)
         was, now = (f"of type {_keys(a, 0)}" if a["external"] else "without" for a in (old, new))
         raise StateError(
             f"the saved state of {name!r} cannot be carried over to {layout.graph.name!r}: the key that comes with the "
-            "data "
-            f"has another type ({was} before, {now} now); go on with the key as it was, or start anew"
+            f"data has another type ({was} before, {now} now); go on with the key as it was, or start anew"
         )
     before, now_ = _places(old), _places(new)
     problems: dict[str, str] = {}

@@ -103,8 +103,7 @@ def unpack(data: Buffer) -> Saved:
     if form == 2 and pickled:
         raise StateError(
             "the saved state was written by an older version of Pellucid with pickle, which could run code when it is "
-            "read, so this version "
-            "does not read it: go on with the version that saved it, or start anew"
+            "read, so this version does not read it: go on with the version that saved it, or start anew"
         )
     if form not in (2, FORMAT):
         raise StateError(

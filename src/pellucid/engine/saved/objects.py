@@ -86,8 +86,7 @@ def load_objects(node: Node, data: bytes | memoryview, own: OwnTypes, count: int
     except Misfit as error:
         raise Changed(
             f"{node.describe()}: its saved state does not fit: {error}; bring the type back as it was, or start anew; "
-            "on Spark, or "
-            f"with carry, drop={[node.id]} gives up what the step remembers"
+            f"on Spark, or with carry, drop={[node.id]} gives up what the step remembers"
         ) from None
     except ValueError as error:
         raise Damaged(f"what step {node.id!r} remembers: {error}") from None
@@ -101,10 +100,11 @@ def check_states(graph: Graph) -> None:
     """Refuse a pipeline whose states cannot be saved, as far as its start values and annotations tell.
 
     >>> from pellucid import pipeline
-    >>> check_states(pipeline(lambda x: x.task(lambda seen, v: (seen | {v}, [len(seen)]), set(), to=int, id="seen"), x=int).graph)
+    >>> check_states(pipeline(lambda x: x.task(lambda s, v: (s | {v}, [len(s)]), set(), to=int), x=int).graph)
     >>> check_states(pipeline(lambda x: x.task(lambda f, v: (f, [f(v)]), abs, to=int, id="f"), x=int).graph)
     Traceback (most recent call last):
-    pellucid.errors.StateError: step 'f' (task λ, <doctest ...>:1): its state cannot be saved: state is a builtin_function_or_method, which is not data: ...
+    pellucid.errors.StateError: step 'f' (task λ, <doctest ...>:1): its state cannot be saved: state is a
+    builtin_function_or_method, which is not data: ...
     """
     own = OwnTypes.of(graph)
     for node in graph.nodes:

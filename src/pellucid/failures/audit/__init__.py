@@ -79,8 +79,9 @@ class Audit:
             "messages": self.messages, "tasks": self.tasks,
             "checks": {check: self.counts.get(check, 0) for check in self.checks},
             "violations": [v.document() for v in self.violations],
-            "explanation": None if e is None else {"kept": sum(e.kept), "discarded": sum(e.discarded), "recovered_to": list(e.recovered),
-                                                   "epochs": e.epochs, "committed": e.committed},
+            "explanation": None if e is None else {
+                "kept": sum(e.kept), "discarded": sum(e.discarded), "recovered_to": list(e.recovered),
+                "epochs": e.epochs, "committed": e.committed},
             "notes": list(self.notes),
         }  # fmt: skip
 
@@ -105,11 +106,12 @@ def audit(trace: pa.Table | str | os.PathLike[str], *, limit: int = 5, tasks: It
     ``tasks`` names tasks that may have no step on record; a state folder knows them itself.
 
     >>> from pellucid.failures.audit.recorded import trace_table
-    >>> source = [{"task": "a", "index": 0, "rule": "SOURCE", "epoch": 1, "produced": [("s", 0, False, 7)]},
-    ...           {"task": "a", "index": 1, "rule": "I-BORDER", "epoch": 1, "produced": [("s", 1, True, 0)], "state": 1}]
-    >>> sink = [{"task": "b", "index": 0, "rule": "I-EVENT", "epoch": 1, "consumed": [("s", 0, False, 7)]},
-    ...         {"task": "b", "index": 1, "rule": "I-BORDER", "epoch": 1, "consumed": [("s", 1, True, 0)], "state": 7},
-    ...         {"task": "b", "index": 2, "rule": "COMMIT", "epoch": 1}]
+    >>> a, b = {"task": "a", "epoch": 1}, {"task": "b", "epoch": 1}
+    >>> source = [a | {"index": 0, "rule": "SOURCE", "produced": [("s", 0, False, 7)]},
+    ...           a | {"index": 1, "rule": "I-BORDER", "produced": [("s", 1, True, 0)], "state": 1}]
+    >>> sink = [b | {"index": 0, "rule": "I-EVENT", "consumed": [("s", 0, False, 7)]},
+    ...         b | {"index": 1, "rule": "I-BORDER", "consumed": [("s", 1, True, 0)], "state": 7},
+    ...         b | {"index": 2, "rule": "COMMIT"}]
     >>> audit(trace_table(source + sink)).holds
     True
     >>> early = [sink[0], {**sink[2], "index": 1}, {**sink[1], "index": 2}]
@@ -145,8 +147,8 @@ def audit(trace: pa.Table | str | os.PathLike[str], *, limit: int = 5, tasks: It
     return answer(sizes, found.counts, found.first, explained, "local", time.monotonic() - began)
 
 
-def answer(sizes: tuple[int, int, int], found: dict[tuple[bool, str], int], first: list[Violation], explained: Explained, engine: str,
-           seconds: float) -> Audit:  # fmt: skip
+def answer(sizes: tuple[int, int, int], found: dict[tuple[bool, str], int], first: list[Violation],
+           explained: Explained, engine: str, seconds: float) -> Audit:  # fmt: skip
     """The answer of either engine: steps, messages and tasks; how often each kind was found; the first of each."""
     counts: dict[str, int] = {}
     for (alone, kind), count in found.items():

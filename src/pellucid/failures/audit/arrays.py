@@ -94,7 +94,8 @@ def reordered(c: Columns, order: Array, generation: Array) -> Columns:
         return replace(m.chosen(to), step=step[to])
 
     return Columns(c.tasks, c.streams, c.task[order], generation, c.index[order], c.rule[order], c.epoch[order],
-                   c.state[order], c.stored[order], moved(c.consumed), moved(c.produced), moved(c.heard), moved(c.told), c.unknown)  # fmt: skip
+                   c.state[order], c.stored[order], moved(c.consumed), moved(c.produced), moved(c.heard), moved(c.told),
+                   c.unknown)  # fmt: skip
 
 
 class _Names:
@@ -171,8 +172,9 @@ def columns(
     that may not occur.
 
     >>> from pellucid.failures.audit.recorded import trace_table
-    >>> c = columns(trace_table([{"task": "b", "index": 0, "rule": "I-EVENT", "epoch": 1, "consumed": [("s", 0, False, 7)]},
-    ...                          {"task": "a", "index": 0, "rule": "SOURCE", "epoch": 1, "produced": [("s", 0, False, 7)]}]))
+    >>> heard = {"task": "b", "index": 0, "rule": "I-EVENT", "epoch": 1, "consumed": [("s", 0, False, 7)]}
+    >>> told = {"task": "a", "index": 0, "rule": "SOURCE", "epoch": 1, "produced": [("s", 0, False, 7)]}
+    >>> c = columns(trace_table([heard, told]))
     >>> [c.tasks[t] for t in c.task], c.streams, c.consumed.n.tolist()
     (['a', 'b'], ['s'], [0])
     """

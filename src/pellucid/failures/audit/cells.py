@@ -127,8 +127,8 @@ def summed(c: Columns, cut: int, wanted: Array) -> CellSum:
         gone[c.streams[stream], epoch] = max(n, gone.get((c.streams[stream], epoch), n))
     whole = _passed(c, np.ones(len(c), dtype=bool), border, work)
     assert whole is not None
-    return CellSum(whole, _passed(c, kept, border, work), _most(c.epoch[work]), (intervals(c.epoch[border]), intervals(c.epoch[c.rule == rec.SNAPSHOT])), gone,
-                   set(c.unknown))  # fmt: skip
+    closed = intervals(c.epoch[border]), intervals(c.epoch[c.rule == rec.SNAPSHOT])
+    return CellSum(whole, _passed(c, kept, border, work), _most(c.epoch[work]), closed, gone, set(c.unknown))
 
 
 def _passed(c: Columns, which: Array, border: Array, work: Array) -> Passed | None:

@@ -13,8 +13,8 @@ from pellucid.failures.audit.recorded import FIRST_EPOCH
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, Found, Frame
 from pellucid.failures.audit.words import Violation
 
-__all__ = ["Archives", "archives", "commits", "common_epochs", "compare", "deaf", "recoveries", "recovery", "snapshots", "snapshots_early",
-           "snapshots_twice", "unfounded", "visible"]  # fmt: skip
+__all__ = ["Archives", "archives", "commits", "common_epochs", "compare", "deaf", "recoveries", "recovery",
+           "snapshots", "snapshots_early", "snapshots_twice", "unfounded", "visible"]  # fmt: skip
 
 
 def recoveries(c: Columns, found: Found) -> dict[int, int]:

@@ -281,7 +281,8 @@ def _segments(f: Frame, real: Array) -> list[Segment]:
         mine = slice(int(own[at]), int(own[end - 1]) + 1)
         chosen, epoch, border = kept[mine], c.epoch[mine], f.border[mine]
         number = int(f.segment[own[at]])
-        out.append(Segment(number // f.generations, number % f.generations, int(chosen.sum()), int((f.work[mine] & ~chosen).sum()), bool(late[mine].any()),
+        out.append(Segment(number // f.generations, number % f.generations, int(chosen.sum()),
+                           int((f.work[mine] & ~chosen).sum()), bool(late[mine].any()),
                            int(epoch[chosen].min(initial=NEVER)), int((epoch + border)[chosen].max(initial=-NEVER)),
                            int(epoch[chosen & border].max(initial=-NEVER))))  # fmt: skip
     return out

@@ -23,8 +23,8 @@ from pellucid.errors import DataError, UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ACK", "COORDINATOR", "FIRST_EPOCH", "RULES", "checked", "parts_of", "read_trace", "schema", "tasks_on_record", "trace_files", "trace_table",
-           "unfinished"]  # fmt: skip
+__all__ = ["ACK", "COORDINATOR", "FIRST_EPOCH", "RULES", "checked", "parts_of", "read_trace", "schema",
+           "tasks_on_record", "trace_files", "trace_table", "unfinished"]  # fmt: skip
 
 FIRST_EPOCH = 1  # as in Figure 10: the archive's epoch 0 is the initial state
 SOURCE, EVENT, BORDER, SNAPSHOT, COMMIT, FAIL, LOST, RECOVER = range(len(RULES))
@@ -50,7 +50,8 @@ def trace_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
     filled = [
         {"generation": 0, "state": None, "time": at, **row,
-         "consumed": [message(m) for m in row.get("consumed", ())], "produced": [message(m) for m in row.get("produced", ())]}
+         "consumed": [message(m) for m in row.get("consumed", ())],
+         "produced": [message(m) for m in row.get("produced", ())]}
         for at, row in enumerate(rows)
     ]  # fmt: skip
     return pa.Table.from_pylist(filled, schema=whole)

@@ -19,8 +19,8 @@ from pellucid.failures.audit.arrays import Array, Columns, Messages, reordered
 from pellucid.failures.audit.recorded import COORDINATOR, FIRST_EPOCH
 from pellucid.failures.audit.words import Violation
 
-__all__ = ["Found", "Frame", "alignment", "degrees", "frame", "known_generations", "later_cuts", "limits", "resorted", "shapes", "streams", "tasks_of",
-           "well_formed"]  # fmt: skip
+__all__ = ["Found", "Frame", "alignment", "degrees", "frame", "known_generations", "later_cuts", "limits", "resorted",
+           "shapes", "streams", "tasks_of", "well_formed"]  # fmt: skip
 
 NEVER = np.int64(1) << 62  # an epoch after all others
 UNKNOWN = -NEVER

@@ -182,6 +182,6 @@ class Violation:
 
     def document(self) -> dict[str, Any]:
         """The same for a program."""
-        out = {"check": self.check, "kind": self.kind, "task": self.task, "generation": self.generation, "index": self.index,
-               "stream": self.stream, "n": self.n, "why": self.why}  # fmt: skip
+        out = {"check": self.check, "kind": self.kind, "task": self.task, "generation": self.generation,
+               "index": self.index, "stream": self.stream, "n": self.n, "why": self.why}  # fmt: skip
         return {name: value for name, value in out.items() if value is not None}

@@ -25,7 +25,8 @@ def seen_beside(graph: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
     >>> import time
     >>> from pellucid import pipeline
-    >>> seen_beside(pipeline(lambda x: x.map(lambda v: int(time.time()), to=int, id="stamp"), x=int).graph)[0][0].split(": ")[1]
+    >>> stamped = pipeline(lambda x: x.map(lambda v: int(time.time()), to=int, id="stamp"), x=int)
+    >>> seen_beside(stamped.graph)[0][0].split(": ")[1]
     'a lambda calls time.time()'
     """
     if not isinstance(graph, Graph):
@@ -44,8 +45,7 @@ def seen_beside(graph: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if witness.fickle:
             fickle.append(
                 f"{node.describe()}: {fn.name} {witness.fickle[0]}: it answered the same each time it was called here, "
-                "but after a crash it may "
-                "answer otherwise; what it reads must come with the events"
+                "but after a crash it may answer otherwise; what it reads must come with the events"
             )
         elif witness.doubts:
             doubts.append(f"if {fn.name} always answers as it did when it was called: it {witness.doubts[0]}")

@@ -134,7 +134,8 @@ class MicroBatch:
         if at.phase == "down":
             return [(BatchStep("RESTART", at.commits + 1), self.restarted(at))]
         do: dict[str, Callable[[Query, int], list[tuple[BatchStep, Query]]]] = {
-            "planned": self.plan, "computed": self.compute, "stored": self.store, "sunk": self.write, "committed": self.commit,
+            "planned": self.plan, "computed": self.compute, "stored": self.store, "sunk": self.write,
+            "committed": self.commit,
         }  # fmt: skip
         where = -1 if at.phase == "idle" else self.order.index(at.phase)
         found = do[self.order[where + 1]](at, self.number(at)) if where + 1 < len(self.order) else []

@@ -258,8 +258,7 @@ class Packed:
                 if not steps:
                     raise UsageError(
                         f"the rules {self.system.rules.name!r} do not recover: recover() gave None, or nothing that "
-                        "can be done, where a task has failed; "
-                        "it must give the configuration after the recovery"
+                        "can be done, where a task has failed; it must give the configuration after the recovery"
                     )
                 found = self._recovered[key] = self.pack(steps[0])
             return found

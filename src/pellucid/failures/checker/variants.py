@@ -5,8 +5,8 @@ Each changes one rule or one part of Definition 4.5 and nothing else; the search
 of them.  They show which part of the protocol a promise hangs on, and they are what tests of a runtime can plant.
 
 >>> sorted(VARIANTS)
-['border-before-snapshot', 'early-snapshot', 'no-alignment', 'not-captured', 'not-common', 'not-purged', 'not-recovered',
- 'not-reset']
+['border-before-snapshot', 'early-snapshot', 'no-alignment', 'not-captured', 'not-common', 'not-purged',
+ 'not-recovered', 'not-reset']
 """
 
 from __future__ import annotations

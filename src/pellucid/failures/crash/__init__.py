@@ -175,14 +175,17 @@ class CrashReport:
 
     def document(self) -> dict[str, Any]:
         """The same for a program."""
-        rounds = [{"strikes": [str(s) for s in o.round.strikes], "hits": o.round.hits, "starts": o.round.starts, "seconds": round(o.round.seconds, 3),
-                   "right": o.right, "wrong": o.lines(), "steps": o.audit.steps if o.audit else None} for o in self.outcomes]  # fmt: skip
-        return {"target": self.target, "seed": self.seed, "holds": self.holds, "kills": self.hits, "missed": self.missed, "rounds": rounds,
-                "advice": self.advice, "seconds": round(self.seconds, 3), "schedule": str(self.schedule) if self.schedule else None}  # fmt: skip
+        rounds = [{"strikes": [str(s) for s in o.round.strikes], "hits": o.round.hits, "starts": o.round.starts,
+                   "seconds": round(o.round.seconds, 3), "right": o.right, "wrong": o.lines(),
+                   "steps": o.audit.steps if o.audit else None} for o in self.outcomes]  # fmt: skip
+        return {"target": self.target, "seed": self.seed, "holds": self.holds, "kills": self.hits,
+                "missed": self.missed, "rounds": rounds, "advice": self.advice, "seconds": round(self.seconds, 3),
+                "schedule": str(self.schedule) if self.schedule else None}  # fmt: skip
 
 
-def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None = None, points: Sequence[str] = (), replay: Sequence[Round] | None = None,
-          per_round: int = PER_ROUND, keep_going: bool = False, say: Callable[[str], None] = lambda text: None) -> CrashReport:  # fmt: skip
+def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None = None, points: Sequence[str] = (),
+          replay: Sequence[Round] | None = None, per_round: int = PER_ROUND, keep_going: bool = False,
+          say: Callable[[str], None] = lambda text: None) -> CrashReport:  # fmt: skip
     """Kill the run so often, and compare.  It ends with the first run that is wrong, unless told to keep going."""
     began = time.monotonic()
     chosen = points_of(points)
@@ -319,8 +322,8 @@ class _Run:
 
     def _once(self, environment: Mapping[str, str], until: float) -> int | None:
         with open(self.folder / "log", "ab") as log:
-            process = subprocess.Popen(self.command.argv(self.folder), env=dict(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                       start_new_session=True)  # fmt: skip
+            process = subprocess.Popen(self.command.argv(self.folder), env=dict(environment), stdin=subprocess.DEVNULL,
+                                       stdout=log, stderr=log, start_new_session=True)  # fmt: skip
         first: float | None = None
         try:
             while True:

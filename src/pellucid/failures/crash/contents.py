@@ -79,7 +79,8 @@ def difference(wanted: bytes | list[str], found: bytes | list[str], name: str = 
 
     >>> difference(b"a\\nb\\n", b"a\\nb\\n")
     >>> difference(b"a\\nb\\nc\\n", b"a\\nb\\nb\\nc\\n")
-    "output: 4 rows instead of 3: 1 is there again (b'b'), from row 3 on: an epoch was written twice, as by a sink that appends"
+    "output: 4 rows instead of 3: 1 is there again (b'b'), from row 3 on: an epoch was written twice, as by a sink that
+    appends"
     >>> difference(b"a\\nb\\n", b"a\\n")
     "output: 1 row instead of 2: 1 is lost (b'b'), from row 2 on"
     >>> difference(b"1\\n", b"2\\n")

@@ -28,8 +28,10 @@ MOMENT = "moment"
 # What a user asks for, and the points that belong to it.
 GROUPS: dict[str, tuple[str, ...]] = {
     "snapshot": tuple(p for p in POINTS if p.startswith("snapshot:")),
-    "commit": ("sink:write", "sink:staged", "sink:before-commit", "sink:after-commit", "sink:merge", "sink:merged", "coordinator:complete", "coordinator:committed", "coordinator:recorded"),
-    "recovery": ("recover:load", "recover:loaded", "source:replay", "coordinator:start", "coordinator:fork", "coordinator:forked", "coordinator:recover"),
+    "commit": ("sink:write", "sink:staged", "sink:before-commit", "sink:after-commit", "sink:merge", "sink:merged",
+               "coordinator:complete", "coordinator:committed", "coordinator:recorded"),
+    "recovery": ("recover:load", "recover:loaded", "source:replay", "coordinator:start", "coordinator:fork",
+                 "coordinator:forked", "coordinator:recover"),
     "work": ("source:read", "source:border", "worker:event", "worker:border"),
     "finish": ("sink:finish", "sink:finished", "coordinator:finish", "coordinator:finished"),
     MOMENT: (MOMENT,),
@@ -84,7 +86,8 @@ def points_of(names: Sequence[str]) -> list[str]:
     ['sink:finish', 'sink:finished', 'coordinator:finish', 'coordinator:finished']
     >>> points_of(["comit"])
     Traceback (most recent call last):
-    pellucid.errors.UsageError: --points 'comit': no such point or group; did you mean 'commit'? Groups: snapshot, commit, recovery, work, finish, moment
+    pellucid.errors.UsageError: --points 'comit': no such point or group; did you mean 'commit'? Groups: snapshot,
+    commit, recovery, work, finish, moment
     """
     out: list[str] = []
     for name in names or list(GROUPS):

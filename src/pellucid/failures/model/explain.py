@@ -33,8 +33,8 @@ with ⊆.
 >>> found = explain(random_trace(c, random.Random(5), fail=0.2), c)
 >>> print(found)
 explained: 5 of 9 steps remain, in 2 generations
-generation 0: steps 0-5, recovery to epoch 1 by step 5; 2 kept, discarded: 2 (I-EVENT t of epoch 2), 3 (I-EVENT t of epoch 2),
-4 (F-FAIL t)
+generation 0: steps 0-5, recovery to epoch 1 by step 5; 2 kept, discarded: 2 (I-EVENT t of epoch 2), 3 (I-EVENT t of
+epoch 2), 4 (F-FAIL t)
 generation 1: steps 6-8, ends after epoch 2; 3 kept, discarded: none
 >>> found.steps, found.mapping
 ((0, 1, 6, 7, 8), (0, 0, 2, 2, 2, 2, 2, 2, 2, 5))

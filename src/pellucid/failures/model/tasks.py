@@ -143,8 +143,8 @@ def tasks_of(p: Pipeline | Graph, *, fuse: bool | Mapping[str, Sequence[str]] = 
     An output that is a source as it came gets a task that passes it on: only tasks commit.
 
     >>> from pellucid import pipeline
-    >>> p = pipeline(lambda x: x.map(lambda v: v + 1, id="inc").map(lambda v: 2 * v, id="twice").trim(1, id="rest"), x=int)
-    >>> tasks_of(p, fuse={"both": ["inc", "twice"]}).tasks
+    >>> steps = lambda x: x.map(lambda v: v + 1, id="inc").map(lambda v: 2 * v, id="twice").trim(1, id="rest")
+    >>> tasks_of(pipeline(steps, x=int), fuse={"both": ["inc", "twice"]}).tasks
     {'both': TK⟨both, [x], both⟩, 'rest': TK⟨rest, [both], rest⟩}
     """
     graph = p if isinstance(p, Graph) else p.graph

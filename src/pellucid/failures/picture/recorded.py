@@ -29,10 +29,10 @@ def from_recorded(rows: Any, *, wrong: Mapping[tuple[str, int], str] | None = No
 
     ``wrong``: steps that cannot be explained, by task and index, with the reason; then nothing is greyed.
 
-    >>> event = lambda s, n, border=False: {"stream": s, "n": n, "border": border, "digest": n}
+    >>> event, first = {"stream": "m", "n": 0, "border": False, "digest": 0}, {"generation": 0, "index": 0, "epoch": 1}
     >>> run = from_recorded([
-    ...     {"task": "b", "generation": 0, "index": 0, "rule": "I-EVENT", "epoch": 1, "consumed": [event("m", 0)], "produced": []},
-    ...     {"task": "a", "generation": 0, "index": 0, "rule": "SOURCE", "epoch": 1, "consumed": [], "produced": [event("m", 0)]},
+    ...     {"task": "b", "rule": "I-EVENT", "consumed": [event], "produced": [], **first},
+    ...     {"task": "a", "rule": "SOURCE", "consumed": [], "produced": [event], **first},
     ... ])
     >>> run.lanes, [(m.lane, m.column) for m in run.marks]
     (('a', 'b'), [('a', 0), ('b', 1)])
@@ -62,8 +62,8 @@ def from_recorded(rows: Any, *, wrong: Mapping[tuple[str, int], str] | None = No
         kept = bool(wrong) or rule == "COMMIT" or (not rule.startswith("F-") and row["epoch"] <= upto[generation])
         marks.append(
             Mark(
-                len(marks), None if rule == "F-RECOVER" else task, rule, row["epoch"], generation, consumed, produced, kept,
-                rule == "COMMIT", _passes_border(row), (wrong or {}).get((task, row["index"]), ""),
+                len(marks), None if rule == "F-RECOVER" else task, rule, row["epoch"], generation, consumed, produced,
+                kept, rule == "COMMIT", _passes_border(row), (wrong or {}).get((task, row["index"]), ""),
                 f"{rule} {task}, step {row['index']}, epoch {row['epoch']}",
             )
         )  # fmt: skip

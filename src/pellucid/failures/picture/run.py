@@ -128,7 +128,8 @@ def from_trace(Z: Trace, c: Configuration, explanation: Explanation | NotExplain
 def by_flow(marks: Sequence[Mark]) -> tuple[str, ...]:
     """The lanes, those that send above those that receive.
 
-    >>> by_flow([Mark(0, "sink", "I-EVENT", 1, 0, consumed=((0, "m", 0),)), Mark(1, "a", "SOURCE", 1, 0, produced=((0, "m", 0),))])
+    >>> heard = Mark(0, "sink", "I-EVENT", 1, 0, consumed=((0, "m", 0),))
+    >>> by_flow([heard, Mark(1, "a", "SOURCE", 1, 0, produced=((0, "m", 0),))])
     ('a', 'sink')
     """
     sender = {ref: m.lane for m in marks for ref in m.produced}
@@ -200,7 +201,8 @@ def _one(marks: Sequence[Mark]) -> Mark:
         return first
     return replace(
         first, count=count, text=f"{count:,} × {first.rule} {first.lane}, epoch {first.epoch}",
-        consumed=tuple(ref for m in marks for ref in m.consumed), produced=tuple(ref for m in marks for ref in m.produced),
+        consumed=tuple(ref for m in marks for ref in m.consumed),
+        produced=tuple(ref for m in marks for ref in m.produced),
     )  # fmt: skip
 
 

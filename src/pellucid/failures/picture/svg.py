@@ -363,8 +363,9 @@ class _Plan:
         what = "border" if border else "message"
         kind = " plc-ack" if ref[1].startswith(ACK) else " plc-border" if border else ""
         color = f"plc-{self.run.marked[ref]}" if ref in self.run.marked else _color(m.epoch)
+        title = escape(clean(f"{what} {ref[2]} on {ref[1]}"))
         return (
-            f'<g class="{color}{"" if kept else " plc-gone"}"><title>{escape(clean(f"{what} {ref[2]} on {ref[1]}"))}</title>'
+            f'<g class="{color}{"" if kept else " plc-gone"}"><title>{title}</title>'
             f'<path class="plc-sent{kind}" d="{path}"/>{tip}{label}</g>'
         )
 

@@ -197,8 +197,9 @@ class _Asked:
             if (passed.border if self.atomic else passed.snapshot) is not None
         }
         known = Known(
-            self.names, streams, self.targets, self.generations, self.atomic, (last[0], last[0]), last, self._stream_starts(streams), last.reshape(-1), stored,
-            np.array(sorted(storing), dtype=np.int64), any(s.startswith(ACK) for s in streams),
+            self.names, streams, self.targets, self.generations, self.atomic, (last[0], last[0]), last,
+            self._stream_starts(streams), last.reshape(-1), stored, np.array(sorted(storing), dtype=np.int64),
+            any(s.startswith(ACK) for s in streams),
             sorted({name for one in self.sums.values() for name in one.unknown}), self.limit,
         )  # fmt: skip
         return self._with_graph(known, moved)

@@ -142,8 +142,9 @@ def _sent(m: Moved, k: Known, buckets: int) -> Rows:
     code = (((m.stream * k.generations + m.generation) * len(k.tasks) + m.task) * _SIDES + m.side) * 2 + m.border
     order = np.argsort(bucket, kind="stable")
     bucket = bucket[order]
-    values = {name: value[order] for name, value in (("code", code), ("n", m.n), ("index", m.index), ("at", m.at), ("epoch", m.epoch),
-                                                     ("next_border", m.next_border), ("digest", m.digest))}  # fmt: skip
+    values = {"code": code[order]} | {
+        name: getattr(m, name)[order] for name in ("n", "index", "at", "epoch", "next_border", "digest")
+    }
     for start, end in runs(bucket):
         yield row(
             int(bucket[start]), None, blob_of(pa.table({name: value[start:end] for name, value in values.items()}))

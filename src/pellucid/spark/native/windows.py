@@ -78,7 +78,7 @@ def why_not(graph: Graph) -> str | None:
     """Why a pipeline does not become window functions, in words; None if it does.
 
     >>> from pellucid import pipeline
-    >>> why_not(pipeline(lambda x: x.filter(lambda v: v > 2).cumulate(lambda t, v: t + v, start=0).decimate(3), x=int).graph)
+    >>> why_not(pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0).decimate(3), x=int).graph)
     >>> why_not(pipeline(lambda x: x.cumulate(lambda t, v: 2 * t + v, start=0, id="mix"), x=int).graph)
     "step 'mix' (cumulate 2 * t + v, ...) is no running sum, count, minimum, maximum, 'and' or 'or' over whole numbers"
     """
@@ -228,8 +228,8 @@ def windows_frame(job: Job, frame: AnyFrame) -> DataFrame:
     )
     leaves, sure = leaves_of(frame)
     return window_frame(
-        job.graph, frame.raw, leaves, key=key, order=order, outputs=[name for name, _ in job.outputs], nth=job.nth, ansi=True,
-        sure=sure, tag=job.tag, kept={name for name, _ in job.kept},
+        job.graph, frame.raw, leaves, key=key, order=order, outputs=[name for name, _ in job.outputs], nth=job.nth,
+        ansi=True, sure=sure, tag=job.tag, kept={name for name, _ in job.kept},
     )  # fmt: skip
 
 

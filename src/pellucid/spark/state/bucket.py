@@ -159,8 +159,7 @@ def _other_rows(held: Any, found: str, how: str) -> StateError:
     many = f"{held.num_rows} row{'s wait' if held.num_rows > 1 else ' waits'}"
     return StateError(
         f"{many} in a bucket of the state: {found}; go on {how} until none waits (without wait= all go on with the "
-        "next rows "
-        "of their bucket), or begin anew with a new state folder and a new checkpoint"
+        "next rows of their bucket), or begin anew with a new state folder and a new checkpoint"
     )
 
 

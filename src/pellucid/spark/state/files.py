@@ -53,7 +53,8 @@ def open_files(path: str) -> Files:
     '/some/folder'
     >>> open_files("nowhere://x")
     Traceback (most recent call last):
-    pellucid.errors.UsageError: the state folder 'nowhere://x' is on no file system that pyarrow knows (a path, file://, s3://, gs://, hdfs://, abfs://): install fsspec and its package for 'nowhere', or choose another folder
+    pellucid.errors.UsageError: the state folder 'nowhere://x' is on no file system that pyarrow knows (a path, file://,
+    s3://, gs://, hdfs://, abfs://): install fsspec and its package for 'nowhere', or choose another folder
     """
     if "://" not in path and not path.startswith("file:"):
         return LocalFiles(path)
@@ -71,8 +72,7 @@ def open_files(path: str) -> Files:
         except ImportError:
             raise UsageError(
                 f"the state folder {path!r} is on no file system that pyarrow knows (a path, file://, s3://, gs://, "
-                "hdfs://, "
-                f"abfs://): install fsspec and its package for {scheme!r}, or choose another folder"
+                f"hdfs://, abfs://): install fsspec and its package for {scheme!r}, or choose another folder"
             ) from None
         try:
             found, root = fsspec.core.url_to_fs(path)

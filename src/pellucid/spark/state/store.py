@@ -48,8 +48,7 @@ _STALE = 3600.0  # seconds after which nobody writes a temporary file any more
 _NAME = re.compile(r"v(\d{20})-(\d{4,})-([0-9a-f]{8})-(?:full|on-(\d{20})-(\d{4,})-([0-9a-f]{8}))\.snap")
 _WHAT_NOW = (
     "put the file back from a copy of the folder; or go back to an earlier micro-batch (in the checkpoint, and here "
-    "with "
-    "Store.rewind); or start anew with a new checkpoint and a new state folder"
+    "with Store.rewind); or start anew with a new checkpoint and a new state folder"
 )
 
 
@@ -179,10 +178,8 @@ class Store(Claims):
         if files and self._head(bucket, files[0])[0]["previous"] is not None:
             raise StateError(
                 f"bucket {bucket} of the state folder {self.path} has no snapshot below version {before} any more: the "
-                "oldest is "
-                f"{files[0].version} (keep={self.keep}); go on with the checkpoint at micro-batch "
-                f"{files[0].version + 1} or later, "
-                "or start anew with a new checkpoint and a new state folder"
+                f"oldest is {files[0].version} (keep={self.keep}); go on with the checkpoint at micro-batch "
+                f"{files[0].version + 1} or later, or start anew with a new checkpoint and a new state folder"
             )
 
     def _known(self, bucket: int) -> bool:
