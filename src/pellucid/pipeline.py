@@ -201,7 +201,7 @@ class Pipeline:
           missing.
         * ``state``: the folder in which a streaming query keeps its snapshots; ``store="spark"``: let Spark keep them;
           ``buckets``: into how many parts the keys go; ``drop``: steps whose state is given up after a change.
-        * ``partitions``: into how many parts a batch goes.  ``native``: ``auto``, ``off``, or ``windows``.
+        * ``partitions``: into how many parts a batch goes.  ``native``: ``auto`` or ``off``.
 
         .. code-block:: python
 

@@ -165,17 +165,6 @@ def test_ansi_overflow_stays_an_error(spark: SparkSession) -> None:
         spark.conf.set("spark.sql.ansi.enabled", "true")
 
 
-def test_windows_need_ansi(spark: SparkSession) -> None:
-    spark.conf.set("spark.sql.ansi.enabled", "false")
-    try:
-        with pytest.raises(
-            UsageError, match=r"a running sum may overflow, which Spark notices only with spark.sql.ansi.enabled=true"
-        ):
-            TOTAL.spark(rows(spark, ("a", 1, 1)), key="user", order="seq", native="windows")
-    finally:
-        spark.conf.set("spark.sql.ansi.enabled", "true")
-
-
 def test_an_event_with_a_field_of_the_keys_name_gives_its_own(spark: SparkSession) -> None:
     df = spark.createDataFrame(
         [("SELL", 1, 1.0, 5), ("BUY", 2, 1.0, 7)], "side string, seq int, price double, size int"
@@ -242,7 +231,7 @@ def test_nothing_runs_until_it_is_asked_for(spark: SparkSession) -> None:
             TOTAL,
             {"key": "user", "order": "seq", "native": "yes"},
             UsageError,
-            "native= must be one of 'auto', 'off', 'windows', found 'yes'",
+            "native= must be one of 'auto', 'off', found 'yes'",
         ),
         (
             TOTAL,
@@ -275,18 +264,6 @@ def test_nothing_runs_until_it_is_asked_for(spark: SparkSession) -> None:
             {"key": "user", "order": "seq"},
             UsageError,
             "the column 'user' of the key or order has the name of an output of pipeline: one of them would be lost",
-        ),
-        (
-            TOTAL,
-            {"key": "user", "order": "seq", "native": "windows", "late": "drop"},
-            UsageError,
-            "native='windows' does not tell late or doubled rows apart",
-        ),
-        (
-            TOTAL,
-            {"key": "user", "order": "seq", "native": "windows", "sequence": 1},
-            UsageError,
-            "native='windows' does not look for gaps in a sequence",
         ),
     ],
 )

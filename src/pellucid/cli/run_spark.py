@@ -326,9 +326,7 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> Plan:
     if o.checkpoint is not None:
         refuse_unwritable("--checkpoint", o.checkpoint, into=True)
     tagged = len(places.inputs) > 1
-    plan = choose(
-        p.graph, key=bool(places.key), order=bool(o.order), streaming=o.stream, tagged=tagged, several=o.late == "keep"
-    )
+    plan = choose(p.graph, key=bool(places.key), order=bool(o.order), streaming=o.stream, tagged=tagged)
     if plan.problem is not None:
         raise UsageError(plan.problem)
     return plan

@@ -59,7 +59,6 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
         native=options.native,
         ansi=_ansi(frame.df),
         tagged=frame.fields.tagged,
-        several=options.step is not None,
         cores=None if options.partitions else cores(frame.df.sparkSession),
     )
     if plan.problem is not None:
@@ -86,10 +85,6 @@ def _one(graph: Graph, frame: Frame, options: Options, plan: Plan, outputs: tupl
             return native_frame(job, frame, ansi=_ansi(frame.df))
         except NotNative:  # too large as a whole, or checks that no output computes
             plan = replace(plan, way="rows")
-    if plan.way == "windows":
-        from pellucid.spark.native.windows import windows_frame
-
-        return windows_frame(job, frame)
     if plan.way == "rows":
         from pellucid.spark.batch import per_row
 
@@ -209,7 +204,7 @@ def _given(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any]) -> dic
 
 def _check(graph: Graph, options: Options, streaming: bool) -> None:
     for what, value, allowed in (
-        ("native", options.native, ("auto", "off", "windows")),
+        ("native", options.native, ("auto", "off")),
         ("store", options.store, ("own", "spark")),
     ):
         if value not in allowed:

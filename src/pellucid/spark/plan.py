@@ -4,7 +4,6 @@
 way       what happens
 ========  =======================================================================================
 native    ``Column`` expressions; no Python worker
-windows   SQL window functions; no Python worker (on request: they are slower than the kernel)
 rows      the kernel over Arrow batches, each row where it is: no shuffle
 keys      repartition by key, sort by order, the kernel over Arrow batches
 inner     the same, by the key that the pipeline makes itself (``key_by``)
@@ -47,7 +46,6 @@ class Plan:
 
 _WAYS = {
     "native": "native: Spark's own expressions, no Python worker, no shuffle",
-    "windows": "windows: SQL window functions, no Python worker; one shuffle by key, one sort",
     "rows": "rows: the kernel inside Arrow batches, each row where it is, no shuffle",
     "keys": "keys: one shuffle by key, a sort by order within partitions, the kernel inside Arrow batches",
     "inner": "inner: one shuffle by the key that key_by makes, a sort by order, the kernel inside Arrow batches",
@@ -66,7 +64,6 @@ def choose(
     native: str = "auto",
     ansi: bool = True,
     tagged: bool = False,
-    several: bool = False,
     cores: int | None = None,
 ) -> Plan:
     """The way for this pipeline on a DataFrame with or without a key and an order."""
@@ -81,16 +78,6 @@ def choose(
         )
         return Plan("keys" if key else "one", (f"{node.describe()} remembers",), problem)
     steps = _steps(graph, memory, front(graph, ansi=ansi) if native == "auto" and not tagged else [])
-    if native == "windows":
-        from pellucid.spark.native.windows import why_not
-
-        reason = (
-            why_not(graph) if not (tagged or several or streaming) else "only one DataFrame in, one output, in a batch"
-        )
-        if reason is None and not ansi:
-            reason = "a running sum may overflow, which Spark notices only with spark.sql.ansi.enabled=true"
-        refusal = None if reason is None else f"native='windows' does not go with {graph.name}: {reason}; leave it out"
-        return Plan("windows", ("it was asked for",), refusal, steps)
     why = [f"{node.describe()} remembers" for node in memory[:3]]
     if key:
         return Plan("keys", tuple(why), steps=steps)

@@ -357,7 +357,6 @@ class Frame:
         ansi: bool,
         sure: Sequence[bool],
         tag: str | None,
-        checks: Sequence[tuple[Column, Type]] = (),
     ) -> None:
         from pyspark.sql import functions as F
 
@@ -372,7 +371,7 @@ class Frame:
         self.sure = {i for i, yes in enumerate(sure) if yes}
         unsure = [v for v in variables if v.value not in self.sure]
         self.due, reads = obligations(found, [at[name] for name in names], unsure)
-        self.checks = [*checks, *((leaves[v.value], v.type) for v in reads)]
+        self.checks = [(leaves[v.value], v.type) for v in reads]
         total = sum(size(e) for _, slot in self.events for e in (slot.when, slot.when, *slot.leaves)) + sum(
             map(size, self.due)
         )
