@@ -7,11 +7,13 @@ import pytest
 
 from tests import hunt, seeds
 from tests.spark import quick_jvm
+from tests.spark.fixtures import java_home, postgres, spark  # noqa: F401 - one session for all folders
 
 # Folders and files by how long their files take; the doctests, which take the least, come last.
 FIRST = (
     "tests/crash/",
     "tests/spark/",
+    "tests/sinks/",
     "tests/test_docs.py",
     "tests/test_examples.py",
     "tests/judge/",

@@ -24,9 +24,9 @@ from pathlib import Path
 from tests.crash.contents import Verdict
 from tests.crash.harness import ROOT, World, schedule, targets
 from tests.crash.pipelines import CASES
+from tests.sinks.broker import Broker
+from tests.sinks.postgres import Postgres, find_programs, serve
 from tests.spark.cluster import Cluster, standalone
-from tests.spark.postgres import Postgres, find_programs, serve
-from tests.spark.sinks.broker import Broker
 
 SINKS = ["parquet", "files", "sqlite", "managed", "postgres", "parallel", "delta", "once"]
 
@@ -126,7 +126,7 @@ def servers(kafka: bool) -> Iterator[tuple[Postgres | None, Broker | None]]:
         broker = None
         if kafka:
             from pellucid.spark import java
-            from tests.spark.sinks import broker as brokers
+            from tests.sinks import broker as brokers
 
             broker = stack.enter_context(brokers.serve(str(Path(java.find().home) / "bin" / "java")))
         yield server, broker

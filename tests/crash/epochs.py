@@ -20,7 +20,7 @@ from pellucid.failures.crash import CrashReport, crash
 from pellucid.failures.testing import command_for
 from tests.crash import epochs_pipelines
 from tests.crash.epochs_pipelines import CASES
-from tests.spark.postgres import find_programs, serve
+from tests.sinks.postgres import find_programs, serve
 
 FILE = epochs_pipelines.__file__
 

@@ -16,7 +16,7 @@ from tests.crash.__main__ import SINKS, one
 from tests.crash.contents import compared
 from tests.crash.harness import ENDING, Kill, World, schedule, targets
 from tests.crash.pipelines import CASES
-from tests.spark.postgres import Postgres
+from tests.sinks.postgres import Postgres
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_campaign(java_home: object, postgres: Postgres, tmp_path: Path, name: s
 def broker(java_home: object) -> Iterator[object]:
     pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed: pip install confluent-kafka")
     from pellucid.spark import java
-    from tests.spark.sinks import broker as brokers
+    from tests.sinks import broker as brokers
 
     try:
         brokers.jars(brokers.KAFKA)

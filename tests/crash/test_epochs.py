@@ -9,7 +9,7 @@ import pytest
 
 from tests.crash.epochs import one
 from tests.crash.epochs_pipelines import CASES
-from tests.spark.postgres import Postgres
+from tests.sinks.postgres import Postgres
 
 
 def test_a_table_of_postgresql_survives(tmp_path: Path, postgres: Postgres) -> None:

@@ -1,5 +1,5 @@
 """Numbers in cells: the fast parser, the exact one and the grammar agree on every spelling (Spark:
-tests/spark/test_cli_csv.py)."""
+tests/spark/files/test_csv.py)."""
 
 from __future__ import annotations
 

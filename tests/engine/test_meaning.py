@@ -14,7 +14,7 @@ from pellucid import Pipeline, pipeline
 from pellucid.engine.kernel.engine import Engine
 from pellucid.expr.types import INT
 from tests import strategies
-from tests.engine.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, cut
+from tests.engine.kernel.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, cut
 from tests.judge.told import Judged, told_outputs
 from tests.strategies import Drawn, Seeded, Telling, make_input, make_judged
 from tests.volumes import some_seeds

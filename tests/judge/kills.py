@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.judge.kill_jobs import Job, Target, jobs, same, targets
-from tests.spark.postgres import find_programs, serve
+from tests.sinks.postgres import find_programs, serve
 
 HANG = 180.0  # seconds after which a run that should end is called a dead end
 BUSY = 20.0  # seconds for which a folder may say that the run before is still there

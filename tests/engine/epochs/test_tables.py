@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.engine.epochs.conftest import Runs
-from tests.spark.postgres import MISSING, Postgres, find_programs, serve
+from tests.sinks.postgres import MISSING, Postgres, find_programs, serve
 
 FAULTS = ("sink:before-commit=kill@3", "sink:after-commit=tree@3", "sink:staged=tree@2;sink:after-commit=kill@1/1")
 
