@@ -20,6 +20,10 @@ def zero(t: Any) -> Any:
     return getattr(t, "members", [None])[0] or {"bool": False, "int": 0, "float": 0.0, "str": ""}[str(t)]
 
 
+class TooLong(Exception):
+    """A queue is longer than the system can tell."""
+
+
 def by_system(
     p: Pipeline, s: System, pushes: list[dict[str, Any]]
 ) -> tuple[dict[str, list[Any]], dict[str, list[int]], int | None]:
@@ -33,7 +37,8 @@ def by_system(
         memo: dict[int, Any] = {}
         if evaluate(s.failed, leaves, memo):
             return values, places, i
-        assert not evaluate(s.overflow, leaves, memo)
+        if evaluate(s.overflow, leaves, memo):
+            raise TooLong(i)
         for name in values:
             t, slots = s.streams[name]
             for slot in slots:
@@ -45,7 +50,7 @@ def by_system(
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize("seed", seeds(120))
+@pytest.mark.parametrize("seed", [*seeds(120), 25140000099, 25140000109])
 def test_the_system_is_the_pipeline(seed: int) -> None:
     c = Seeded(seed)
     p = make_pipeline(c, max_steps=7, keys=seed % 2 == 1)
@@ -53,8 +58,10 @@ def test_the_system_is_the_pipeline(seed: int) -> None:
     values, places, _, failure = by_interpreter(p, pushes)
     if failure is not None and failure[0] is IntOverflow:
         return  # checks use exact integers
-    system = build_system(p.graph, Domain(), queue=60 if seed % 2 == 0 else 12, track=Track(lanes=10))
-    got = by_system(p, system, pushes)
+    try:
+        got = by_system(p, build_system(p.graph, Domain(), queue=12, track=Track(lanes=10)), pushes)
+    except TooLong:  # and it says so: longer queues are not among what this system does
+        got = by_system(p, build_system(p.graph, Domain(), queue=120, track=Track(lanes=10)), pushes)
     if failure is not None:
         assert got[2] == failure[2]
     else:
