@@ -37,9 +37,9 @@ from pellucid.check.formula.parse import parse
 from pellucid.check.smt.engine import invariant
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain, domain_of
-from pellucid.check.verdict import Verdict
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
+from pellucid.model.verdict import Verdict
 
 
 def window_sum(k: int) -> Pipeline:

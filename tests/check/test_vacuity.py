@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pellucid import Mod, check, merge, pipeline
-from pellucid.check.verdict import Verdict
+from pellucid.model.verdict import Verdict
 
 never = pipeline(lambda x: x.filter(lambda v: v * v < 0), x=int)
 hot = pipeline(lambda x: x.filter(lambda v: v > 80), x=int)

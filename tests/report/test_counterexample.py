@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from pellucid import apply, check, pipeline
-from pellucid.check.verdict import Counterexample, StepView
+from pellucid.check.counterexample.pushes import Pushes
+from pellucid.check.counterexample.replay import StepView
+from pellucid.check.counterexample.sheet import asked_about, sheet_of
 from pellucid.draw.labels import cells
-from pellucid.report.counterexample_rows import asked_about, event_text, sheet_of
-from pellucid.report.counterexample_svg import counterexample_svg
-from pellucid.report.counterexample_text import counterexample_text
+from pellucid.model.sheet import event_text
+from pellucid.model.show.svg import sheet_svg
+from pellucid.model.show.text import sheet_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -36,7 +38,15 @@ one, two = pipeline(lambda x: x.trim(1), x=int), pipeline(lambda y: y.trim(2), y
 ratio = pipeline(lambda o: o.map(lambda v: 10 // v.cents, id="ratio"), o=Order)
 
 
-def refuted(verdict: Any) -> Counterexample:
+def counterexample_text(example: Pushes, *, width: int | None = None, show: Any = ()) -> str:
+    return sheet_text(sheet_of(example, show=show), width=width)
+
+
+def counterexample_svg(example: Pushes, *, title: str = "", show: Any = (), steps: bool = True) -> str:
+    return sheet_svg(sheet_of(example, show=show, steps=steps), title=title)
+
+
+def refuted(verdict: Any) -> Pushes:
     assert verdict.refuted
     return verdict.counterexample  # type: ignore[no-any-return]
 
@@ -128,13 +138,13 @@ def test_streams_that_were_asked_about_are_shown() -> None:
 
 
 def test_nothing_was_pushed() -> None:
-    assert counterexample_text(Counterexample((one.graph,), ())) == "before any push"
-    assert counterexample_text(Counterexample((one.graph,), (), why="x is 0")) == "before any push: x is 0"
+    assert counterexample_text(Pushes((one.graph,), ())) == "before any push"
+    assert counterexample_text(Pushes((one.graph,), (), why="x is 0")) == "before any push: x is 0"
 
 
 def test_several_events_in_one_push() -> None:
     step = StepView({"x": 0}, {"x": [0], "out": [1, 2]}, {})
-    assert counterexample_text(Counterexample((one.graph,), (step,))).splitlines()[2] == "out   1, 2"
+    assert counterexample_text(Pushes((one.graph,), (step,))).splitlines()[2] == "out   1, 2"
 
 
 def test_events_as_text() -> None:
@@ -176,7 +186,7 @@ def test_the_picture_needs_nothing_from_elsewhere_and_has_room(name: str) -> Non
 
 
 def test_the_picture_marks_what_is_wrong() -> None:
-    def count(example: Counterexample, mark: str) -> int:
+    def count(example: Pushes, mark: str) -> int:
         root = ET.fromstring(counterexample_svg(example))
         return sum(mark in (e.get("class") or "").split() for e in root.iter())
 
@@ -189,7 +199,7 @@ def test_the_picture_marks_what_is_wrong() -> None:
 
 def test_a_long_queue_is_cut_in_the_picture() -> None:
     step = StepView({"x": 0}, {"x": [0], "out": []}, {"sum.1": list(range(100))})
-    assert ">+92<" in counterexample_svg(Counterexample((thirds.graph,), (step,)))
+    assert ">+92<" in counterexample_svg(Pushes((thirds.graph,), (step,)))
 
 
 def test_a_counterexample_shows_itself() -> None:
@@ -216,5 +226,5 @@ def test_events_in_the_document() -> None:
         }
     ]
     odd = StepView({"x": float("nan")}, {"x": [float("-inf")]}, {"q": [b"z"]})
-    step = json.loads(Counterexample((one.graph,), (odd,)).to_json())["counterexample"]["steps"][0]
+    step = json.loads(Pushes((one.graph,), (odd,)).to_json())["counterexample"]["steps"][0]
     assert (step["in"], step["streams"], step["queues"]) == ({"x": "nan"}, {"x": ["-inf"]}, {"q": ["b'z'"]})

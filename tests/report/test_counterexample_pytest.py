@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pellucid import UsageError, check
-from pellucid.check.verdict import Verdict
 from pellucid.load import _load_path
-from pellucid.report.counterexample_pytest import Case, pytest_file, slug
+from pellucid.model.show.pytest_file import Case, pytest_file, slug
+from pellucid.model.verdict import Verdict
 
 SOURCE = """\
 import enum

@@ -8,10 +8,10 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from pellucid import check, pipeline
-from pellucid.check.verdict import Verdict
-from pellucid.report.verdict import evidence, headline, seconds_text, verdict_html
-from pellucid.report.verdict_junit import junit
-from pellucid.report.verdict_outcomes import Outcome, outcomes_document, summary
+from pellucid.model.show.junit import junit
+from pellucid.model.show.outcomes import Outcome, outcomes_document, summary
+from pellucid.model.show.verdict import evidence, headline, seconds_text, verdict_html
+from pellucid.model.verdict import Verdict
 
 late = pipeline(lambda x: x.trim(1), x=int)
 PROVED = Verdict("proved", "AG EF out", "explicit", 0.003, details={"states": 7})

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pellucid.check.questions import implies as implies
     from pellucid.check.questions import live as live
     from pellucid.check.system.domains import Mod as Mod
-    from pellucid.check.verdict import Counterexample as Counterexample
-    from pellucid.check.verdict import Verdict as Verdict
     from pellucid.check.watch import Transitions as Transitions
     from pellucid.check.watch import monitor as monitor
     from pellucid.failures.checker.question import failures as failures
+    from pellucid.model.counterexample import Counterexample as Counterexample
+    from pellucid.model.verdict import Verdict as Verdict
 
 _HOME = {
     "buffers": "bounds",
@@ -36,8 +36,8 @@ _HOME = {
     "holds_on": "questions",
     "implies": "questions",
     "live": "questions",
-    "Counterexample": "verdict",
-    "Verdict": "verdict",
+    "Counterexample": "pellucid.model.counterexample",
+    "Verdict": "pellucid.model.verdict",
     "dead_paths": "paths",
     "Transitions": "watch",
     "monitor": "watch",

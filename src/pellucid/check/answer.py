@@ -8,15 +8,16 @@ from typing import Any
 from pellucid.check.formula import Formula
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
+from pellucid.model import Judgement, Status
 
 __all__ = ["Answer", "expression"]
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Judgement):
     """A status with its evidence: pushes that refute (from ``loop`` on repeating), or what was proved and how."""
 
-    status: str
+    status: Status
     engine: str
     pushes: list[dict[str, Any]] | None = None
     loop: int | None = None

@@ -17,18 +17,18 @@ from itertools import pairwise
 from typing import Any
 
 from pellucid.check.advice import suggested
-from pellucid.check.belief.replay import replay
+from pellucid.check.counterexample.pushes import Pushes
+from pellucid.check.counterexample.replay import replay
 from pellucid.check.decide import Options, decide_invariant, listable
 from pellucid.check.explicit.search import Space, explore
 from pellucid.check.functions.called import asks
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import Domain, domain_of
-from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.engine.interpreter import Interpreter
 from pellucid.expr import node as n
 from pellucid.graph.model import Graph
-from pellucid.model.budget import Budget
+from pellucid.model import Budget, Status, Verdict
 
 __all__ = ["buffers"]
 
@@ -56,7 +56,7 @@ def buffers(p: Any, *, ints: Any = None, assume: Any = None, **how: Any) -> Verd
     question = f"every queue of {p.name} has a bound"
     ids = [id for id, _, _ in graph.queues()]
 
-    def verdict(status: str, engine: str, **more: Any) -> Verdict:
+    def verdict(status: Status, engine: str, **more: Any) -> Verdict:
         return Verdict(status, question, engine, time.perf_counter() - started, **more)
 
     if not ids:
@@ -80,13 +80,13 @@ def buffers(p: Any, *, ints: Any = None, assume: Any = None, **how: Any) -> Verd
             return verdict("proved", "explicit", details={"bounds": bounds, "states": space.count})
         loop = _growing_loop(graph, small, space)
         if loop is not None:
-            example = Counterexample((graph,), replay([graph], loop.pushes), loop.start, loop.words)
+            example = Pushes((graph,), replay([graph], loop.pushes), loop.start, loop.words)
             return verdict(
                 "refuted", "explicit", counterexample=example, notes=(loop.words,), details={"grows": loop.grows}
             )
     found = _with_few_events(graph, domain, options)
     if found is not None:
-        example = Counterexample((graph,), replay([graph], found.pushes), found.start, found.words)
+        example = Pushes((graph,), replay([graph], found.pushes), found.start, found.words)
         return verdict(
             "refuted", "explicit", counterexample=example, notes=(found.words,), details={"grows": found.grows}
         )

@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from pellucid.check.verdict import Verdict
 from pellucid.errors import UsageError
+from pellucid.model.verdict import Verdict
 
 __all__ = ["Property", "declared", "properties", "property"]
 

@@ -20,10 +20,10 @@ from pellucid.check.functions.called import asks
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.system.queues import Room
-from pellucid.check.verdict import Verdict
 from pellucid.expr import node as n
 from pellucid.graph.build import assemble, instantiate, source
 from pellucid.graph.model import Graph
+from pellucid.model import Status, Verdict
 
 __all__ = ["dead_paths"]
 
@@ -69,7 +69,7 @@ def dead_paths(p: Any, *, ints: Any = None, queue: int = 3, assume: Any = None, 
             if answer is not None and answer.status == "unknown":
                 unsure.append(node.id)
     notes = [f"{id}: {words}" for id, words in dead.items()]
-    status = "refuted" if dead else "unknown" if unsure else "proved"
+    status: Status = "refuted" if dead else "unknown" if unsure else "proved"
     if unsure:
         notes.append(f"not decided: {', '.join(dict.fromkeys(unsure))}")
     return Verdict(

@@ -11,7 +11,6 @@ from typing import Any
 from pellucid.check.advice import domain_notes
 from pellucid.check.belief.companion import on_interpreter
 from pellucid.check.belief.observe import atoms_on
-from pellucid.check.belief.replay import replay
 from pellucid.check.belief.vacuity import idle_notes, vacuity_notes
 from pellucid.check.belief.violated import (
     Violated,
@@ -26,6 +25,8 @@ from pellucid.check.belief.wide import decide_failing, in_64_bits, mentions_fail
 from pellucid.check.compare.paper import decide_paper
 from pellucid.check.compare.products import apart, beside, differs, no_longer_implied, side_by_side
 from pellucid.check.compare.sequence import by_keys, decide_sequence
+from pellucid.check.counterexample.pushes import Pushes
+from pellucid.check.counterexample.replay import replay
 from pellucid.check.decide import Answer, Options, expression
 from pellucid.check.endless.assumed_runs import NO_RUN, ending
 from pellucid.check.endless.keyed import track_of
@@ -52,12 +53,12 @@ from pellucid.check.system.assume import assumed_text, remembering
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.system.same import same_graph
-from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.witness import fickle_reason
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import silent
+from pellucid.model import Status, Verdict
 
 __all__ = ["equivalent", "holds", "holds_on", "implies", "live"]
 
@@ -186,7 +187,7 @@ def holds_on(p: Any, formula: str | Formula, *streams: Any, **named: Any) -> Ver
     fickle = [f"{fn.name} {fn.reason}" for _, fn in p.graph.opaque() if fickle_reason(fn.reason)]
     for words in fickle:
         ledger().words.append(f"of this one run: {words}, so it is not pure and may answer otherwise in another")
-    status = "proved" if evaluate_finite(f, atoms_on(p.graph, f, pushes)) else "refuted"
+    status: Status = "proved" if evaluate_finite(f, atoms_on(p.graph, f, pushes)) else "refuted"
     answer = Answer(status, "finite trace", pushes if status == "refuted" else None)
     if fickle and status == "refuted":  # the run that was made cannot be made again, so none could be shown
         notes = tuple(f"it does not hold in the run that was made, but {words}: in another it may" for words in fickle)
@@ -389,9 +390,7 @@ def _verdict(
     shown = None
     if answer.status == "refuted" and answer.pushes is not None:
         steps = replay(graphs, answer.pushes)
-        shown = Counterexample(
-            tuple(graphs), steps, answer.loop if answer.loop is None or answer.loop < len(steps) else None
-        )
+        shown = Pushes(tuple(graphs), steps, answer.loop if answer.loop is None or answer.loop < len(steps) else None)
         if judge is not None and judge(shown, answer.pushes, answer.loop) is False:
             return Verdict(
                 "unknown",

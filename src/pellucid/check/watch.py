@@ -18,8 +18,9 @@ from typing import Any
 
 from pellucid.check.belief.certify import certify_space, distrust
 from pellucid.check.belief.literal import Literal
-from pellucid.check.belief.replay import replay
 from pellucid.check.belief.violated import disagreement, monitor_violated
+from pellucid.check.counterexample.pushes import Pushes
+from pellucid.check.counterexample.replay import replay
 from pellucid.check.decide import Options
 from pellucid.check.explicit.search import explore
 from pellucid.check.functions.called import asks
@@ -28,7 +29,6 @@ from pellucid.check.system.build import System, Variable, build_system
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.tracking import Track
-from pellucid.check.verdict import Counterexample, Verdict
 from pellucid.errors import StepError, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
@@ -36,6 +36,7 @@ from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, INT, conform, simplest
 from pellucid.graph.model import Graph
 from pellucid.model import Budget, CutShort, Search
+from pellucid.model.verdict import Verdict
 
 __all__ = ["Transitions", "monitor"]
 
@@ -155,7 +156,7 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
     if space.found is not None:
         way = [*space.path(space.found[0]), space.found[1]]
         seen = _follow(system, states, small, [space.program.choices[c] for c in way], pushes)
-        example = Counterexample((p.graph,), replay([p.graph], [pushes[s] for s in seen]), None)
+        example = Pushes((p.graph,), replay([p.graph], [pushes[s] for s in seen]), None)
         if not monitor_violated(example, example.inputs, None):
             why = disagreement([p.graph], example.inputs)
             return Verdict("unknown", question, "explicit", seconds, None, (why,), details)

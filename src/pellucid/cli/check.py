@@ -21,8 +21,8 @@ from pellucid.errors import PellucidError, UsageError
 
 if TYPE_CHECKING:
     from pellucid.check.declare import Property
+    from pellucid.model.show.outcomes import Outcome
     from pellucid.pipeline import Pipeline
-    from pellucid.report.verdict_outcomes import Outcome
 
 __all__ = ["check"]
 
@@ -109,8 +109,8 @@ def check(
 
     Exit codes: 0 all proved, 1 one refuted, 2 bad usage or bad input, 3 one unknown and none refuted, 4 internal error.
     """
-    from pellucid.report.verdict_junit import junit as junit_text
-    from pellucid.report.verdict_outcomes import outcomes_document
+    from pellucid.model.show.junit import junit as junit_text
+    from pellucid.model.show.outcomes import outcomes_document
 
     files = _Files()
     options = _options(ints, assumed, engine, timeout, max_states)
@@ -342,7 +342,7 @@ def _bounds(queues: tuple[str, ...], about: Any) -> dict[str, Any]:
 
 def _ask(one: Property, options: dict[str, Any], queues: tuple[str, ...], show: _Printer) -> Outcome:
     from pellucid.load import _HERE, _code_line, _last_frame
-    from pellucid.report.verdict_outcomes import Outcome
+    from pellucid.model.show.outcomes import Outcome
 
     given = options | _bounds(queues, one.pipeline)
     deaf = sorted(set(given) - one.takes)
@@ -415,7 +415,7 @@ class _Printer:
         self.echo(f"pellucid: {text}", err=True)
 
     def line(self, outcome: Outcome) -> None:
-        from pellucid.report.verdict import headline, remarks
+        from pellucid.model.show.verdict import headline, remarks
 
         if outcome.verdict is None:
             self.echo(click.style(f"{'error':7}", fg="red", bold=True) + f"  {outcome.name}")
@@ -427,16 +427,13 @@ class _Printer:
             self.echo(f"         {remark}")
 
     def counterexamples(self, outcomes: Sequence[Outcome]) -> None:
-        from pellucid.report.counterexample_rows import asked_about
-        from pellucid.report.counterexample_text import counterexample_text
-
         for o in outcomes:
             if not self.as_json and o.verdict is not None and o.example is not None:
                 self.echo("\n" + click.style(o.name, bold=True) + f" ({o.where})")
-                self.echo(counterexample_text(o.example, show=asked_about(o.example, o.verdict.question)))
+                self.echo(o.example.text(o.verdict.question))
 
     def summary(self, outcomes: Sequence[Outcome]) -> None:
-        from pellucid.report.verdict_outcomes import summary
+        from pellucid.model.show.outcomes import summary
 
         if len(outcomes) > 1:
             self.echo("\n" + summary(outcomes))
@@ -459,7 +456,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _draw(folder: str, outcomes: Sequence[Outcome]) -> None:
-    from pellucid.report.verdict_outcomes import pictures
+    from pellucid.model.show.outcomes import pictures
 
     try:
         os.makedirs(folder, exist_ok=True)
@@ -470,18 +467,15 @@ def _draw(folder: str, outcomes: Sequence[Outcome]) -> None:
 
 
 def _write_tests(path: str, files: _Files, outcomes: Sequence[Outcome]) -> None:
-    from pellucid.report.counterexample_pytest import Case, pytest_file, slug
+    from pellucid.model.show.pytest_file import Case, pytest_file, slug
 
     cases: list[Case] = []
     for o in outcomes:
         if o.verdict is None or o.example is None:
             continue
-        if not o.example.graphs:
-            click.echo(f"pellucid: {o.name}: no test is written: crashes are tested by pellucid crash", err=True)
-            continue
         places = [files.place(graph) for graph in o.example.graphs]
         found = [place for place in places if place is not None]
-        if len(found) < len(places):
+        if len(found) < len(places) or not found:
             click.echo(f"pellucid: {o.name}: no test is written: its pipeline has no name in the file", err=True)
             continue
         paths, names = (tuple(place[i] for place in found) for i in (0, 1))

@@ -2,12 +2,18 @@
 
 A **machine** has a start, steps with labels, and something that is seen of each of its states (`Machine`).  `Search`
 goes through it breadth first within a `Budget`, so that the way to a state is a shortest one; `components` and
-`shortest_cycle` look at what was found for runs that never end.
+`shortest_cycle` look at what was found for runs that never end.  The answer is a `Verdict`; what it found is a
+`Counterexample`, of any machine a `Run`, which has a table, a picture, a JSON document, a test and a replay.
 """
 
 from pellucid.model.budget import Budget, CutShort, now, patiently
 from pellucid.model.components import components, shortest_cycle
+from pellucid.model.counterexample import Counterexample, Run, follow
 from pellucid.model.machine import Machine
 from pellucid.model.search import Search
+from pellucid.model.verdict import Judgement, Status, Verdict
 
-__all__ = ["Budget", "CutShort", "Machine", "Search", "components", "now", "patiently", "shortest_cycle"]
+__all__ = [
+    "Budget", "Counterexample", "CutShort", "Judgement", "Machine", "Run", "Search", "Status", "Verdict", "components",
+    "follow", "now", "patiently", "shortest_cycle",
+]  # fmt: skip

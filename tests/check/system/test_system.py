@@ -20,7 +20,7 @@ def zero(t: Any) -> Any:
     return getattr(t, "members", [None])[0] or {"bool": False, "int": 0, "float": 0.0, "str": ""}[str(t)]
 
 
-class TooLong(Exception):
+class TooLongError(Exception):
     """A queue is longer than the system can tell."""
 
 
@@ -38,7 +38,7 @@ def by_system(
         if evaluate(s.failed, leaves, memo):
             return values, places, i
         if evaluate(s.overflow, leaves, memo):
-            raise TooLong(i)
+            raise TooLongError(i)
         for name in values:
             t, slots = s.streams[name]
             for slot in slots:
@@ -60,7 +60,7 @@ def test_the_system_is_the_pipeline(seed: int) -> None:
         return  # checks use exact integers
     try:
         got = by_system(p, build_system(p.graph, Domain(), queue=12, track=Track(lanes=10)), pushes)
-    except TooLong:  # and it says so: longer queues are not among what this system does
+    except TooLongError:  # and it says so: longer queues are not among what this system does
         got = by_system(p, build_system(p.graph, Domain(), queue=120, track=Track(lanes=10)), pushes)
     if failure is not None:
         assert got[2] == failure[2]

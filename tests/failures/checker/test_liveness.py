@@ -15,7 +15,7 @@ from pellucid.failures.checker.story import FaultyExecution
 from pellucid.failures.checker.system import System
 from pellucid.failures.checker.variants import NotRecovered
 from pellucid.failures.model import Configuration, f_recover, gce, out
-from pellucid.model import Budget
+from pellucid.model import Budget, follow
 from tests.failures.shapes import chain
 
 
@@ -54,7 +54,7 @@ def test_a_task_that_stays_failed_makes_a_fair_cycle() -> None:
     way, loop = found
     assert [str(label) for label in way] == ["F-FAIL t1"]
     assert loop and str(loop[-1]) == "F-RECOVER"
-    at = list(system.replay([*way, *loop]))
+    at = follow(system, [*way, *loop])
     assert at[len(way)].c.Sigma == at[-1].c.Sigma or at[len(way)].c.M == at[-1].c.M
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +15,7 @@ from hypothesis import strategies as st
 
 from pellucid import DataError, Pipeline, StepError, Stream, UsageError, check, pipeline
 from pellucid.failures.checker.given import made_up
+from pellucid.failures.checker.sinks import Append
 from pellucid.failures.checker.story import FaultyExecution
 from pellucid.failures.model import Task, initial
 from pellucid.failures.model.explain import NotExplained, explain
@@ -93,8 +98,34 @@ def test_the_counterexample_in_its_forms() -> None:
     document = json.loads(verdict.to_json())["verdict"]["counterexample"]
     assert document["steps"] == [str(label) for label in example.trace] and document["why"] == example.why
     assert str(example) in str(verdict).replace("\n  ", "\n")
-    with pytest.raises(UsageError, match="use pellucid crash"):
+    assert example.replay() and not dataclasses.replace(example, steps=example.steps[1:]).replay()
+    assert not dataclasses.replace(example, seen=example.seen[:-1]).replay()
+    with pytest.raises(UsageError, match="a bare graph of tasks has none"):
         example.as_pytest("", file="p.py")
+
+
+def test_a_faulty_execution_as_a_test(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "from pellucid import pipeline\n"
+        "total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id='sum'), x=int)\n"
+    )
+    for protocol in ("aligned", "microbatch"):
+        verdict = check.failures(total, sink="append", epochs=1, events=1, protocol=protocol)
+        example = verdict.counterexample
+        assert example is not None and example.replay() and example.graphs == (total.graph,)
+        text = example.as_pytest(verdict.question, file=str(tmp_path / "shop.py"), name="total", folder=str(tmp_path))
+        (tmp_path / f"test_{protocol}.py").write_text(text)
+    own = check.failures(total, sink=Append(), epochs=1, events=1).counterexample
+    assert own is not None
+    with pytest.raises(UsageError, match="cannot name the object given as sink="):
+        own.as_pytest("", file="p.py", name="total")
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-c", "/dev/null", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout
+    mended = (tmp_path / "test_aligned.py").read_text().replace("'append'", "'transactional'")
+    (tmp_path / "test_aligned.py").write_text(mended)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
 
 
 def test_the_explainer_rejects_what_the_checker_refutes() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.check.belief.replay import Watched
+from pellucid.check.counterexample.replay import Watched
 from pellucid.check.formula import Formula, resolve, terms
 from pellucid.check.formula.terms import Flag
 from pellucid.check.system.build import HIDDEN, System

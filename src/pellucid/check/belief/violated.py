@@ -19,10 +19,10 @@ from typing import Any
 
 from pellucid.check.belief.alike import alike
 from pellucid.check.belief.observe import atoms_on
+from pellucid.check.counterexample.pushes import Pushes
 from pellucid.check.endless.history import linear
 from pellucid.check.formula import CTL, Formula, evaluate_finite, evaluate_lasso, is_invariant, kind
 from pellucid.check.system.domains import Domain
-from pellucid.check.verdict import Counterexample
 from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import IntOverflow, StepError
 from pellucid.expr.types import simplest
@@ -34,11 +34,11 @@ __all__ = [
 ]  # fmt: skip
 
 _TURNS = 12  # of a loop
-Pushes = Sequence[Mapping[str, Any]]
-Violated = Callable[[Counterexample, Pushes, int | None], bool | None]
+Given = Sequence[Mapping[str, Any]]
+Violated = Callable[[Pushes, Given, int | None], bool | None]
 
 
-def disagreement(graphs: Sequence[Graph], pushes: Pushes) -> str:
+def disagreement(graphs: Sequence[Graph], pushes: Given) -> str:
     """The word for a counterexample that is none."""
     run = "; ".join(", ".join(f"{name} = {value!r}" for name, value in push.items()) or "silence" for push in pushes)
     for graph in graphs:
@@ -63,7 +63,7 @@ def disagreement(graphs: Sequence[Graph], pushes: Pushes) -> str:
 def formula_violated(graph: Graph, f: Formula, domain: Domain, bounds: Mapping[str, int] | None) -> Violated:
     """Of a formula; ``bounds`` are those of the queues, where the formula speaks of them."""
 
-    def violated(_: Counterexample, pushes: Pushes, loop: int | None) -> bool | None:
+    def violated(_: Pushes, pushes: Given, loop: int | None) -> bool | None:
         flat = linear(f)
         if flat is not None:
             return _linear(flat, pushes, loop)
@@ -71,7 +71,7 @@ def formula_violated(graph: Graph, f: Formula, domain: Domain, bounds: Mapping[s
             return _never_again(f.args[0].args[0], pushes)
         return None
 
-    def _linear(flat: Formula, pushes: Pushes, loop: int | None) -> bool | None:
+    def _linear(flat: Formula, pushes: Given, loop: int | None) -> bool | None:
         if loop is None:
             run = [*pushes, {}, {}]
             if not evaluate_lasso(flat, atoms_on(graph, flat, run, bounds=bounds), len(run) - 1):
@@ -85,7 +85,7 @@ def formula_violated(graph: Graph, f: Formula, domain: Domain, bounds: Mapping[s
             return None  # it has not come to repeat what is seen
         return not evaluate_lasso(flat, seen, last)
 
-    def _never_again(goal: Formula, pushes: Pushes) -> bool | None:
+    def _never_again(goal: Formula, pushes: Given) -> bool | None:
         if domain.assume:
             return None  # what comes then must be such as is assumed
         for push in [{}, *pushes, *_some_pushes(graph, domain)]:
@@ -108,13 +108,13 @@ def _some_pushes(graph: Graph, domain: Domain) -> list[dict[str, Any]]:
     return [{name: pool[i % len(pool)] for name, pool in pools.items()} for i in range(max(map(len, pools.values())))]
 
 
-def _carried(example: Counterexample, side: int) -> list[list[Any] | None]:
+def _carried(example: Pushes, side: int) -> list[list[Any] | None]:
     """What the output of one of two pipelines carried in each push; None where it failed."""
     name = f"{side}:{example.graphs[side - 1].outputs[0][0]}"
     return [step.streams.get(name) for step in example.steps]
 
 
-def step_violated(example: Counterexample, pushes: Pushes, loop: int | None) -> bool:
+def step_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
     """In some push the two do not carry the same events, or one of them fails and the other does not."""
     for a, b in zip(_carried(example, 1), _carried(example, 2), strict=True):
         if a is None or b is None:
@@ -124,7 +124,7 @@ def step_violated(example: Counterexample, pushes: Pushes, loop: int | None) -> 
     return False
 
 
-def implication_violated(example: Counterexample, pushes: Pushes, loop: int | None) -> bool:
+def implication_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
     """In some push the two do not carry as many Booleans, the second says false where the first says true, or one alone
     fails."""
     for a, b in zip(_carried(example, 1), _carried(example, 2), strict=True):
@@ -135,7 +135,7 @@ def implication_violated(example: Counterexample, pushes: Pushes, loop: int | No
     return False
 
 
-def sequence_violated(example: Counterexample, pushes: Pushes, loop: int | None) -> bool:
+def sequence_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
     """Something differs at the same place of the two sequences, or what one puts out has not come in the other after
     many turns."""
     turn = list(pushes[loop:]) if loop is not None else []
@@ -149,14 +149,14 @@ def sequence_violated(example: Counterexample, pushes: Pushes, loop: int | None)
     return loop is not None and (len(many[1]) < len(few[0]) or len(many[0]) < len(few[1]))
 
 
-def paper_violated(example: Counterexample, pushes: Pushes, loop: int | None) -> bool:
+def paper_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
     """Both have an output at the same place of the sequence, and the two differ."""
     turn = list(pushes[loop:]) if loop is not None else []
     first, second = (put_out(g, [*pushes, *turn * _TURNS], example.graphs[0], failures=False) for g in example.graphs)
     return any(x != y for x, y in zip(first, second, strict=False))
 
 
-def put_out(graph: Graph, pushes: Pushes, first: Graph, *, failures: bool = True) -> list[Any]:
+def put_out(graph: Graph, pushes: Given, first: Graph, *, failures: bool = True) -> list[Any]:
     """What comes out on these pushes, which name the sources of the first graph: the other has its own in the same
     order; at last that it fails."""
     names = {first.nodes[i].id: graph.nodes[j].id for i, j in zip(first.sources, graph.sources, strict=True)}
@@ -172,7 +172,7 @@ def put_out(graph: Graph, pushes: Pushes, first: Graph, *, failures: bool = True
     return made
 
 
-def monitor_violated(example: Counterexample, pushes: Pushes, loop: int | None) -> bool:
+def monitor_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
     """Some event that the pipeline puts out is not true, or it fails."""
     out = example.graphs[0].outputs[0][0]
     return any(step.streams.get(out) is None or not all(step.streams[out]) for step in example.steps)

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeAlias
 
 from pellucid.check.given import check_arguments
-from pellucid.check.verdict import Verdict
 from pellucid.errors import NotTraceable
 from pellucid.expr.function import Function
 from pellucid.expr.trace import Traced
@@ -29,6 +28,7 @@ from pellucid.expr.types import INT
 from pellucid.expr.witness import Witness, fickle_reason
 from pellucid.graph.model import Graph
 from pellucid.model.budget import now
+from pellucid.model.verdict import Verdict
 
 __all__ = ["Answers", "Failed", "Fickle", "Leaves", "Ledger", "asks", "key_of", "ledger"]
 

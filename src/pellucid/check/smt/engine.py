@@ -45,7 +45,7 @@ from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL
-from pellucid.model.budget import Budget, now
+from pellucid.model import Budget, Status, now
 
 __all__ = ["Found", "Nothing", "Proof", "Unknown", "check_certificate", "invariant", "prove", "search"]
 
@@ -86,7 +86,7 @@ def invariant(
     max_depth: int = 20,
     timeout: float | None = 30.0,
     progress: Callable[[str], None] | None = None,
-) -> tuple[str, list[dict[str, Any]] | None, Proof | None, tuple[str, ...]]:
+) -> tuple[Status, list[dict[str, Any]] | None, Proof | None, tuple[str, ...]]:
     """Whether ``good`` holds in every push of every run: (status, trace, proof, notes).
 
     The status is ``"proved"`` (with a proof), ``"refuted"`` (with the shortest trace: for each push the events of the
@@ -108,7 +108,7 @@ def invariant(
 
 def _both(
     system: System, bad: Expr, max_depth: int, timeout: float | None, progress: Callable[[str], None] | None = None
-) -> tuple[str, list[dict[str, Any]] | None, Proof | None, tuple[str, ...]]:
+) -> tuple[Status, list[dict[str, Any]] | None, Proof | None, tuple[str, ...]]:
     _check(bad, max_depth)
     system, clock = with_texts(system, bad), Budget(timeout)
     tell = progress or (lambda text: None)
@@ -134,7 +134,7 @@ def _both(
 
 def _by_turns(
     code: Encoding, bad: Expr, max_depth: int, clock: Budget, tell: Callable[[str], None], search: float = 0.4
-) -> tuple[str, list[dict[str, Any]] | None, Proof | None, tuple[str, ...]]:
+) -> tuple[Status, list[dict[str, Any]] | None, Proof | None, tuple[str, ...]]:
     """Search and proofs by turns, depth by depth; a search takes this share of what is left at most."""
     looking = Search(code, bad, clock)
     proofs = _Proofs(code, bad, clock, tell)

@@ -38,6 +38,13 @@ class Given:
     max_states: Any
     progress: Any
 
+    def said(self) -> dict[str, Any]:
+        """The arguments that say what is asked, where they are not the usual ones."""
+        usual = {"crashes": 2, "source": "replayable", "protocol": "aligned", "fuse": False}
+        names = ("epochs", "events", "crashes", "sink", "source", "protocol", "observe", "inputs", "variant", "fuse")
+        values = {name: getattr(self, name) for name in names}
+        return {name: v for name, v in values.items() if v is not None and v != usual.get(name)}
+
     def __post_init__(self) -> None:
         for name, least in (("epochs", 1), ("events", 0), ("crashes", 0), ("max_states", 1)):
             value = getattr(self, name)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.failures.checker.candidates import Candidates
-from pellucid.model import Budget, CutShort, Machine, Search
+from pellucid.model import Budget, CutShort, Machine, Search, follow
 
 __all__ = ["Judged", "Literal", "free_graph", "judge", "search"]
 
@@ -43,10 +43,10 @@ class Judged:
 def free_graph(machine: Machine, budget: Budget) -> tuple[Candidates, tuple[Any, ...]]:
     """The failure-free graph, literally, and what each of its situations shows."""
     search: Search[Any, Any] = Search([machine.start()], lambda at: machine.steps(at, failures=False), budget)
-    follow = [after for _, after in search]
+    edges = [after for _, after in search]
     number = {at: i for i, at in enumerate(search.parents)}
     seen = tuple(machine.see(at) for at in number)
-    return Candidates([[number[then] for _, then in after] for after in follow], seen), seen
+    return Candidates([[number[then] for _, then in after] for after in edges], seen), seen
 
 
 def search(machine: Machine, budget: Budget, *, stop: bool = True) -> Literal:
@@ -82,19 +82,14 @@ def search(machine: Machine, budget: Budget, *, stop: bool = True) -> Literal:
 def judge(machine: Machine, labels: Sequence[Any], budget: Budget) -> Judged:
     """Replay a trace step by step and ask, independently of the fast search, whether something explains it."""
     candidates, free = free_graph(machine, budget)
-    at, number = machine.start(), 1
-    path, observations, before, empty = [at], [machine.see(at)], 1, None
-    for i, label in enumerate(labels):
-        after = next((then for name, then in machine.steps(at) if name == label), None)
-        if after is None:
-            raise ValueError(f"step {i + 1} ({label}) is not enabled")
-        at = after
-        path.append(at)
-        observations.append(machine.see(at))
-        if empty is None and observations[-1] != candidates.seen(number):
-            before, number = number, candidates.after(number, observations[-1])
+    path = follow(machine, labels)
+    observations = tuple(machine.see(at) for at in path)
+    number, before, empty = 1, 1, None
+    for i, seen in enumerate(observations[1:]):
+        if empty is None and seen != candidates.seen(number):
+            before, number = number, candidates.after(number, seen)
             empty = i if number == 0 else None
-    return Judged(tuple(path), tuple(observations), empty, candidates, before, free)
+    return Judged(tuple(path), observations, empty, candidates, before, free)
 
 
 def _is_crash(label: Any) -> bool:

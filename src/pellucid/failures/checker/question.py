@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.check.verdict import Verdict
 from pellucid.errors import UsageError
 from pellucid.failures.checker.arguments import PROTOCOLS, SOURCES, Given
 from pellucid.failures.checker.beside import seen_beside
@@ -24,12 +23,13 @@ from pellucid.failures.checker.liveness import check_monotone, fair_cycle
 from pellucid.failures.checker.microbatch import MicroBatch, batch_variant
 from pellucid.failures.checker.rules import NotReplayable, Rules
 from pellucid.failures.checker.sinks import SINKS, Observation, Own
-from pellucid.failures.checker.story import FaultyExecution, differs, tell
+from pellucid.failures.checker.story import FaultyExecution, differs, told
 from pellucid.failures.checker.system import System
 from pellucid.failures.checker.unaligned import UnalignedRules
 from pellucid.failures.checker.variants import variant as rules_of
 from pellucid.failures.model import Configuration
-from pellucid.model import Budget, CutShort
+from pellucid.graph.model import Graph
+from pellucid.model import Budget, CutShort, Machine, Status, Verdict, follow
 
 __all__ = ["PROTOCOLS", "SOURCES", "failures"]
 
@@ -100,7 +100,7 @@ def failures(
     shown = f"seen through {observation.name}" if observe is not None else f"{observation.name} sink"
     mistake = "" if variant is None else f", variant {variant.name if isinstance(variant, Rules) else variant}"
     how = f"{protocol}{mistake}, {shown}, {source} source, {shape}"
-    asked = _Asked(f"crashes cannot be seen ({how})", budget, time.perf_counter(), graph=getattr(p, "graph", p))
+    asked = _Asked(f"crashes cannot be seen ({how})", budget, time.perf_counter(), getattr(p, "graph", p), given.said())
     if protocol == "microbatch":
         return _microbatch(asked, given, c, sinks, observation, variant)
     rules = variant if isinstance(variant, Rules) else rules_of(variant) if variant is not None else given.rules()
@@ -130,7 +130,8 @@ class _Asked:
     question: str
     budget: Budget
     started: float
-    graph: Any = None
+    graph: Any
+    said: dict[str, Any]
     states: int = 0
     transitions: int = 0
     free: int = 0
@@ -140,7 +141,7 @@ class _Asked:
         self.states, self.transitions, self.free = found.states, found.transitions, found.failure_free
 
     def verdict(
-        self, status: str, example: FaultyExecution | None = None, notes: tuple[str, ...] = (), **details: Any
+        self, status: Status, example: FaultyExecution | None = None, notes: tuple[str, ...] = (), **details: Any
     ) -> Verdict:
         if status == "proved":
             fickle, doubts = seen_beside(self.graph)
@@ -149,6 +150,19 @@ class _Asked:
         counted = {"states": self.states, "transitions": self.transitions, "failure_free_states": self.free}
         engine = "explicit, interleavings"
         return Verdict(status, self.question, engine, seconds, example, notes, {**counted, **details})
+
+    def example(
+        self, machine: Machine, labels: Sequence[Any], observation: Observation, why: str, loop: int | None = None,
+        *, start: Configuration | None = None, live: bool = True,
+    ) -> FaultyExecution:  # fmt: skip
+        """A faulty execution, told as the literal rules see it."""
+        lines, seen, _ = told(machine, labels, observation)
+        about = (self.graph,) if isinstance(self.graph, Graph) else ()
+        kind = "not explained" if live else "not live"
+        return FaultyExecution(
+            about, tuple(labels), loop, why, start, (*lines, why), tuple(seen), kind,
+            lambda steps: told(machine, steps, observation), self.said,
+        )  # fmt: skip
 
 
 # ---------------------------------------------------------------- tasks that exchange messages
@@ -165,7 +179,7 @@ def _decide(asked: _Asked, system: System) -> Verdict:
         best, note = (
             (short, ()) if short.unexplained is not None else (found, ("there may be a shorter one: " + short.why,))
         )
-        example = _unexplained(system, best)
+        example = _unexplained(asked, system, best)
         return asked.verdict("refuted", example, (*notes, *note), explained=False)
     if found.why:
         return asked.verdict("unknown", notes=(*notes, found.why))
@@ -173,56 +187,54 @@ def _decide(asked: _Asked, system: System) -> Verdict:
     if found.dead_end is not None:
         short = explore(system, asked.budget, reduce=False, reduce_free=True)
         best = short if short.dead_end is not None else found
-        return asked.verdict("refuted", _dead_end(system, best), notes, explained=True, live=False)
+        return asked.verdict("refuted", _dead_end(asked, system, best), notes, explained=True, live=False)
     if not system.rules.paper_recovery:
         stuck = fair_cycle(system, asked.budget)
         if stuck is not None:
-            return asked.verdict("refuted", _cycle(system, *stuck), notes, explained=True, live=False)
+            return asked.verdict("refuted", _cycle(asked, system, *stuck), notes, explained=True, live=False)
     return asked.verdict("proved", notes=notes, explained=True, live=True)
 
 
-def _unexplained(system: System, found: Found) -> FaultyExecution:
+def _unexplained(asked: _Asked, system: System, found: Found) -> FaultyExecution:
     assert found.unexplained is not None
     labels = labels_to(found, found.unexplained)
     try:
         judged = judge(system, labels, Budget(30.0, 100_000))
     except CutShort:  # too many failure-free executions to list literally; the trace itself is still replayed
-        path = list(system.replay(labels))
-        observations = [system.see(at) for at in path]
-        why = f"no failure-free execution shows this: {system.observation.tell(observations[-1])}"
+        last = system.see(follow(system, labels)[-1])
+        why = f"no failure-free execution shows this: {system.observation.tell(last)}"
     else:
-        path, observations = list(judged.path), list(judged.observations)
         if judged.empty_at != len(labels) - 1:
             raise AssertionError(f"the literal rules explain what the search could not: {[str(z) for z in labels]}")
         why = differs(judged, system.observation)
-    lines, seen = tell(labels, [at.c for at in path], observations, system.observation)
-    return FaultyExecution((), (), None, why, tuple(labels), system.c, (*lines, why), tuple(seen), "not explained")
+    return asked.example(system, labels, system.observation, why, start=system.c)
 
 
-def _dead_end(system: System, found: Found) -> FaultyExecution:
+def _dead_end(asked: _Asked, system: System, found: Found) -> FaultyExecution:
     assert found.dead_end is not None
     labels = labels_to(found, found.dead_end)
-    path = list(system.replay(labels))
-    lines, seen = tell(labels, [at.c for at in path], [system.see(at) for at in path], system.observation)
-    reached = min(max(state.archive) for state in path[-1].c.Sigma.values())
-    behind = [p for p, state in path[-1].c.Sigma.items() if max(state.archive) == reached]
+    reached, behind = _reached(system, labels)
     why = (
         f"nothing can be done any more, and epoch {reached + 1} never appears in the output: "
         f"{', '.join(behind)} {'waits' if len(behind) == 1 else 'wait'} for ever"
     )
-    return FaultyExecution((), (), None, why, tuple(labels), system.c, (*lines, why), tuple(seen), "not live")
+    return asked.example(system, labels, system.observation, why, start=system.c, live=False)
 
 
-def _cycle(system: System, way: list[Any], loop: list[Any]) -> FaultyExecution:
+def _cycle(asked: _Asked, system: System, way: list[Any], loop: list[Any]) -> FaultyExecution:
     labels = [*way, *loop]
-    path = list(system.replay(labels))
-    lines, seen = tell(labels, [at.c for at in path], [system.see(at) for at in path], system.observation)
-    reached = min(max(state.archive) for state in path[-1].c.Sigma.values())
     why = (
-        f"from step {len(way) + 1} on this repeats for ever, fairly, and epoch {reached + 1} never appears in the "
-        "output"
+        f"from step {len(way) + 1} on this repeats for ever, fairly, and epoch {_reached(system, labels)[0] + 1} never "
+        "appears in the output"
     )
-    return FaultyExecution((), (), len(way), why, tuple(labels), system.c, (*lines, why), tuple(seen), "not live")
+    return asked.example(system, labels, system.observation, why, len(way), start=system.c, live=False)
+
+
+def _reached(system: System, labels: Sequence[Any]) -> tuple[int, list[str]]:
+    """The last epoch that all tasks have, and who is not beyond it."""
+    tasks = follow(system, labels)[-1].c.Sigma
+    reached = min(max(state.archive) for state in tasks.values())
+    return reached, [p for p, state in tasks.items() if max(state.archive) == reached]
 
 
 # ---------------------------------------------------------------- micro-batches
@@ -254,15 +266,13 @@ def _microbatch(
             return asked.verdict("unknown", notes=(*notes, found.why))
         return asked.verdict("proved", notes=notes, explained=True, live=True)
     shows = _Shown(observation)
-    judged = judge(query, labels, Budget())
-    lines, seen = tell(labels, judged.path, judged.observations, shows)
     if found.unexplained is not None:
+        judged = judge(query, labels, Budget())
         assert judged.empty_at == len(labels) - 1
         why = differs(judged, shows)
     else:
         why = "the query has nothing more to do, and not all of its input is in the sink"
-    kind_of = "not explained" if found.unexplained is not None else "not live"
-    example = FaultyExecution((), (), None, why, tuple(labels), None, (*lines, why), tuple(seen), kind_of)
+    example = asked.example(query, labels, shows, why, live=found.unexplained is not None)
     return asked.verdict("refuted", example, notes, explained=found.unexplained is None, live=found.dead_end is None)
 
 

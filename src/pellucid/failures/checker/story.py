@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from difflib import SequenceMatcher
+from html import escape
+from typing import Any, TypeAlias
 
-from pellucid.check.verdict import Counterexample
+from pellucid.draw.labels import clean
+from pellucid.errors import UsageError
 from pellucid.failures.checker.literal import Judged
 from pellucid.failures.checker.sinks import Observation
 from pellucid.failures.model import EV, Configuration, Consume, FFail, FRecover, IBorder, IEvent, Message, gce
+from pellucid.failures.picture.run import from_trace
+from pellucid.failures.picture.svg import spacetime_svg
+from pellucid.model import Counterexample, Machine, follow
+from pellucid.model.show.pytest_file import Case, Imports
 
-__all__ = ["FaultyExecution", "differs", "step_words"]
+__all__ = ["FaultyExecution", "differs", "step_words", "told"]
+
+Told: TypeAlias = tuple[list[str], list[tuple[int, str]], list[Any]]
 
 
 @dataclass(frozen=True)
 class FaultyExecution(Counterexample):
-    """A faulty execution that nothing explains, or that ends without all its output.
+    """A faulty execution that nothing explains, or that ends without all its output: ``steps`` are the rules applied.
 
-    ``trace`` are its steps and ``start`` the configuration it starts from, ready for
-    `pellucid.failures.picture.run.from_trace`; ``lines`` tell it.  It has no pushes, so ``graphs`` and ``steps`` are
-    empty.
+    ``start`` is the configuration it starts from, ready for `pellucid.failures.picture.run.from_trace`; ``lines`` tell
+    it; ``tell`` follows its steps on the literal rules and tells what is seen.
     """
 
-    trace: tuple[Any, ...] = ()
     start: Configuration | None = None
     lines: tuple[str, ...] = ()
     seen: tuple[tuple[int, str], ...] = ()  # after which step (0: before the first) what was seen
     kind: str = "not explained"  # or: not live
-    more: dict[str, Any] = field(default_factory=dict)
+    tell: Callable[[Sequence[Any]], Told] | None = field(default=None, compare=False, repr=False)
+    asked: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  # of `check.failures`
 
-    def __str__(self) -> str:
+    @property
+    def trace(self) -> tuple[Any, ...]:
+        """The steps, by the name that the paper gives them."""
+        return self.steps
+
+    def text(self, question: str = "", *, width: int | None = None) -> str:
+        """The lines."""
         return "\n".join(self.lines)
 
     def document(self) -> dict[str, Any]:
@@ -40,29 +53,18 @@ class FaultyExecution(Counterexample):
             "kind": self.kind,
             "why": self.why,
             "loop": self.loop,
-            "steps": [str(label) for label in self.trace],
+            "steps": [str(label) for label in self.steps],
             "seen": [{"after": at, "what": what} for at, what in self.seen],
         }
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        document = {"pellucid": 1, "counterexample": self.document()}
-        return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
-
-    def picture(self) -> str:
+    def picture(self, question: str = "") -> str:
         """The space-time picture as SVG; of micro-batches, which have no messages between tasks, the lines."""
         if self.start is None:
             return self._lines_as_svg()
-        from pellucid.failures.picture.run import from_trace
-        from pellucid.failures.picture.svg import spacetime_svg
-
-        drawn = [
-            label for label in self.trace if getattr(label, "X", True)
-        ]  # a step without messages has no place there
+        drawn = [label for label in self.steps if getattr(label, "X", True)]  # one without messages has no place there
         return spacetime_svg(from_trace(drawn, self.start), title=self.why.split(":")[0])
 
     def _lines_as_svg(self) -> str:
-        from html import escape
-
         rows = "".join(
             f'<text x="12" y="{24 + 18 * i}" xml:space="preserve">{escape(line)}</text>'
             for i, line in enumerate(self.lines)
@@ -73,16 +75,40 @@ class FaultyExecution(Counterexample):
             f'role="img" font-family="monospace" font-size="13" fill="currentColor">{rows}</svg>'
         )
 
-    def _repr_html_(self) -> str:
-        return self.picture()
+    def replay(self) -> bool:
+        """Whether the literal rules take these steps once more, and show the same."""
+        assert self.tell is not None
+        try:
+            return tuple(self.tell(self.steps)[1]) == self.seen
+        except UsageError:
+            return False
 
-    def as_pytest(self, question: str, *, file: Any, name: Any = "", **more: str) -> str:
-        """Not for faulty executions: the crash test (``pellucid crash``) reproduces them on the real engine."""
-        from pellucid.errors import UsageError
+    def test(self, case: Case, imports: Imports) -> list[str]:
+        """The question is asked once more, and its shortest answer is followed on the literal rules."""
+        if not self.graphs or not all(case.names):
+            raise UsageError(
+                "a test of a faulty execution needs a pipeline with a name: a bare graph of tasks has none"
+            )
+        odd = [name for name, value in self.asked.items() if not _is_plain(value)]
+        if odd:
+            raise UsageError(f"a test cannot name the object given as {odd[0]}=: write one by hand, with replay()")
+        imports.need(case.files[0], case.names[0])
+        imports.tools.add("check")
+        more = "".join(f", {name}={value!r}" for name, value in self.asked.items())
+        return [
+            f"    # {clean(self.why)}",
+            f"    example = check.failures({case.names[0]}{more}).counterexample",
+            "    assert example is not None and example.replay()",
+            "    assert [str(step) for step in example.steps] == [",
+            *(f"        {str(label)!r}," for label in self.steps),
+            "    ]",
+        ]
 
-        raise UsageError(
-            "a faulty execution has no pushes to replay in a test: use pellucid crash to test the real engine"
-        )
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_plain, [*value, *value.values()]))
+    return isinstance(value, str | int | float | None) or (isinstance(value, list) and all(map(_is_plain, value)))
 
 
 def step_words(label: Any, c: Configuration, then: Configuration) -> str:
@@ -116,13 +142,12 @@ def step_words(label: Any, c: Configuration, then: Configuration) -> str:
     return f"{label.p} " + (", ".join(parts[:-1]) + " and " + parts[-1] if len(parts) > 1 else parts[0])
 
 
-def tell(
-    labels: Sequence[Any],
-    configurations: Sequence[Any],
-    observations: Sequence[Any],
-    observation: Observation,
-) -> tuple[list[str], list[tuple[int, str]]]:
-    """The lines of a trace, with what was seen wherever that changed; and the latter alone."""
+def told(machine: Machine, labels: Sequence[Any], observation: Observation) -> Told:
+    """The lines of a trace, followed on the literal rules, with what was seen wherever that changed; that alone; and
+    the situations on the way."""
+    path = follow(machine, labels)
+    configurations = [getattr(at, "c", at) for at in path]
+    observations = [machine.see(at) for at in path]
     width = len(str(len(labels)))
     first = observation.tell(observations[0])
     lines, seen = [], [(0, first)]
@@ -132,7 +157,7 @@ def tell(
             what = observation.tell(observations[i + 1])
             lines.append(f"{'':{width}}    seen: {what}")
             seen.append((i + 1, what))
-    return lines, seen
+    return lines, seen, path
 
 
 def differs(judged: Judged, observation: Observation) -> str:
@@ -160,6 +185,4 @@ def _distance(a: Any, b: Any) -> tuple[int, int, str]:
     if isinstance(a, frozenset) and isinstance(b, frozenset) and all(isinstance(m, Message) for m in a ^ b):
         epochs = max((m.e for m in a), default=0) - max((m.e for m in b), default=0)
         return abs(epochs), len(a ^ b), repr(sorted(map(str, a)))
-    from difflib import SequenceMatcher
-
     return 0, -int(1000 * SequenceMatcher(None, repr(a), repr(b), autojunk=False).ratio()), repr(a)

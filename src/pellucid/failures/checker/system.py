@@ -9,7 +9,7 @@ out: it is what counterexamples are replayed on, and the yardstick for the fast 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,17 +101,6 @@ class System:
     def complete(self, at: Situation) -> bool:
         """Whether every input epoch is in the output (Theorem 6.10)."""
         return gce(at.c) >= self.last
-
-    def replay(self, labels: Sequence[TraceStep]) -> Iterator[Situation]:
-        """The situations along a trace, by the literal rules; ValueError at a step that is not enabled."""
-        at = self.start()
-        yield at
-        for i, label in enumerate(labels):
-            after = next((then for name, then in self.steps(at) if name == label), None)
-            if after is None:
-                raise ValueError(f"step {i} ({label}) is not enabled")
-            at = after
-            yield at
 
 
 def written(system: System, c: Configuration, label: TraceStep, held: Map[str, Any]) -> Map[str, Any]:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.check.functions.called import Fickle
-from pellucid.check.verdict import StepView
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import StepError
 from pellucid.expr.types import conform
 from pellucid.graph.model import Graph
 
-__all__ = ["Watched", "replay"]
+__all__ = ["StepView", "Watched", "replay"]
+
+
+@dataclass(frozen=True)
+class StepView:
+    """One push of a counterexample: what came in, what every stream carried, what waits after it.
+
+    ``inputs`` has an entry for each source that is not silent; ``streams`` the events of every named stream (an empty
+    list: silence); ``queues`` the contents of every queue after the push.
+    """
+
+    inputs: Mapping[str, Any]
+    streams: Mapping[str, list[Any]] = field(default_factory=dict)
+    queues: Mapping[str, list[Any]] = field(default_factory=dict)
 
 
 class Watched(Interpreter):

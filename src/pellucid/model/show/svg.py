@@ -1,4 +1,4 @@
-"""A counterexample as a picture: a lane for each stream and queue, a column for each push.
+"""A counterexample as a picture: a lane for each stream and queue, a column for each step.
 
 An event is a chip on its lane, silence a small dash, a queue a stack that grows upward.  The push in which it goes
 wrong stands on red; what repeats for ever is held by an arrow that leads back.  The theme is that of the pictures of
@@ -8,16 +8,14 @@ pipelines, light and dark; no script, no font and no file from elsewhere.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from xml.sax.saxutils import escape
 
-from pellucid.check.verdict import Counterexample
 from pellucid.draw.labels import cells, clean, shorten
 from pellucid.draw.theme import CHAR, FAMILY, STYLE
-from pellucid.report.counterexample_rows import FAILS, REPEATS, Row, Sheet, event_text, sheet_of
+from pellucid.model.sheet import REPEATS, Row, Sheet
 
-__all__ = ["counterexample_svg"]
+__all__ = ["sheet_svg"]
 
 _LANE = 30.0  # the height of a stream's lane
 _SLOT = 18.0  # of an event in a queue
@@ -63,20 +61,15 @@ class _Plan:
         return _HEAD + sum(self.heights) + _FOOT + (18.0 if self.sheet.loop is not None else 0.0)
 
 
-def counterexample_svg(
-    example: Counterexample, *, title: str = "", show: Collection[str] = (), steps: bool = True
-) -> str:
+def sheet_svg(sheet: Sheet, *, title: str = "") -> str:
     """The picture as an SVG document; ``title`` stands above it.
 
     >>> from pellucid import check, pipeline
     >>> example = check.holds(pipeline(lambda x: x.trim(1), x=int), "G (x -> out)").counterexample
-    >>> picture = counterexample_svg(example, title="G (x -> out)")
+    >>> picture = sheet_svg(example.sheet(), title="G (x -> out)")
     >>> picture[:4], "push 0: x 0, out silent" in picture
     ('<svg', True)
     """
-    if not example.graphs:  # a faulty execution has no pushes: it draws itself
-        return example._repr_html_()
-    sheet = sheet_of(example, show=show, steps=steps)
     sheet = replace(sheet, words=shorten(clean(sheet.words), 110))
     plan = _plan(sheet)
     title = shorten(clean(title), 110)
@@ -117,9 +110,7 @@ def _plan(sheet: Sheet) -> _Plan:
 
 
 def _cell_width(row: Row, push: int) -> float:
-    cell = row.cells[push]
-    texts = [FAILS] if cell is None else [_short(event_text(e)) for e in cell]
-    wide = [CHAR * cells(t) + 12.0 for t in texts]
+    wide = [CHAR * cells(_short(t)) + 12.0 for t in row.texts(push)]
     return max(wide, default=0.0) if row.kind == "queue" else sum(wide) + 3.0 * max(len(wide) - 1, 0)
 
 
@@ -152,7 +143,7 @@ def _block(plan: _Plan, start: int, stop: int) -> str:
                 f'<rect class="plc-bad" x="{_n(x + 2)}" y="2" width="{_n(w - 4)}" height="{_n(bottom)}" rx="6"/>\n'
             )
         out.append(f'<text class="plc-push" x="{_n(x + w / 2)}" y="15">{push}</text>\n')
-    out.append(f'<text class="plc-sort" x="{_n(plan.left - 10)}" y="15">push</text>\n')
+    out.append(f'<text class="plc-sort" x="{_n(plan.left - 10)}" y="15">{plan.sheet.unit}</text>\n')
     y = _HEAD
     for row, height in zip(sheet.rows, plan.heights, strict=True):
         out.append(_lane(plan, row, xs, start, stop, y, height))
@@ -186,12 +177,12 @@ def _lane(plan: _Plan, row: Row, xs: list[float], start: int, stop: int, y: floa
         x, w = xs[push - start], plan.widths[push]
         cell = row.cells[push]
         if queue:
-            out.append(_stack(cell or [], x + w / 2, floor, w - 12.0))
+            out.append(_stack(row.texts(push), x + w / 2, floor, w - 12.0))
         elif cell:
-            chips = _chips([_short(event_text(e)) for e in cell], x + w / 2, middle)
+            chips = _chips([_short(t) for t in row.texts(push)], x + w / 2, middle)
             out.append(f'<g class="plc-wrong">{chips}</g>' if (row.name, push) in plan.sheet.differ else chips)
         elif cell is None:
-            out.append(f'<g class="plc-wrong">{_chips([FAILS], x + w / 2, middle)}</g>')
+            out.append(f'<g class="plc-wrong">{_chips(row.texts(push), x + w / 2, middle)}</g>')
         else:
             wrong = (row.name, push) in plan.sheet.differ
             ring = f'<g class="plc-wrong"><circle class="plc-chip" cx="{_n(x + w / 2)}" cy="{_n(middle)}" r="9"/></g>'
@@ -213,9 +204,9 @@ def _chips(texts: list[str], x: float, y: float) -> str:
     return "".join(out)
 
 
-def _stack(events: list[object], x: float, floor: float, width: float) -> str:
+def _stack(events: list[str], x: float, floor: float, width: float) -> str:
     """What waits: the oldest at the bottom."""
-    texts = [_short(event_text(e)) for e in events[:_MOST]]
+    texts = [_short(e) for e in events[:_MOST]]
     if len(events) > _MOST:
         texts.append(f"+{len(events) - _MOST}")
     out = []
@@ -250,14 +241,13 @@ def _words(sheet: Sheet) -> str:
     for push in range(sheet.count):
         said = []
         for row in sheet.rows:
-            cell = row.cells[push]
             if row.kind == "queue":
                 if row.changed(push):
-                    said.append(f"queue {row.name} holds {' '.join(map(event_text, cell or [])) or 'nothing'}")
+                    said.append(f"queue {row.name} holds {' '.join(row.texts(push)) or 'nothing'}")
             else:
-                said.append(f"{row.name} {FAILS if cell is None else ' '.join(map(event_text, cell)) or 'silent'}")
-        parts.append(f"push {push}: {', '.join(said)}" + (f" ({sheet.words})" if push in sheet.marks else ""))
-    again = f"; from push {sheet.loop} on it repeats for ever" if sheet.loop is not None else ""
+                said.append(f"{row.name} {' '.join(row.texts(push)) or 'silent'}")
+        parts.append(f"{sheet.unit} {push}: {', '.join(said)}" + (f" ({sheet.words})" if push in sheet.marks else ""))
+    again = f"; from {sheet.unit} {sheet.loop} on it repeats for ever" if sheet.loop is not None else ""
     return clean("; ".join(parts) + again + ".")
 
 

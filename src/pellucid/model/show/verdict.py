@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import html
-import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pellucid.check.verdict import Verdict
 from pellucid.draw.labels import clean
-from pellucid.report.counterexample_json import VERSION, as_json, counterexample_document
-from pellucid.report.counterexample_rows import asked_about
+from pellucid.model.show.documents import as_json, versioned
+
+if TYPE_CHECKING:
+    from pellucid.model.verdict import Verdict
 
 __all__ = [
     "evidence",
@@ -47,6 +47,7 @@ def seconds_text(seconds: float) -> str:
 def evidence(verdict: Verdict) -> str:
     """Who says so: the engine, how much it saw, how long it took.
 
+    >>> from pellucid.model import Verdict
     >>> evidence(Verdict("proved", "AG EF out", "explicit", 0.003, details={"states": 7}))
     'explicit, 7 states, 3 ms'
     """
@@ -60,6 +61,7 @@ def evidence(verdict: Verdict) -> str:
 def headline(verdict: Verdict, name: str = "") -> str:
     """One line: the status, what was asked, the evidence.
 
+    >>> from pellucid.model import Verdict
     >>> headline(Verdict("refuted", "AG EF out", "explicit", 0.003, details={"states": 7}))
     'refuted  AG EF out  (explicit, 7 states, 3 ms)'
     >>> headline(Verdict("unknown", "AG EF out", "explicit", 60), "another_output")
@@ -87,6 +89,7 @@ def verdict_text(verdict: Verdict, *, width: int | None = None) -> str:
     """The whole verdict for a terminal: the headline, the notes, the counterexample.
 
     >>> from pellucid import check, pipeline
+    >>> from pellucid.model import Verdict
     >>> late = pipeline(lambda x: x.trim(1), x=int)
     >>> print(verdict_text(check.holds(late, "G (x -> out)")))
     refuted  G (x -> out)  (...)
@@ -103,10 +106,7 @@ def verdict_text(verdict: Verdict, *, width: int | None = None) -> str:
     lines = [headline(verdict), *(f"  {line}" for line in remarks(verdict))]
     example = verdict.counterexample
     if example is not None:
-        from pellucid.report.counterexample_text import counterexample_text
-
-        room = width - 2 if width is not None else None
-        table = counterexample_text(example, width=room, show=asked_about(example, verdict.question))
+        table = example.text(verdict.question, width=width - 2 if width is not None else None)
         lines += [f"  {line}".rstrip() for line in table.splitlines()]
     return "\n".join(lines)
 
@@ -114,6 +114,7 @@ def verdict_text(verdict: Verdict, *, width: int | None = None) -> str:
 def verdict_html(verdict: Verdict) -> str:
     """The verdict for a notebook: a coloured word, the notes, and the counterexample as a picture.
 
+    >>> from pellucid.model import Verdict
     >>> "not decided" in verdict_html(Verdict("unknown", "G F out", "explicit", 0.5))
     True
     """
@@ -131,9 +132,7 @@ def verdict_html(verdict: Verdict) -> str:
         parts.append("<ul>" + "".join(f"<li>{html.escape(note)}</li>" for note in notes) + "</ul>")
     example = verdict.counterexample
     if example is not None:
-        from pellucid.report.counterexample_svg import counterexample_svg
-
-        parts.append(counterexample_svg(example, title=verdict.question, show=asked_about(example, verdict.question)))
+        parts.append(example.picture(verdict.question))
     return f'<div class="plc-v plc-v-{status}">' + "".join(parts) + "</div>"
 
 
@@ -147,15 +146,16 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "seconds": round(verdict.seconds, 6),
         "notes": list(verdict.notes),
         "details": as_json(dict(verdict.details)),
-        "counterexample": counterexample_document(example) if example is not None else None,
+        "counterexample": example.document() if example is not None else None,
     }
 
 
 def verdict_json(verdict: Verdict, *, indent: int | None = None) -> str:
     """The verdict as a versioned document.
 
+    >>> from pellucid.model import Verdict
+    >>> import json
     >>> json.loads(verdict_json(Verdict("proved", "AG EF out")))["verdict"]["status"]
     'proved'
     """
-    document = {"pellucid": VERSION, "verdict": verdict_document(verdict)}
-    return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+    return versioned({"verdict": verdict_document(verdict)}, indent=indent)

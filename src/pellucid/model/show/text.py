@@ -1,4 +1,4 @@
-"""A counterexample as a table for a terminal: one column for each push, only what changed.
+"""A counterexample as a table for a terminal: one column for each step, only what changed.
 
 ``-`` is silence; a queue is shown where its contents change.  A table that is too wide goes on below, so nothing is cut
 off but very long events.
@@ -8,44 +8,39 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Collection
 
-from pellucid.check.verdict import Counterexample
 from pellucid.draw.labels import cells as width_of
 from pellucid.draw.labels import clean, shorten
-from pellucid.report.counterexample_rows import FAILS, REPEATS, Row, Sheet, event_text, sheet_of
+from pellucid.model.sheet import REPEATS, Row, Sheet
 
-__all__ = ["counterexample_text"]
+__all__ = ["sheet_text"]
 
 _LONGEST = 32  # of a cell
 _GAP = 2
 
 
-def counterexample_text(example: Counterexample, *, width: int | None = None, show: Collection[str] = ()) -> str:
-    """The table; ``width`` is the terminal's unless given, ``show`` names more streams to show.
+def sheet_text(sheet: Sheet, *, width: int | None = None) -> str:
+    """The table; ``width`` is the terminal's unless given.
 
     >>> from pellucid import check, pipeline
     >>> grows = pipeline(lambda x: (x.decimate(2, id="half") + x), x=int)
-    >>> print(counterexample_text(check.holds(grows, "!EF overflow", queue=1).counterexample))
+    >>> print(sheet_text(check.holds(grows, "!EF overflow", queue=1).counterexample.sheet()))
     push                  0  1    2  3
     x                     0  0    0  0
     out                   0  -    0  -
     queue apply-...1         [0]     [0, 0]
                                      ^ here
     >>> falls_silent = pipeline(lambda x: x.filter(lambda v: v > 0), x=int)
-    >>> print(counterexample_text(check.holds(falls_silent, "G (x -> F out)", ints=range(2)).counterexample))
+    >>> print(sheet_text(check.holds(falls_silent, "G (x -> F out)", ints=range(2)).counterexample.sheet()))
     push  0  1
     x     0  -
     out   -  -
              └ from here on it repeats
     """
-    if not example.graphs:  # a faulty execution has no pushes: it tells itself
-        return str(example)
-    sheet = sheet_of(example, show=show)
     if not sheet.count:
-        return "before any push" + (f": {sheet.words}" if sheet.words not in ("", "here") else "")
+        return f"before any {sheet.unit}" + (f": {sheet.words}" if sheet.words not in ("", "here") else "")
     width = max(shutil.get_terminal_size((100, 24)).columns if width is None else width, 24)
-    labels = ["push", *(shorten(clean(_label(row)), 40) for row in sheet.rows)]
+    labels = [sheet.unit, *(shorten(clean(_label(row)), 40) for row in sheet.rows)]
     left = max(map(width_of, labels))
     columns = [_column(sheet, push) for push in range(sheet.count)]
     lines: list[str] = []
@@ -78,13 +73,10 @@ def _label(row: Row) -> str:
 def _column(sheet: Sheet, push: int) -> list[str]:
     out = [str(push)]
     for row in sheet.rows:
-        cell = row.cells[push]
         if row.kind == "queue":
-            text = "[" + ", ".join(map(event_text, cell or [])) + "]" if row.changed(push) else ""
-        elif cell is None:
-            text = FAILS
+            text = "[" + ", ".join(row.texts(push)) + "]" if row.changed(push) else ""
         else:
-            text = ", ".join(map(event_text, cell)) or "-"
+            text = ", ".join(row.texts(push)) or ("" if row.kind == "state" else "-")
         out.append(shorten(text, _LONGEST))
     return out
 

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.check.verdict import Counterexample, Verdict
-from pellucid.report.counterexample_json import VERSION
-from pellucid.report.counterexample_pytest import slug
-from pellucid.report.counterexample_rows import asked_about
-from pellucid.report.counterexample_svg import counterexample_svg
-from pellucid.report.verdict import verdict_document
+from pellucid.model.counterexample import Counterexample
+from pellucid.model.show.documents import VERSION
+from pellucid.model.show.pytest_file import slug
+from pellucid.model.show.verdict import verdict_document
+from pellucid.model.verdict import Verdict
 
 __all__ = ["STATUSES", "Outcome", "outcomes_document", "pictures", "summary"]
 
@@ -81,5 +80,4 @@ def pictures(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
         while name.lower() in taken:  # some file systems do not tell A from a
             name, more = f"{base}_{more}", more + 1
         taken.add(name.lower())
-        question = o.verdict.question
-        yield f"{name}.svg", counterexample_svg(o.example, title=question, show=asked_about(o.example, question))
+        yield f"{name}.svg", o.example.picture(o.verdict.question)

@@ -1,97 +1,28 @@
-"""What every picture of a counterexample shows: a row for each stream and queue, a column for each push.
-
-Sources first, then outputs and the steps that were asked about, then the queues whose contents change.  The text and
-the SVG both read this sheet, so they cannot disagree.  Pushes are counted from 0, as in the messages of steps that
-fail.
-"""
+"""The sheet of a pipeline's counterexample: sources first, then outputs and the steps that were asked about, then the
+queues whose contents change."""
 
 from __future__ import annotations
 
 import dataclasses
-import enum
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-from pellucid.check.verdict import Counterexample
 from pellucid.draw.labels import clean, shorten
 from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError
 from pellucid.graph.model import Graph
+from pellucid.model.sheet import Row, Sheet
 
-__all__ = [
-    "FAILS",
-    "REPEATS",
-    "Row",
-    "Sheet",
-    "asked_about",
-    "event_fields",
-    "event_text",
-    "first_difference",
-    "sheet_of",
-]
+if TYPE_CHECKING:
+    from pellucid.check.counterexample.pushes import Pushes
 
-FAILS = "fails"
-REPEATS = "from here on it repeats"
+__all__ = ["asked_about", "first_difference", "sheet_of"]
+
 _DERIVED = re.compile(r"\w+-[0-9a-f]{6}(-\d+)?")  # an id that the user did not choose: filter-21ef3c
 
 
-@dataclass(frozen=True)
-class Row:
-    """One stream or queue: ``cells[i]`` are its events in push i, or what waits after it; None after a failure."""
-
-    kind: str  # source, output, step, queue
-    name: str
-    cells: tuple[list[Any] | None, ...]
-    family: str  # the kind of processor, for its colour
-
-    def changed(self, push: int) -> bool:
-        """Whether a queue holds something else than before (at the start it is empty)."""
-        return self.cells[push] != (self.cells[push - 1] if push else [])
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A counterexample as a table."""
-
-    rows: tuple[Row, ...]
-    count: int
-    loop: int | None
-    marks: tuple[int, ...]  # the pushes in which it goes wrong
-    words: str  # what is wrong there
-    differ: frozenset[tuple[str, int]] = frozenset()  # (row, push) where compared pipelines do not agree
-
-
-def event_text(value: Any) -> str:
-    """An event, short and on one line.
-
-    >>> from typing import NamedTuple
-    >>> Payment = NamedTuple("Payment", [("user", str), ("cents", int)])
-    >>> event_text(Payment("ada", -5)), event_text(1.5), event_text("a")
-    ("(user='ada', cents=-5)", '1.5', "'a'")
-    """
-    fields = event_fields(value)
-    if fields is not None:
-        return "(" + ", ".join(f"{name}={event_text(part)}" for name, part in fields.items()) + ")"
-    if isinstance(value, enum.Enum):
-        return clean(value.name)
-    try:
-        return clean(repr(value))
-    except Exception:  # the user's own __repr__
-        return f"a {type(value).__name__}"
-
-
-def event_fields(value: Any) -> dict[str, Any] | None:
-    """The fields of a record, None for a scalar."""
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return dict(zip(value._fields, value, strict=True))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    return None
-
-
-def asked_about(example: Counterexample, question: str) -> set[str]:
+def asked_about(example: Pushes, question: str) -> set[str]:
     """The streams that a question names, so that they are shown.
 
     >>> from pellucid import check, pipeline
@@ -104,7 +35,7 @@ def asked_about(example: Counterexample, question: str) -> set[str]:
     return {name for step in example.steps for name in step.streams if name in words}
 
 
-def sheet_of(example: Counterexample, *, show: Collection[str] = (), steps: bool = False) -> Sheet:
+def sheet_of(example: Pushes, *, show: Collection[str] = (), steps: bool = False) -> Sheet:
     """The table of a counterexample; ``show`` names more streams, ``steps`` shows all that the user gave an id.
 
     >>> from pellucid import check, pipeline
@@ -134,13 +65,13 @@ def sheet_of(example: Counterexample, *, show: Collection[str] = (), steps: bool
     return _marked(example, tuple(rows))
 
 
-def _row(example: Counterexample, kind: str, name: str, family: str) -> Row:
+def _row(example: Pushes, kind: str, name: str, family: str) -> Row:
     own = f'{kind}("{name}")'  # where an output has the same name
     name = own if any(own in step.streams for step in example.steps) else name
     return Row(kind, name, tuple(step.streams.get(name) for step in example.steps), family)
 
 
-def _sources(example: Counterexample, graph: Graph, before: list[Row] | None) -> list[Row]:
+def _sources(example: Pushes, graph: Graph, before: list[Row] | None) -> list[Row]:
     """The sources; of the second of two graphs none is new, only its name may be."""
     names = [graph.nodes[at].id for at in graph.sources]
     if before is None:
@@ -151,7 +82,7 @@ def _sources(example: Counterexample, graph: Graph, before: list[Row] | None) ->
     return []
 
 
-def first_difference(example: Counterexample) -> tuple[tuple[int, int], tuple[int, int]] | None:
+def first_difference(example: Pushes) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Where the i-th events of two pipelines' first outputs differ: (push, place in it) in each.
 
     >>> from pellucid import check, pipeline
@@ -170,7 +101,7 @@ def first_difference(example: Counterexample) -> tuple[tuple[int, int], tuple[in
     return None
 
 
-def _marked(example: Counterexample, rows: tuple[Row, ...]) -> Sheet:
+def _marked(example: Pushes, rows: tuple[Row, ...]) -> Sheet:
     last = len(example.steps) - 1
     failed = [row.name for row in rows if row.kind == "output" and row.cells and row.cells[-1] is None]
     sheet = Sheet(rows, len(example.steps), example.loop, (last,) if last >= 0 else (), example.why)
@@ -200,7 +131,7 @@ def _marked(example: Counterexample, rows: tuple[Row, ...]) -> Sheet:
     return dataclasses.replace(sheet, words=example.why or "here")
 
 
-def _failure(example: Counterexample) -> str:
+def _failure(example: Pushes) -> str:
     """What the step that fails says: the pushes are run once more."""
     for graph in example.graphs:
         own = {graph.nodes[at].id for at in graph.sources}

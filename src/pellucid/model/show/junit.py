@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from pellucid.report.verdict import evidence, remarks, verdict_text
-from pellucid.report.verdict_outcomes import Outcome
+from pellucid.model.show.outcomes import Outcome
+from pellucid.model.show.verdict import evidence, remarks, verdict_text
 
 __all__ = ["junit"]
 

@@ -1,0 +1,1 @@
+"""Verdicts and counterexamples for people and programs: text, pictures, JSON, JUnit, tests."""
