@@ -32,14 +32,8 @@ def test_importing_pellucid_loads_nothing_heavy() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def test_importing_pellucid_takes_little_time() -> None:
-    """A bound that holds on a slow, busy machine: the best of a few starts, less an empty one's."""
-
-    def start(code: str) -> float:
-        timed = f"import time; t = time.process_time(); {code}; print(time.process_time() - t)"
-        return min(
-            float(subprocess.run([sys.executable, "-c", timed], capture_output=True, text=True, check=True).stdout)
-            for _ in range(5)
-        )
-
-    assert start("import pellucid") < 0.150
+def test_importing_pellucid_loads_few_rooms() -> None:
+    """No engine, no data, no search: those are loaded by what is done first."""
+    code = "import sys, pellucid; print(sorted({m.split('.')[1] for m in sys.modules if m.startswith('pellucid.')}))"
+    rooms = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert rooms == "['address', 'check', 'errors', 'expr', 'graph', 'pipeline']\n"
