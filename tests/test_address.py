@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from pellucid.address import Address, from_environment, redact
+from pellucid.address import Address, from_environment
 from pellucid.errors import DataError, PellucidError, StepError, UsageError
 from pellucid.failures.crash import Command
+from pellucid.secrets import redact
 from pellucid.sinks.address import parsed, sink_of
 
 SECRET = "S3cret-Pw"

@@ -19,7 +19,7 @@ alone and exits with 2: a user's mistake never shows a traceback.
 
 from __future__ import annotations
 
-from pellucid.address import redact
+from pellucid.secrets import redact
 
 __all__ = [
     "CycleError",

@@ -12,11 +12,14 @@ import sys
 import sysconfig
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pellucid.data.bind import nearest
 from pellucid.errors import PellucidError, PipelineError, UsageError
-from pellucid.pipeline import Pipeline
+from pellucid.graph.build import Built
+
+if TYPE_CHECKING:
+    from pellucid.pipeline import Pipeline
 
 __all__ = ["load_pipeline"]
 
@@ -27,13 +30,13 @@ def load_pipeline(target: str) -> Pipeline:
     """The pipeline named by ``path.py:name`` or ``package.module:name``; the name may be left out if there is one."""
     file, name = _parts(target)
     module = _load(file)
-    found = {key: value for key, value in vars(module).items() if isinstance(value, Pipeline)}
+    found: dict[str, Any] = {key: value for key, value in vars(module).items() if isinstance(value, Built)}
     if name:
         return _named(file, name, module, found)
     own = {id(p): (key, p) for key, p in found.items() if p.__module__ == module.__name__}
     choice = list(own.values()) or list({id(p): (key, p) for key, p in found.items()}.values())
     if len(choice) == 1:
-        return choice[0][1]
+        return cast("Pipeline", choice[0][1])
     if not choice:
         raise UsageError(f"{file}: has no pipeline: write @pipeline above a function over streams")
     names = ", ".join(key for key, _ in choice)

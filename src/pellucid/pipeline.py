@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pellucid.errors import PipelineError, TypeMismatch, UsageError
 from pellucid.expr.types import FLOAT, TupleType, Type, type_of
-from pellucid.graph.build import build, call, check_call, instantiate, stream_types
+from pellucid.graph.build import Built, build, call, check_call, instantiate, stream_types
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import Stream, scope, silent
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Pipeline", "pipeline", "silent"]
 
 
-class Pipeline:
+class Pipeline(Built):
     """A function from streams to streams, made by ``@pipeline``.
 
     Called on streams it is part of another pipeline; called on data it runs here and now.

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .verdict_meaning import CLASSES, FIELDS, Color, Fn, Odd, Pair, Spec, Step, Task
+from .verdict_meaning import CLASSES, FIELDS, HIGH, LOW, Color, Fails, Fn, Odd, Pair, Spec, Step, Task, evaluate, plain
 
 PRELUDE = """import enum, random
 from dataclasses import dataclass
@@ -129,6 +129,15 @@ class Draw:
             return self.r.choice(list(Color))
         return CLASSES[kind](*(self.constant(t) for t in FIELDS[kind].values()))
 
+    def tame(self, e: Any) -> Any:
+        """What Python computes of constants alone, before any event comes, it computes exactly: no push is where such
+        a number leaves 64 bits.  Such a one is not drawn."""
+        try:
+            value = evaluate(e, (), plain)
+        except (Fails, IndexError):  # IndexError: it asks for an event
+            return e
+        return e if LOW <= value <= HIGH else e[1]
+
     def expr(self, kind: str, args: tuple[str, ...], depth: int) -> Any:
         """An expression of a type."""
         r = self.r
@@ -163,20 +172,20 @@ class Draw:
             return r.choice(here)
         if way == "arith":
             ops = ["+", "+", "-", "*"] if self.style.mod else ["+", "+", "-", "-", "*", "&", "|", "^"]
-            return (r.choice(ops), sub(), sub())
+            return self.tame((r.choice(ops), sub(), sub()))
         if way == "divide":
             right = (
                 ("const", r.choice([c for c in range(self.style.low, self.style.high + 1) if c]))
                 if r.random() < 0.6
                 else sub()
             )
-            return (r.choice(["//", "%"]), sub(), right)
+            return self.tame((r.choice(["//", "%"]), sub(), right))
         if way == "float":
             return (r.choice(["+", "-", "*", "/"] if self.style.failures else ["+", "-", "*"]), sub(), sub())
         if way == "minmax":
             return (r.choice(["min", "max"]), sub(), sub())
         if way == "neg":
-            return (r.choice(["neg", "abs"]), sub())
+            return self.tame((r.choice(["neg", "abs"]), sub()))
         if way == "if":
             return ("if", sub("bool"), sub(), sub())
         if way == "need":

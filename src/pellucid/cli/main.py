@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 import click
 
 import pellucid
-from pellucid.address import redact
 from pellucid.cli.repeated import refuse_repetition
 from pellucid.cli.signals import Interrupted, Stopped, stoppable
 from pellucid.errors import PellucidError, from_outside
+from pellucid.secrets import redact
 
 __all__ = ["cli", "main"]
 

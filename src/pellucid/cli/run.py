@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.address import from_environment, redact
+from pellucid.address import from_environment
 from pellucid.cli.progress import Progress, TellPlain, count_text, rate_text, tell_left_out
 from pellucid.cli.repeated import columns
 from pellucid.cli.signals import checkpoint
 from pellucid.data.bind import nearest
 from pellucid.errors import StepError, UsageError
+from pellucid.secrets import redact
 
 if TYPE_CHECKING:
     from pellucid.data.columns import Output

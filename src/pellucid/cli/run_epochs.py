@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.address import redact
 from pellucid.cli.progress import Progress, TellPlain, count_text, rate_text
 from pellucid.cli.signals import Stopped, checkpoint
 from pellucid.errors import UsageError
+from pellucid.secrets import redact
 
 if TYPE_CHECKING:
     from pellucid.engine.epochs.coordinator import Report

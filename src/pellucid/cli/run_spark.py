@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.address import redact
 from pellucid.cli.progress import TellPlain, tell_left_out
 from pellucid.cli.repeated import columns, once
 from pellucid.cli.spark_places import refuse_unwritable, target
 from pellucid.errors import DataError, UsageError
+from pellucid.secrets import redact
 
 if TYPE_CHECKING:
     from pellucid.pipeline import Pipeline

@@ -12,7 +12,7 @@ import numpy as np
 
 from pellucid.data.bind import Binding, Place, bind
 from pellucid.data.columns import Column, Output, Strings, values_of
-from pellucid.engine.in_memory import Given, _from_events
+from pellucid.data.events import Given, from_events
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, TupleType, Type
 
@@ -24,7 +24,7 @@ def read(kind: str, source: str, t: Type, data: Any, place: Place, key: Sequence
     if kind == "ndarray":
         return _from_numpy(source, t, data, place)
     if kind == "Series" and data.dtype == object and not _are_names(t, data):
-        return _from_events(place.name.split(":")[0], source, t, data.tolist())
+        return from_events(place.name.split(":")[0], source, t, data.tolist())
     import pyarrow as pa
 
     from pellucid.data.arrow import column_names
@@ -94,7 +94,7 @@ def _from_numpy(source: str, t: Type, data: Any, place: Place) -> Given:
             raise DataError(f"{place.name}: the array has masked values: leave them out first")
         data = data.data
     if data.dtype == object:
-        return _from_events(place.name.split(":")[0], source, t, data.tolist())
+        return from_events(place.name.split(":")[0], source, t, data.tolist())
     if data.dtype.names is None:
         if t.width != 1 or next(t.leaves())[0]:
             raise DataError(f"{place.name}: expected {t}: give a structured array, found one of {data.dtype}")

@@ -6,32 +6,18 @@ only touched where the data is theirs.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from pellucid.data.bind import SHORT, Place, key_columns, nearest, type_of_key
-from pellucid.data.columns import Batch, Column, Output, columns_of
+from pellucid.data.bind import SHORT, key_columns, nearest, type_of_key
+from pellucid.data.columns import Batch, Column, Output
+from pellucid.data.events import Given, from_events, place_of
 from pellucid.errors import DataError, StepError, UsageError
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, conform
 from pellucid.graph.model import Graph
 
 __all__ = ["run_in_memory", "trace_in_memory"]
-
-_EXACT: dict[Type, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str}
-
-
-@dataclass
-class Given:
-    """One source's events: its leaf columns, where there is an event (None: everywhere), and its key's columns by
-    name."""
-
-    count: int
-    columns: list[Column]
-    mask: Any = None
-    key: dict[str, tuple[Type, Column]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -180,7 +166,7 @@ def _given(graph: Graph, inputs: Mapping[str, Any], options: Options) -> list[Gi
                 f"table), found {_short(events)}; for a list of keys use p.engine(key=str).push(events, key=keys)"
             )
         if kind == "list":
-            out.append(_from_events(graph.name, node.id, node.type, events))
+            out.append(from_events(graph.name, node.id, node.type, events))
         else:
             from pellucid.data.kinds import read
 
@@ -267,74 +253,6 @@ def _longer(column: Any, silence: int) -> Column:
     if isinstance(column, Strings):
         return Strings(np.pad(column.codes, (0, silence)), column.values or [""])
     return np.pad(column, (0, silence))
-
-
-# ------------------------------------------------------------------ plain events
-
-
-def place_of(graph: str, source: str) -> Place:
-    """How a message names a place in data that is in memory."""
-    return Place(f"{graph}: source {source!r}", lambda i: f"position {i:,}")
-
-
-def _from_events(graph: str, source: str, t: Type, events: Iterable[Any]) -> Given:
-    """Python events, each checked; ``silent`` marks a push without one."""
-    from pellucid.pipeline import silent
-
-    values = events if type(events) is list else list(events)
-    kinds = set(map(type, values))
-    exact = _EXACT.get(t)
-    if exact is not None and kinds <= {exact} and _in_range(t, values):
-        return Given(len(values), [values])
-    mask = [v is not silent for v in values] if type(silent) in kinds else None
-    place = place_of(graph, source)
-    out = []
-    for i, value in enumerate(values):
-        if value is silent:
-            continue
-        try:
-            event = conform(t, value)
-        except ValueError as error:
-            raise DataError(f"{place.at(i)}: {error}{_hint(value)}") from None
-        _refuse_nan(t, event, place, i)
-        out.append(event)
-    if mask is not None:
-        found = iter(out)
-        some = out[0] if out else _filler(t)
-        out = [next(found) if here else some for here in mask]
-    return Given(len(values), columns_of(t, out), mask)
-
-
-def _in_range(t: Type, values: list[Any]) -> bool:
-    if not values or t in (BOOL, STR):
-        return True
-    if t == INT:
-        return bool(min(values) >= -(2**63) and max(values) < 2**63)
-    return not any(map(math.isnan, values))
-
-
-def _refuse_nan(t: Type, event: Any, place: Place, i: int) -> None:
-    for (path, _), leaf in zip(t.leaves(), t.flatten(event), strict=True):
-        if type(leaf) is float and leaf != leaf:
-            field = f"field {path!r}: " if path else ""
-            raise DataError(
-                f"{place.at(i)}: {field}NaN is no event, as it equals nothing, not even itself: replace it, or put "
-                "`silent` there"
-            )
-
-
-def _hint(value: Any) -> str:
-    return ": put `silent` where there is no event" if value is None else ""
-
-
-def _filler(t: Type) -> Any:
-    """Some event of a type, for rows that are none."""
-    from pellucid.expr.types import EnumType
-
-    leaves = []
-    for _, leaf in t.leaves():
-        leaves.append(leaf.members[0] if isinstance(leaf, EnumType) else _EXACT[leaf]())
-    return t.unflatten(leaves)
 
 
 def _short(value: Any) -> str:

@@ -15,11 +15,14 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import UsageError
 from pellucid.failures.crash import Command, CrashReport, crash, default_outputs
-from pellucid.pipeline import Pipeline
+from pellucid.load import load_pipeline
+
+if TYPE_CHECKING:
+    from pellucid.pipeline import Pipeline
 
 __all__ = ["command_for", "crash_test"]
 
@@ -129,8 +132,6 @@ def _pushes(target: str, inputs: Sequence[str], names: Sequence[str], folder: Pa
 
 def _named(pipeline: str | Pipeline) -> tuple[str, list[str]]:
     """``FILE:NAME`` and the names of the outputs."""
-    from pellucid.load import load_pipeline
-
     if isinstance(pipeline, str):
         return pipeline, [name for name, _ in load_pipeline(pipeline).graph.outputs]
     module = sys.modules.get(pipeline.__module__)

@@ -24,6 +24,12 @@ from pellucid.graph.stream import Step, Stream, caller, scope
 __all__ = ["assemble", "build", "call", "source", "stream_types", "sub_graph"]
 
 
+class Built:
+    """What ``@pipeline`` makes of a function, for the rooms below the class that users see."""
+
+    graph: Graph
+
+
 def source(name: str, t: Type) -> Stream[Any]:
     """A stream whose events come from outside."""
     return Stream(Step("source", (), t, id=name))

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pellucid.address import is_secret, without
 from pellucid.errors import DataError, StateError, UsageError
+from pellucid.secrets import is_secret, without
 from pellucid.sinks import common
 from pellucid.sinks.rows import Rows, rows_of, schema_of
 from pellucid.sinks.schema import refuse_doubled

@@ -27,8 +27,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.address import is_secret
 from pellucid.errors import UsageError
+from pellucid.secrets import is_secret
 from pellucid.spark import daemon, failure, java
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Callable
 
-from pellucid.address import redact
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.generation import Crash, Generation, Report, Told, Watched
 from pellucid.engine.epochs.job import Job, identify, told_unseen
@@ -29,6 +28,7 @@ from pellucid.engine.epochs.process import Ends, start_task
 from pellucid.engine.epochs.recording import COORDINATOR, Recorder, last_generation, seal, stored, write_trace
 from pellucid.engine.epochs.store import Damaged, stopped_by
 from pellucid.errors import StateError
+from pellucid.secrets import redact
 
 __all__ = ["Coordinator", "Report"]
 

@@ -24,7 +24,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.address import redact
 from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.channels import Gone, Inbox, Outbox
 from pellucid.engine.epochs.link import BEAT, Link
@@ -33,6 +32,7 @@ from pellucid.engine.epochs.recording import ACK, Recorder
 from pellucid.engine.epochs.recording import Message as Noted
 from pellucid.engine.epochs.store import Damaged, Snapshot, Store, full, stopped_by
 from pellucid.errors import PellucidError, StepError, from_outside
+from pellucid.secrets import redact
 
 __all__ = ["Context", "Task", "die_with", "run_task"]
 

@@ -21,9 +21,9 @@ from typing import Any
 from pellucid.data.columns import Batch, Column
 from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import UsageError
-from pellucid.expr.types import INT, Type
+from pellucid.expr.types import INT, TupleType, Type
+from pellucid.graph.build import build
 from pellucid.graph.model import Graph
-from pellucid.pipeline import pipeline
 
 __all__ = ["Judge", "Refusal", "check_sequence", "shown"]
 
@@ -76,7 +76,6 @@ class Judge:
 @lru_cache(maxsize=64)
 def _graph(kinds: tuple[Type, ...], sequence: int | None) -> Graph:
     """The judge's pipeline for orders of these types."""
-    python: list[Any] = [int if t == INT else str for t in kinds]
     zero = tuple(0 if t == INT else "" for t in kinds)
     if len(kinds) == 1:
         first = sequence
@@ -94,7 +93,7 @@ def _graph(kinds: tuple[Type, ...], sequence: int | None) -> Graph:
                 return state, [(_LATE, seen, last)]
             return state, [(_GAP, seen, last)]
 
-        return pipeline(lambda o: o.task(one, (False, zero[0]), id="order"), o=python[0]).graph
+        return build(lambda o: o.task(one, (False, zero[0]), id="order"), "pipeline", {"o": kinds[0]})[0]
 
     def several(state: Any, o: Any) -> Any:
         seen, *last = state
@@ -102,7 +101,7 @@ def _graph(kinds: tuple[Type, ...], sequence: int | None) -> Graph:
             return (True, *o), []
         return state, [(_LATE, seen, *last)]
 
-    return pipeline(lambda o: o.task(several, (False, *zero), id="order"), o=tuple[tuple(python)]).graph  # type: ignore[misc]
+    return build(lambda o: o.task(several, (False, *zero), id="order"), "pipeline", {"o": TupleType(kinds)})[0]
 
 
 def _after(a: Sequence[Any], b: Sequence[Any]) -> Any:

@@ -1,0 +1,90 @@
+"""Events that are Python objects, each checked, as the columns of a source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pellucid.data.bind import Place
+from pellucid.data.columns import Column, columns_of
+from pellucid.errors import DataError
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform
+from pellucid.graph.stream import silent
+
+__all__ = ["Given", "from_events", "place_of"]
+
+_EXACT: dict[Type, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str}
+
+
+@dataclass
+class Given:
+    """One source's events: its leaf columns, where there is an event (None: everywhere), and its key's columns by
+    name."""
+
+    count: int
+    columns: list[Column]
+    mask: Any = None
+    key: dict[str, tuple[Type, Column]] = field(default_factory=dict)
+
+
+def place_of(graph: str, source: str) -> Place:
+    """How a message names a place in data that is in memory."""
+    return Place(f"{graph}: source {source!r}", lambda i: f"position {i:,}")
+
+
+def from_events(graph: str, source: str, t: Type, events: Iterable[Any]) -> Given:
+    """Python events, each checked; ``silent`` marks a push without one."""
+    values = events if type(events) is list else list(events)
+    kinds = set(map(type, values))
+    exact = _EXACT.get(t)
+    if exact is not None and kinds <= {exact} and _in_range(t, values):
+        return Given(len(values), [values])
+    mask = [v is not silent for v in values] if type(silent) in kinds else None
+    place = place_of(graph, source)
+    out = []
+    for i, value in enumerate(values):
+        if value is silent:
+            continue
+        try:
+            event = conform(t, value)
+        except ValueError as error:
+            raise DataError(f"{place.at(i)}: {error}{_hint(value)}") from None
+        _refuse_nan(t, event, place, i)
+        out.append(event)
+    if mask is not None:
+        found = iter(out)
+        some = out[0] if out else _filler(t)
+        out = [next(found) if here else some for here in mask]
+    return Given(len(values), columns_of(t, out), mask)
+
+
+def _in_range(t: Type, values: list[Any]) -> bool:
+    if not values or t in (BOOL, STR):
+        return True
+    if t == INT:
+        return bool(min(values) >= -(2**63) and max(values) < 2**63)
+    return not any(map(math.isnan, values))
+
+
+def _refuse_nan(t: Type, event: Any, place: Place, i: int) -> None:
+    for (path, _), leaf in zip(t.leaves(), t.flatten(event), strict=True):
+        if type(leaf) is float and leaf != leaf:
+            field = f"field {path!r}: " if path else ""
+            raise DataError(
+                f"{place.at(i)}: {field}NaN is no event, as it equals nothing, not even itself: replace it, or put "
+                "`silent` there"
+            )
+
+
+def _hint(value: Any) -> str:
+    return ": put `silent` where there is no event" if value is None else ""
+
+
+def _filler(t: Type) -> Any:
+    """Some event of a type, for rows that are none."""
+    leaves = []
+    for _, leaf in t.leaves():
+        leaves.append(leaf.members[0] if isinstance(leaf, EnumType) else _EXACT[leaf]())
+    return t.unflatten(leaves)
