@@ -1,0 +1,86 @@
+"""The house: imports go one way, also those inside functions; no room is too full; every room is on the map."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "pellucid"
+
+# What stands further left knows nothing of what stands further right (docs/architecture.md has the picture).
+ORDER = [
+    "secrets", "errors", "address", "base", "expr", "graph", "draw", "data", "load", "model", "solve", "sinks",
+    "engine", "failures", "check", "spark", "export", "pipeline", "cli", "__main__",
+]  # fmt: skip
+MOST = 21  # modules in a folder
+
+
+def imported(file: Path) -> Iterator[tuple[int, str]]:
+    """The rooms that a module imports from, and the lines; what only the type checker reads does not count."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    types_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for body in node.body
+        for inner in ast.walk(body)
+    }
+    for node in ast.walk(tree):
+        if id(node) in types_only:
+            continue
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom) and node.level:
+            raise AssertionError(f"{file}:{node.lineno}: write the whole name of what is imported")
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "pellucid":
+            whole = node.module == "pellucid"
+            names = [f"pellucid.{alias.name}" for alias in node.names] if whole else [node.module]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if alias.name.startswith("pellucid.")]
+        for name in names:
+            room = name.split(".")[1]
+            if room in ORDER or not room.startswith("_"):
+                yield node.lineno, room
+
+
+def upward(source: Path) -> list[str]:
+    """Imports of what stands above."""
+    wrong = []
+    for file in sorted(source.rglob("*.py")):
+        parts = file.relative_to(source).with_suffix("").parts
+        if parts == ("__init__",):  # the public face of all
+            continue
+        for line, room in imported(file):
+            if room in ORDER and ORDER.index(room) > ORDER.index(parts[0]):
+                wrong.append(f"{'/'.join(parts)}.py:{line}: {parts[0]} imports {room}")
+    return wrong
+
+
+def test_imports_go_one_way() -> None:
+    assert upward(SOURCE) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "line"),
+    [("graph", "from pellucid.engine.interpreter import Interpreter"), ("data", "import pellucid.check.questions")],
+)
+def test_a_planted_import_is_found(tmp_path: Path, room: str, line: str) -> None:
+    shutil.copytree(SOURCE, tmp_path / "pellucid", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "pellucid" / room / "planted.py").write_text(f"def later() -> None:\n    {line}\n")
+    (found,) = upward(tmp_path / "pellucid")
+    assert found.startswith(f"{room}/planted.py:2: {room} imports ")
+
+
+def test_every_module_has_its_place() -> None:
+    rooms = {p.stem for p in SOURCE.iterdir() if (p.suffix == ".py" or (p / "__init__.py").exists())}
+    assert rooms - {"__init__"} == set(ORDER) & rooms, "a new room needs a place in ORDER and in docs/architecture.md"
+    full = {
+        str(folder.relative_to(SOURCE)): count
+        for folder in SOURCE.rglob("*")
+        if folder.is_dir() and (count := len(list(folder.glob("*.py")))) > MOST
+    }
+    assert full == {}, "make rooms of it"
