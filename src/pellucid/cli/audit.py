@@ -86,7 +86,7 @@ def audit(
     if picture is not None:
         _draw(found, place, picture)
     click.echo(found.to_json() if as_json else str(found))
-    if not found.holds:
+    if not found.proved:
         raise click.exceptions.Exit(1)
 
 

@@ -130,7 +130,7 @@ def crash(
             keep_going=keep_going,
             say=lambda text: click.echo(text, err=True),
         )
-        stays = keep is not None or not report.holds
+        stays = keep is not None or report.refuted
     except UsageError:
         stays = keep is not None
         raise
@@ -138,5 +138,5 @@ def crash(
         if not stays:
             shutil.rmtree(folder, ignore_errors=True)
     click.echo(json.dumps({"pellucid": 1, "verb": "crash", **report.document()}) if as_json else str(report))
-    if not report.holds or not report.hits:
-        raise click.exceptions.Exit(1 if not report.holds else 3)
+    if not report.proved:
+        raise click.exceptions.Exit(1 if report.refuted else 3)

@@ -69,7 +69,7 @@ def crash_test(
         target, given, names, places, place, epochs=epochs, chunk=chunk, more=tuple(more), environment=environment or {}
     )
     report = crash(command, place, kills=kills, seed=seed, points=points)
-    if not report.holds:
+    if not report.proved:
         raise AssertionError(str(report))
     return report
 

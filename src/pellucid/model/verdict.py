@@ -41,6 +41,11 @@ class Judgement:
         """A bound was reached first."""
         return self.status == "unknown"
 
+    @property
+    def holds(self) -> bool:
+        """The same as proved."""
+        return self.proved
+
     def __bool__(self) -> bool:
         return self.proved
 

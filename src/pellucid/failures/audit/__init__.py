@@ -12,7 +12,6 @@ snapshots of all tasks is seen from the acknowledgements that it waited for, whi
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterable
@@ -20,6 +19,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pellucid.failures.audit.words import CHECKS, KINDS, Violation
+from pellucid.model import Judgement, Status
+from pellucid.model.show.documents import versioned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,7 @@ __all__ = ["Audit", "answer", "audit"]
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Judgement):
     """The answer of an audit; true if everything holds.
 
     ``violations`` has the first few of each kind, ``counts`` how many there are in each check.
@@ -48,12 +49,9 @@ class Audit:
     notes: tuple[str, ...] = field(default=())
 
     @property
-    def holds(self) -> bool:
-        """Nothing is wrong."""
-        return not any(self.counts.values())
-
-    def __bool__(self) -> bool:
-        return self.holds
+    def status(self) -> Status:
+        """Proved: nothing is wrong."""
+        return "refuted" if any(self.counts.values()) else "proved"
 
     def __str__(self) -> str:
         rate = f", {self.steps / self.seconds:,.0f} steps/s" if self.seconds > 0 else ""
@@ -68,15 +66,15 @@ class Audit:
             )
             lines += [f"         {v}" for v in self.violations if v.check == check]
         lines += [f"  note: {note}" for note in self.notes]
-        lines.append("The run kept the promise." if self.holds else "The run broke the promise.")
+        lines.append("The run kept the promise." if self.proved else "The run broke the promise.")
         return "\n".join(lines)
 
     def document(self) -> dict[str, Any]:
         """The same for a program."""
         e = self.explained
         return {
-            "holds": self.holds, "engine": self.engine, "seconds": round(self.seconds, 6), "steps": self.steps,
-            "messages": self.messages, "tasks": self.tasks,
+            "status": self.status, "holds": self.holds, "engine": self.engine, "seconds": round(self.seconds, 6),
+            "steps": self.steps, "messages": self.messages, "tasks": self.tasks,
             "checks": {check: self.counts.get(check, 0) for check in self.checks},
             "violations": [v.document() for v in self.violations],
             "explanation": None if e is None else {
@@ -87,7 +85,7 @@ class Audit:
 
     def to_json(self, *, indent: int | None = None) -> str:
         """A versioned document."""
-        return json.dumps({"pellucid": 1, "verb": "audit", **self.document()}, indent=indent)
+        return versioned({"verb": "audit", **self.document()}, indent=indent)
 
 
 def _story(e: Explained) -> str:

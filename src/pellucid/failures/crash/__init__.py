@@ -31,6 +31,7 @@ from pellucid.errors import UsageError
 from pellucid.failures.audit import Audit, audit
 from pellucid.failures.crash.contents import difference, drop_table, is_table, read_output
 from pellucid.failures.crash.schedule import MOMENT, Round, Strike, draw, points_of, save_rounds
+from pellucid.model import Judgement, Status
 
 __all__ = ["Command", "CrashReport", "Outcome", "crash"]
 
@@ -109,18 +110,18 @@ class Outcome:
     @property
     def right(self) -> bool:
         """Nothing shows."""
-        return not self.differences and self.stopped is None and (self.audit is None or self.audit.holds)
+        return not self.differences and self.stopped is None and (self.audit is None or self.audit.proved)
 
     def lines(self) -> list[str]:
         """What is wrong, in words."""
         out = [*([self.stopped] if self.stopped else []), *self.differences]
-        if self.audit is not None and not self.audit.holds:
+        if self.audit is not None and not self.audit.proved:
             out += [f"audit, {v.check}: {v}" for v in self.audit.violations[:8]]
         return out
 
 
 @dataclass
-class CrashReport:
+class CrashReport(Judgement):
     """The answer of a crash test; true if nothing showed."""
 
     target: str
@@ -142,12 +143,11 @@ class CrashReport:
         return sum(1 for o in self.outcomes if o.round.hits < len(o.round.strikes))
 
     @property
-    def holds(self) -> bool:
-        """All outputs were right, all traces passed the audit, and something was killed."""
-        return bool(self.outcomes) and all(o.right for o in self.outcomes)
-
-    def __bool__(self) -> bool:
-        return self.holds
+    def status(self) -> Status:
+        """Proved: all outputs were right and all traces passed the audit; unknown if no kill hit."""
+        if not all(o.right for o in self.outcomes):
+            return "refuted"
+        return "proved" if self.hits else "unknown"
 
     def __str__(self) -> str:
         starts = sum(o.round.starts for o in self.outcomes)
@@ -163,10 +163,10 @@ class CrashReport:
                     *(f"  {line}" for line in outcome.lines()),
                 ]
         lines += self.advice
-        if self.holds:
+        if not self.refuted:
             lines.append(
                 "No crash shows: every output is that of the failure-free run, byte by byte."
-                if self.hits
+                if self.proved
                 else "Nothing was hit: this says nothing."
             )
         elif self.schedule is not None:
@@ -178,9 +178,9 @@ class CrashReport:
         rounds = [{"strikes": [str(s) for s in o.round.strikes], "hits": o.round.hits, "starts": o.round.starts,
                    "seconds": round(o.round.seconds, 3), "right": o.right, "wrong": o.lines(),
                    "steps": o.audit.steps if o.audit else None} for o in self.outcomes]  # fmt: skip
-        return {"target": self.target, "seed": self.seed, "holds": self.holds, "kills": self.hits,
-                "missed": self.missed, "rounds": rounds, "advice": self.advice, "seconds": round(self.seconds, 3),
-                "schedule": str(self.schedule) if self.schedule else None}  # fmt: skip
+        return {"target": self.target, "seed": self.seed, "status": self.status, "holds": self.holds,
+                "kills": self.hits, "missed": self.missed, "rounds": rounds, "advice": self.advice,
+                "seconds": round(self.seconds, 3), "schedule": str(self.schedule) if self.schedule else None}  # fmt: skip
 
 
 def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None = None, points: Sequence[str] = (),
@@ -227,7 +227,7 @@ def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None =
             f"{'right' if outcome.right else 'WRONG'}; {report.hits} of {kills}")  # fmt: skip
         if not outcome.right and not keep_going:
             break
-    if report.holds:
+    if not report.refuted:
         for run_folder in [reference.folder, *(o.folder for o in report.outcomes)]:
             for place in command.places(run_folder).values():
                 drop_table(place)
