@@ -180,7 +180,8 @@ class CrashReport(Judgement):
                    "steps": o.audit.steps if o.audit else None} for o in self.outcomes]  # fmt: skip
         return {"target": self.target, "seed": self.seed, "status": self.status, "holds": self.holds,
                 "kills": self.hits, "missed": self.missed, "rounds": rounds, "advice": self.advice,
-                "seconds": round(self.seconds, 3), "schedule": str(self.schedule) if self.schedule else None}  # fmt: skip
+                "schedule": str(self.schedule) if self.schedule else None, "seconds": round(self.seconds, 3),
+                }  # fmt: skip
 
 
 def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None = None, points: Sequence[str] = (),
