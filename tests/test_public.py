@@ -36,4 +36,4 @@ def test_importing_pellucid_loads_few_rooms() -> None:
     """No engine, no data, no search: those are loaded by what is done first."""
     code = "import sys, pellucid; print(sorted({m.split('.')[1] for m in sys.modules if m.startswith('pellucid.')}))"
     rooms = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert rooms == "['address', 'check', 'errors', 'expr', 'graph', 'pipeline']\n"
+    assert rooms == "['check', 'errors', 'expr', 'graph', 'pipeline', 'secrets']\n"
