@@ -19,13 +19,15 @@ from pellucid.check.belief.trial import try_out
 from pellucid.check.explicit import program
 from pellucid.check.explicit.search import explore
 from pellucid.check.smt import encode as smt_encode
-from pellucid.check.smt.proof import Proof
 from pellucid.check.system import run
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
 from pellucid.check.system.queues import Queue
 from pellucid.expr import node as n
 from pellucid.expr.types import INT
+from pellucid.solve import second as solver
+from pellucid.solve import terms
+from pellucid.solve.certificate import Proof
 
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
 of_three = pipeline(lambda x: x.window(3, total), x=int)
@@ -91,13 +93,13 @@ def test_an_output_may_have_the_name_of_another_step() -> None:
 
 
 def test_a_wrong_plus_for_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(smt_encode._INT, "add", lambda z3, a, b: z3.If(b > 90, a, a + b))  # type: ignore[index]
+    monkeypatch.setitem(terms._INT, "add", lambda z3, a, b: z3.If(b > 90, a, a + b))  # type: ignore[index]
     verdict = check.holds(total, "G (out -> out.value <= 90)", ints={0, 91, 92}, engine="smt")
     assert disbelieved(verdict)
 
 
 def test_a_wrong_plus_for_the_solver_where_the_property_holds_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(smt_encode._INT, "add", lambda z3, a, b: a + b + 1)  # type: ignore[index]
+    monkeypatch.setitem(terms._INT, "add", lambda z3, a, b: a + b + 1)  # type: ignore[index]
     verdict = check.holds(total, "G (out -> out.value >= 0)", ints=range(8), engine="smt")
     assert disbelieved(verdict) and "for z3, and" in verdict.notes[0]
 
@@ -174,7 +176,7 @@ def test_a_proof_that_another_solver_contradicts(monkeypatch: pytest.MonkeyPatch
 
 def test_a_second_solver_that_does_not_decide_is_no_confirmation(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cvc5")
-    monkeypatch.setattr(second, "ask_cvc5", lambda text, seconds: None)
+    monkeypatch.setattr(solver, "ask_cvc5", lambda text, seconds: None)
     verdict = check.holds(total, "G (out -> out.value >= 0)", ints=range(8), engine="smt")
     assert verdict.proved and any("did not confirm" in note for note in verdict.notes)
 

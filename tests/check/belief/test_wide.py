@@ -56,7 +56,7 @@ def test_every_engine_knows_when_an_operation_leaves_64_bits(op: str) -> None:
     code = Encoding(build_system(P(lambda x: x).graph, domain_of(None), strict=True))
     x, y = n.var(len(code.state) + 1, INT), n.var(len(code.state) + 2, INT)
     other = code.z3.Int("other")
-    code.inputs.append(other)
+    code.variables.append(other)
     made = n.binary(op, x, y) if op in BINARY else n.unary(op, x)
     flag = n.overflows(made)
     term = code.term(flag) if op != "shl" else None

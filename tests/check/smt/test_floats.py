@@ -203,7 +203,7 @@ def test_what_z3_is_told_of_operations_is_true_of_doubles(op: str) -> None:
     """Every fact, at the edges of doubles, with the result that Python has."""
     import z3
 
-    from pellucid.check.smt.float_facts import INFINITE, NOT_A_NUMBER, Operation, facts
+    from pellucid.solve.float_facts import INFINITE, NOT_A_NUMBER, Operation, facts
 
     def number(v: float) -> Any:
         if isinstance(v, int):
@@ -236,7 +236,7 @@ def test_what_z3_is_told_of_operations_is_true_of_doubles(op: str) -> None:
 def test_two_operations_keep_the_order_of_their_exact_results() -> None:
     import z3
 
-    from pellucid.check.smt.float_facts import Operation, facts
+    from pellucid.solve.float_facts import Operation, facts
 
     a, one, two = z3.Reals("a one two")
     told = z3.And(

@@ -30,8 +30,8 @@ z3 = pytest.importorskip("z3")
 from pellucid.check.smt import engine as smt  # noqa: E402
 from pellucid.check.smt.encode import Encoding, default  # noqa: E402
 from pellucid.check.smt.frames import input_leaves, replay  # noqa: E402
-from pellucid.check.smt.spacer import expression_of, spacer  # noqa: E402
 from pellucid.model.budget import Budget  # noqa: E402
+from pellucid.solve.spacer import expression_of, spacer  # noqa: E402
 from tests.seeds import seeds  # noqa: E402
 from tests.volumes import examples  # noqa: E402
 
@@ -76,7 +76,7 @@ def remainder(m: int, r: int = 0) -> Callable[[Expr], Expr]:
 def proved(s: System, good: Expr, **limits: Any) -> smt.Proof:
     status, trace, proof, notes = smt.invariant(s, good, **limits)
     assert status == "proved" and trace is None and notes == (), (status, trace, notes)
-    assert proof is not None and smt.check_certificate(s, n.not_(good), proof)
+    assert proof is not None and smt.check_certificate(Encoding(s), n.not_(good), proof)
     return proof
 
 
@@ -299,7 +299,7 @@ def test_k_induction_and_its_certificate() -> None:
     )
     bad = n.not_(always(s, at_most(3)))
     proof = smt.prove(s, bad)
-    assert isinstance(proof, smt.Proof) and smt.check_certificate(s, bad, proof)
+    assert isinstance(proof, smt.Proof) and smt.check_certificate(Encoding(s), bad, proof)
 
 
 def test_finite_systems_are_closed_by_simple_paths() -> None:
@@ -307,10 +307,10 @@ def test_finite_systems_are_closed_by_simple_paths() -> None:
     state = n.var(1, INT)
     bad = n.eq(state, n.const(5))
     proof = smt.Proof(3, (n.le(n.const(0), state), n.lt(state, n.const(6))), simple=True)
-    assert smt.check_certificate(s, bad, proof)
-    assert not smt.check_certificate(s, bad, replace(proof, simple=False))
-    assert not smt.check_certificate(s, bad, replace(proof, k=2))
-    assert not smt.check_certificate(s, bad, replace(proof, lemmas=()))
+    assert smt.check_certificate(Encoding(s), bad, proof)
+    assert not smt.check_certificate(Encoding(s), bad, replace(proof, simple=False))
+    assert not smt.check_certificate(Encoding(s), bad, replace(proof, k=2))
+    assert not smt.check_certificate(Encoding(s), bad, replace(proof, lemmas=()))
     proved(s, n.not_(bad))
 
 
@@ -319,9 +319,9 @@ def test_spacer_is_only_a_suggestion() -> None:
     bad = n.eq(n.var(1, INT), n.const(0))
     code = Encoding(s)
     proof = spacer(code, bad, [], Budget(10))
-    assert proof is not None and proof.found_by == "spacer" and smt.check_certificate(s, bad, proof)
+    assert proof is not None and proof.found_by == "spacer" and smt.check_certificate(Encoding(s), bad, proof)
     lie = replace(proof, lemmas=(n.le(n.const(2), n.var(1, INT)),))
-    assert not smt.check_certificate(s, bad, lie)
+    assert not smt.check_certificate(Encoding(s), bad, lie)
     x = z3.Int("s1")
     text = repr(expression_of(code, z3.Implies(x % 2 == 0, z3.And(x > 1, x / 3 <= -x + 4))))
     assert text == "v1 % 2 != 0 or v1 > 1 and v1 // 3 <= 0 - v1 + 4"
@@ -345,10 +345,10 @@ def test_spacer_is_only_a_suggestion() -> None:
 def test_wrong_certificates_are_rejected(lemma: Expr) -> None:
     s = system_of(total, range(8))
     bad = n.lt(n.var(1, INT), n.const(0))
-    assert smt.check_certificate(s, bad, smt.Proof(0, (n.le(n.const(0), n.var(1, INT)),)))
-    assert not smt.check_certificate(s, bad, smt.Proof(0, (lemma,)))
-    assert not smt.check_certificate(s, bad, smt.Proof(-1, (lemma,)))
-    assert not smt.check_certificate(s, n.lt(n.const(3), n.var(1, INT)), smt.Proof(3, ()))
+    assert smt.check_certificate(Encoding(s), bad, smt.Proof(0, (n.le(n.const(0), n.var(1, INT)),)))
+    assert not smt.check_certificate(Encoding(s), bad, smt.Proof(0, (lemma,)))
+    assert not smt.check_certificate(Encoding(s), bad, smt.Proof(-1, (lemma,)))
+    assert not smt.check_certificate(Encoding(s), n.lt(n.const(3), n.var(1, INT)), smt.Proof(3, ()))
 
 
 def test_a_mutated_certificate_is_rejected() -> None:
@@ -359,7 +359,7 @@ def test_a_mutated_certificate_is_rejected() -> None:
     (modulus,) = {e.value for e in n.walk(lemma) if e.op == "const" and e.value} - {0}
     assert modulus in (3, 6)
     wrong = n.eq(n.binary("mod", n.var(1, INT), n.const(modulus + 1)), n.const(0))
-    assert not smt.check_certificate(s, n.not_(good), replace(proof, lemmas=(wrong,)))
+    assert not smt.check_certificate(Encoding(s), n.not_(good), replace(proof, lemmas=(wrong,)))
 
 
 def test_unknown_is_never_a_pass() -> None:

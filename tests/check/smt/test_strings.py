@@ -18,13 +18,13 @@ import pytest
 
 from pellucid import check, pipeline
 from pellucid.check.smt.encode import Encoding
-from pellucid.check.smt.text import HIGHEST, Texts
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
 from pellucid.errors import NotTraceable, UsageError
 from pellucid.expr import node as n
 from pellucid.expr import text
 from pellucid.expr.types import INT, STR
+from pellucid.solve.text import HIGHEST, Texts
 from tests.seeds import seeds
 
 EDGES = [

@@ -3,7 +3,7 @@ believed.
 
 Of a proof by SMT (an inductive invariant, or k-induction with one):
 
-1. z3, afresh, finds every obligation to hold (`pellucid.check.smt.proof.check_certificate`);
+1. z3, afresh, finds every obligation to hold (`pellucid.solve.certificate.check_certificate`);
 2. its **premises can be met**: z3 gives a state and a push, which plain Python finds to be ones of the system, in the
    invariant;
 3. what z3 was told is what the expressions say, at values of real runs, in z3's own arithmetic against Python's;
@@ -25,19 +25,21 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.check.belief.second import opinion_on, second_opinion
+from pellucid.check.belief.second import second_opinion
 from pellucid.check.belief.straight import straight
 from pellucid.check.belief.trial import ENDS, Trial, budget, try_out
 from pellucid.check.explicit.program import choices_of, encode
 from pellucid.check.explicit.search import Space
-from pellucid.check.smt.encode import Encoding, ask
+from pellucid.check.smt.encode import Encoding
 from pellucid.check.smt.order import Ordered
-from pellucid.check.smt.proof import Proof, check_certificate
 from pellucid.check.system.build import System
 from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, INT
 from pellucid.model.budget import Budget, now
+from pellucid.solve.certificate import Proof, check_certificate
+from pellucid.solve.second import opinion_on
+from pellucid.solve.session import ask
 
 __all__ = ["Certified", "certify", "certify_space", "distrust"]
 
@@ -94,8 +96,12 @@ def certify(
     opinion = second_opinion(system, bad, proof, max(0.2 if ordered else 0.8, share / 2 if ordered else share))
     if ordered and opinion.word in ("did not decide", "was not asked"):
         texts: list[str] = []
-        check_certificate(system, bad, proof, 2.0, code=code.again(), texts=texts)
-        opinion = opinion_on(texts, max(0.8, share))
+        check_certificate(code.again(), bad, proof, 2.0, texts=texts)
+        opinion = opinion_on(
+            [("what z3 was asked", f"(set-logic ALL)\n{text}") for text in texts],
+            max(0.8, share),
+            " (of floats as an order)",
+        )
     if opinion.word == "contradicts":
         return Certified(False, notes=(distrust(f"z3 says that {opinion.why!r} holds, and cvc5 that it does not"),))
     words = ["premises can be met", str(trial)]

@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pellucid.check.smt.proof import Proof
 from pellucid.check.smt.text import calls_in, known_answers
 from pellucid.check.system.build import System
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.text import Pure
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, simplest
+from pellucid.solve.certificate import Proof
 
 __all__ = ["NotWritten", "obligations"]
 

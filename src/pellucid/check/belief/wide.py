@@ -133,8 +133,9 @@ def pushes_at_least(system: System) -> int | None:
     """
     if system.wide.op == "const" or importlib.util.find_spec("z3") is None:
         return None
-    from pellucid.check.smt.encode import Encoding, ask
+    from pellucid.check.smt.encode import Encoding
     from pellucid.model.budget import Budget
+    from pellucid.solve.session import ask
 
     small, (wide,) = cone(system, [system.wide], all_inputs=True)
     grows = [i for i, v in enumerate(small.state) if v.type == INT and v.size is None]

@@ -74,10 +74,11 @@ def _valid(system: System, fact: Expr) -> bool:
 
     if not has_z3():
         return False
-    from pellucid.check.smt.encode import Encoding, ask
-    from pellucid.check.smt.frames import Frames
+    from pellucid.check.smt.encode import Encoding
     from pellucid.errors import UsageError
     from pellucid.model.budget import Budget
+    from pellucid.solve.session import ask
+    from pellucid.solve.transition import Frames
 
     try:
         free = Encoding(dataclasses.replace(system, assume=n.TRUE))  # what is assumed of the last push is the question
@@ -110,9 +111,10 @@ def _goes_on(system: System, pushes: int = 12) -> bool:
             return False
     if not has_z3():
         return True
-    from pellucid.check.smt.encode import Encoding, ask
-    from pellucid.check.smt.frames import Frames
+    from pellucid.check.smt.encode import Encoding
     from pellucid.model.budget import Budget
+    from pellucid.solve.session import ask
+    from pellucid.solve.transition import Frames
 
     code = Encoding(system)
     solver, clock = code.z3.Solver(), Budget(3.0)
@@ -131,9 +133,10 @@ def endless(system: System, pushes: Sequence[dict[str, Any]], more: int = 6) -> 
 
     if not has_z3():
         return False
-    from pellucid.check.smt.encode import Encoding, ask
-    from pellucid.check.smt.frames import Frames
+    from pellucid.check.smt.encode import Encoding
     from pellucid.model.budget import Budget
+    from pellucid.solve.session import ask
+    from pellucid.solve.transition import Frames
 
     alone, _ = cone(system, [], all_inputs=True)
     state: list[Any] = [v.start for v in alone.state]

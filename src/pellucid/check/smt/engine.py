@@ -33,9 +33,7 @@ from pellucid.check.smt.encode import Encoding
 from pellucid.check.smt.frames import replay
 from pellucid.check.smt.lemmas import bound_candidates, linear_lemmas, pair_candidates, sample_states, surviving
 from pellucid.check.smt.order import Ordered
-from pellucid.check.smt.proof import Induction, Proof, check_certificate, shrink
 from pellucid.check.smt.search import Found, Nothing, Search, Unknown
-from pellucid.check.smt.spacer import spacer
 from pellucid.check.smt.stumble import stumbled
 from pellucid.check.smt.text import with_texts
 from pellucid.check.smt.waiting import waiting_candidates
@@ -46,6 +44,8 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL
 from pellucid.model import Budget, Status, now
+from pellucid.solve.certificate import Induction, Proof, check_certificate, shrink
+from pellucid.solve.spacer import spacer
 
 __all__ = ["Found", "Nothing", "Proof", "Unknown", "check_certificate", "invariant", "prove", "search"]
 
@@ -242,7 +242,7 @@ class _Proofs:
         proof = shrink(self.code, self.bad, proof, self.clock)
         left = self.clock.left()
         again = self.code.again()
-        if check_certificate(again.system, self.bad, proof, None if left is None else max(2.0, left), code=again):
+        if check_certificate(again, self.bad, proof, None if left is None else max(2.0, left)):
             certified = certify(
                 again.system,
                 self.bad,

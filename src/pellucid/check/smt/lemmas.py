@@ -17,9 +17,8 @@ from collections.abc import Sequence
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
-from pellucid.check.smt.affine import Hull, independent
-from pellucid.check.smt.encode import Encoding, ask
-from pellucid.check.smt.frames import Frames, input_leaves
+from pellucid.check.smt.encode import Encoding
+from pellucid.check.smt.frames import input_leaves
 from pellucid.check.system.build import System
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import UserRaise, evaluate
@@ -27,6 +26,9 @@ from pellucid.expr.node import Expr, walk
 from pellucid.expr.text import ends, length, starts
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
 from pellucid.model.budget import Budget
+from pellucid.solve.affine import Hull, independent
+from pellucid.solve.session import ask
+from pellucid.solve.transition import Frames
 
 __all__ = ["bound_candidates", "linear_lemmas", "pair_candidates", "sample_states", "surviving"]
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pellucid.check.smt.encode import Encoding, ask
-from pellucid.check.smt.frames import Frames, replay
-from pellucid.check.smt.text import words_near
+from pellucid.check.smt.encode import Encoding
+from pellucid.check.smt.frames import pushes_of, replay
+from pellucid.check.smt.text import about_constants, about_words, words_near
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
 from pellucid.model.budget import Budget
+from pellucid.solve.session import ask
+from pellucid.solve.transition import Frames
 
 __all__ = ["Found", "Nothing", "Search", "Unknown"]
 
@@ -86,11 +88,12 @@ class Search:
         if text is None or not text.calls:
             return model
         for i in range(_ROUNDS):
-            if replay(system, self.bad, self.frames.decode(model)) is not False:
+            if replay(system, self.bad, pushes_of(self.frames, system, model)) is not False:
                 return model
             if i == 0:
                 self.solver.add(
-                    *text.about_constants(self.bad), *text.about_words(words_near(system, self.bad), self.bad)
+                    *about_constants(text, system, self.bad),
+                    *about_words(text, system, words_near(system, self.bad), self.bad),
                 )
             for t in range(len(self.frames.inputs)):
                 self.solver.add(*text.learn(partial(self._value, model, t)))
@@ -125,12 +128,12 @@ class Search:
     def _found(self, model: Any) -> Found:
         smaller = _Smaller(self.code, self.solver, self.clock, model)
         smaller.run(self.frames)
-        trace = self.frames.decode(smaller.model)
+        trace = pushes_of(self.frames, self.code.system, smaller.model)
         holds = replay(self.code.system, self.bad, trace)
         if (
             holds is False and smaller.model is not model and self.code.text is not None
         ):  # with smaller values an answer was invented
-            trace = self.frames.decode(model)
+            trace = pushes_of(self.frames, self.code.system, model)
             holds = replay(self.code.system, self.bad, trace)
         notes = []
         if holds is None:

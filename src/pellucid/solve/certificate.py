@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pellucid.check.smt.encode import Encoding, ask
-from pellucid.check.smt.frames import Frames
-from pellucid.check.system.build import System
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.printing import show
 from pellucid.expr.types import BOOL, EnumType
 from pellucid.model.budget import Budget
+from pellucid.solve.session import ask
+from pellucid.solve.transition import Frames, Transition
 
 __all__ = ["Induction", "Proof", "check_certificate", "shrink"]
 
@@ -64,33 +63,25 @@ class Proof:
 
 
 def check_certificate(
-    system: System,
-    bad: Expr,
-    proof: Proof,
-    timeout: float | None = 60.0,
-    *,
-    code: Encoding | None = None,
-    texts: list[str] | None = None,
+    code: Transition, bad: Expr, proof: Proof, timeout: float | None = 60.0, *, texts: list[str] | None = None
 ) -> bool:
     """Whether a proof proves that ``bad`` never holds, decided from scratch by a fresh solver.
 
-    False also where the solver does not know.  ``code`` is how z3 is told, else bit by bit; ``texts`` gets what z3 was
-    asked.
+    False also where the solver does not know.  ``code`` is a transition system that was made for this; ``texts`` gets
+    what z3 was asked.
 
-    >>> from pellucid import pipeline
-    >>> from pellucid.check.system.domains import domain_of
-    >>> from pellucid.check.system.build import build_system
-    >>> s = build_system(pipeline(lambda x: x.cumulate(lambda a, v: a + v, 0), x=int).graph, domain_of(range(3)))
-    >>> total = n.var(1, s.state[1].type)
-    >>> bad = n.lt(total, n.const(0))
-    >>> check_certificate(s, bad, Proof(0, (n.le(n.const(0), total),)))
+    >>> from pellucid.expr.types import INT
+    >>> counter, count = Transition([("count", INT, 0)], []), n.var(0, INT)
+    >>> counter.define([n.add(count, n.const(1))])
+    >>> bad = n.lt(count, n.const(0))
+    >>> check_certificate(counter, bad, Proof(0, (n.le(n.const(0), count),)))
     True
-    >>> check_certificate(s, bad, Proof(0, (n.le(n.const(1), total),)))  # not so at the start
+    >>> check_certificate(counter, bad, Proof(0, (n.le(n.const(1), count),)))  # not so at the start
     False
     """
-    code, clock = Encoding(system) if code is None else code, Budget(timeout)
+    clock = Budget(timeout)
     z3, (lemma, wrong) = code.z3, code.terms([proof.lemma, bad])
-    if any(e.op == "var" and e.value >= len(system.state) for e in n.walk(proof.lemma)) or proof.k < 0:
+    if any(e.op == "var" and e.value >= len(code.state) for e in n.walk(proof.lemma)) or proof.k < 0:
         return False  # a lemma is about states
 
     def never(start: bool, pushes: int, what: Any) -> bool:
@@ -121,16 +112,19 @@ def check_certificate(
 class Induction:
     """The step of k-induction, for k = 0, 1, 2, …; the base is the bounded search's."""
 
-    def __init__(self, code: Encoding, bad: Expr, lemmas: Sequence[Expr], clock: Budget) -> None:
+    def __init__(self, code: Transition, bad: Expr, lemmas: Sequence[Expr], clock: Budget) -> None:
         self.code, self.bad, self.clock = code, bad, clock
         self.lemmas = list(lemmas)
-        z3, system = code.z3, code.system
+        z3 = code.z3
         self.term = code.term(bad)
         self.solver = z3.Solver()
         self.switches = [z3.Bool(f"lemma{j}") for j in range(len(self.lemmas))]
         self.frames = Frames(code, self.solver, start=False)
         self.k, self.stuck = 0, False
-        self.simple = all(v.size is not None or v.type == BOOL or isinstance(v.type, EnumType) for v in system.state)
+        self.simple = all(
+            size is not None or t == BOOL or isinstance(t, EnumType)
+            for size, t in zip(code.sizes, code.state_types, strict=True)
+        )
         self._assume(0)
 
     def _assume(self, t: int) -> None:
@@ -144,8 +138,7 @@ class Induction:
         if answer is False:
             core = {str(c) for c in self.solver.unsat_core()}
             used = [e for s, e in zip(self.switches, self.lemmas, strict=True) if str(s) in core]
-            names = tuple(v.name for v in self.code.system.state)
-            return Proof(self.k, tuple(used), self.simple and self.k > 0, "induction", names)
+            return Proof(self.k, tuple(used), self.simple and self.k > 0, "induction", self.code.names)
         if answer is None:
             self.stuck = True
             return None
@@ -158,7 +151,7 @@ class Induction:
         return None
 
 
-def shrink(code: Encoding, bad: Expr, proof: Proof, clock: Budget) -> Proof:
+def shrink(code: Transition, bad: Expr, proof: Proof, clock: Budget) -> Proof:
     """The proof with fewer lemmas: those that are used, those that these need to be inductive, and of them only what
     cannot be spared."""
     z3, solver, lemmas = code.z3, code.z3.Solver(), proof.lemmas
@@ -185,6 +178,6 @@ def shrink(code: Encoding, bad: Expr, proof: Proof, clock: Budget) -> Proof:
         if brief.over or clock.over:
             break
         fewer = replace(proof, lemmas=tuple(o for o in kept if o is not e))
-        if check_certificate(code.system, bad, fewer, 0.2, code=code.again()):
+        if check_certificate(code.again(), bad, fewer, 0.2):
             kept = fewer.lemmas
     return replace(proof, lemmas=kept)

@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pellucid.check.smt.encode import Encoding
-from pellucid.check.smt.proof import Proof
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType
 from pellucid.model.budget import Budget, patiently
+from pellucid.solve.certificate import Proof
+from pellucid.solve.transition import Transition
 
 __all__ = ["expression_of", "spacer"]
 
 
-def spacer(code: Encoding, bad: Expr, lemmas: Sequence[Expr], clock: Budget) -> Proof | None:
+def spacer(code: Transition, bad: Expr, lemmas: Sequence[Expr], clock: Budget) -> Proof | None:
     """A proof that Spacer suggests, **unchecked**; None if it has none that can be read."""
-    system = code.system
-    if system.texts or any(v.type == FLOAT for v in (*system.state, *system.inputs)):
+    if code.text is not None or FLOAT in (*code.state_types, *code.input_types):
         return None
     left = clock.left()
     if left is None:
@@ -30,8 +29,8 @@ def spacer(code: Encoding, bad: Expr, lemmas: Sequence[Expr], clock: Budget) -> 
     return patiently(left, lambda limit: _query(code, bad, lemmas, limit)) if left >= 0.05 else None
 
 
-def _query(code: Encoding, bad: Expr, lemmas: Sequence[Expr], seconds: float | None) -> Proof | None:
-    z3, system = code.z3, code.system
+def _query(code: Transition, bad: Expr, lemmas: Sequence[Expr], seconds: float | None) -> Proof | None:
+    z3 = code.z3
     engine = z3.Fixedpoint()
     options: dict[str, Any] = {"engine": "spacer"} | {
         f"xform.{name}": False
@@ -57,8 +56,7 @@ def _query(code: Encoding, bad: Expr, lemmas: Sequence[Expr], seconds: float | N
     e = expression_of(code, found) if found is not None else None
     if e is None:
         return None
-    names = tuple(v.name for v in system.state)
-    return Proof(0, tuple(dict.fromkeys([*lemmas, *_conjuncts(e)])), found_by="spacer", names=names)
+    return Proof(0, tuple(dict.fromkeys([*lemmas, *_conjuncts(e)])), found_by="spacer", names=code.names)
 
 
 def _body(z3: Any, answer: Any, relation: Any, state: Sequence[Any]) -> Any:
@@ -81,12 +79,10 @@ def _conjuncts(e: Expr) -> list[Expr]:
     return [part for a in e.args for part in _conjuncts(a)] if e.op == "and" else [e]
 
 
-def expression_of(code: Encoding, term: Any) -> Expr | None:
+def expression_of(code: Transition, term: Any) -> Expr | None:
     """A z3 formula over the state as an expression; None if it has parts that expressions have not."""
     z3 = code.z3
-    variables = {
-        c.get_id(): n.var(i, v.type) for i, (c, v) in enumerate(zip(code.state, code.system.state, strict=True))
-    }
+    variables = {c.get_id(): n.var(i, t) for i, (c, t) in enumerate(zip(code.state, code.state_types, strict=True))}
     made: dict[int, Expr] = {}
 
     def fold(op: Callable[[Expr, Expr], Expr]) -> Callable[..., Expr]:
