@@ -10,10 +10,10 @@ from pellucid.model import Budget
 
 pytest.importorskip("z3")
 
-from pellucid.solve.certificate import Induction, Proof, check_certificate  # noqa: E402
-from pellucid.solve.session import ask  # noqa: E402
-from pellucid.solve.spacer import spacer  # noqa: E402
-from pellucid.solve.transition import Frames, Transition  # noqa: E402
+from pellucid.solve.certificate import Induction, Proof, check_certificate
+from pellucid.solve.session import ask
+from pellucid.solve.spacer import spacer
+from pellucid.solve.transition import Frames, Transition
 
 A, B, RESET = n.var(0, INT), n.var(1, INT), n.var(2, BOOL)
 
