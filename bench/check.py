@@ -26,9 +26,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests, whose oracles are asked, too
 sys.path.insert(0, str(Path(__file__).parent))  # seed001.py, which makes the examples known
 
 import seed001
+from tests.export.smv.nusmv import find_nusmv, run_nusmv
 
 from pellucid import Mod, Pipeline, merge, pipeline
 from pellucid.check.decide import Answer, Options, decide
@@ -38,7 +40,6 @@ from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
 from pellucid.errors import UsageError
 from pellucid.export.smv.model import export
-from pellucid.export.smv.run import find_nusmv, run_nusmv
 
 GROWING = ["Sum of 1s on window", "Sum of window of width 3", "Product of 1 and k-th"]
 TITLES = {"Sum of window of width 3": "Sum of window of width k"}

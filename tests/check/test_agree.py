@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from pellucid import Mod, Pipeline, UsageError, check
 from pellucid.check.decide import Answer, Options, decide, expression
-from pellucid.check.explicit.reference import decide_by_reference
 from pellucid.check.formula import Formula, evaluate_lasso, is_invariant, resolve
 from pellucid.check.formula.parse import parse
 from pellucid.check.system.build import System, build_system
@@ -22,6 +21,7 @@ from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError
 from pellucid.expr.evaluate import evaluate
 from pellucid.expr.types import BOOL, INT, simplest
+from tests.check.reference import decide_by_reference
 from tests.strategies import Choice, Drawn, Seeded, make_pipeline
 from tests.volumes import examples, some_seeds
 

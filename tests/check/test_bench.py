@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from pellucid import Mod, check
-from pellucid.check.explicit.reference import decide_by_reference
 from pellucid.check.formula import as_formula, resolve
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
-from pellucid.export.smv.run import Checked, find_nusmv
+from tests.check.reference import decide_by_reference
+from tests.export.smv.nusmv import Checked, find_nusmv
 
 BENCH = Path(__file__).parents[2] / "bench" / "check.py"
 

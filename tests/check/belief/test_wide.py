@@ -14,7 +14,6 @@ from pellucid.check.belief.growth import pushes_before
 from pellucid.check.decide import Options, decide
 from pellucid.check.explicit import machine
 from pellucid.check.explicit.program import OPS
-from pellucid.check.explicit.reference import decide_by_reference
 from pellucid.check.formula import resolve
 from pellucid.check.formula.parse import parse
 from pellucid.check.smt.encode import Encoding
@@ -24,6 +23,7 @@ from pellucid.check.system.domains import domain_of
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import Overflow64, evaluate
 from pellucid.expr.types import INT
+from tests.check.reference import decide_by_reference
 
 LEAST, MOST = -(2**63), 2**63 - 1
 EDGES = sorted(

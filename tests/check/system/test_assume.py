@@ -9,12 +9,12 @@ from click.testing import CliRunner
 
 from pellucid import Mod, check, pipeline
 from pellucid.check.endless.assumed_runs import ending
-from pellucid.check.explicit.reference import decide_by_reference
 from pellucid.check.formula import resolve
 from pellucid.check.formula.parse import parse
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
 from pellucid.errors import PellucidError
+from tests.check.reference import decide_by_reference
 
 
 class Tick(NamedTuple):

@@ -21,9 +21,9 @@ from pellucid.check.system.domains import domain_of
 from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import UsageError
 from pellucid.export.smv.model import export
-from pellucid.export.smv.run import Checked, find_nusmv, parse_output, pushes_of, run_nusmv
 from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Graph
+from tests.export.smv.nusmv import Checked, find_nusmv, parse_output, pushes_of, run_nusmv
 from tests.seeds import seeds
 from tests.strategies import Choice, Seeded
 
