@@ -19,6 +19,8 @@ alone and exits with 2: a user's mistake never shows a traceback.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pellucid.secrets import redact
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "TypeMismatch",
     "UsageError",
     "from_outside",
+    "nearest",
 ]
 
 
@@ -124,3 +127,18 @@ def from_outside(error: BaseException) -> PellucidError | None:
     if "psycopg.Error" in kinds:
         return DataError(f"PostgreSQL: {text}")
     return None
+
+
+def nearest(name: str, options: Sequence[str]) -> str:
+    """A question that suggests the nearest name, or nothing.
+
+    >>> nearest("prise", ["price", "size"])
+    "; did you mean 'price'?"
+    >>> nearest("q", ["price", "size"])
+    ''
+    """
+    import difflib  # not before somebody has made a mistake
+
+    lower = {o.lower(): o for o in options}
+    found = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
+    return f"; did you mean {lower[found[0]]!r}?" if found else ""

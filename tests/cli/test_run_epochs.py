@@ -213,7 +213,7 @@ def test_what_a_state_folder_cannot_compare_is_said_in_one_line(folder: Path) ->
     ("args", "message"),
     [
         (["--out", "other.csv"], "--out was out="),
-        (["--cut", "sum"], "--cut was empty when the run began, and is sum now"),
+        (["--cut", "sum"], "--cut was empty when it began, and is sum now"),
     ],
 )
 def test_a_state_folder_of_another_run(folder: Path, args: list[str], message: str) -> None:

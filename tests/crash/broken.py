@@ -7,8 +7,11 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from pellucid.sinks import common
+from pellucid.base import faults
 from pellucid.spark.state import store
+
+AFTER = "append:after-commit"
+faults.POINTS[AFTER] = "the sink that appends, after a batch is committed"
 
 
 def append_to_sqlite(path: str) -> Callable[[Any, int], None]:
@@ -19,7 +22,7 @@ def append_to_sqlite(path: str) -> Callable[[Any, int], None]:
         with closing(sqlite3.connect(path)) as db, db:
             db.execute("CREATE TABLE IF NOT EXISTS lines (line TEXT)")
             db.executemany("INSERT INTO lines VALUES (?)", lines)
-        common.point("append:after-commit")
+        faults.point(AFTER)
 
     return write
 

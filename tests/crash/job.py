@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from pellucid import sinks
-from pellucid.sinks import common
+from pellucid.base import faults
 from pellucid.spark.session import session
 from tests.crash import broken
 from tests.crash.pipelines import CASES, MISBEHAVING, Case
@@ -59,7 +58,9 @@ def main(config: dict[str, Any]) -> None:
         return
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    common.point = point_that_kills(config["kill"])
+    if config["kill"]:  # die, with everything in this process group
+        point, nth = config["kill"]
+        faults.arm("driver", 0, os.getpid(), text=f"{point}=group@{nth}")
     if config["broken"] == "state":
         broken.break_the_state()
     schema = from_arrow_schema(pq.read_schema(min(Path(config["source"]).glob("*.parquet"))))
@@ -103,20 +104,6 @@ def append_lines(path: Path) -> Callable[[Any, int], None]:
             os.fsync(out.fileno())
 
     return write
-
-
-def point_that_kills(kill: list[Any] | None) -> Callable[[str], None]:
-    """For the sinks: die, with everything in this process group, when a point is reached for the nth time."""
-    left = kill[1] if kill else 0
-
-    def point(name: str) -> None:
-        nonlocal left
-        if kill and kill[0] == name:
-            left -= 1
-            if left == 0:
-                os.killpg(os.getpgid(0), signal.SIGKILL)
-
-    return point
 
 
 if __name__ == "__main__":

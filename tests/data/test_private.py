@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pellucid import pipeline
+from pellucid.base import cache, files
 from pellucid.cli.main import cli
-from pellucid.data import private, whole
 from pellucid.engine.epochs import store as stores
 from pellucid.engine.kernel import compile as compiling
 from pellucid.errors import DataError, StateError, UsageError
@@ -82,7 +82,7 @@ def test_a_folder_of_something_else_is_left_as_it_is(folder: Path) -> None:
 
 def test_a_folder_of_another_user_is_refused_by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "state").mkdir(mode=0o777)
-    monkeypatch.setattr(private, "_me", lambda: os.geteuid() + 1)
+    monkeypatch.setattr(files, "own_user", lambda: os.geteuid() + 1)
     result = run()
     assert (
         result.exit_code == 2
@@ -137,9 +137,9 @@ def test_an_output_is_not_written_through_a_link_beside_it(folder: Path) -> None
     precious = folder / "precious"
     precious.write_text("mine")
     text = folder / "report.txt"
-    Path(whole.temporary_name(str(text))).symlink_to(precious)
+    Path(files.temporary_name(str(text))).symlink_to(precious)
     with pytest.raises(DataError, match=r"report\.txt: cannot be written: File exists"):
-        whole.write_whole(str(text), "new")
+        files.write_whole(str(text), "new")
     assert precious.read_text() == "mine"
 
 
@@ -150,16 +150,16 @@ def test_the_cache_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.Mon
     assert p.engine(mode="numba").push([1]) == [7930]
     assert mode(tmp_path / "cache") == 0o700 and list((tmp_path / "cache").glob("k_*.py"))
     (tmp_path / "cache").chmod(0o777)
-    assert private.own_cache() == tmp_path / "cache" and mode(tmp_path / "cache") == 0o755
+    assert cache.own_cache() == tmp_path / "cache" and mode(tmp_path / "cache") == 0o755
     (tmp_path / "cache" / "in").symlink_to(tmp_path)
     with pytest.raises(PermissionError, match="belongs to another user, or is no folder"):
-        private.own_cache("in")
+        cache.own_cache("in")
 
 
 def test_a_cache_of_another_user_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PELLUCID_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir()
-    monkeypatch.setattr(private, "_me", lambda: os.geteuid() + 1)
+    monkeypatch.setattr(files, "own_user", lambda: os.geteuid() + 1)
     monkeypatch.setattr(compiling, "_loaded", {})
     assert pipeline(lambda x: x.map(lambda v: v * 7907 + 13, id="odd"), x=int).engine(mode="numba").push([1]) == [7920]
     assert not list((tmp_path / "cache").iterdir())
@@ -177,6 +177,6 @@ def test_the_state_folder_of_a_query(tmp_path: Path) -> None:
 
 def test_words() -> None:
     with pytest.raises(UsageError, match="--state /dev/null: is no folder"):
-        private.own_folder("/dev/null")
+        files.own_folder("/dev/null")
     with pytest.raises(StateError, match="is a link"):
-        private.inner_folder("/proc", "self")
+        files.inner_folder("/proc", "self")

@@ -15,7 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from pellucid import DataError
-from pellucid.data.whole import write_whole
+from pellucid.base.files import write_whole
 from pellucid.data.writers import json_texts, open_writer
 
 SCHEMA = pa.schema([("x", pa.int64())])

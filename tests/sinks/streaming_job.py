@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 from pellucid import sinks
-from pellucid.sinks import common
+from pellucid.base import faults
 from pellucid.spark.session import session
 
 SCHEMA = "id bigint, user string, x double, note string, at timestamp"
@@ -32,7 +31,8 @@ def main(config: dict[str, Any]) -> None:
     )
     for name, (kind, arguments) in config["sinks"].items():
         sink = getattr(sinks, kind)(**arguments)
-        common.point = _killer(name, config["kill"])
+        running, point, nth = config["kill"] or ("", "", 0)
+        faults.arm(name, 0, os.getpid(), text=f"{point}[{running}]=kill@{nth}" if running else "")
         started = (
             rows_of(spark, config)
             .writeStream.foreachBatch(sink)
@@ -60,19 +60,6 @@ def rows_of(spark: Any, config: dict[str, Any]) -> Any:
 
         spark.dataSource.register(KafkaForTests)
     return spark.readStream.format(form).options(**options).load().select("key", "value")
-
-
-def _killer(running: str, kill: list[Any] | None) -> Any:
-    left = kill[2] if kill else 0
-
-    def point(name: str) -> None:
-        nonlocal left
-        if kill and kill[0] == running and kill[1] == name:
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    return point
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid import sinks
+from pellucid.base import faults
 from pellucid.errors import DataError, PellucidError, StateError, UsageError
 from pellucid.sinks import common
 
@@ -70,7 +71,7 @@ def test_failure_around_the_commit(kind: str, point: str, tmp_path: Path, monkey
 
     MAKERS[kind](tmp_path).write(rows(1, 2), "q", 0)
     with monkeypatch.context() as patch:
-        patch.setattr(common, "point", fail)
+        patch.setattr(faults, "point", fail)
         with pytest.raises(RuntimeError, match="stopped"):
             MAKERS[kind](tmp_path).write(rows(3, 4, 5), "q", 1)
     sink = MAKERS[kind](tmp_path)
@@ -159,7 +160,7 @@ def test_once_tells_whether_something_may_be_there(tmp_path: Path, monkeypatch: 
             raise RuntimeError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(common, "point", fail)
+        patch.setattr(faults, "point", fail)
         with pytest.raises(RuntimeError):
             sink.write(rows(1), "q", 1)
     for batch in (1, 1, 2):
@@ -219,11 +220,11 @@ def test_split_after_a_crash_between_two_sinks(tmp_path: Path, monkeypatch: pyte
     )
 
     def fail(name: str) -> None:
-        if name == "split:after-odd":
+        if name == "split:between":
             raise RuntimeError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(common, "point", fail)
+        patch.setattr(faults, "point", fail)
         with pytest.raises(RuntimeError):
             made().write(batch, "q", 0)
     assert made().last("q") is None

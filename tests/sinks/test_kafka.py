@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from pellucid import sinks
+from pellucid.base import faults
 from pellucid.errors import DataError, StateError
-from pellucid.sinks import common
 from tests.sinks import broker as brokers
 from tests.sinks.crash import forget_last_commit, make_source, rows_in, run_job
 
@@ -70,10 +70,10 @@ def test_zombie_in_the_middle_of_its_transaction(broker: brokers.Broker, monkeyp
 
     def overtake(name: str) -> None:
         if name == "kafka:before-commit":
-            monkeypatch.setattr(common, "point", lambda name: None)
+            monkeypatch.setattr(faults, "point", lambda name: None)
             new.write(rows(1, 2), "q", 1)
 
-    monkeypatch.setattr(common, "point", overtake)
+    monkeypatch.setattr(faults, "point", overtake)
     with pytest.raises(StateError, match="has taken over"):
         zombie.write(rows(1, 2), "q", 1)
     assert ids_in(new) == Counter([0, 1, 2])

@@ -12,11 +12,10 @@ import pyarrow.dataset as ds
 import pytest
 
 from pellucid import sinks
-from pellucid.data import whole
+from pellucid.base import faults, files
 from pellucid.errors import DataError, StateError
-from pellucid.sinks import common, folder, manifest
+from pellucid.sinks import folder, manifest
 from pellucid.sinks.manifest import DataFile, Manifest, ManifestLog
-from pellucid.spark.state import files as store_files
 from pellucid.spark.state.store import Store
 
 
@@ -86,7 +85,7 @@ def test_files_of_lost_attempts_do_not_count_and_go(tmp_path: Path, monkeypatch:
             raise RuntimeError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(common, "point", fail)
+        patch.setattr(faults, "point", fail)
         for _ in range(2):
             with pytest.raises(RuntimeError):
                 sink.write(pa.table({"x": [1, 2]}), "q", 0)
@@ -108,7 +107,7 @@ def test_readers_follow_the_manifest_before_the_files_moved(tmp_path: Path, monk
             raise RuntimeError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(common, "point", fail)
+        patch.setattr(faults, "point", fail)
         with pytest.raises(RuntimeError):
             sink.write(pa.table({"x": [1, 2, 3], "k": ["a", "b", "c"]}), "q", 1)
     by_name = ds.dataset(tmp_path, format="parquet", partitioning="hive").to_table()
@@ -135,10 +134,10 @@ def test_a_schema_without_a_commit_is_replaced(tmp_path: Path, monkeypatch: pyte
 
     def overtake(name: str) -> None:
         if name == "parquet:before-commit":
-            monkeypatch.setattr(common, "point", lambda name: None)
+            monkeypatch.setattr(faults, "point", lambda name: None)
             sinks.parquet(tmp_path).write(pa.table({"x": [1.5]}), "other", 0)
 
-    monkeypatch.setattr(common, "point", overtake)
+    monkeypatch.setattr(faults, "point", overtake)
     with pytest.raises(DataError, match=r"column 'x' is int64 instead of double; write to another folder"):
         sink.write(pa.table({"x": [1]}), "q", 0)
     assert sink.read().to_pydict() == {"x": [1.5]} and sink.last("q") is None
@@ -148,13 +147,13 @@ def test_every_new_folder_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """After a power failure a file is there only if each folder on the way to it was synced after the next one was made
     in it."""
     synced: list[Path] = []
-    really = whole.sync
+    really = files.sync
 
     def sync(path: Path) -> None:
         synced.append(Path(path))
         really(path)
 
-    for module in (whole, folder, store_files):
+    for module in (files, folder):
         monkeypatch.setattr(module, "sync", sync)
     folder.create(tmp_path / "a" / "b" / "c" / "file", b"")
     assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"} <= set(synced)

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pellucid import sinks
+from pellucid.base import faults
 from pellucid.errors import DataError, StateError
-from pellucid.sinks import common
 from tests.seeds import OF_SPEED
 from tests.sinks.postgres import Postgres
 
@@ -148,7 +148,7 @@ def test_each_batch_once(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
             raise RuntimeError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(common, "point", fail)
+        patch.setattr(faults, "point", fail)
         with pytest.raises(RuntimeError, match="stopped"):
             sink.write(rows(3), "q", 3)
     assert ids_in(sink) == Counter([0, 1, 2, 7]) and sink.last("q") == 2

@@ -343,10 +343,10 @@ def run_once(df: DataFrame, folder: Path) -> list[Any]:
 def test_a_state_folder_belongs_to_one_query(spark: SparkSession, tmp_path: Path) -> None:
     made = TOTAL.spark(stream_of(spark, tmp_path / "in"), key="user", order="seq", state=str(tmp_path / "state"))
     assert [tuple(r) for r in run_once(made, tmp_path / "check")] == [("a", 1, 1)]
-    with pytest.raises(Exception, match="belongs to another query") as error:
+    with pytest.raises(Exception, match="belongs to another run: the query was") as error:
         run_once(made, tmp_path / "another")
     assert isinstance(explain(error.value), PellucidError)
-    with pytest.raises(PellucidError, match=r"was begun with key=user, but now key=none"):
+    with pytest.raises(PellucidError, match=r"key was user when it began, and is empty now"):
         TOTAL.spark(stream_of(spark, tmp_path / "in"), order="seq", state=str(tmp_path / "state"))
 
 

@@ -450,7 +450,7 @@ def _label(outcome: Outcome) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    from pellucid.data.whole import write_whole
+    from pellucid.base.files import write_whole
 
     write_whole(path, text)
 

@@ -41,6 +41,6 @@ def export(target: str, style: str, ints: str, queues: tuple[str, ...], formulas
     if out == "-":
         click.echo(text, nl=False)
         return
-    from pellucid.data.whole import write_whole
+    from pellucid.base.files import write_whole
 
     write_whole(out, text)

@@ -43,7 +43,7 @@ def show(target: str, style: str | None, out: str, as_json: bool) -> None:
     if out == "-":
         click.echo(text)
         return
-    from pellucid.data.whole import write_whole
+    from pellucid.base.files import write_whole
 
     write_whole(out, text.rstrip("\n") + "\n")
 

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from pellucid.base.files import sync, temporary_name
 from pellucid.cli.run_spark import Work
 from pellucid.cli.signals import Stopped, checkpoint
 from pellucid.cli.spark_places import absolute, on_this_machine, sink_of, target
@@ -55,7 +56,7 @@ def _write(work: Work, df: Any, path: str, stack: contextlib.ExitStack) -> tuple
     counted, rows = _counted(df)
     local = on_this_machine(place)
     whole = absolute(place)
-    written = os.path.join(os.path.dirname(whole), f".{os.path.basename(whole)}.{os.getpid()}.part") if local else place
+    written = temporary_name(whole) if local else place
     if local:
         stack.callback(shutil.rmtree, written, ignore_errors=True)
     if kind == "csv":
@@ -73,6 +74,7 @@ def _write(work: Work, df: Any, path: str, stack: contextlib.ExitStack) -> tuple
         if local:
             _remove(whole)
             os.replace(written, whole)
+            sync(os.path.dirname(whole))
 
     return rows(), appear
 

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pellucid.base.files import Draft, output_draft, sync, temporary_name
 from pellucid.data.arrow import column_names, flattened, numpy_of
 from pellucid.data.files import flows, format_of
 from pellucid.data.packed import Packer
-from pellucid.data.whole import Claim, sweep, sync, temporary_name
 from pellucid.errors import DataError
 
 __all__ = ["Writer", "json_texts", "open_writer", "refuse_same_file"]
@@ -57,11 +57,10 @@ class Writer:
 
     def __init__(self, path: str, form: str, schema: Any, *, packed: bool = False, stdout: Any = None) -> None:
         self.path, self.schema, self.rows = path, schema, 0
-        self._temporary: str | None = None
+        self._draft: Draft | None = None
         self._prepared = False
         self._sink: Any = None
         self._target = os.path.realpath(path) if path != "-" else "-"
-        self._claim = Claim()
         self.live = path == "-" or _special(path)  # somebody may be reading: do not hold lines back
         try:
             self._raw = self._open(stdout)
@@ -80,16 +79,12 @@ class Writer:
         try:
             if self.live:
                 return open(self.path, "wb")  # not the target: what /dev/stdout leads to may have no name
-            sweep(self._target)
-            self._temporary = temporary_name(self._target)
-            # open honours the umask, as a file made by hand would
-            return self._claim(open(self._temporary, "xb"))
+            self._draft = output_draft(self._target)
+            return self._draft.file
         except FileExistsError:
-            raise DataError(
-                f"{self._temporary}: is in the way: another run may be writing here; else remove it"
-            ) from None
+            aside = temporary_name(self._target)
+            raise DataError(f"{aside}: is in the way: another run may be writing here; else remove it") from None
         except OSError as error:
-            self._temporary = None
             if not os.path.isdir(folder):
                 raise DataError(
                     f"{self.path}: cannot be written: there is no folder {os.path.dirname(self.path)!r}"
@@ -131,11 +126,10 @@ class Writer:
         """Finish the file and put it in place."""
         try:
             self.prepare()
-            if self._temporary is not None:
-                os.replace(self._temporary, self._target)
-                self._temporary = None
-                self._claim.release()
-                _sync_folder(os.path.dirname(self._target))
+            if self._draft is not None:
+                self._draft.place(self._target, folder=False)
+                with contextlib.suppress(OSError):  # one that we may write in, but not read
+                    sync(os.path.dirname(self._target))
         except BaseException:
             self.discard()
             raise
@@ -147,9 +141,8 @@ class Writer:
         if self.path == "-":
             self._raw.flush()
             return
-        self._raw.flush()
-        if self._temporary is not None:
-            os.fsync(self._raw.fileno())
+        if self._draft is not None:
+            self._draft.finish()
         self._raw.close()
 
     def discard(self) -> None:
@@ -160,11 +153,8 @@ class Writer:
         if self.path != "-":
             with contextlib.suppress(Exception):
                 self._raw.close()
-        if self._temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(self._temporary)
-            self._temporary = None
-        self._claim.release()
+        if self._draft is not None:
+            self._draft.discard()
 
     def _guarded(self, action: Callable[[], Any]) -> None:
         try:
@@ -175,12 +165,6 @@ class Writer:
             if error.errno == errno.EPIPE:
                 raise BrokenPipeError from None
             raise DataError(f"{self.path}: cannot be written: {error.strerror or error}") from None
-
-
-def _sync_folder(folder: str) -> None:
-    """The new name must be on the disk too."""
-    with contextlib.suppress(OSError):
-        sync(folder)
 
 
 def open_writer(path: str, schema: Any, form: str | None = None, *, stdout: Any = None) -> Writer:

@@ -13,19 +13,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pellucid.base.container import Buffer, Container
 from pellucid.engine.kernel.layout import Layout, dense, is_float
-from pellucid.engine.saved.form import (
-    FORMAT,
-    Buffer,
-    Damaged,
-    Saved,
-    compare,
-    describe,
-    pack,
-    pack_texts,
-    unpack,
-    unpack_texts,
-)
+from pellucid.engine.saved.form import Damaged, compare, describe, pack, pack_texts, unpack, unpack_texts
 from pellucid.engine.saved.own_types import OwnTypes
 from pellucid.engine.saved.words import BROKEN, check_words
 from pellucid.errors import StateError
@@ -34,7 +24,7 @@ from pellucid.expr.types import STR
 if TYPE_CHECKING:
     from pellucid.engine.saved.objects import ObjectWord
 
-__all__ = ["FORMAT", "State", "Texts"]
+__all__ = ["State", "Texts"]
 
 _FEW_TEXTS = 1024  # so many that nothing needs may stay in a saved state
 _FIXED = 4  # M: position, code, site, spare
@@ -362,23 +352,23 @@ class State:
         """The state that was saved, for the pipeline with this layout."""
         saved = unpack(data)
         try:
-            compare(saved.header, layout)
+            compare(saved.head, layout)
             return State._loaded(layout, saved)
         except BROKEN as error:
             raise Damaged(error) from None
 
     @staticmethod
-    def _loaded(layout: Layout, saved: Saved) -> State:
+    def _loaded(layout: Layout, saved: Container) -> State:
         import numpy as np
 
         from pellucid.engine.saved.objects import load_objects
 
         state = State(layout)
-        state.pushed, state.dense = saved.header["pushed"], list(saved.header["dense"])
+        state.pushed, state.dense = saved.head["pushed"], list(saved.head["dense"])
         if not isinstance(state.pushed, int) or state.pushed < 0:
             raise Damaged("it has no number of pushes")
         old = unpack_texts(*saved.blocks[:2])
-        if saved.header["objects"] and old[: len(layout.strings)] != layout.strings:
+        if saved.head["objects"] and old[: len(layout.strings)] != layout.strings:
             raise StateError("the saved state was made with other constant texts: carry() takes it, load() does not")
         state.to_compiled()
         parts = iter(saved.blocks[2:])

@@ -14,28 +14,13 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pellucid.errors import PipelineError
+from pellucid.errors import PipelineError, nearest
 from pellucid.expr.symbolic import Sym
 from pellucid.expr.types import RecordType, TupleType, Type
 
 __all__ = ["described", "name_of", "nearest", "no_pair", "place_of", "refuse_missing_attribute"]
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-
-
-def nearest(name: str, options: Sequence[str]) -> str:
-    """A question that suggests the nearest name, or nothing.
-
-    >>> nearest("prise", ["price", "size"])
-    "; did you mean 'price'?"
-    >>> nearest("q", ["price", "size"])
-    ''
-    """
-    import difflib  # not before somebody has made a mistake
-
-    lower = {o.lower(): o for o in options}
-    found = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
-    return f"; did you mean {lower[found[0]]!r}?" if found else ""
 
 
 def name_of(f: Callable[..., Any]) -> str:

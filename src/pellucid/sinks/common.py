@@ -28,14 +28,7 @@ from typing import Any, ClassVar
 
 from pellucid.errors import StateError, UsageError
 
-__all__ = ["Sink", "Turns", "Written", "checked_batch", "checked_query", "emptied", "point", "query_of"]
-
-
-def point(name: str) -> None:
-    """A named moment inside a sink, such as ``"sqlite:before-commit"``.  It does nothing; the crash tests replace it.
-
-    >>> point("sqlite:before-commit")
-    """
+__all__ = ["Sink", "Turns", "Written", "checked_batch", "checked_query", "emptied", "query_of"]
 
 
 @dataclass(frozen=True)

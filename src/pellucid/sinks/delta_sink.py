@@ -13,6 +13,7 @@ import itertools
 import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pellucid.base import faults
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.sinks import common, partitions
 from pellucid.sinks.address import absolute
@@ -87,7 +88,7 @@ class DeltaSink(common.Sink):
             self._compare(table, schema_of(data))
             parts = self._partitions(table, schema_of(data))
             rows = rows_of(data)  # a DataFrame is computed again on a second attempt: the same rows, by the offset log
-            common.point("delta:before-commit")
+            faults.point("delta:before-commit")
             try:
                 self._append(table, rows, parts, query, batch)
             except lake.exceptions.DeltaError as error:
@@ -107,7 +108,7 @@ class DeltaSink(common.Sink):
                     ) from None
                 continue
             self._looked.add(query)
-            common.point("delta:after-commit")
+            faults.point("delta:after-commit")
             return common.Written(query, batch, rows.count, skipped=False)
         raise StateError(
             f"{self.path}: batch {batch} of query {query!r} met another writer's commit ten times in a row: "

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pellucid.data.whole import make_lasting, sync
+from pellucid.base.files import PUBLIC, make_lasting, sync, write_lasting
 from pellucid.errors import UsageError
 
 __all__ = [
@@ -58,33 +57,13 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
 def create(path: Path, content: bytes) -> bool:
     """Make the file, whole and lasting, or return False because it exists already."""
     make_lasting(path.parent)
-    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}"
-    try:
-        with temporary.open("xb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return False
-        sync(path.parent)
-        return True
-    finally:
-        temporary.unlink(missing_ok=True)
+    return write_lasting(path, [content], mode=PUBLIC, exclusive=True)
 
 
 def replace(path: Path, content: bytes) -> None:
     """Make the file, whole and lasting, in the place of one that may be there."""
     make_lasting(path.parent)
-    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}"
-    try:
-        temporary.write_bytes(content)
-        sync(temporary)
-        os.replace(temporary, path)
-        sync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_lasting(path, [content], mode=PUBLIC)
 
 
 @contextmanager

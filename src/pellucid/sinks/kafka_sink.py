@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pellucid.base import faults
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.secrets import is_secret, without
 from pellucid.sinks import common
@@ -243,7 +244,7 @@ class _Session:
                 begun = True
             mark = TopicPartition(self.sink.topic, 0, batch + 1, f"records={self.records + rows.count}")
             self.producer.send_offsets_to_transaction([mark], self.consumer.consumer_group_metadata(), self.sink.wait)
-            common.point("kafka:before-commit")
+            faults.point("kafka:before-commit")
             self._commit()
         except BaseException as error:
             fatal = isinstance(error, KafkaException) and error.args[0].fatal()
@@ -254,7 +255,7 @@ class _Session:
                     self.producer.abort_transaction(self.sink.wait)
             raise
         self.last, self.records = batch, self.records + rows.count
-        common.point("kafka:after-commit")
+        faults.point("kafka:after-commit")
         return rows.count
 
     def _produce(self, key: bytes | None, value: bytes | None) -> None:

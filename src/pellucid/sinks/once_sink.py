@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pellucid.base import faults
 from pellucid.errors import StateError, UsageError
 from pellucid.sinks import common, folder
 from pellucid.sinks.rows import computed
@@ -71,12 +72,12 @@ class OnceSink(common.Sink):
     def _call(self, data: Any, query: str, batch: int, state: dict[str, int | None]) -> common.Written:
         again = state["began"] == batch
         self._note(query, began=batch, ended=state["ended"])
-        common.point("once:began")
+        faults.point("once:began")
         if self.tells_again:
             self.fn(data, batch, again=again)
         else:
             self.fn(data, batch)
-        common.point("once:before-end")
+        faults.point("once:before-end")
         self._note(query, began=batch, ended=batch)
         return common.Written(query, batch, 0, skipped=False)
 

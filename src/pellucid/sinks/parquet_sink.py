@@ -19,6 +19,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pellucid.base import faults
 from pellucid.errors import DataError, StateError
 from pellucid.sinks import common, folder, partitions
 from pellucid.sinks.manifest import DataFile, Manifest, ManifestLog
@@ -105,9 +106,9 @@ class ParquetSink(common.Sink):
                 f"{manifest.rows}: "
                 "the folder must be the same one, shared or mounted, on the driver and on every executor"
             )
-        common.point("parquet:before-commit")
+        faults.point("parquet:before-commit")
         won = self._commit(manifest, schema)
-        common.point("parquet:after-commit")
+        faults.point("parquet:after-commit")
         self._finish(query, batch)
         if won:
             self.log.fold(query, batch)
@@ -195,7 +196,7 @@ class ParquetSink(common.Sink):
         if manifest is not None and manifest.attempt in stale:
             for file in manifest.files:
                 folder.move(staging / manifest.attempt / file.staged, self.path / file.name)
-                common.point("parquet:between-moves")
+                faults.point("parquet:between-moves")
             for place in {
                 above for file in manifest.files for above in Path(file.name).parents
             }:  # the partitions' folders, and the target itself

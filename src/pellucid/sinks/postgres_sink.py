@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.address import Address
+from pellucid.base import faults
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.sinks import common
 from pellucid.sinks import postgres_marks as marks
@@ -124,7 +125,7 @@ class PostgresSink(common.Sink):
                     return common.Written(query, batch, 0, skipped=True)
                 count = fill()
                 marks.advance(db, target, query, batch, count)
-                common.point("postgres:before-commit")
+                faults.point("postgres:before-commit")
         except psycopg.errors.LockNotAvailable:
             raise StateError(
                 f"table {self.table!r}: another writer has held query {query!r} for {self.wait:g} s: "
@@ -135,7 +136,7 @@ class PostgresSink(common.Sink):
                 f"table {self.table!r}: PostgreSQL refuses a value of batch {batch}: {str(error).strip()}"
             ) from error
         self._looked.add(query)
-        common.point("postgres:after-commit")
+        faults.point("postgres:after-commit")
         return common.Written(query, batch, count, skipped=False)
 
     def _look(self, db: psycopg.Connection[Any], target: marks.Target, query: str) -> None:
@@ -166,7 +167,7 @@ class PostgresSink(common.Sink):
                 *(f"c{place}" for place in range(len(schema)))
             )  # mapInArrow trips over a backtick in a name
             accepted = numbered.mapInArrow(_copier(self.address, copy), "task bigint, n bigint").collect()
-            common.point("postgres:staged")
+            faults.point("postgres:staged")
 
             def fill() -> int:
                 insert = (

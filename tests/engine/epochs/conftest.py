@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from pellucid.cli.main import cli
 
+ROOT = Path(__file__).parents[3]
 PIPELINES = """\
 from pellucid import Stream, apply, merge, pipeline
 
@@ -58,16 +59,19 @@ class Runs:
         (folder / "x.jsonl").write_text("".join(f"{(i * 7919) % 1009}\n" for i in range(1000)))
         (folder / "y.jsonl").write_text("".join(f"{(i * 104729) % 997}\n" for i in range(730)))
 
-    def command(self, *args: str) -> list[str]:
-        return [sys.executable, "-m", "pellucid.cli.main", "run", *args]
+    def command(self, *args: str, module: str = "pellucid.cli.main") -> list[str]:
+        return [sys.executable, "-m", module, "run", *args]
 
-    def environment(self, faults: str = "", plant: str = "") -> dict[str, str]:
-        return {**os.environ, "PELLUCID_FAULTS": faults, "PELLUCID_PLANT": plant}
+    def environment(self, faults: str = "") -> dict[str, str]:
+        path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT)]))
+        return {**os.environ, "PELLUCID_FAULTS": faults, "PYTHONPATH": path}
 
-    def __call__(self, *args: str, faults: str = "", plant: str = "") -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, *args: str, faults: str = "", module: str = "pellucid.cli.main"
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*args),
-            env=self.environment(faults, plant),
+            self.command(*args, module=module),
+            env=self.environment(faults),
             cwd=self.folder,
             capture_output=True,
             text=True,

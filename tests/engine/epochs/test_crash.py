@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pellucid.engine.epochs.faults import POINTS
+from pellucid.base.faults import RUNTIME as POINTS
 from pellucid.engine.epochs.recording import trace_table
 from tests.engine.epochs.conftest import Runs
 
@@ -198,7 +198,7 @@ def test_the_planted_bug_duplicates(runs: Runs) -> None:
     acks."""
     expected = runs.plain(*PLAIN)
     faults = "snapshot:before-write[worker.half]=hang@2"
-    done = runs(*DIAMOND, "--record", "--patience", "3", faults=faults, plant="commit-before-snapshot")
+    done = runs(*DIAMOND, "--record", "--patience", "3", faults=faults, module="tests.planted")
     assert done.returncode == 0
     assert len(runs.read("out.jsonl")) > len(expected)
     table = trace_table(runs.folder / "state").to_pylist()

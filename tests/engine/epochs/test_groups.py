@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pellucid.base.files import Draft
 from pellucid.engine.epochs import parts
 from pellucid.engine.epochs.messages import Events
 from pellucid.engine.epochs.parts import parts_in
@@ -165,8 +166,13 @@ def test_a_full_disk_in_the_middle_of_a_group(tmp_path: Path, monkeypatch: pytes
     sink, left = sink_in(tmp_path, "parquet"), [refused]
     sink.restore(None)
     sink.begin()
-    made = parts.created
-    monkeypatch.setattr(parts, "created", lambda *a, **k: Filling(made(*a, **k), left))
+
+    def filling(*args: Any, **options: Any) -> Draft:
+        draft = Draft(*args, **options)
+        draft.file = Filling(draft.file, left)
+        return draft
+
+    monkeypatch.setattr(parts, "Draft", filling)
     with pytest.raises(OSError, match="No space"):
         stage(sink, range(1, 4))
     snapshots = stage(sink, range(4, 6))
@@ -181,7 +187,7 @@ def test_a_full_disk_in_the_middle_of_a_group(tmp_path: Path, monkeypatch: pytes
 # each time.
 BUNCHED = """
 import sys
-from pellucid.engine.epochs import faults
+from pellucid.base import faults
 faults.armed = lambda: False
 from pellucid.cli.main import main
 sys.exit(main())

@@ -194,8 +194,8 @@ def test_a_state_of_another_pipeline_is_refused_with_the_steps() -> None:
     with pytest.raises(StateError) as error:
         two.engine().load(one.engine().save())
     assert str(error.value) == (
-        "the saved state is of 'pipeline' as it was before a change; "
-        "steps that differ: gone: cut; new: win; changed: sum"
+        "the saved state: belongs to another run: it is of 'pipeline' as it was before a change; "
+        "steps that differ: gone: cut; new: win; changed: sum. carry() takes a state over to a changed pipeline"
     )
 
 

@@ -20,10 +20,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pellucid import Pipeline, StateError, Stream, apply, pipeline
+from pellucid.base.container import parts
 from pellucid.data.columns import Batch
 from pellucid.engine.kernel.engine import Engine
 from pellucid.engine.saved.carry import check
-from pellucid.engine.saved.form import describe, parts, unpack
+from pellucid.engine.saved.form import describe, unpack
 from pellucid.expr.types import BOOL, INT, STR, Type
 from pellucid.graph.model import Graph, Node
 from tests.engine.kernel.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, same
@@ -467,7 +468,8 @@ def test_a_state_of_the_old_format_is_refused() -> None:
     data = b"PELLUCID STATE\n" + struct.pack("<I", zlib.crc32(body)) + body
     for take in (total.engine().load, total.engine().carry):
         with pytest.raises(
-            StateError, match="has format 1, this version of Pellucid reads 3: go on with the version that saved it"
+            StateError,
+            match=r"was written by another version of Pellucid \(format 1, this one has 4\): go on with that",
         ):
             take(data)
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pellucid.data.private import cache_folder, own_cache
+from pellucid.base.cache import cache_folder, own_cache
 from pellucid.errors import UsageError
 from pellucid.export.smv.expr import literal
 from pellucid.expr.types import BOOL, EnumType

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sqlite3
 from contextlib import closing
@@ -10,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from pellucid.engine.epochs.faults import POINTS, parse
+from pellucid.base.faults import RUNTIME as POINTS
+from pellucid.base.faults import parse
 from pellucid.errors import DataError, UsageError
 from pellucid.failures.crash import CrashReport, crash, default_outputs
 from pellucid.failures.crash.contents import difference, read_output
 from pellucid.failures.crash.schedule import GROUPS, MOMENT, Round, Strike, draw, load_rounds, points_of, save_rounds
 from pellucid.failures.testing import command_for, crash_test
+from tests.planted import Planted
 
 PIPELINES = """\
 import time
@@ -45,7 +48,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def played(folder: Path, *strikes: Strike, name: str = "totals", **environment: str) -> CrashReport:
+def played(
+    folder: Path, *strikes: Strike, name: str = "totals", planted: bool = False, **environment: str
+) -> CrashReport:
     """One run with these strikes, one in each generation."""
     command = command_for(
         f"{folder}/pipes.py:{name}",
@@ -57,6 +62,8 @@ def played(folder: Path, *strikes: Strike, name: str = "totals", **environment: 
         chunk=5,
         environment=environment,
     )
+    if planted:
+        command = Planted(**vars(command))
     return crash(command, folder / "w", seed=1, replay=[Round(list(strikes))])
 
 
@@ -86,7 +93,8 @@ def test_the_planted_bug_is_caught_by_the_audit_and_by_the_output(folder: Path) 
     report = played(
         folder,
         Strike("sink:after-commit"),
-        PELLUCID_PLANT="commit-before-snapshot",
+        planted=True,
+        PYTHONPATH=os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(Path(__file__).parents[3])])),
         PELLUCID_FAULTS="snapshot:before-write[worker]=enospc@*/0",
     )
     assert not report.holds

@@ -76,21 +76,22 @@ def test_bad_arguments(store: Store) -> None:
 def test_a_folder_belongs_to_one_query(store: Store) -> None:
     assert store.identity() is None
     about = {"buckets": 8, "pipeline": "total", "digest": "d1", "steps": {"sum": ["cumulate", ""]}}
-    assert store.claim("query-1", about) == {"format": 1, "query": "query-1"} | about == store.identity()
+    assert store.claim("query-1", about) == {"format": 4, "query": "query-1"} | about == store.identity()
     assert store.claim("query-1", about | {"digest": "d2"})["digest"] == "d1"
     with pytest.raises(StateError) as error:
         store.claim("query-2", about)
     assert str(error.value) == (
-        f"the state folder {store.path} belongs to another query (query-1, pipeline 'total'; this one is query-2): "
-        "a new checkpoint needs a new state folder, and an old checkpoint its own"
+        f"the state folder {store.path}: belongs to another run: "
+        "the query was query-1 when it began, and is query-2 now. "
+        "A new checkpoint needs a new state folder, and an old checkpoint its own"
     )
-    with pytest.raises(StateError, match="has 8 buckets, asked for are 16: the number cannot change"):
+    with pytest.raises(StateError, match=r"the number of buckets was 8 when it began, and is 16 now. It decides"):
         store.claim("query-1", about | {"buckets": 16})
     Path(store.path, "identity.json").write_text("{")
     with pytest.raises(StateError, match=r"identity\.json is damaged"):
         store.identity()
     Path(store.path, "identity.json").write_text('{"format": 7}')
-    with pytest.raises(StateError, match="has format 7, this version of Pellucid reads 1"):
+    with pytest.raises(StateError, match=r"was written by another version of Pellucid \(format 7, this one has 4\)"):
         store.identity()
 
 
@@ -99,7 +100,7 @@ def _claim(path: str, query: str, gate: Any, results: Any) -> None:
     try:
         results.put((query, Store(path).claim(query, {"buckets": 2, "who": os.getpid()})["who"]))
     except StateError as error:
-        results.put((query, "belongs to another query" in str(error)))
+        results.put((query, "belongs to another run" in str(error)))
 
 
 def test_many_claim_at_once_and_all_agree(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_remote_file_systems(tmp_path: Path, puts: bool) -> None:
         last = store.save(0, version, state, b"e", {"v": version}, base=last)
     assert contents(store.load(0, 100)) == (5, state, b"e", {"v": 5}) == contents(Store(str(tmp_path)).load(0, 100))
     assert last is not None and last.links == 5 and store.versions(0) == list(range(6))
-    with pytest.raises(StateError, match="belongs to another query"):
+    with pytest.raises(StateError, match="belongs to another run: the query was q when it began, and is r now"):
         store.claim("r", {"buckets": 1})
     (tmp_path / "bucket-00000" / ".x.tmp").write_bytes(b"")
     os.utime(tmp_path / "bucket-00000" / ".x.tmp", (0, 0))

@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from pellucid.engine.epochs import faults
+from pellucid.base import faults
 from pellucid.engine.epochs.generation import Crash, Generation, Report, Told, Watched
 from pellucid.engine.epochs.job import Job, identify, told_unseen
 from pellucid.engine.epochs.link import Link

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid import errors
+from pellucid.base import faults
 from pellucid.data.feed import uneven
-from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.job import Job
 from pellucid.engine.epochs.link import BEAT, Link
 from pellucid.engine.epochs.recording import seal
@@ -210,9 +210,6 @@ class Generation:
         return [[name, marks[epoch]] for name, marks in self.marks.items() if marks.get(epoch) is not None]
 
     def _completed(self, task: Watched) -> None:
-        if faults.planted("commit-before-snapshot") and task.kind == "sink":
-            epoch = max(self.durable[task.name])
-            task.link.send(commit=epoch, acks=self._acks(epoch))
         common = set.intersection(*self.durable.values())
         epoch = max(common, default=0)
         if epoch <= self.complete:

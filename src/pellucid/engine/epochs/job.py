@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.address import TABLES, Address
+from pellucid.base.container import VERSION, refused
+from pellucid.base.identity import refuse_other
 from pellucid.data.arrow import output_schema
 from pellucid.data.bind import SHORT, Binding, key_columns, nearest
 from pellucid.data.feed import Feed
@@ -23,9 +25,8 @@ from pellucid.data.writers import refuse_same_file
 from pellucid.engine.epochs.lanes import Lane
 from pellucid.engine.epochs.marks import check_unchanged
 from pellucid.engine.epochs.plan import Plan, make_plan, steps_of
-from pellucid.engine.epochs.store import FORMAT, Store
+from pellucid.engine.epochs.store import READ, Store
 from pellucid.engine.epochs.targets import FileTarget, Table, TableTarget, Target
-from pellucid.engine.saved import form as saved
 from pellucid.engine.saved.objects import check_states
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.expr.identity import differences
@@ -116,17 +117,15 @@ class Job:
             out.append(Lane(path, s.in_format, bound, key=self.key, rows=s.chunk, wide=self.wide, limit=s.limit, at=at))
         return out
 
-    def target(self, output: str, again: str | None = None) -> Target:
+    def target(self, output: str) -> Target:
         """Where an output's committed rows go."""
         path = self.outputs[output]
         if path.startswith(TABLES):
             assert self.tables is not None
-            return TableTarget(
-                self.tables(path), f"table {path.partition('#')[2]!r}", self.run, self.schemas[output], again=again
-            )
+            return TableTarget(self.tables(path), f"table {path.partition('#')[2]!r}", self.run, self.schemas[output])
         s = self.settings
         return FileTarget(
-            self.store, output, path, s.out_format, self.schemas[output], run=self.run, mends=s.from_start, again=again
+            self.store, output, path, s.out_format, self.schemas[output], run=self.run, mends=s.from_start
         )
 
 
@@ -267,7 +266,7 @@ def _accepted(before: dict[str, Any], now: dict[str, Any], changed: Sequence[str
 def _identity(job: Job) -> dict[str, Any]:
     s = job.settings
     return {
-        "format": [FORMAT, saved.FORMAT],
+        "format": VERSION,
         "pipeline": job.graph.name,
         "steps": steps_of(job.graph),
         "reads": {step: dict(identity.parts) for step, identity in job.graph.reads.items()},
@@ -289,44 +288,21 @@ def _identity_of(path: str) -> str:
 
 
 def _compare(before: dict[str, Any], now: dict[str, Any], root: str) -> None:
-    advice = "Go on as before, or start anew in another folder"
-    if before.get("format") != now["format"]:
-        raise StateError(
-            f"--state {root}: was written by another version of Pellucid (format {before.get('format')}, this one has "
-            f"{now['format']}): go on with "
-            "that version, or start anew in another folder"
-        )
-    if before["steps"] != now["steps"]:
-        was, new = before["steps"], now["steps"]
-        listed = {
-            "gone": sorted(was.keys() - new.keys()),
-            "new": sorted(new.keys() - was.keys()),
-            "changed": [s + _why(before, now, s) for s in sorted(was.keys() & new.keys()) if was[s] != new[s]],
-        }
-        text = "; ".join(f"{what}: {', '.join(steps)}" for what, steps in listed.items() if steps) or "their order"
-        only = [s for s in was if was[s] != new.get(s)]
-        if was.keys() == new.keys() and all(_why(before, now, s) for s in only):
-            advice += (
-                "; or, if it is meant and the rows so far may stay as they are, go on with "
-                f"{' '.join(f'--changed {s}' for s in only)}"
-            )
-        which = (
-            f"is of {before['pipeline']!r} as it was before a change"
-            if before["pipeline"] == now["pipeline"]
-            else f"is of {before['pipeline']!r}, not of {now['pipeline']!r}"
-        )
-        raise StateError(f"--state {root}: {which}; steps that differ: {text}. {advice}")
-    for name, word in _WORDS.items():
-        if before.get(name) != now[name]:
-            raise StateError(
-                f"--state {root}: {word} was {_shown(before.get(name))} when the run began, and is {_shown(now[name])} "
-                f"now. {advice}"
-            )
-    if before.get("tasks") != now["tasks"]:
-        raise StateError(
-            f"--state {root}: the run had other tasks ({', '.join(before.get('tasks', []))}): was it begun with "
-            f"--every? {advice}"
-        )
+    place = f"--state {root}"
+    if before.get("format") not in READ:
+        raise StateError(refused(place, before.get("format")))
+    refuse_other(
+        place,
+        before,
+        now,
+        _WORDS,
+        "Go on as before, or start anew in another folder",
+        why=lambda step: _why(before, now, step),
+        accept=lambda steps: (
+            "; or, if it is meant and the rows so far may stay as they are, go on with "
+            + " ".join(f"--changed {step}" for step in steps)
+        ),
+    )
 
 
 def _why(before: dict[str, Any], now: dict[str, Any], step: str) -> str:
@@ -359,12 +335,5 @@ def told_unseen(graph: Graph) -> str:
 _WORDS = {
     "results": "the outputs", "in": "--in", "out": "--out", "key": "--key", "value": "--value", "workers": "--workers",
     "cut": "--cut", "in_format": "--in-format", "out_format": "--out-format", "columns": "the columns that are read",
+    "tasks": "the list of tasks (with --every it is another one)",
 }  # fmt: skip
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{k}={v}" for k, v in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "empty"
-    return "not given" if value is None else str(value)

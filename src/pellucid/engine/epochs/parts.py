@@ -22,15 +22,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pellucid.data.private import created, no_links
-from pellucid.data.whole import sync
-from pellucid.engine.epochs import faults
+from pellucid.base import faults
+from pellucid.base.files import Draft, no_links
 from pellucid.errors import StateError
 
 __all__ = ["Chain", "Part", "PartName", "Survey", "checksum", "parts_in", "survey"]
 
 _SPILL = 1 << 20  # bytes of an epoch that are kept in memory until its border
-_NAME = re.compile(r"(\d{16})-(\d{16})-(\d{10})-(\d+)-(\d+)-([0-9a-f]{8})(-g\d+)?\.part")
+_NAME = re.compile(r"(\d{16})-(\d{16})-(\d{10})-(\d+)-(\d+)-([0-9a-f]{8})\.part")
 _MANY = 8  # neighbours that are merged
 _MAGNITUDES = (1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 25)  # bytes: what is larger stays as it is
 _PIECE = 1 << 20
@@ -108,13 +107,13 @@ class Part:
         self.path, self.rows, self.size, self.crc, self.tail = path, 0, 0, 0, tail
         self.held = 0  # bytes in memory
         self._encode, self._head = encode, head
-        self._file: Any = None
+        self._draft: Draft | None = None
         self._waiting: list[Any] = []
 
     def write(self, batch: Any) -> None:
         """Add rows; an OSError leaves it as it was, so that the same call can be made again."""
         data = self._encode(batch)
-        if self._file is None and self.held + len(data) <= _SPILL:
+        if self._draft is None and self.held + len(data) <= _SPILL:
             self._waiting.append(data)
             self.held += len(data)
         else:
@@ -125,7 +124,7 @@ class Part:
     @property
     def spilled(self) -> bool:
         """Whether some of it is in a file of its own."""
-        return self._file is not None
+        return self._draft is not None
 
     def content(self) -> tuple[int, int]:
         """The bytes and the checksum of the rows so far, wherever they are."""
@@ -137,8 +136,8 @@ class Part:
     def absorb(self, other: Part) -> None:
         """Write what another part (or this one itself) has in memory; after an OSError the same call goes on where it
         was."""
-        if self._file is None:
-            self._file = created(self.path, buffering=0)
+        if self._draft is None:
+            self._draft = Draft(self.path, buffering=0, over=True)
         if not self.size:
             self._append(self._head)
         while other._waiting:
@@ -148,14 +147,15 @@ class Part:
     def _append(self, data: Any) -> None:
         if not len(data):
             return
-        view = memoryview(data)
+        assert self._draft is not None
+        file, view = self._draft.file, memoryview(data)
         try:
             while len(view):
-                view = view[self._file.write(view) :]
+                view = view[file.write(view) :]
         except OSError:
             with contextlib.suppress(OSError):
-                self._file.seek(self.size)
-                self._file.truncate()
+                file.seek(self.size)
+                file.truncate()
             raise
         self.size += len(data)
         self.crc = zlib.crc32(data, self.crc)
@@ -165,15 +165,16 @@ class Part:
         if self.path == name:
             return
         self.absorb(self)
+        assert self._draft is not None
         size, crc = self.size, self.crc
         try:
             self._append(self.tail)
-            os.fsync(self._file.fileno())
+            self._draft.finish()
         finally:  # the tail belongs to no epoch; if it must be written again, then at the same place
             self.size, self.crc = size, crc
-            self._file.seek(size)
-        self._file.close()
-        os.replace(self.path, name)
+            if not self._draft.file.closed:
+                self._draft.file.seek(size)
+        self._draft.place(name, folder=False)
         self.path = name
 
 
@@ -293,17 +294,16 @@ class Chain:
         if place is None:
             return False
         old = self.parts[slice(*place)]
-        aside = self.folder / f".merged.{os.getpid()}.tmp"
         try:
-            size, crc = self._write(aside, old)
-            first, last = old[0][0], old[-1][0]
-            name = PartName.of(self._whose, first.first, last.until, last.epoch, sum(n.rows for n, _ in old), size, crc)
-            faults.point("sink:merge")
-            os.replace(aside, self.folder / str(name))
-            sync(self.folder)
+            with Draft(self.folder / f".merged.{os.getpid()}.tmp", over=True) as draft:
+                size, crc = self._write(draft.file, old)
+                draft.finish()
+                first, last = old[0][0], old[-1][0]
+                rows = sum(n.rows for n, _ in old)
+                name = PartName.of(self._whose, first.first, last.until, last.epoch, rows, size, crc)
+                faults.point("sink:merge")
+                draft.place(self.folder / str(name))
         except (OSError, StateError):
-            with contextlib.suppress(OSError):
-                aside.unlink()
             return False
         faults.point("sink:merged")
         self.parts[slice(*place)] = [(name, self.folder / str(name))]
@@ -311,25 +311,22 @@ class Chain:
             path.unlink(missing_ok=True)
         return True
 
-    def _write(self, aside: Path, old: list[tuple[PartName, Path]]) -> tuple[int, int]:
+    def _write(self, file: Any, old: list[tuple[PartName, Path]]) -> tuple[int, int]:
         """The content of some parts as one file; its bytes and checksum."""
         size, whole = len(self._head), zlib.crc32(self._head)
-        with created(aside) as file:
-            file.write(self._head)
-            for name, path in old:
-                crc, left = 0, name.size
-                with open(path, "rb", opener=no_links) as part:
-                    begin = len(self._head)
-                    while left > 0 and (data := part.read(min(left, begin if begin else _PIECE))):
-                        crc, left = zlib.crc32(data, crc), left - len(data)
-                        if begin:
-                            begin -= len(data)
-                            continue
-                        file.write(data)
-                        whole, size = zlib.crc32(data, whole), size + len(data)
-                if not name.sealed(self._whose, crc):
-                    raise StateError(f"{path}: is damaged: its checksum is wrong")
-            file.write(self._tail)
-            file.flush()
-            os.fsync(file.fileno())
+        file.write(self._head)
+        for name, path in old:
+            crc, left = 0, name.size
+            with open(path, "rb", opener=no_links) as part:
+                begin = len(self._head)
+                while left > 0 and (data := part.read(min(left, begin if begin else _PIECE))):
+                    crc, left = zlib.crc32(data, crc), left - len(data)
+                    if begin:
+                        begin -= len(data)
+                        continue
+                    file.write(data)
+                    whole, size = zlib.crc32(data, whole), size + len(data)
+            if not name.sealed(self._whose, crc):
+                raise StateError(f"{path}: is damaged: its checksum is wrong")
+        file.write(self._tail)
         return size, whole

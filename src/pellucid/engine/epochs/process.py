@@ -8,8 +8,8 @@ import socket
 import warnings
 from collections.abc import Callable
 
+from pellucid.base import faults
 from pellucid.data.bind import type_of_key
-from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.channels import Inbox, Outbox, channel
 from pellucid.engine.epochs.job import Job
 from pellucid.engine.epochs.link import Link
@@ -125,16 +125,5 @@ def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) 
 def _sink(job: Job, context: Context, task: TaskPlan) -> Task:
     from pellucid.engine.epochs.sink import Sink
 
-    careless = faults.planted("commit-before-snapshot")
-    again = (f"-g{context.generation}" if context.generation else "") if careless else None
-    target = job.target(task.output, again)
-    return Sink(
-        context,
-        task.output,
-        task.step,
-        job.plan.types[task.step],
-        target,
-        job.schemas[task.output],
-        job.key,
-        trusting=careless,
-    )
+    schema, target = job.schemas[task.output], job.target(task.output)
+    return Sink(context, task.output, task.step, job.plan.types[task.step], target, schema, job.key)

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.data.private import created, inner_folder, no_links
+from pellucid.base.files import Draft, beside, inner_folder, no_links
 from pellucid.engine.epochs.store import Store
 from pellucid.errors import StateError
 
@@ -308,17 +308,13 @@ def write_trace(state_dir: str | os.PathLike[str]) -> Path:
     """Turn the recorded steps into ``trace/trace.parquet``; the steps stay, as a resumed run adds to them."""
     import pyarrow.parquet as parquet
 
-    folder = Path(state_dir) / FOLDER
     table = trace_table(state_dir)
-    aside = folder / f".trace.parquet.{os.getpid()}"
-    target = folder / "trace.parquet"
+    target = Path(state_dir) / FOLDER / "trace.parquet"
     try:
-        with created(aside) as file:
-            parquet.write_table(table, file, compression="zstd")
-        os.replace(aside, target)
+        with Draft(beside(target)) as draft:
+            parquet.write_table(table, draft.file, compression="zstd")
+            draft.place(target, lasting=False)  # it can be made again
     except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(aside)
         raise _full(target, error) from None
     return target
 

@@ -18,17 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pellucid.base import faults
+from pellucid.base.files import no_links, sync, write_lasting
 from pellucid.data.arrow import array_of, output_batch
 from pellucid.data.bind import type_of_key
 from pellucid.data.columns import Output
-from pellucid.data.private import no_links
-from pellucid.data.whole import sync
-from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, positions_of
 from pellucid.engine.epochs.parts import Part, PartName, checksum, parts_in
 from pellucid.engine.epochs.recording import ACK, digest
 from pellucid.engine.epochs.recording import Message as Noted
-from pellucid.engine.epochs.store import Damaged, Snapshot, full, write_durably
+from pellucid.engine.epochs.store import Damaged, Snapshot, full
 from pellucid.engine.epochs.targets import Target, whose
 from pellucid.engine.epochs.task import Context, Task
 from pellucid.errors import StateError
@@ -83,8 +82,6 @@ class Sink(Task):
         target: Target,
         schema: Any,
         key: Mapping[str, Type],
-        *,
-        trusting: bool = False,
     ) -> None:
         super().__init__(context)
         self.output, self.step, self.type, self.target, self.schema, self.key = output, step, t, target, schema, key
@@ -95,7 +92,6 @@ class Sink(Task):
         self._end = 0  # rows of pushes below it are committed, or staged
         self._whose = whose(context.run, output)
         self._wanted: set[str] = set()  # staged files that the snapshot has
-        self.trusting = trusting  # a planted bug: never look what is committed
         self._part: Part | None = None
         self._unfinished: list[
             tuple[Part, int, int]
@@ -109,7 +105,7 @@ class Sink(Task):
         """Find what is staged, and what is committed already; what is staged must go on where what is committed
         ends."""
         until = snapshot.until if snapshot is not None else 0
-        self.floor, wrong = (0, "") if self.trusting else self.target.last()
+        self.floor, wrong = self.target.last()
         self._end = self.floor
         if wrong and (self.floor < until or not self.target.mends):
             self.context.behind(self.floor, wrong)
@@ -117,18 +113,15 @@ class Sink(Task):
             name = PartName.read(own)
             if name is None or name.until <= self.floor:
                 continue
-            if name.first != self._end and not self.trusting:
+            if name.first != self._end:
                 break
             part = self.target.part(self.folder / own)
             part.size, part.crc = size, crc
-            if not self.trusting:
-                self._find(file, own, part)
-            elif not (self.folder / own).exists():
-                continue
+            self._find(file, own, part)
             self._staged.append(Staged(part, [Mark(name, size, crc)], name.first))
             self._wanted.add(own)
             self._end = name.until
-        if self._end < until and not self.trusting:
+        if self._end < until:
             self.context.behind(
                 self._end,
                 f"{self.target.place}: the rows of pushes {self._end:,} to {until:,} were committed, and are not there "
@@ -144,10 +137,7 @@ class Sink(Task):
         """Remove what nobody needs any more."""
         self.target.begin()
         for path in list(self.folder.iterdir()):
-            name = PartName.read(path.name)
-            if path.name not in self._wanted and not (
-                self.trusting and name is not None and name.epoch < self.context.now
-            ):
+            if path.name not in self._wanted:
                 path.unlink(missing_ok=True)
 
     def _find(self, file: str, own: str, part: Part) -> None:
@@ -162,7 +152,7 @@ class Sink(Task):
             if candidate.stat().st_size >= whole and checksum(candidate, part.size) == part.crc:
                 try:
                     with open(candidate, "rb", opener=no_links) as source:
-                        write_durably(path, [source.read(part.size), part.tail])
+                        write_lasting(path, [source.read(part.size), part.tail])
                 except OSError as error:
                     raise StateError(
                         f"{path}: cannot be written: {error.strerror or error}; nothing is lost: make room, and the "

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.base import faults
 from pellucid.data.feed import uneven
-from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.channels import Outbox
 from pellucid.engine.epochs.lanes import Lane
 from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, Message, take, workers_of

@@ -23,25 +23,29 @@ import errno
 import json
 import os
 import re
-import struct
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pellucid.data.private import created, inner_folder, no_links, own_folder, refuse_links
-from pellucid.data.whole import sync
-from pellucid.engine.epochs import faults
+from pellucid.base import container, faults
+from pellucid.base.files import (
+    TEMPORARY,
+    Draft,
+    beside,
+    inner_folder,
+    no_links,
+    own_folder,
+    refuse_links,
+    sync,
+    write_lasting,
+)
 from pellucid.engine.epochs.lock import take
 from pellucid.errors import StateError
 
-__all__ = ["Damaged", "Snapshot", "Store", "full", "stopped_by", "write_durably"]
+__all__ = ["READ", "Damaged", "Snapshot", "Store", "full", "stopped_by"]
 
-FORMAT = 2
-_MAGIC = b"PELLUCID EPOCH\n\0"
-_HEAD = struct.Struct("<II")  # length and checksum of the header
-_ALIGN = 64
+READ = (container.VERSION, [2, 3])  # what ``run.json`` may say of its format; the second was that of the version before
 _CHECKSUM = "checksum"  # of a small file
 _FILE = re.compile(r"(\d{12})(?:-(\d{12}))?\.snap")
 
@@ -81,28 +85,6 @@ class Snapshot:
     numbers: dict[str, int] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
     payload: Any = b""
-
-
-def write_durably(path: Path, pieces: Iterable[Any], *, points: bool = False) -> None:
-    """A file that is there whole, for good, or not at all."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with created(aside) as file:
-            for piece in pieces:
-                file.write(piece)
-            file.flush()
-            cut = points and faults.torn("snapshot:torn")
-            if cut:
-                os.ftruncate(file.fileno(), os.fstat(file.fileno()).st_size // 2)
-            os.fsync(file.fileno())
-        if points:
-            faults.point("snapshot:after-write")
-        os.replace(aside, path)
-        sync(path.parent)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(aside)
-        raise
 
 
 class Store:
@@ -157,16 +139,10 @@ class Store:
     def write(self, name: str, value: dict[str, Any], *, durable: bool = True) -> None:
         """A small file: JSON, with a checksum of the rest of it."""
         data = json.dumps({**value, _CHECKSUM: _sum_of(value)}).encode() + b"\n"
-        if durable:
-            write_durably(self.root / name, [data])
-            return
-        aside = self.root / f".{name}.tmp"
         try:
-            with created(aside) as file:
-                file.write(data)
-            os.replace(aside, self.root / name)
+            write_lasting(self.root / name, [data], lasting=durable)
         except OSError as error:
-            if not full(error):
+            if durable or not full(error):
                 raise
 
     def folder(self, *names: str) -> Path:
@@ -205,9 +181,17 @@ class Store:
         folder = self.folder("snapshots", task)
         faults.point("snapshot:before-write")
         first, last = snapshots[0].epoch, snapshots[-1].epoch
-        name = f"{first:012d}.snap" if first == last else f"{first:012d}-{last:012d}.snap"
-        pieces = [piece for snapshot in snapshots for piece in _record(snapshot, run)]
-        write_durably(folder / name, pieces, points=True)
+        path = folder / _name(first, last)
+        with Draft(beside(path)) as draft:
+            for snapshot in snapshots:
+                for piece in _record(snapshot, run):
+                    draft.file.write(piece)
+            draft.file.flush()
+            if faults.torn("snapshot:torn"):
+                os.ftruncate(draft.file.fileno(), os.fstat(draft.file.fileno()).st_size // 2)
+            draft.finish()
+            faults.point("snapshot:after-write")
+            draft.place(path)
 
     def epochs(self, task: str) -> list[int]:
         """The epochs of which there is a snapshot, as the files' names have it, oldest first."""
@@ -215,41 +199,43 @@ class Store:
 
     def peek(self, task: str, epoch: int, *, run: str) -> dict[str, Any]:
         """The header of a snapshot, if the file is as long as it says; its content is not looked at."""
-        return self._head(self.path(task, epoch), task, epoch, run)[0]
+        return self._head(self.path(task, epoch), task, epoch, run)[0].fields
 
-    def _head(self, path: Path, task: str, epoch: int, run: str) -> tuple[dict[str, Any], int]:
-        """A snapshot's header, and where its content begins in the file."""
+    def _head(self, path: Path, task: str, epoch: int, run: str) -> tuple[container.Head, int]:
+        """A snapshot's header, and where it begins in the file."""
         try:
             with open(path, "rb", opener=no_links) as file:
                 size, at = os.fstat(file.fileno()).st_size, 0
                 while True:
-                    file.seek(at)
-                    header, begin = _read_header(file, path, at)
-                    at = begin + header["size"] + -header["size"] % _ALIGN
-                    if begin + header["size"] > size:
+                    found = _read_header(file, path, at)
+                    if at + found.places[-1][1] > size:
                         raise Damaged(
-                            f"{path}: is no whole snapshot: expected {begin + header['size']:,} bytes, found {size:,}"
+                            f"{path}: is no whole snapshot: expected {at + found.places[-1][1]:,} bytes, found {size:,}"
                         )
-                    if header["epoch"] >= epoch:
+                    if found.fields["epoch"] >= epoch:
                         break
+                    at += found.end
         except FileNotFoundError:
             raise Damaged(f"{path}: the snapshot is missing") from None
         except OSError as error:
             raise Damaged(f"{path}: the snapshot cannot be read: {error.strerror or error}") from None
-        if (header["task"], header["epoch"], header["run"]) != (task, epoch, run):
+        if tuple(found.fields[name] for name in ("task", "epoch", "run")) != (task, epoch, run):
             raise Damaged(f"{path}: is the snapshot of another run, task or epoch")
-        return header, begin
+        return found, at
 
     def load(self, task: str, epoch: int, *, run: str) -> Snapshot:
         """A snapshot, with its checksum found right."""
         path = self.path(task, epoch)
-        header, at = self._head(path, task, epoch, run)
+        found, at = self._head(path, task, epoch, run)
         with open(path, "rb", buffering=0, opener=no_links) as file:
             file.seek(at)
-            payload = memoryview(_read_all(file, header["size"]))
-        if len(payload) != header["size"] or (header["crc"] is not None and zlib.crc32(payload) != header["crc"]):
-            raise Damaged(f"{path}: the snapshot is damaged: its checksum is wrong")
-        return Snapshot(task, epoch, header["until"], header["numbers"], header["about"], payload)
+            data = memoryview(_read_all(file, found.end))
+        try:
+            taken = container.unpack(data, "task")
+        except container.Broken as error:
+            raise Damaged(f"{path}: the snapshot is damaged: {error}") from None
+        head = taken.head
+        return Snapshot(task, epoch, head["until"], head["numbers"], head["about"], taken.blocks[0])
 
     def forget(self, task: str, *, keep: int, before: int) -> None:
         """Remove old snapshots: all but the ``keep`` newest files up to an epoch, and what is newer."""
@@ -282,35 +268,32 @@ class Store:
         with open(source, "rb", opener=no_links) as file:
             while True:
                 try:
-                    file.seek(end)
-                    header, begin = _read_header(file, source, end)
+                    found = _read_header(file, source, end)
                 except Damaged:
                     break
-                if header["epoch"] > last:
+                if found.fields["epoch"] > last:
                     break
-                end = begin + header["size"] + -header["size"] % _ALIGN
+                end += found.end
             file.seek(0)
             data = _read_all(file, end)
-        name = f"{first:012d}.snap" if first == last else f"{first:012d}-{last:012d}.snap"
-        write_durably(path.with_name(name), [data])
+        write_lasting(path.with_name(_name(first, last)), [data])
 
     def sweep(self) -> None:
         """Remove what a killed process left half written."""
-        for path in [*self.root.rglob(".*.tmp"), *self.root.glob("trace/.trace.parquet.*")]:
+        for path in self.root.rglob(f".*{TEMPORARY}"):
             with contextlib.suppress(OSError):
                 path.unlink()
+
+
+def _name(first: int, last: int) -> str:
+    return f"{first:012d}.snap" if first == last else f"{first:012d}-{last:012d}.snap"
 
 
 def _checked(data: bytes, *, versions: bool = False) -> dict[str, Any]:
     """What a small file says, if its checksum is right; or if it says itself that it is of another version, which is
     refused for that."""
     found = json.loads(data)
-    if (
-        versions
-        and isinstance(found, dict)
-        and isinstance(found.get("format"), list)
-        and found["format"][:1] != [FORMAT]
-    ):
+    if versions and isinstance(found, dict) and found.get("format", container.VERSION) not in READ:
         return found
     if not isinstance(found, dict) or found.pop(_CHECKSUM, None) != _sum_of(found):
         raise ValueError("its checksum is wrong")
@@ -323,35 +306,24 @@ def _sum_of(value: Any) -> str:
 
 def _record(snapshot: Snapshot, run: str) -> list[Any]:
     """A snapshot as pieces of memory."""
-    view = memoryview(snapshot.payload).cast("B") if len(snapshot.payload) else memoryview(b"")
-    own = bytes(view[:14]) == b"PELLUCID STATE"  # it has a checksum of its own, and is large: one is enough
-    header = {
-        "format": FORMAT, "run": run, "task": snapshot.task, "epoch": snapshot.epoch, "until": snapshot.until,
-        "numbers": snapshot.numbers, "about": snapshot.about, "size": len(view),
-        "crc": None if own else zlib.crc32(view),
+    fields = {
+        "run": run, "task": snapshot.task, "epoch": snapshot.epoch, "until": snapshot.until,
+        "numbers": snapshot.numbers, "about": snapshot.about,
     }  # fmt: skip
-    text = json.dumps(header).encode()
-    text += b" " * (-(len(_MAGIC) + _HEAD.size + len(text)) % _ALIGN)
-    return [_MAGIC, _HEAD.pack(len(text), zlib.crc32(text)), text, view, bytes(-len(view) % _ALIGN)]
+    # A saved state has a checksum of its own, and is large: one is enough.
+    return container.pieces("task", fields, [snapshot.payload], checked=not container.is_one(snapshot.payload))
 
 
-def _read_header(file: Any, path: Path, at: int) -> tuple[dict[str, Any], int]:
-    """The header that begins here, and where its content begins."""
-    start = file.read(len(_MAGIC) + _HEAD.size)
-    if start[: len(_MAGIC)] != _MAGIC or len(start) < len(_MAGIC) + _HEAD.size:
-        raise Damaged(f"{path}: is no whole snapshot")
-    length, checksum = _HEAD.unpack_from(start, len(_MAGIC))
-    text = file.read(length)
-    if len(text) < length or zlib.crc32(text) != checksum:
-        raise Damaged(f"{path}: is no whole snapshot: its header is torn")
-    header: dict[str, Any] = json.loads(text)
-    if header["format"] != FORMAT:
-        raise StateError(
-            f"{path}: the snapshot has format {header['format']}, this version of Pellucid reads {FORMAT}: go on with "
-            "the version that "
-            "wrote it, or start anew in another folder"
-        )
-    return header, at + len(start) + length
+def _read_header(file: Any, path: Path, at: int) -> container.Head:
+    """The header that begins here; places are counted from there."""
+    try:
+        file.seek(at)
+        start = file.read(container.START)
+        return container.head(start + file.read(max(container.front(start) - len(start), 0)), "task")
+    except container.OtherVersion as error:
+        raise StateError(container.refused(str(path), error)) from None
+    except container.Broken as error:
+        raise Damaged(f"{path}: is no whole snapshot: {error}") from None
 
 
 def _read_all(file: Any, size: int) -> bytearray:

@@ -12,7 +12,6 @@ on the rows alone, not on where borders or crashes were.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import shutil
@@ -23,12 +22,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from pellucid.base.files import no_links, output_draft, sync
 from pellucid.data import writers
 from pellucid.data.files import format_of
 from pellucid.data.packed import Packer
-from pellucid.data.private import no_links
-from pellucid.data.whole import Claim, sweep, sync, temporary_name
-from pellucid.engine.epochs.parts import Chain, Part, PartName, Survey, parts_in
+from pellucid.engine.epochs.parts import Chain, Part, PartName, Survey
 from pellucid.engine.epochs.store import Store
 from pellucid.errors import DataError, StateError
 
@@ -76,7 +74,6 @@ class FileTarget:
     """An output file: parts in the state folder, and the whole file at the end.
 
     With ``mends`` the content of all committed parts is looked at when it begins, not only when the whole file is made.
-     ``again`` (of a planted bug) trusts whatever is there, and gives its own parts other names.
     """
 
     def __init__(
@@ -89,9 +86,8 @@ class FileTarget:
         *,
         run: str = "",
         mends: bool = False,
-        again: str | None = None,
     ) -> None:
-        self.path, self.schema, self._again, self.mends = path, schema, again, mends
+        self.path, self.schema, self.mends = path, schema, mends
         self.form, self.packed = format_of(path, form, option="--out-format")
         self._folder = store.folder("committed", output)
         self.place = str(self._folder)
@@ -118,8 +114,6 @@ class FileTarget:
 
     def last(self) -> tuple[int, str]:
         """Where the row of committed parts ends."""
-        if self._again is not None:
-            return max((name.until for name, _ in parts_in(self._folder)), default=0), ""
         self._found = self._chain.survey(thorough=self.mends)
         return self._found.until, self._found.why
 
@@ -134,16 +128,12 @@ class FileTarget:
     def commit(self, parts: Sequence[tuple[PartName, Path]]) -> None:
         """One rename for each."""
         for name, path in parts:
-            place = self._folder / str(name).replace(".part", f"{self._again or ''}.part")
+            place = self._folder / str(name)
             os.replace(path, place)
             self._chain.parts.append((name, place))
         sync(self._folder)
         sync(parts[0][1].parent)
-        if (
-            self._again is None
-            and self._chain.run_of() is not None
-            and (self._merging is None or not self._merging.is_alive())
-        ):
+        if self._chain.run_of() is not None and (self._merging is None or not self._merging.is_alive()):
             self._merging = threading.Thread(target=self._merge, name="merge", daemon=True)
             self._merging.start()
 
@@ -155,63 +145,53 @@ class FileTarget:
         """Put the whole file together beside its name, then under it."""
         if self._merging is not None:
             self._merging.join()
-        if self._again is not None:
-            parts = iter(parts_in(self._folder))
-        else:
-            found = self._chain.survey()
-            if found.why:
-                raise StateError(f"{found.why}. Bring it back from a copy, or read all input again with --from-start")
-            if sum(name.rows for name, _ in found.parts) != rows:
-                have = sum(name.rows for name, _ in found.parts)
-                raise StateError(
-                    f"{self._folder}: {rows:,} rows were committed, but {have:,} are there: bring the parts back from "
-                    "a copy, or read all input again with --from-start"
-                )
-            parts = self._chain.checked()
+        parts = (path for _, path in self._parts(rows))
         if self._text:
-            self._join_text(path for _, path in parts)
+            self._join_text(parts)
             return
         with writers.open_writer(self.path, self.schema, self.form) as writer:
-            for batch in _batches((path for _, path in parts), self.schema):
+            for batch in _batches(parts, self.schema):
                 writer.write(batch)
+
+    def _parts(self, rows: int) -> Iterator[tuple[PartName, Path]]:
+        """All committed parts, of so many rows."""
+        found = self._chain.survey()
+        if found.why:
+            raise StateError(f"{found.why}. Bring it back from a copy, or read all input again with --from-start")
+        have = sum(name.rows for name, _ in found.parts)
+        if have != rows:
+            raise StateError(
+                f"{self._folder}: {rows:,} rows were committed, but {have:,} are there: bring the parts back from "
+                "a copy, or read all input again with --from-start"
+            )
+        return self._chain.checked()
 
     def _join_text(self, parts: Iterable[Path]) -> None:
         target = os.path.realpath(self.path)
         head = io.BytesIO()
         writers._SINKS[self.form](head, self.schema)
-        claim = Claim()
-        aside = temporary_name(target)
         try:
-            sweep(target)
-            with open(aside, "xb") as file:  # a file or a link that somebody put there is never written to
-                claim(file)
-                out: Any = Packer(file) if self.packed else file
+            with output_draft(target) as draft:  # a file or a link that somebody put there is never written to
+                out: Any = Packer(draft.file) if self.packed else draft.file
                 out.write(head.getvalue())
                 for path in parts:
                     with open(path, "rb", opener=no_links) as part:
                         shutil.copyfileobj(part, out, 1 << 20)
                 if self.packed:
                     out.close()
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, target)
-            sync(os.path.dirname(target))
+                draft.place(target)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                os.unlink(aside)
             raise DataError(
                 f"{self.path}: cannot be written: {error.strerror or error}; its rows are safe in the state folder: "
                 "run the same command again"
             ) from None
-        finally:
-            claim.release()
 
 
 class TableTarget:
     """A table: a transaction for each epoch."""
 
-    def __init__(self, table: Table, place: str, run: str, schema: Any, *, again: str | None = None) -> None:
-        self.schema, self._table, self._query = schema, table, run + (again or "")
+    def __init__(self, table: Table, place: str, run: str, schema: Any) -> None:
+        self.schema, self._table, self._query = schema, table, run
         self.place, self.mends = place, False
         self._head = bytes(schema.serialize())
 

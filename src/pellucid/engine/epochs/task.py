@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.engine.epochs import faults
+from pellucid.base import faults
 from pellucid.engine.epochs.channels import Gone, Inbox, Outbox
 from pellucid.engine.epochs.link import BEAT, Link
 from pellucid.engine.epochs.messages import BORDER, END, EVENTS, Message

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from pellucid.base import faults
 from pellucid.data.columns import Batch, Column, Output, Strings
-from pellucid.engine.epochs import faults
 from pellucid.engine.epochs.channels import Outbox
 from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, Message, as_arrays, kind_of, positions_of
 from pellucid.engine.epochs.recording import digest

@@ -12,15 +12,14 @@ import hashlib
 import importlib.util
 import linecache
 import math
-import os
 import sys
-import tempfile
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pellucid.data.private import own_cache
+from pellucid.base.cache import own_cache
+from pellucid.base.files import write_lasting
 from pellucid.engine.kernel.emit import Kernel
 from pellucid.engine.kernel.layout import is_float, leaf_types
 from pellucid.expr.types import BOOL, INT_MIN, Type, fits_int
@@ -165,12 +164,8 @@ def compile_numba(kernel: Kernel) -> Callable[..., None]:
 
 def _write_once(path: Path, text: str) -> None:
     """Numba trusts the file's time, so a file that is there is never touched again."""
-    if path.exists() and path.stat().st_size == len(text.encode()):
-        return
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(handle, "w") as f:
-        f.write(text)
-    os.replace(temporary, path)
+    if not path.exists() or path.stat().st_size != len(text.encode()):
+        write_lasting(path, [text.encode()], lasting=False)
 
 
 def _import(path: Path) -> Callable[..., None]:

@@ -25,8 +25,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pellucid.base.container import Buffer, Container
 from pellucid.engine.kernel.layout import Layout
-from pellucid.engine.saved.form import Buffer, Damaged, Saved, describe, unpack, unpack_texts
+from pellucid.engine.saved.form import Damaged, describe, unpack, unpack_texts
 from pellucid.engine.saved.objects import load_objects, object_words
 from pellucid.engine.saved.own_types import OwnTypes
 from pellucid.engine.saved.words import BROKEN, check_words
@@ -71,9 +72,9 @@ def carry(layout: Layout, data: Buffer, *, drop: Collection[str] = ()) -> State:
     """
     saved = unpack(data)
     try:
-        plan = _plan(layout, saved.header["about"], drop, saved.header["pipeline"])
+        plan = _plan(layout, saved.head["about"], drop, saved.head["pipeline"])
         state = State(layout)
-        state.pushed = saved.header["pushed"]
+        state.pushed = saved.head["pushed"]
         if state.pushed == 0:
             return state  # nothing has come yet: all is as it starts
         if not isinstance(state.pushed, int) or state.pushed < 0:
@@ -220,10 +221,10 @@ def _apart(about: dict[str, Any], region: int) -> str:
 class _Carrier:
     """Moves the words: 64-bit words as they are; Python values where some state is any Python object."""
 
-    def __init__(self, state: State, saved: Saved, plan: _Plan) -> None:
-        self.state, self.plan, self.header = state, plan, saved.header
-        self.old: dict[str, Any] = saved.header["about"]
-        self.objects: bool = saved.header["objects"] or state.has_objects()
+    def __init__(self, state: State, saved: Container, plan: _Plan) -> None:
+        self.state, self.plan, self.header = state, plan, saved.head
+        self.old: dict[str, Any] = saved.head["about"]
+        self.objects: bool = saved.head["objects"] or state.has_objects()
         self.table, self.strings = recoded(unpack_texts(*saved.blocks[:2]), state.layout)
         widths = [sum(w[3] for w in region["words"]) for region in self.old["regions"]]
         meta, templates, rows, keys, self.cells = self._words(saved)
@@ -234,7 +235,7 @@ class _Carrier:
         ]
         self.queue_meta = [int(v) for v in meta][len(meta) - 3 * len(self.old["queues"]) :]
 
-    def _words(self, saved: Saved) -> tuple[Any, ...]:
+    def _words(self, saved: Container) -> tuple[Any, ...]:
         import numpy as np
 
         parts = iter(saved.blocks[2:])

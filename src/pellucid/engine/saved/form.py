@@ -1,12 +1,8 @@
-"""The saved form of a state: one block of bytes that says itself what it holds.
+"""The saved form of a state: one block of bytes that says itself what it holds (`pellucid.base.container`).
 
-A header (JSON) describes every region, word and queue by the ids of the steps; blocks of raw words follow, each
-at a multiple of 64 bytes; a checksum covers everything.  The texts are two blocks (lengths in characters, and
-one long UTF-8 text), because a million texts in JSON take longer than all the rest.  States that are any Python object
-come last, each step's in a block (`values`).
-
-The formats: 3 is this one.  2 was the same, except that a pipeline with states that are Python objects had one block in
-place of all words, made by pickle; reading that may run code, so it is refused, and without such states 2 is read.
+The head describes every region, word and queue by the ids of the steps; blocks of raw words follow.  The texts are two
+blocks (lengths in characters, and one long UTF-8 text), because a million texts in JSON take longer than all the rest.
+States that are any Python object come last, each step's in a block (`values`).
 
 What is saved is described so exactly that a strict `load` can compare descriptions, and `carry` can find each word
 again in a pipeline that has changed.
@@ -14,39 +10,17 @@ again in a pipeline that has changed.
 
 from __future__ import annotations
 
-import json
-import struct
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
+from pellucid.base import container
+from pellucid.base.container import Buffer, Container
+from pellucid.base.identity import refuse_other
 from pellucid.engine.kernel.layout import Layout
 from pellucid.errors import StateError
 from pellucid.expr.types import EnumType, Type
 
-__all__ = [
-    "FORMAT",
-    "Buffer",
-    "Damaged",
-    "Saved",
-    "compare",
-    "describe",
-    "mark",
-    "pack",
-    "pack_texts",
-    "parts",
-    "unpack",
-    "unpack_texts",
-]
-
-FORMAT = 3
-MAGIC = b"PELLUCID STATE\n"
-_ALIGN = 64
-_NEAR = 4096  # so far behind something else a saved state is looked for
-_START = len(MAGIC) + 8  # checksum, length of the header
-
-Buffer: TypeAlias = "bytes | bytearray | memoryview"
+__all__ = ["Damaged", "compare", "describe", "mark", "pack", "pack_texts", "unpack", "unpack_texts"]
 
 
 class Damaged(StateError):  # noqa: N818 - reads as what it is
@@ -56,110 +30,31 @@ class Damaged(StateError):  # noqa: N818 - reads as what it is
         super().__init__(f"the saved state is damaged ({what}): use an older one")
 
 
-@dataclass(frozen=True)
-class Saved:
-    """A saved state taken apart, with nothing copied: the blocks are views of the bytes."""
-
-    header: dict[str, Any]
-    blocks: list[memoryview]
-
-
 def pack(header: dict[str, Any], blocks: Sequence[Any], *, about: str = "{}") -> bytes:
-    """Header and blocks as bytes; every block is copied once.  ``about`` is JSON already: it is long, and always the
-    same.
+    """Header and blocks as bytes.  ``about`` is JSON already: it is long, and always the same.
 
-    >>> unpack(pack({"pushed": 3}, [b"abc", b""])).header["pushed"]
+    >>> unpack(pack({"pushed": 3}, [b"abc", b""])).head["pushed"]
     3
     """
-    views = [memoryview(b).cast("B") if len(b) else memoryview(b"") for b in blocks]
-    text = json.dumps({"format": FORMAT} | header | {"blocks": [len(v) for v in views]})
-    head = f'{text[:-1]}, "about": {about}}}'.encode()
-    head += b" " * (-(_START + len(head)) % _ALIGN)
-    pieces: list[Any] = [struct.pack("<I", len(head)), head]
-    for view in views:
-        pieces += [view, bytes(-len(view) % _ALIGN)]
-    checksum = 0
-    for piece in pieces:
-        checksum = zlib.crc32(piece, checksum)
-    return b"".join([MAGIC, struct.pack("<I", checksum), *pieces])
+    return container.pack("state", header, blocks, also=about)
 
 
-def unpack(data: Buffer) -> Saved:
+def unpack(data: Buffer) -> Container:
     """The header and the blocks, after the checksum was found right."""
-    view = memoryview(data).cast("B")
-    if bytes(view[: len(MAGIC)]) != MAGIC:
+    if not container.is_one(data):
         raise StateError("this is no saved state of Pellucid: expected what save() returned")
-    rest = view[len(MAGIC) + 4 :]
-    if len(rest) < 4 or zlib.crc32(rest) != struct.unpack_from("<I", view, len(MAGIC))[0]:
-        raise Damaged("its checksum is wrong")
     try:
-        header = _header(view)
-        places = _places(view, header)
-        form, pickled = header["format"], header.get("objects", False)
-        if places and places[-1][1] > len(view):
-            raise ValueError("its blocks are longer than it is")
-    except (ValueError, KeyError, TypeError, struct.error, RecursionError) as error:
-        raise Damaged(f"its header cannot be read: {error}") from None
-    if form == 2 and pickled:
+        found = container.unpack(data, "state")
+    except container.OtherVersion as error:
+        raise StateError(container.refused("the saved state", error)) from None
+    except container.Broken as error:
+        raise Damaged(error) from None
+    if found.head.get("format") == 2 and found.head.get("objects"):
         raise StateError(
             "the saved state was written by an older version of Pellucid with pickle, which could run code when it is "
             "read, so this version does not read it: go on with the version that saved it, or start anew"
         )
-    if form not in (2, FORMAT):
-        raise StateError(
-            f"the saved state has format {form}, this version of Pellucid reads {FORMAT}: "
-            "go on with the version that saved it, or start anew"
-        )
-    return Saved(header, [view[start:stop] for start, stop in places])
-
-
-def _header(view: memoryview) -> dict[str, Any]:
-    (size,) = struct.unpack_from("<I", view, len(MAGIC) + 4)
-    header: dict[str, Any] = json.loads(bytes(view[_START : _START + size]))
-    return header
-
-
-def _places(view: memoryview, header: dict[str, Any]) -> list[tuple[int, int]]:
-    (size,) = struct.unpack_from("<I", view, len(MAGIC) + 4)
-    out, at = [], _START + size
-    for length in header["blocks"]:
-        if not isinstance(length, int) or length < 0:
-            raise ValueError("a block has no length")
-        out.append((at, at + length))
-        at += _padded(length)
-    return out
-
-
-def parts(data: Buffer) -> list[int]:
-    """Where the parts of a saved state end: two states are compared part by part, since each grows at its end.
-
-    Saved states are found also a little way behind something else, and behind one another.  Anything else is one part.
-
-    >>> data = pack({}, [bytes(100), bytes(5)])
-    >>> [stop - len(data) for stop in parts(data)], parts(b"something else")
-    ([-320, -192, -64, 0, 0], [14])
-    >>> [stop - len(data) for stop in parts(b"head" + data + b"tail")]
-    [-316, -188, -60, 4, 8]
-    """
-    view = memoryview(data).cast("B")
-    stops: list[int] = []
-    at = 0
-    while (found := bytes(view[at : at + _NEAR]).find(MAGIC)) >= 0:
-        try:
-            start = at + found
-            places = _places(view[start:], _header(view[start:]))
-            size = _padded(places[-1][1])
-        except (ValueError, KeyError, TypeError, IndexError, struct.error):
-            break  # it only looks like one
-        if start + size > len(view):
-            break
-        stops += [start, *[start + begin for begin, _ in places], start + size]  # empty parts count: they may grow
-        at = start + size
-    return [*stops, len(view)]
-
-
-def _padded(size: int) -> int:
-    return size + -size % _ALIGN
+    return found
 
 
 # ---------------------------------------------------------------- texts
@@ -230,24 +125,16 @@ def mark(t: Type) -> str:
 
 def compare(header: dict[str, Any], layout: Layout) -> None:
     """Refuse a state of another pipeline, with the steps that differ."""
-    found, wanted, name = header["about"], describe(layout), layout.graph.name
-    if found == wanted:
-        return
-    before, now = _by_step(found), _by_step(wanted)
-    listed = {
-        "gone": sorted(before.keys() - now.keys()),
-        "new": sorted(now.keys() - before.keys()),
-        "changed": sorted(step for step in before.keys() & now.keys() if before[step] != now[step]),
-    }
-    text = "; ".join(f"{what}: {', '.join(steps)}" for what, steps in listed.items() if steps)
-    if not text:
-        same_key = (
-            found["external"] == wanted["external"] and found["regions"][0]["keys"] == wanted["regions"][0]["keys"]
-        )
-        text = "their order" if same_key else "the type of the key that comes with the data"
-    was = header["pipeline"]
-    which = f"{was!r} as it was before a change" if was == name else f"{was!r}, not of {name!r}"
-    raise StateError(f"the saved state is of {which}; steps that differ: {text}")
+    found, wanted = header["about"], describe(layout)
+    if found != wanted:
+        words = {"key": "the type of the key that comes with the data", "order": "the order of the steps"}
+        before, now = _facts(header["pipeline"], found), _facts(layout.graph.name, wanted)
+        refuse_other("the saved state", before, now, words, "carry() takes a state over to a changed pipeline")
+
+
+def _facts(name: str, about: dict[str, Any]) -> dict[str, Any]:
+    key = about["regions"][0]["keys"] if about["external"] else None
+    return {"pipeline": name, "steps": _by_step(about), "key": key, "order": list(about["steps"])}
 
 
 def _by_step(about: dict[str, Any]) -> dict[str, list[Any]]:

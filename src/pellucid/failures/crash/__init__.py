@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.address import Address
-from pellucid.engine.epochs.faults import VARIABLE
+from pellucid.base.faults import VARIABLE
 from pellucid.errors import UsageError
 from pellucid.failures.audit import Audit, audit
 from pellucid.failures.crash.contents import difference, drop_table, is_table, read_output

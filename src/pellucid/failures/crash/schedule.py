@@ -16,9 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pellucid.data.bind import nearest
-from pellucid.engine.epochs.faults import POINTS
-from pellucid.errors import DataError, UsageError
+from pellucid.base.faults import POINTS, RUNTIME
+from pellucid.errors import DataError, UsageError, nearest
 
 __all__ = ["GROUPS", "Round", "Strike", "draw", "load_rounds", "points_of", "save_rounds"]
 
@@ -27,7 +26,7 @@ MOMENT = "moment"
 
 # What a user asks for, and the points that belong to it.
 GROUPS: dict[str, tuple[str, ...]] = {
-    "snapshot": tuple(p for p in POINTS if p.startswith("snapshot:")),
+    "snapshot": tuple(p for p in RUNTIME if p.startswith("snapshot:")),
     "commit": ("sink:write", "sink:staged", "sink:before-commit", "sink:after-commit", "sink:merge", "sink:merged",
                "coordinator:complete", "coordinator:committed", "coordinator:recorded"),
     "recovery": ("recover:load", "recover:loaded", "source:replay", "coordinator:start", "coordinator:fork",

@@ -1,13 +1,12 @@
 """Whose a state folder is: one query's, one start of it at a time, with what was given up on the way.
 
-========================  ==========================================================================================
-``identity.json``         the query, and what must not change while it lives: buckets, key, order
-``owner.json``            the newest start of the query.  A start is numbered one higher than the owner that it finds,
-so a
-                          driver that is believed dead and still runs (a zombie) has the lower number and is refused
-``dropped-N-….json``      steps whose memory was given up at micro-batch N: in all buckets, also in those without a row
-then ========================
-==========================================================================================
+=====================  =============================================================================================
+``identity.json``      the query, and what must not change while it lives: buckets, key, order
+``owner.json``         the newest start of the query.  A start is numbered one higher than the owner that it finds, so a
+                       driver that is believed dead and still runs (a zombie) has the lower number and is refused
+``dropped-N-….json``   steps whose memory was given up at micro-batch N: in all buckets, also in those without a row
+                       then
+=====================  =============================================================================================
 """
 
 from __future__ import annotations
@@ -19,12 +18,18 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from pellucid.base.container import VERSION, refused
+from pellucid.base.identity import refuse_other
 from pellucid.errors import StateError
 from pellucid.spark.state.files import Files, open_files
 
-__all__ = ["FORMAT", "Claims"]
+__all__ = ["Claims"]
 
-FORMAT = 1
+_READ = (1, VERSION)  # 1: the version before
+_FACTS = (
+    ("query", "the query", "A new checkpoint needs a new state folder, and an old checkpoint its own"),
+    ("buckets", "the number of buckets", "It decides where a key is kept: go on with the number as it was"),
+)
 _DROPPED = re.compile(r"dropped-(\d{20})-[0-9a-f]{8}\.json")
 
 
@@ -61,11 +66,8 @@ class Claims:
     def identity(self) -> dict[str, Any] | None:
         """What `claim` wrote, or None if nobody has claimed the folder yet."""
         found = self._json("identity.json")
-        if found is not None and found.get("format") != FORMAT:
-            raise StateError(
-                f"the state folder {self.path} has format {found.get('format')}, this version of Pellucid reads "
-                f"{FORMAT}"
-            )
+        if found is not None and found.get("format") not in _READ:
+            raise StateError(refused(f"the state folder {self.path}", found.get("format")))
         return found
 
     def claim(self, query: str, described: dict[str, Any]) -> dict[str, Any]:
@@ -81,21 +83,13 @@ class Claims:
         """
         found = self.identity()
         if found is None:
-            self._files.create("identity.json", _dumps({"format": FORMAT, "query": query} | described))
+            self._files.create("identity.json", _dumps({"format": VERSION, "query": query} | described))
             found = self.identity()
             assert found is not None
-        if found["query"] != query:
-            raise StateError(
-                f"the state folder {self.path} belongs to another query ({found['query']}, pipeline "
-                f"{found.get('pipeline')!r}; "
-                f"this one is {query}): a new checkpoint needs a new state folder, and an old checkpoint its own"
-            )
-        if found.get("buckets") != described.get("buckets"):
-            raise StateError(
-                f"the state folder {self.path} has {found.get('buckets')} buckets, asked for are "
-                f"{described.get('buckets')}: "
-                "the number cannot change, since it decides where a key is kept; go on with the number as it was"
-            )
+        was = {"query": found["query"], "buckets": found.get("buckets")}
+        now = {"query": query, "buckets": described.get("buckets")}
+        for name, word, advice in _FACTS:
+            refuse_other(f"the state folder {self.path}", was, now, {name: word}, advice)
         return found
 
     # ------------------------------------------------------------ its newest start

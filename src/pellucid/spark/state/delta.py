@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pellucid.engine.saved.form import Buffer, parts
+from pellucid.base.container import Buffer, parts
 
 __all__ = ["changes", "patch", "split"]
 

@@ -14,12 +14,11 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
 
-from pellucid.data.whole import make_lasting, sync
+from pellucid.base.files import FOLDER, PRIVATE, TEMPORARY, make_lasting, write_lasting
 from pellucid.errors import StateError, UsageError
 
 __all__ = ["Files", "LocalFiles", "RemoteFiles", "open_files"]
 
-TEMPORARY = ".tmp"
 # File systems on which a file that is being written cannot be seen: there a rename would be a slow copy.
 _OBJECT_STORES = {"s3", "s3a", "gcs", "gs", "abfs", "abfss", "az", "adl", "oss", "oci", "memory", "r2"}
 
@@ -96,11 +95,7 @@ class LocalFiles:
         if not os.path.isdir(self.root):
             make_lasting(os.path.dirname(self.root))
             with contextlib.suppress(FileExistsError):
-                os.mkdir(self.root, 0o700)
-
-    def _opener(self, path: str, flags: int) -> int:
-        """A file that is as open as the folder is, and no link."""
-        return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600 | (os.stat(self.root).st_mode & 0o066))
+                os.mkdir(self.root, FOLDER)
 
     def names(self, folder: str) -> list[str]:
         try:
@@ -113,39 +108,25 @@ class LocalFiles:
             return file.read(size)
 
     def write(self, path: str, pieces: Iterable[Any]) -> None:
-        self._place(path, pieces, os.replace)
+        self._place(path, pieces)
 
     def create(self, path: str, data: bytes) -> None:
-        def link(temporary: str, target: str) -> None:
-            try:
-                os.link(temporary, target)  # unlike a rename, it never takes the place of a file
-            except FileExistsError:
-                pass
-            except OSError:  # a file system without links
-                if not os.path.exists(target):
-                    os.replace(temporary, target)
-                    return
-            os.unlink(temporary)
+        self._place(path, [data], exclusive=True)
 
-        self._place(path, [data], link)
-
-    def _place(self, path: str, pieces: Iterable[Any], move: Any) -> None:
+    def _place(self, path: str, pieces: Iterable[Any], *, exclusive: bool = False) -> None:
         target = self._at(path)
-        folder, name = os.path.split(target)
-        temporary = os.path.join(folder, f".{name}.{os.getpid()}-{uuid.uuid4().hex}{TEMPORARY}")
         try:
             self._make_root()
-            make_lasting(folder)
-            with open(temporary, "xb", opener=self._opener) as file:
-                for piece in pieces:
-                    file.write(piece)
-                file.flush()
-                os.fsync(file.fileno())
-            move(temporary, target)
-            sync(folder)
+            make_lasting(os.path.dirname(target))
+            mode = PRIVATE | (os.stat(self.root).st_mode & 0o066)  # as open as the folder is
+            try:
+                write_lasting(target, pieces, mode=mode, exclusive=exclusive)
+            except OSError:
+                if not exclusive:
+                    raise
+                if not os.path.exists(target):  # a file system without links
+                    write_lasting(target, pieces, mode=mode)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
             raise StateError(
                 f"{target} cannot be written: {error.strerror or error}; the snapshot before it is whole"
             ) from error

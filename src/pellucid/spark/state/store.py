@@ -25,21 +25,18 @@ from __future__ import annotations
 
 import json
 import re
-import struct
-import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.engine.saved.form import Buffer
+from pellucid.base import container
+from pellucid.base.container import Buffer
+from pellucid.base.files import TEMPORARY
 from pellucid.errors import StateError, UsageError
-from pellucid.spark.state.claims import FORMAT, Claims
+from pellucid.spark.state.claims import Claims
 from pellucid.spark.state.delta import changes, patch, split
-from pellucid.spark.state.files import TEMPORARY
 
 __all__ = ["Snapshot", "Store"]
 
-_MAGIC = b"PELLUCID SNAPSHOT\n"
 _SMALL = 1 << 16  # bytes: below, a delta saves nothing
 _LINKS = 10
 _FRONT = 1 << 14  # bytes in which most headers end
@@ -141,14 +138,20 @@ class Store(Claims):
         files = self._list(bucket)
         if not files:
             return None
-        path, start = f"{_folder(bucket)}/{files[-1].name}", len(_MAGIC) + 8
-        data = self._files.read(path, _FRONT)
-        if data[: len(_MAGIC)] == _MAGIC and len(data) >= start:
-            size, check = struct.unpack_from("<II", data, len(_MAGIC))
-            data = data if len(data) >= start + size else self._files.read(path, start + size)
-            if zlib.crc32(data[start : start + size]) == check:
-                return dict(json.loads(data[start : start + size])["meta"])
-        return dict(self._head(bucket, files[-1])[0]["meta"])  # which says what is wrong
+        path = f"{_folder(bucket)}/{files[-1].name}"
+        try:
+            data = self._files.read(path, _FRONT)
+            size = container.front(data)
+            data = data if len(data) >= size else self._files.read(path, size)
+            return dict(container.head(data, "bucket").fields["meta"])
+        except (container.Broken, container.OtherVersion) as error:
+            raise self._wrong(path, error) from None
+
+    def _wrong(self, path: str, error: ValueError) -> StateError:
+        place = f"the snapshot {self.path}/{path}"
+        if isinstance(error, container.OtherVersion):
+            return StateError(container.refused(place, error))
+        return StateError(f"{place} is damaged ({error}): {_WHAT_NOW}")
 
     def load(self, bucket: int, before: int) -> Snapshot | None:
         """The newest snapshot with a version below ``before``; None if the bucket never had one."""
@@ -186,36 +189,21 @@ class Store(Claims):
         """Whether the bucket ever had a snapshot."""
         return f"{bucket:05d}" in self._files.names("known")
 
-    def _head(self, bucket: int, file: _File) -> tuple[dict[str, Any], memoryview]:
-        """A file's header and body, both checked."""
+    def _head(self, bucket: int, file: _File) -> tuple[dict[str, Any], list[Buffer]]:
+        """A file's header, and what it has of the state and of the rest, all of it checked."""
         path = f"{_folder(bucket)}/{file.name}"
-        data = memoryview(self._files.read(path))
-        start = len(_MAGIC) + 8
-        problem = None
-        header: dict[str, Any] = {}
-        if bytes(data[: len(_MAGIC)]) != _MAGIC or len(data) < start:
-            problem = "it does not begin like a snapshot"
-        else:
-            size, check = struct.unpack_from("<II", data, len(_MAGIC))
-            if zlib.crc32(data[start : start + size]) != check:
-                problem = "the checksum of its header is wrong"
-            else:
-                header = json.loads(bytes(data[start : start + size]))
-                body = data[start + size :]
-                if header["format"] != FORMAT:
-                    raise StateError(
-                        f"the snapshot {self.path}/{path} has format {header['format']}, this version of Pellucid "
-                        f"reads {FORMAT}"
-                    )
-                if len(body) != header["body"]:
-                    problem = f"it has {len(body):,} bytes after its header, and should have {header['body']:,}"
-                elif zlib.crc32(body) != header["body_check"]:
-                    problem = "the checksum of its contents is wrong"
-        if problem:
-            raise StateError(f"the snapshot {self.path}/{path} is damaged ({problem}): {_WHAT_NOW}")
+        try:
+            found = container.unpack(self._files.read(path), "bucket")
+        except (container.Broken, container.OtherVersion) as error:
+            raise self._wrong(path, error) from None
+        header, blocks = found.head, list[Buffer](found.blocks)
+        raw = header["raw"] if isinstance(header["raw"], list) else [header["raw"]]
         if header["codec"]:
-            body = memoryview(_codec(header["codec"]).decompress(body, header["raw"], asbytes=True))
-        return header, body
+            blocks = [_unpacked(header["codec"], block, size) for block, size in zip(blocks, raw, strict=True)]
+        if len(blocks) == 1:  # of version 1: both in one
+            cut = header["delta_state"] if header["delta"] else header["state"]
+            blocks = [blocks[0][:cut], blocks[0][cut:]]
+        return header, blocks
 
     def _read(self, bucket: int, file: _File, files: list[_File]) -> Snapshot:
         chain, known = [file], {f.id: f for f in files}
@@ -223,15 +211,12 @@ class Store(Claims):
             if base not in known:
                 raise FileNotFoundError(2, "missing", f"v{_label(*base)} (on which {chain[-1].name} stands)")
             chain.append(known[base])
-        header, body = self._head(bucket, chain.pop())
-        state: Buffer = body[: header["state"]]
-        extra: Buffer = body[header["state"] :]
+        header, (state, extra) = self._head(bucket, chain.pop())
         if chain:
             kept = [[bytearray(part) for part in split(data)] for data in (state, extra)]
             for link in reversed(chain):
-                header, body = self._head(bucket, link)
-                kept[0] = patch(kept[0], header["delta"][0], body[: header["delta_state"]])
-                kept[1] = patch(kept[1], header["delta"][1], body[header["delta_state"] :])
+                header, blocks = self._head(bucket, link)
+                kept = [patch(old, *new) for old, *new in zip(kept, header["delta"], blocks, strict=True)]
             state, extra = (memoryview(b"".join(part)) for part in kept)
         if _check(state, extra, header["meta"]) != file.check or (len(state), len(extra)) != (
             header["state"],
@@ -283,31 +268,25 @@ class Store(Claims):
             and any(f.id == base.file.id for f in files)
         ):
             delta = self._delta(base, state, extra, size // 2 - base.weight)
-        pieces: list[Any] = [state, extra] if delta is None else [*delta[1], *delta[2]]
-        raw = sum(len(p) for p in pieces)
-        if self.compression and raw:
-            pieces = [_codec(self.compression).compress(b"".join(pieces), asbytes=True)]
+        blocks: list[Any] = [state, extra] if delta is None else [b"".join(part) for part in delta[1:]]
+        raw = [len(block) for block in blocks]
+        if self.compression:
+            blocks = [_codec(self.compression).compress(block, asbytes=True) if len(block) else b"" for block in blocks]
         below = [f.version for f in files if f.version < version]
         header = {
-            "format": FORMAT,
             "bucket": bucket,
             "previous": below[-1] if below else (base.version if base is not None else None),
             "meta": meta,
             "state": len(state),
             "extra": len(extra),
-            "codec": self.compression if raw else None,
+            "codec": self.compression,
             "raw": raw,
-            "body": sum(len(p) for p in pieces),
-            "body_check": _crc(pieces),
             "delta": delta[0] if delta else None,
-            "delta_state": sum(len(p) for p in delta[1]) if delta else 0,
             "links": base.links + 1 if delta and base else 0,
-            "weight": base.weight + raw if delta and base else 0,
+            "weight": base.weight + sum(raw) if delta and base else 0,
         }
-        head = json.dumps(header).encode()
         file = _File(version, attempt, check, base.file.id if delta and base else None)
-        front = _MAGIC + struct.pack("<II", len(head), zlib.crc32(head)) + head
-        self._files.write(f"{_folder(bucket)}/{file.name}", [front, *pieces])
+        self._files.write(f"{_folder(bucket)}/{file.name}", container.pieces("bucket", header, blocks))
         if len(files) < 2:  # the second time, should a crash have come between the two
             self._files.create(f"known/{bucket:05d}", b"")
         self._clean(bucket, file, files)
@@ -380,15 +359,12 @@ def _folder(bucket: int) -> str:
     return f"bucket-{bucket:05d}"
 
 
-def _crc(pieces: Iterable[Any]) -> int:
-    check = 0
-    for piece in pieces:
-        check = zlib.crc32(piece, check)
-    return check
-
-
 def _check(state: Buffer, extra: Buffer, meta: dict[str, Any]) -> int:
-    return _crc([state, extra, json.dumps(meta, sort_keys=True).encode()])
+    return container.checksum([state, extra, json.dumps(meta, sort_keys=True).encode()])
+
+
+def _unpacked(codec: str, block: Buffer, size: int) -> Buffer:
+    return memoryview(_codec(codec).decompress(block, size, asbytes=True)) if size else b""
 
 
 def _codec(name: str) -> Any:

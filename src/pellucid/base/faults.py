@@ -8,13 +8,11 @@ them:
 
 * ``[TASK]`` may be left out: then any task (each process counts its own hits);
 * ``ACTION`` is ``kill`` (kill -9 of this process), ``tree`` (kill -9 of the coordinator and of this process; the other
-  tasks die by themselves), ``hang`` (do nothing for ever), ``enospc`` (no space left on the device), ``torn`` (only at
-  ``snapshot:torn``: the file is cut in half, as after a power failure);
+  tasks die by themselves), ``group`` (kill -9 of this process group, with Spark's JVM in it), ``hang`` (do nothing for
+  ever), ``enospc`` (no space left on the device), ``torn`` (only at ``snapshot:torn``: the file is cut in half, as
+  after a power failure);
 * ``@HIT``: the how-many-th time (1 if left out; ``*`` is every time);
 * ``/GENERATION``: only in this generation (0 if left out; ``*`` is every one).
-
-``PELLUCID_PLANT=commit-before-snapshot`` plants a bug: sinks commit an epoch as soon as they have it, without waiting
-for the snapshots of the others.  The audit and the crash test must catch it.
 """
 
 from __future__ import annotations
@@ -26,17 +24,15 @@ import signal
 import time
 from dataclasses import dataclass
 
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, nearest
 
-__all__ = ["ACTIONS", "PLANTS", "POINTS", "VARIABLE", "Fault", "arm", "armed", "parse", "planted", "point", "torn"]
+__all__ = ["ACTIONS", "POINTS", "RUNTIME", "VARIABLE", "Fault", "arm", "armed", "parse", "point", "torn"]
 
 VARIABLE = "PELLUCID_FAULTS"
-PLANT_VARIABLE = "PELLUCID_PLANT"
-ACTIONS = ("kill", "tree", "hang", "enospc", "torn")
-PLANTS = ("commit-before-snapshot",)
+ACTIONS = ("kill", "tree", "group", "hang", "enospc", "torn")
 
-#: Every point: its name, and where it is.
-POINTS: dict[str, str] = {
+#: The points of a run with epochs: their names, and where they are.
+RUNTIME: dict[str, str] = {
     "source:replay": "a source that was recovered, before it reads the first batch again",
     "source:read": "a source, before it sends a batch of events",
     "source:border": "a source, before it sends a border",
@@ -66,6 +62,21 @@ POINTS: dict[str, str] = {
     "coordinator:recover": "the coordinator, all tasks are ended, before the recovery is recorded",
     "coordinator:finish": "the coordinator, all epochs are committed, before the sinks finish",
     "coordinator:finished": "the coordinator, the sinks have finished, before the run is marked as done",
+}
+
+#: Every point: those of the sinks come in a run with epochs and in a query of Spark.
+POINTS: dict[str, str] = {
+    **RUNTIME,
+    **{
+        f"{sink}:{moment}-commit": f"the {sink} sink, {moment} a batch is committed"
+        for sink in ("parquet", "postgres", "sqlite", "delta", "kafka")
+        for moment in ("before", "after")
+    },
+    "parquet:between-moves": "the parquet sink, the batch is committed, and one of its files is where readers look",
+    "postgres:staged": "the postgres sink, the executors have copied a batch, nothing is committed",
+    "once:began": "the once sink, before the function is called",
+    "once:before-end": "the once sink, the function has returned, before that is written down",
+    "split:between": "the split sink, one of the outputs has the batch",
 }
 
 _SPEC = re.compile(
@@ -99,8 +110,6 @@ def parse(text: str) -> list[Fault]:
     pellucid.errors.UsageError: PELLUCID_FAULTS: no point is called 'sink:befor-commit'; did you mean
     'sink:before-commit'?
     """
-    from pellucid.data.bind import nearest
-
     out = []
     for part in filter(None, (p.strip() for p in text.split(";"))):
         match = _SPEC.fullmatch(part)
@@ -178,18 +187,8 @@ def _act(fault: Fault, coordinator: int) -> None:
     if fault.action == "hang":
         while True:
             time.sleep(3600)
+    if fault.action == "group":
+        os.killpg(os.getpgid(0), signal.SIGKILL)
     if fault.action == "tree" and coordinator != os.getpid():
         os.kill(coordinator, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def planted(name: str) -> bool:
-    """Whether a test has planted this bug.
-
-    >>> planted("commit-before-snapshot")
-    False
-    """
-    found = os.environ.get(PLANT_VARIABLE, "")
-    if found and found not in PLANTS:
-        raise UsageError(f"{PLANT_VARIABLE}: no bug is called {found!r}: there is {', '.join(PLANTS)}")
-    return found == name

@@ -1,0 +1,341 @@
+"""Files that last: whole or not there at all, whoever is killed and whenever the power fails.
+
+A `Draft` is a file beside its place: written, synced, then under its name at once, and the folder synced, which has the
+name.  Everything of Pellucid's that lasts is written through it.
+
+* What is for the user alone (a state folder holds events, states and where they go; a cache holds code that is run) has
+  folders of mode 0700 and files of mode 0600, and no link is followed when something is written.  Its drafts end with
+  ``.tmp``.
+* Outputs have the mode that the user's umask says.  Their drafts are called ``.NAME.PID.part``, are locked while they
+  are ones, and what a killed process leaves behind the next that writes the same target takes away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pellucid.errors import DataError, StateError, UsageError
+
+__all__ = [
+    "TEMPORARY",
+    "Draft",
+    "beside",
+    "inner_folder",
+    "make_lasting",
+    "no_links",
+    "output_draft",
+    "own_folder",
+    "own_user",
+    "refuse_links",
+    "sweep",
+    "sync",
+    "temporary_name",
+    "write_lasting",
+    "write_whole",
+]
+
+TEMPORARY = ".tmp"
+FOLDER, PRIVATE, PUBLIC = 0o700, 0o600, 0o666  # the last as the umask has it
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_lasting: set[str] = set()  # folders that this process made sure of
+
+
+# ---------------------------------------------------------------- folders of the user's own
+
+
+def own_folder(path: str | os.PathLike[str], option: str = "--state", mark: str = "") -> None:
+    """Make a folder that nobody else can look into, or make one so that is there; one of another user is refused.
+
+    One that is there and holds something else than ours (without the file ``mark``) is left as it is: who asked for it
+    made a mistake.
+
+    >>> import tempfile
+    >>> place = Path(tempfile.mkdtemp()) / "state"
+    >>> own_folder(place)
+    >>> oct(place.stat().st_mode & 0o777)
+    '0o700'
+    """
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, FOLDER)
+        found = os.stat(path)
+        if not stat.S_ISDIR(found.st_mode):
+            raise UsageError(f"{option} {path}: is no folder: choose another name")
+        if found.st_uid != own_user():
+            raise UsageError(
+                f"{option} {path}: belongs to another user (number {found.st_uid}), who could change what is in it: "
+                "choose a folder of your own, or run as that user"
+            )
+        if stat.S_IMODE(found.st_mode) & 0o077 and (not os.listdir(path) or os.path.lexists(os.path.join(path, mark))):
+            os.chmod(path, FOLDER)
+    except OSError as error:
+        raise UsageError(f"{option} {path}: cannot be used: {error.strerror or error}; choose another folder") from None
+
+
+def own_user() -> int:
+    """The number of the user who runs this."""
+    return os.geteuid() if hasattr(os, "geteuid") else os.stat(os.path.expanduser("~")).st_uid
+
+
+def refuse_links(root: str | os.PathLike[str]) -> None:
+    """Refuse a folder of ours in which somebody has put a link, or in a folder in it; files farther in are opened
+    without following any."""
+    stack = [(root, 0)]
+    while stack:
+        folder, depth = stack.pop()
+        with os.scandir(folder) as found:
+            for entry in found:
+                if entry.is_symlink():
+                    raise _link(entry.path)
+                if depth < 1 and entry.is_dir(follow_symlinks=False):
+                    stack.append((entry.path, depth + 1))
+
+
+def _link(path: str | os.PathLike[str]) -> StateError:
+    return StateError(
+        f"{path}: is a link, which no run of Pellucid has made: remove it, or start anew in another folder"
+    )
+
+
+def inner_folder(root: str | os.PathLike[str], *names: str) -> tuple[Path, bool]:
+    """A folder inside one of ours, made if need be; and whether it was.  A link in its place is refused."""
+    path, made = Path(root), False
+    for name in names:
+        path = path / name
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, FOLDER)
+            made = True
+        if stat.S_ISLNK(os.lstat(path).st_mode):
+            raise _link(path)
+    return path, made
+
+
+def no_links(path: str, flags: int) -> int:
+    """An opener for `open` that follows no link, and makes files for the user alone."""
+    return os.open(path, flags | _NOFOLLOW, PRIVATE)
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Make a file's content, or the names in a folder, last: without it a rename may be gone after a power failure."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_lasting(folder: str | os.PathLike[str]) -> None:
+    """Make a folder, with all above it, so that it lasts: a folder's name is in the folder above, which must be synced,
+    too.
+
+    Those above are synced also where they were there already: who made them may have been killed before it did.
+    """
+    place = os.path.abspath(folder)
+    if place in _lasting and os.path.isdir(place):
+        return
+    os.makedirs(place, exist_ok=True)
+    for above in Path(place).parents:
+        with contextlib.suppress(PermissionError):  # one that we may not read we have not changed either
+            sync(above)
+    _lasting.add(place)
+
+
+# ---------------------------------------------------------------- one file on its way
+
+
+def beside(target: str | os.PathLike[str]) -> str:
+    """A name beside the target that nobody else has, in this process or another, on this machine or another."""
+    folder, name = os.path.split(os.path.abspath(target))
+    return os.path.join(folder, f".{name}.{os.getpid()}-{uuid.uuid4().hex}{TEMPORARY}")
+
+
+class Draft:
+    """A new file, open for writing bytes (``file``), until it gets its name; use it in a ``with`` block.
+
+    A file or a link under the draft's own name is never written to: it is in the way, or with ``over`` removed.
+    Leaving the block without `place` leaves nothing behind.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with Draft(beside(folder / "a")) as draft:
+    ...     _ = draft.file.write(b"whole")
+    ...     draft.place(folder / "a")
+    True
+    >>> (folder / "a").read_bytes(), os.listdir(folder), oct((folder / "a").stat().st_mode & 0o777)
+    (b'whole', ['a'], '0o600')
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, mode: int = PRIVATE, buffering: int = -1, over: bool = False
+    ) -> None:
+        self.path = os.fspath(path)
+        self._lock: int | None = None
+        if over:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW, mode)
+        self.file: Any = os.fdopen(handle, "wb", buffering=buffering)
+        self._there = True
+
+    def __enter__(self) -> Draft:
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self.discard()
+
+    def claim(self) -> Draft:
+        """Lock it for as long as it is a draft; a process id says nothing about another machine."""
+        with contextlib.suppress(ImportError, OSError):  # not every system and not every disk has locks
+            import fcntl
+
+            self._lock = os.dup(self.file.fileno())  # so that it lasts until the renaming, when the file is closed
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return self
+
+    def finish(self) -> None:
+        """All is written: have it on the disk.  Only the name is left."""
+        if not self.file.closed:
+            self.file.flush()
+            os.fsync(self.file.fileno())
+            self.file.close()
+
+    def place(
+        self, target: str | os.PathLike[str], *, exclusive: bool = False, lasting: bool = True, folder: bool = True
+    ) -> bool:
+        """Give it its name, for good; with ``exclusive`` only if nobody has that, and False if somebody has.
+
+        Without ``lasting`` it is whole, but a power failure may lose it; without ``folder`` the caller syncs that.
+        """
+        if lasting:
+            self.finish()
+        self.file.close()
+        if exclusive:
+            try:
+                os.link(self.path, target)  # unlike a rename, it never takes the place of a file
+            except FileExistsError:
+                return False
+        else:
+            os.replace(self.path, target)
+            self._there = False
+        if lasting and folder:
+            sync(os.path.dirname(os.path.abspath(target)))
+        self.discard()
+        return True
+
+    def discard(self) -> None:
+        """Leave nothing behind, unless it has its name."""
+        with contextlib.suppress(Exception):
+            self.file.close()
+        if self._there:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+            self._there = False
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def write_lasting(
+    path: str | os.PathLike[str],
+    pieces: Iterable[Any],
+    *,
+    mode: int = PRIVATE,
+    exclusive: bool = False,
+    lasting: bool = True,
+) -> bool:
+    """A file of these pieces, there whole, for good, or not at all; False if it is ``exclusive`` and there already.
+
+    >>> import tempfile
+    >>> place = tempfile.mkdtemp() + "/a"
+    >>> write_lasting(place, [b"x", b"y"]), write_lasting(place, [b"z"], exclusive=True), Path(place).read_bytes()
+    (True, False, b'xy')
+    """
+    with Draft(beside(path), mode=mode) as draft:
+        for piece in pieces:
+            draft.file.write(piece)
+        return draft.place(path, exclusive=exclusive, lasting=lasting)
+
+
+# ---------------------------------------------------------------- outputs
+
+
+def temporary_name(target: str) -> str:
+    """The file beside an output that this process fills."""
+    return os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{os.getpid()}.part")
+
+
+def output_draft(target: str) -> Draft:
+    """The draft of an output, after what dead processes left of it is gone; a file that is in its way stays."""
+    sweep(target)
+    return Draft(temporary_name(target), mode=PUBLIC).claim()
+
+
+def sweep(target: str) -> None:
+    """Remove what dead processes left of this target.
+
+    Only a regular file of this user, of exactly this target, whose process is not alive here and which no process
+    anywhere has locked.  What is in doubt stays.
+    """
+    if os.name != "posix":
+        return
+    folder, head = os.path.dirname(target), f".{os.path.basename(target)}."
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        number = name[len(head) : -len(".part")]
+        if not (name == f"{head}{number}.part" and number.isascii() and number.isdecimal()):
+            continue
+        if not number.startswith("0") and not _alive(int(number)):
+            _remove_unused(os.path.join(folder, name))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # another user's, or no number of a process at all: leave it alone
+    return True
+
+
+def _remove_unused(path: str) -> None:
+    import fcntl
+
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+                return
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(found, os.lstat(path)):
+                os.unlink(path)
+        finally:
+            os.close(fd)
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write a text file as an output; what is no regular file (a pipe, ``/dev/null``) is written as it comes."""
+    if os.path.isdir(path):
+        raise DataError(f"{path}: is a folder: expected the name of a file to write")
+    target = os.path.realpath(path)
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            return
+        with output_draft(target) as draft:
+            draft.file.write(text.encode())
+            draft.place(target)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
