@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid import check
-from pellucid.failures.checker.explore import explore
+from pellucid.failures.checker.search.explore import explore
 from pellucid.failures.checker.system import System
 from pellucid.failures.model import Configuration, Task, initial
 from pellucid.model import Budget

@@ -9,9 +9,9 @@ import pytest
 
 from pellucid import check
 from pellucid.failures import model
-from pellucid.failures.checker.explore import explore, labels_to
-from pellucid.failures.checker.literal import search
 from pellucid.failures.checker.rules import NotReplayable, Rules
+from pellucid.failures.checker.search.explore import explore, labels_to
+from pellucid.failures.checker.search.literal import search
 from pellucid.failures.checker.sinks import Append, Idempotent, Observation, Transactional, Uncommitted
 from pellucid.failures.checker.system import Situation, System
 from pellucid.failures.checker.unaligned import UnalignedRules

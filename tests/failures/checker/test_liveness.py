@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pellucid import UsageError, check
-from pellucid.failures.checker.liveness import components, fair_cycle
 from pellucid.failures.checker.rules import Rules
+from pellucid.failures.checker.search.liveness import components, fair_cycle
 from pellucid.failures.checker.sinks import Own
 from pellucid.failures.checker.story import FaultyExecution
 from pellucid.failures.checker.system import System

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pellucid import UsageError, check
-from pellucid.failures.checker.literal import judge, search
 from pellucid.failures.checker.rules import NotReplayable, Rules
+from pellucid.failures.checker.search.literal import judge, search
 from pellucid.failures.checker.sinks import Append, Uncommitted
 from pellucid.failures.checker.story import FaultyExecution
 from pellucid.failures.checker.system import System

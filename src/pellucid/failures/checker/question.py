@@ -16,12 +16,12 @@ from pellucid.errors import UsageError
 from pellucid.failures.checker.arguments import PROTOCOLS, SOURCES, Given
 from pellucid.failures.checker.beside import seen_beside
 from pellucid.failures.checker.calls import FoundImpure
-from pellucid.failures.checker.explore import Found, explore, labels_to
 from pellucid.failures.checker.given import configuration_of
-from pellucid.failures.checker.literal import judge, search
-from pellucid.failures.checker.liveness import check_monotone, fair_cycle
 from pellucid.failures.checker.microbatch import MicroBatch, batch_variant
 from pellucid.failures.checker.rules import NotReplayable, Rules
+from pellucid.failures.checker.search.explore import Found, explore, labels_to
+from pellucid.failures.checker.search.literal import judge, search
+from pellucid.failures.checker.search.liveness import check_monotone, fair_cycle
 from pellucid.failures.checker.sinks import SINKS, Observation, Own
 from pellucid.failures.checker.story import FaultyExecution, differs, told
 from pellucid.failures.checker.system import System

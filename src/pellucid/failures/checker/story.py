@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from pellucid.draw.labels import clean
 from pellucid.errors import UsageError
-from pellucid.failures.checker.literal import Judged
+from pellucid.failures.checker.search.literal import Judged
 from pellucid.failures.checker.sinks import Observation
 from pellucid.failures.model import EV, Configuration, Consume, FFail, FRecover, IBorder, IEvent, Message, gce
 from pellucid.failures.picture.run import from_trace

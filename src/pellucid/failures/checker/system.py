@@ -3,7 +3,7 @@
 A `Situation` is a configuration with what the sinks hold, which calls were made, and how many crashes may still
 come.  `System.steps` gives its successors by the literal rules, one by one, with nothing packed, remembered or left
 out: it is what counterexamples are replayed on, and the yardstick for the fast search in
-`pellucid.failures.checker.packed`.
+`pellucid.failures.checker.search.packed`.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ verdicts with and without on random graphs.
 
 from __future__ import annotations
 
-from pellucid.failures.checker.packed import BITS, Moves, Packed
+from pellucid.failures.checker.search.packed import BITS, Moves, Packed
 from pellucid.failures.checker.sinks import Own
 
 __all__ = ["ample", "can_reduce", "can_reduce_crashes"]

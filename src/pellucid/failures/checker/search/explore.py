@@ -1,9 +1,9 @@
 """The search: every interleaving, with crashes, paired with what can still explain it; breadth first.
 
 First the failure-free graph is built (R \\ F); then the faulty one, each situation with the number of its set of
-candidates (`pellucid.failures.checker.candidates`).  An empty set ends the search: the way there is a shortest one if
+candidates (`pellucid.failures.checker.search.candidates`).  An empty set ends the search: the way there is a shortest one if
 nothing was reduced. Situations from which nothing can be done although an epoch of the input is missing in the output
-are dead ends: they refute liveness (`pellucid.failures.checker.liveness` looks at cycles, too).
+are dead ends: they refute liveness (`pellucid.failures.checker.search.liveness` looks at cycles, too).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import sys
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pellucid.failures.checker.candidates import Candidates
-from pellucid.failures.checker.packed import BITS, Moves, Packed
-from pellucid.failures.checker.reduce import ample, can_reduce, can_reduce_crashes
+from pellucid.failures.checker.search.candidates import Candidates
+from pellucid.failures.checker.search.packed import BITS, Moves, Packed
+from pellucid.failures.checker.search.reduce import ample, can_reduce, can_reduce_crashes
 from pellucid.failures.checker.sinks import Own, Transactional
 from pellucid.failures.checker.system import System
 from pellucid.failures.model import FFail, FRecover, TraceStep
@@ -78,7 +78,7 @@ def explore(
 ) -> Found:
     """Search until something unexplained is found (``stop``) or everything has been seen.
 
-    ``reduce`` leaves out interleavings (`pellucid.failures.checker.reduce`) of faulty executions, ``reduce_free`` of
+    ``reduce`` leaves out interleavings (`pellucid.failures.checker.search.reduce`) of faulty executions, ``reduce_free`` of
     failure-free ones.
 
     >>> from pellucid.failures.model import Task, initial

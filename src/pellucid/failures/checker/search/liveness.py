@@ -16,8 +16,8 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from pellucid.errors import UsageError
-from pellucid.failures.checker.explore import successors
-from pellucid.failures.checker.packed import Packed
+from pellucid.failures.checker.search.explore import successors
+from pellucid.failures.checker.search.packed import Packed
 from pellucid.failures.checker.sinks import Own
 from pellucid.failures.checker.system import System
 from pellucid.failures.model import FFail, FRecover, TraceStep
@@ -29,7 +29,7 @@ __all__ = ["check_monotone", "fair_cycle"]
 def fair_cycle(system: System, budget: Budget) -> tuple[list[TraceStep], list[TraceStep]] | None:
     """A way into a fair part without the last epoch, and a cycle there; None if every fair execution gets it.
 
-    Dead ends are the business of `pellucid.failures.checker.explore`.
+    Dead ends are the business of `pellucid.failures.checker.search.explore`.
     """
     packed = Packed(system)
     start = packed.pack(system.start()) + system.crashes * packed.one_crash

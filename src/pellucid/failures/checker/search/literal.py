@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.failures.checker.candidates import Candidates
+from pellucid.failures.checker.search.candidates import Candidates
 from pellucid.model import Budget, CutShort, Machine, Search, follow
 
 __all__ = ["Judged", "Literal", "free_graph", "judge", "search"]

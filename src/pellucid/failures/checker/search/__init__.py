@@ -1,0 +1,1 @@
+"""Every interleaving with crashes, packed and reduced; and the same literally."""
