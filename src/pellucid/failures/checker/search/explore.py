@@ -1,7 +1,7 @@
 """The search: every interleaving, with crashes, paired with what can still explain it; breadth first.
 
 First the failure-free graph is built (R \\ F); then the faulty one, each situation with the number of its set of
-candidates (`pellucid.failures.checker.search.candidates`).  An empty set ends the search: the way there is a shortest one if
+candidates (`candidates.py`).  An empty set ends the search: the way there is a shortest one if
 nothing was reduced. Situations from which nothing can be done although an epoch of the input is missing in the output
 are dead ends: they refute liveness (`pellucid.failures.checker.search.liveness` looks at cycles, too).
 """
@@ -78,7 +78,7 @@ def explore(
 ) -> Found:
     """Search until something unexplained is found (``stop``) or everything has been seen.
 
-    ``reduce`` leaves out interleavings (`pellucid.failures.checker.search.reduce`) of faulty executions, ``reduce_free`` of
+    ``reduce`` leaves out interleavings (`reduce.py`) of faulty executions, ``reduce_free`` of
     failure-free ones.
 
     >>> from pellucid.failures.model import Task, initial

@@ -36,7 +36,7 @@ class Moves(NamedTuple):
     quiet: tuple[int, ...]  # differences of steps that cannot change what is seen
     loud: tuple[int, ...]
     fail: int | None  # the difference of F-FAIL; None for a failed task
-    ample: int  # see `pellucid.failures.checker.search.reduce`: 0 no, 1 events that commute with all else, 2 a border that may
+    ample: int  # see `reduce.py`: 0 no, 1 events that commute with all else, 2 a border that may
 
 
 class Packed:
