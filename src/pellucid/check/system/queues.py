@@ -129,7 +129,7 @@ class Queue:
 
     def take(self, when: Expr) -> None:
         empty = tuple(n.const(simplest(t)) for t in self.kinds)
-        shifted = [*self.items[1:], empty]
+        shifted = [*self.items[1:], empty][: len(self.items)]  # of a window's inner run there may be no room at all
         self.items = [
             tuple(n.ite(when, a, b) for a, b in zip(new, old, strict=True))
             for new, old in zip(shifted, self.items, strict=True)
