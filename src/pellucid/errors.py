@@ -13,13 +13,16 @@
     ├── StateError             a saved state does not fit this pipeline or is damaged
     └── UsageError             a call or a command line is wrong
 
+    NotNamed                   a mistake of Pellucid's own: a back-end does not know a processor or an operation
+
 Every message says what was found, what was expected and what to do.  The command line prints it
 alone and exits with 2: a user's mistake never shows a traceback.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from pellucid.secrets import redact
 
@@ -27,6 +30,7 @@ __all__ = [
     "CycleError",
     "DataError",
     "IntOverflow",
+    "NotNamed",
     "NotTraceable",
     "PellucidError",
     "PipelineError",
@@ -35,6 +39,7 @@ __all__ = [
     "TypeMismatch",
     "UsageError",
     "from_outside",
+    "known",
     "nearest",
 ]
 
@@ -100,6 +105,25 @@ class StateError(PellucidError):
 
 class UsageError(PellucidError):
     """A call or a command line is wrong."""
+
+
+class NotNamed(NotImplementedError):  # noqa: N818
+    """A back-end was given a processor or an operation that its table does not name."""
+
+
+T = TypeVar("T")
+
+
+def known(table: Mapping[str, T], name: str, where: str, what: str = "processor") -> T:
+    """What a back-end's table has for this name; one that is not there is refused, and never taken for another.
+
+    >>> known({"map": 1}, "fold", "the kernel")
+    Traceback (most recent call last):
+    pellucid.errors.NotNamed: the kernel does not know the processor 'fold': it has map
+    """
+    if name not in table:
+        raise NotNamed(f"{where} does not know the {what} {name!r}: it has {', '.join(table)}")
+    return table[name]
 
 
 def from_outside(error: BaseException) -> PellucidError | None:

@@ -11,7 +11,7 @@ from typing import Any
 from pellucid import Stream, apply, merge, pipeline
 from pellucid.draw.graph import draw
 from pellucid.draw.theme import FAMILY
-from pellucid.graph.model import KINDS
+from pellucid.graph.processors import PROCESSORS
 
 SVG = "{http://www.w3.org/2000/svg}"
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="sum"), x=int)
@@ -34,7 +34,7 @@ def by_class(root: ET.Element, name: str) -> list[ET.Element]:
 
 
 def test_every_kind_has_a_family_and_a_place() -> None:
-    assert set(KINDS) | {"output"} == set(FAMILY)
+    assert set(PROCESSORS) == set(FAMILY)
 
 
 def test_every_kind_has_its_own_pictogram() -> None:
@@ -45,7 +45,7 @@ def test_every_kind_has_its_own_pictogram() -> None:
         return apply(lambda p, q: p + q, c, a).window(3, total).key_by(lambda v: v)
 
     graph = pipeline(all_kinds, x=int, y=int).graph
-    assert {node.kind for node in graph.nodes} == set(KINDS)
+    assert {node.kind for node in graph.nodes} == set(PROCESSORS)
     root = ET.fromstring(draw(graph, "svg"))
     icons = {}
     for step in by_class(root, "plc-step"):
@@ -53,7 +53,7 @@ def test_every_kind_has_its_own_pictogram() -> None:
         icon = next(iter(by_class(step, "plc-icon")), None)
         if node in graph.position and icon is not None:
             icons[graph[node].kind] = ET.tostring(icon)
-    assert set(icons) == set(KINDS) - {"source"}
+    assert set(icons) == set(PROCESSORS) - {"source"}
     assert len(set(icons.values())) == len(icons)
 
 

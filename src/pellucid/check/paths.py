@@ -91,7 +91,7 @@ def _deletions(graph: Graph, i: int) -> list[tuple[dict[int, int | None], str]]:
         if graph.nodes[j].type == node.type and node.key == graph.nodes[j].key:
             words = {"filter": "it lets every event through", "merge": f"it carries what its input {at + 1} does"}
             out.append(({i: j}, words.get(node.kind, "it changes nothing")))
-    if any(graph.nodes[r].kind == "merge" for r, _ in graph.readers(i)):
+    if any(graph.nodes[r].processor.inputs == "apart" for r, _ in graph.readers(i)):
         out.append(({i: None}, "what it does is not seen"))
     return out
 

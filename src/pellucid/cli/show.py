@@ -66,7 +66,7 @@ def _document(graph: object) -> dict[str, object]:
             entry["key"] = str(node.key)
         if node.k is not None:
             entry["k"] = node.k
-        if node.kind in ("cumulate", "task"):
+        if node.processor.starts:
             entry["start"] = repr(node.start)
         if node.sub is not None:
             entry["over"] = _document(node.sub)["graph"]

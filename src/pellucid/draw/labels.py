@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
-from pellucid.graph.model import KINDS, Node
+from pellucid.graph.model import Node
 
 __all__ = ["OPAQUE", "cells", "clean", "describe", "label", "shorten", "start_text", "wrap"]
 
@@ -91,7 +91,7 @@ def label(node: Node, *, inner: str | None = None) -> str:
         words.append(str(node.k))
     if node.sub is not None:
         words.append(inner if inner is not None else clean(node.sub.name))
-    if node.kind in ("cumulate", "task") and not _is_nothing(node.start):
+    if node.processor.starts and not _is_nothing(node.start):
         words.append(f"from {start_text(node.start)}")
     return " ".join(words)
 
@@ -113,14 +113,14 @@ def describe(node: Node) -> str:
     k = 2
     puts out int
     """
-    lines = [f"{node.id}: {node.kind.replace('_', ' ')}, {KINDS[node.kind]}"]
+    lines = [f"{node.id}: {node.kind.replace('_', ' ')}, {node.processor.words}"]
     if node.fn is not None:
         lines.append(f"function {node.fn}")
         if node.fn.traced is None:
             lines.append(f"opaque: it {node.fn.reason}")
     if node.k is not None:
         lines.append(f"k = {node.k}")
-    if node.kind in ("cumulate", "task"):
+    if node.processor.starts:
         lines.append(f"starts from {start_text(node.start, 80)}")
     if node.sub is not None:
         lines.append(f"over {node.sub.name}")

@@ -6,24 +6,9 @@ from collections.abc import Iterator
 
 from pellucid.draw.labels import OPAQUE, clean, label
 from pellucid.graph.model import Graph, Node
+from pellucid.graph.processors import PROCESSORS
 
 __all__ = ["draw_mermaid"]
-
-#: The shape of each kind: what opens and closes a node.
-_SHAPES = {
-    "source": ("([", "])"),  # a stadium
-    "output": ("([", "])"),
-    "map": ("[", "]"),
-    "filter": ("[\\", "/]"),  # a funnel: wide above, narrow below
-    "filter_by": ("{", "}"),
-    "apply": ("[[", "]]"),
-    "cumulate": ("(", ")"),
-    "decimate": (">", "]"),
-    "trim": ("[/", "/]"),
-    "task": ("[(", ")]"),  # a store
-    "merge": ("((", "))"),
-    "key_by": ("{{", "}}"),
-}
 
 # Inside quotes Mermaid knows HTML's names and numbers, written with # instead of &.
 _NAMES = {'"': "quot", "#": "35", "&": "amp", "<": "lt", ">": "gt", "`": "96", "\\": "92"}
@@ -50,9 +35,9 @@ def _lines(graph: Graph, prefix: str) -> Iterator[str]:
         if node.sub is not None:
             yield from _window(node, node.sub, f"{prefix}n{i}")
         else:
-            yield _shape(f"{prefix}n{i}", node.kind, _caption(node))
+            yield _shape(f"{prefix}n{i}", node.processor.shape, _caption(node))
     for n, (name, _) in enumerate(graph.outputs):
-        yield _shape(f"{prefix}out{n}", "output", _escape(name))
+        yield _shape(f"{prefix}out{n}", PROCESSORS["source"].shape, _escape(name))
     for i, node in enumerate(graph.nodes):
         for source in node.inputs:
             yield _pipe(graph, prefix, source, _entry(graph, i, prefix), node.queued)
@@ -75,8 +60,8 @@ def _caption(node: Node) -> str:
     return words if node.kind == "source" else f"{words}<br/><small>{_escape(node.id)}</small>"
 
 
-def _shape(name: str, kind: str, caption: str) -> str:
-    opening, closing = _SHAPES[kind]
+def _shape(name: str, shape: tuple[str, str], caption: str) -> str:
+    opening, closing = shape
     return f'{name}{opening}"{caption}"{closing}'
 
 

@@ -7,7 +7,9 @@ they mean.  Numbers (the k of a window) are text, because they are data.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+from pellucid.errors import known
 from pellucid.graph.model import Node
 
 __all__ = ["pictogram", "queue_glyph", "window_glyph"]
@@ -30,8 +32,6 @@ _FIXED = {
     "cumulate": '<path d="M28 9.5V5H9l10.5 11L9 27h19v-4.5"/>'
     '<path d="M33 16c4 7 2 18.5-12 18.5-5 0-9-.9-12-2.5" opacity=".6"/>'
     '<path d="M30 18.8l2.6-3.8 4 2.4" opacity=".6"/>',
-    # a gear: code with a state at its heart
-    "task": "",
     # pipes that join
     "merge": '<path d="M3 8c12 0 9 12 20 12M3 32c12 0 9-12 20-12h12"/><path d="M29.5 14l6.5 6-6.5 6"/>',
     # a key
@@ -48,17 +48,7 @@ def pictogram(node: Node) -> str:
     >>> pictogram(graph.nodes[1]).count("<circle")
     3
     """
-    if node.kind == "apply":
-        return _apply(len(node.inputs))
-    if node.kind == "decimate":
-        return _decimate(node.k or 1)
-    if node.kind == "trim":
-        return _trim(node.k or 0)
-    if node.kind == "task":
-        return _gear()
-    if node.kind == "window":
-        return window_glyph(node.k or 1)
-    return _FIXED.get(node.kind, "")
+    return known(_MADE, node.kind, "the pictograms")(node)
 
 
 def _apply(inputs: int) -> str:
@@ -122,6 +112,17 @@ def window_glyph(k: int, width: float = 64.0) -> str:
         + f'<path d="M{_n(first)} 12V8.5h{_n(last - first)}V12M{_n(first)} 22v3.5h{_n(last - first)}V22"/>'
         + f'<path d="M{_n(middle)} 4h{_n(pitch * 1.6)}m-3.5-3l3.5 3-3.5 3" opacity=".6"/>'
     )
+
+
+_MADE: dict[str, Callable[[Node], str]] = {
+    **{kind: lambda node: _FIXED[node.kind] for kind in _FIXED},
+    "source": lambda node: "",  # a source is a labelled end of a pipe
+    "apply": lambda node: _apply(len(node.inputs)),
+    "decimate": lambda node: _decimate(node.k or 1),
+    "trim": lambda node: _trim(node.k or 0),
+    "task": lambda node: _gear(),  # code with a state at its heart
+    "window": lambda node: window_glyph(node.k or 1),
+}
 
 
 def queue_glyph(x: float, y: float) -> str:

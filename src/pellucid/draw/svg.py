@@ -15,7 +15,7 @@ from pellucid.draw.fold import Rows, fold
 from pellucid.draw.labels import cells, clean, describe, shorten, start_text, wrap
 from pellucid.draw.layout import Item, Layout, Segment, Wire, arrange
 from pellucid.draw.pictograms import pictogram, queue_glyph, window_glyph
-from pellucid.draw.theme import BOX, CHAR, FAMILY, STYLE
+from pellucid.draw.theme import BOX, CHAR, STYLE
 from pellucid.graph.model import Graph, Node
 
 __all__ = ["Part", "draw_svg", "parts"]
@@ -140,9 +140,9 @@ def _window_title(node: Node) -> str:
 def _caption(node: Node) -> tuple[str, ...]:
     """What stands under a box: the kind, its function or number, its start, its id."""
     lines = wrap(clean(str(node.fn)), 22, 2) if node.fn is not None else []
-    if node.kind in ("decimate", "trim"):
+    if node.k is not None:
         lines.append(f"k = {node.k}")
-    if node.kind == "cumulate" or (node.kind == "task" and node.start is not None):
+    if node.processor.starts and (node.state is not None or node.start is not None):
         lines.append(f"start = {start_text(node.start, 14)}")
     return (node.kind.replace("_", " "), *lines, shorten(clean(node.id), 28))
 
@@ -200,7 +200,7 @@ def _curve(segment: Segment, b: float, rows: Rows, corners: list[tuple[float, fl
 
 def _box(part: Part, x: float, y: float) -> str:
     node = part.node
-    family = FAMILY["output" if node is None else node.kind]
+    family = "edge" if node is None else node.processor.family
     heights = part.item.ports
     arrows = "".join(f"M{_n(x - 7)} {_n(y + h - 4)}l7 4-7 4z" for h in heights)
     queues = "".join(queue_glyph(x - 6, y + h) for h in heights) if node is not None and node.queued else ""

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
+from pellucid.graph.processors import PROCESSORS
+
 __all__ = ["BOX", "CHAR", "FAMILY", "STYLE"]
 
 BOX = 58.0  # the side of a processor's box
 CHAR = 6.3  # the width of a character of the small text
 
 #: Processors of one colour: without memory, with memory, and those that only route events.
-FAMILY = {
-    "source": "edge",
-    "output": "edge",
-    "map": "plain",
-    "filter": "plain",
-    "filter_by": "plain",
-    "apply": "plain",
-    "cumulate": "state",
-    "decimate": "state",
-    "trim": "state",
-    "task": "state",
-    "window": "frame",
-    "merge": "route",
-    "key_by": "route",
-}
+FAMILY = {kind: p.family for kind, p in PROCESSORS.items()}
 
 # Every selector starts with .plc, so that a picture inside a page changes nothing else on it.
 STYLE = """

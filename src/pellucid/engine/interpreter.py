@@ -22,11 +22,11 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from pellucid.engine.failure import call
-from pellucid.errors import DataError, StepError, UsageError
+from pellucid.errors import DataError, StepError, UsageError, known
 from pellucid.expr.types import conform
 from pellucid.graph.model import Graph, Node
 
@@ -79,10 +79,13 @@ class Interpreter:
             if node.kind == "source":
                 streams.append([(None, self._event(node, events[node.id]))] if node.id in events else [])
             else:
-                inputs = [streams[i] for i in node.inputs]
-                streams.append(getattr(self, node.kind)(node, *inputs))
+                streams.append(self.step(node, [streams[i] for i in node.inputs]))
         self.pushed += 1
         return {name: streams[i] for name, i in self.graph.outputs}
+
+    def step(self, node: Node, inputs: Sequence[list[Event]]) -> list[Event]:
+        """What one step puts out, given what its inputs carry."""
+        return known(self.STEPS, node.kind, "the interpreter")(self, node, *inputs)
 
     def _event(self, node: Node, event: Any) -> Any:
         try:
@@ -190,3 +193,8 @@ class Interpreter:
     def key_by(self, node: Node, events: list[Event]) -> list[Event]:
         """The same events under the key that the function gives them."""
         return [(self._call(node, value), value) for _, value in events]
+
+    STEPS: ClassVar[dict[str, Callable[..., list[Event]]]] = {
+        "map": map, "filter": filter, "filter_by": filter_by, "apply": apply, "cumulate": cumulate,
+        "decimate": decimate, "trim": trim, "window": window, "task": task, "merge": merge, "key_by": key_by,
+    }  # fmt: skip

@@ -257,7 +257,7 @@ def instantiate(
             made[i] = None if other is None else made[other]
             continue
         inputs = tuple(s for s in (made[j] for j in node.inputs) if s is not None)
-        if not inputs or (len(inputs) < len(node.inputs) and node.kind != "merge"):
+        if not inputs or (len(inputs) < len(node.inputs) and node.processor.inputs != "apart"):
             made[i] = None
             continue
         label = "/".join([*prefix, node.id]) if ids and not _derived(node) else None

@@ -22,31 +22,41 @@ from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import FLOAT
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["inner_key", "remembering"]
+__all__ = ["inner_key", "presence", "remembering", "remembers"]
 
 
 def remembering(graph: Graph) -> list[Node]:
     """The steps that remember something."""
-    out = []
-    presence: list[Any] = []
+    when = presence(graph)
+    return [n for n in graph.nodes if remembers(n) or (n.queued and len({when[i] for i in n.inputs}) > 1)]
+
+
+def presence(graph: Graph) -> list[Any]:
+    """When each stream has an event and under which key, as something to compare: equal ones always come together.
+
+    >>> from pellucid import pipeline
+    >>> presence(pipeline(lambda x: (x + 1, x.cumulate(max, start=0), x.trim(0), x.trim(1, id="rest")), x=int).graph)
+    ['x', 'x', 'x', 'x', 'rest']
+    """
+    out: list[Any] = []
     for node in graph.nodes:
-        before = [presence[i] for i in node.inputs]
-        if _remembers(node) or (node.queued and any(b != before[0] for b in before)):
-            out.append(node)
-            presence.append(node.id)
+        p, before = node.processor, {out[i] for i in node.inputs}
+        # A window of one event may be silent, if what it holds is.
+        same = p.puts == "each" or (p.idle is not None and node.k == p.idle and node.sub is None)
+        if p.keyed:  # another key of the same events: they do not meet
+            assert node.fn is not None
+            out.append((*before, node.inputs, node.fn.digest))
         else:
-            presence.append(_presence(node, before))
+            out.append(before.pop() if same and len(before) == 1 and p.inputs != "apart" else node.id)
     return out
 
 
-def _remembers(node: Node) -> bool:
-    if node.kind == "cumulate":
-        return True
-    if node.kind in ("decimate", "window"):
-        return node.k != 1
-    if node.kind == "trim":
-        return node.k != 0
-    return node.kind == "task" and not _constant_state(node)
+def remembers(node: Node) -> bool:
+    """Whether it keeps something by itself, besides events that wait."""
+    p = node.processor
+    if p.idle is not None:
+        return node.k != p.idle
+    return bool(p.keeps) and not (p.keeps == "state" and _constant_state(node))
 
 
 def _constant_state(node: Node) -> bool:
@@ -56,17 +66,6 @@ def _constant_state(node: Node) -> bool:
     width = node.state.width
     kinds = [t for _, t in node.state.leaves()]
     return list(node.fn.traced.outputs[:width]) == [var(i, t) for i, t in enumerate(kinds)]
-
-
-def _presence(node: Node, before: list[Any]) -> Any:
-    """When the step puts out an event and under which key, as something to compare."""
-    if node.kind == "key_by":
-        assert node.fn is not None
-        return (before[0], node.inputs, node.fn.digest)  # another key of the same events: they do not meet
-    if node.kind in ("map", "apply", "decimate", "trim", "window"):
-        # A window of one event may be silent, if what it holds is.
-        return before[0] if node.kind != "window" else node.id
-    return node.id
 
 
 def inner_key(graph: Graph) -> list[Expr] | None:
@@ -84,15 +83,15 @@ def inner_key(graph: Graph) -> list[Expr] | None:
     events: list[list[Expr] | None] = []  # each stream's event over the source's leaves, where that can be said
     for node in graph.nodes:
         before = [events[i] for i in node.inputs]
-        if node.kind == "source":
+        if node.processor.inputs == "none":
             events.append([var(i, t) for i, (_, t) in enumerate(source.leaves())])
-        elif node.kind in ("filter", "filter_by", "decimate", "trim", "key_by"):
+        elif node.processor.passes == "first":
             events.append(before[0])
         elif node.kind == "map" and node.fn is not None and node.fn.traced is not None and before[0] is not None:
             events.append(substitute(node.fn.traced.outputs, before[0]))
         else:
             events.append(None)
-        if node.kind == "key_by":
+        if node.processor.keyed:
             if node.fn is None or node.fn.traced is None or before[0] is None:
                 return None
             found.append(substitute(node.fn.traced.outputs, before[0]))

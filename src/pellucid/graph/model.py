@@ -27,23 +27,9 @@ from pellucid.expr.function import Function
 from pellucid.expr.identity import Identity, identity_of
 from pellucid.expr.stable import sha
 from pellucid.expr.types import Type
+from pellucid.graph.processors import PROCESSORS, Processor
 
-__all__ = ["KINDS", "Graph", "Node", "key_of"]
-
-KINDS = {
-    "source": "events come in",
-    "map": "a function of each event",
-    "filter": "the events for which a predicate holds",
-    "filter_by": "the events whose partner in a Boolean stream is true",
-    "apply": "a function of one event from each input, synchronously",
-    "cumulate": "the successive values of a binary function",
-    "decimate": "one event in k",
-    "trim": "all but the first k events",
-    "window": "the last event of a sub-pipeline over each k successive events",
-    "task": "the general stateful task: state and event to state and events",
-    "merge": "the events of all inputs, as they come",
-    "key_by": "the same events, with what follows kept apart by key",
-}
+__all__ = ["Graph", "Node", "key_of"]
 
 
 @dataclass(frozen=True)
@@ -63,9 +49,25 @@ class Node:
     where: str = ""  # the user's file and line
 
     @property
+    def processor(self) -> Processor:
+        """What its kind is."""
+        return PROCESSORS[self.kind]
+
+    @property
     def queued(self) -> bool:
         """Whether the node waits for its inputs, so that it has a queue for each."""
-        return self.kind in ("apply", "filter_by") and len(self.inputs) > 1
+        return self.processor.inputs == "together" and len(self.inputs) > 1
+
+    @property
+    def any_object(self) -> bool:
+        """Whether its state is any Python object, not made of scalars."""
+        return self.processor.starts and self.state is None
+
+    @property
+    def earlier(self) -> int:
+        """How many events before the present one it looks at, if it keeps its last events."""
+        assert self.k is not None and self.processor.keeps == "events"
+        return self.k + self.processor.beside - 1
 
     def describe(self) -> str:
         """The node for messages: its id, what it does and where it is written."""
@@ -87,7 +89,7 @@ def key_of(kind: str, fn: Function | None, inputs: Sequence[Type | None], title:
     pellucid.errors.PipelineError: both joins streams that are keyed differently: one by int, another by no key; use
     key_by on all of them with keys of one type
     """
-    if kind == "key_by":
+    if PROCESSORS[kind].keyed:
         return fn.result if fn is not None else None
     first = inputs[0] if inputs else None
     for other in inputs:
@@ -111,7 +113,7 @@ class Graph:
     def __post_init__(self) -> None:
         seen: set[str] = set()
         for i, node in enumerate(self.nodes):
-            if node.kind not in KINDS:
+            if node.kind not in PROCESSORS:
                 raise PipelineError(f"{self.name}: step {node.id!r}: no processor is called {node.kind!r}")
             if node.id in seen:
                 raise PipelineError(
@@ -196,7 +198,7 @@ class Graph:
         for node in self.nodes:
             what = [str(node.fn)] if node.fn else []
             what += [f"k={node.k}"] if node.k is not None else []
-            what += [f"start={node.start!r}"] if node.kind in ("cumulate", "task") else []
+            what += [f"start={node.start!r}"] if node.processor.starts else []
             what += [f"over {node.sub.name}"] if node.sub else []
             parts = ", ".join(self.nodes[i].id for i in node.inputs)
             inside = "; ".join(p for p in (parts, ", ".join(what)) if p)
@@ -207,19 +209,19 @@ class Graph:
 
 def node_digest(node: Node, inputs: list[str]) -> str:
     """What a node does, and to which streams, as a text that any process agrees on."""
-    start = _start(node).digest if _any_object(node) else repr(node.start)
+    start = _start(node).digest if node.any_object else repr(node.start)
     return _mark(node, inputs, node.fn.digest if node.fn else None, start, node.sub.digest if node.sub else None)
 
 
 def node_shape(node: Node, inputs: list[str]) -> str:
     """The same without what opaque functions call and read: what a step without an id is named after."""
-    start = type(node.start).__qualname__ if _any_object(node) else repr(node.start)
+    start = type(node.start).__qualname__ if node.any_object else repr(node.start)
     return _mark(node, inputs, node.fn.shape if node.fn else None, start, node.sub.shape if node.sub else None)
 
 
 def _mark(node: Node, inputs: list[str], fn: str | None, start: str, sub: str | None) -> str:
     # The type of a key: of a traced function its digest has it, and of every other step its inputs.
-    key = [str(node.key)] if node.kind == "key_by" and node.fn is not None and node.fn.traced is None else []
+    key = [str(node.key)] if node.processor.keyed and node.fn is not None and node.fn.traced is None else []
     what = (node.kind, inputs, str(node.type), fn, node.k, start, str(node.state), sub, *key)
     return hashlib.sha256(repr(what).encode()).hexdigest()
 
@@ -229,7 +231,7 @@ def reads_of(node: Node) -> Identity | None:
     found = [fn.identity for _, fn in node.sub.opaque()] if node.sub is not None else []
     if node.fn is not None and node.fn.traced is None:
         found.append(node.fn.identity)
-    found += [_start(node)] if _any_object(node) else []
+    found += [_start(node)] if node.any_object else []
     if not found:
         return None
     parts: dict[str, str] = {}
@@ -237,11 +239,6 @@ def reads_of(node: Node) -> Identity | None:
         for name, mark in identity.parts.items():
             parts[name] = mark if parts.get(name, mark) == mark else sha(parts[name], mark)[: len(mark)]
     return Identity(parts, tuple(sorted({what for identity in found for what in identity.unseen})))
-
-
-def _any_object(node: Node) -> bool:
-    """Whether its state is any Python object, not made of scalars."""
-    return node.kind == "task" and node.state is None
 
 
 def _start(node: Node) -> Identity:

@@ -30,7 +30,6 @@ class Literal(Interpreter):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        self._kinds = {node.id: getattr(self, node.kind) for node in graph.nodes if node.kind != "source"}
         steps, outputs = {node.id: i for i, node in enumerate(graph.nodes)}, dict(graph.outputs)
         self._names = steps | {f"{HIDDEN}{id}": i for id, i in steps.items() if outputs.get(id, i) != i} | outputs
 
@@ -43,7 +42,7 @@ class Literal(Interpreter):
             if node.kind == "source":
                 made = [(None, self._event(node, push[node.id]))] if node.id in push else []
             else:
-                made = self._kinds[node.id](node, *[streams[i] for i in node.inputs])
+                made = self.step(node, [streams[i] for i in node.inputs])
             streams.append([] if node.id in lost else made)
         self.pushed += 1
         return {name: [value for _, value in streams[i]] for name, i in self._names.items()}
@@ -124,27 +123,26 @@ def _of_step(v: Variable, node: Node) -> Reader | None:
     if node.key is not None or not v.name.startswith(f"{node.id}:"):
         return None
     label, k = v.name[len(node.id) + 1 :], node.k
-    if v.role == "state" and node.state is not None and node.kind in ("cumulate", "task"):
+    p = node.processor
+    if v.role == "state" and node.state is not None and p.starts:
         t = node.state
         labels = [f"state.{path}" if path else "state" for path, _ in t.leaves()]
         if label not in labels:
             return None
         at = labels.index(label)
         return lambda run: t.flatten(run.state[node.id].get(None, node.start))[at]
-    if v.role == "count" and k is not None:
-        if node.kind == "decimate":
-            return lambda run: run.state[node.id].get(None, 0) % k
-        if node.kind == "trim":
-            return lambda run: min(run.state[node.id].get(None, 0), k)
-        if node.kind == "window":
-            return lambda run: min(len(run.state[node.id].get(None, ())), k - 1)
-    if v.role == "event" and node.kind == "window" and node.sub is not None and k is not None:
+    if v.role == "count" and k is not None and p.counted is not None:
+        left = p.counted
+        return lambda run: left(run.state[node.id].get(None, 0), k)
+    if v.role == "count" and p.keeps == "events":
+        return lambda run: min(len(run.state[node.id].get(None, ())), node.earlier)
+    if v.role == "event" and p.keeps == "events":
         place, leaf = map(int, label.removeprefix("event").split("."))
-        kind = node.sub.nodes[node.sub.sources[0]].type
+        leaves = run_type(node, 0)
 
         def event(run: Literal) -> Any:
-            kept = run.state[node.id].get(None, ())[-(k - 1) :]
-            return kind.flatten(kept[place])[leaf] if place < len(kept) else _ABSENT
+            kept = run.state[node.id].get(None, ())[-node.earlier :]
+            return leaves(run, kept[place])[leaf] if place < len(kept) else _ABSENT
 
         return event
     return None

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.check.functions.called import Fickle
-from pellucid.engine.interpreter import Interpreter
+from pellucid.engine.interpreter import Event, Interpreter
 from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import StepError
 from pellucid.expr.types import conform
-from pellucid.graph.model import Graph
+from pellucid.graph.model import Graph, Node
 
 __all__ = ["StepView", "Watched", "replay"]
 
@@ -43,31 +43,11 @@ class Watched(Interpreter):
         self.carried |= {node.id: [conform(node.type, given[node.id])] if node.id in given else [] for node in sources}
         return out
 
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        kinds = (
-            "map",
-            "filter",
-            "filter_by",
-            "apply",
-            "cumulate",
-            "decimate",
-            "trim",
-            "window",
-            "task",
-            "merge",
-            "key_by",
-        )
-        if name in kinds:
-
-            def step(node: Any, *inputs: Any) -> Any:
-                out = found(node, *inputs)  # it runs, and loses what it puts out
-                out = [] if node.id in self.lost else out
-                self.carried[node.id] = [value for _, value in out]
-                return out
-
-            return step
-        return found
+    def step(self, node: Node, inputs: Sequence[list[Event]]) -> list[Event]:
+        out = super().step(node, inputs)  # it runs, and loses what it puts out
+        out = [] if node.id in self.lost else out
+        self.carried[node.id] = [value for _, value in out]
+        return out
 
 
 def _confirm(g: Graph, engine: Engine, names: list[str], push: dict[str, Any], out: dict[str, list[Any]]) -> None:

@@ -16,12 +16,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any
+from typing import Any, ClassVar
 
 from pellucid.check.functions.called import Answers, Failed, Leaves, Ledger, OutOfTime, key_of, ledger
 from pellucid.check.functions.inside import inside
 from pellucid.check.system.domains import Domain
-from pellucid.errors import NotTraceable
+from pellucid.errors import NotTraceable, known
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate
 from pellucid.expr.function import Function
@@ -124,9 +124,9 @@ class _Search:
             if not (i in needed or _calls(node)):
                 streams.append(None)
                 continue
-            known = [v for v in ins if v is not None]
-            assert len(known) == len(ins)
-            found: Values = getattr(self, f"of_{node.kind}")(node, *known)
+            given_to = [v for v in ins if v is not None]
+            assert len(given_to) == len(ins)
+            found = known(self.STEPS, node.kind, "the search for arguments")(self, node, *given_to)
             streams.append(self.limited(found, node.type))
         return streams
 
@@ -250,8 +250,6 @@ class _Search:
     def of_decimate(self, node: Node, x: Values) -> Values:
         return x
 
-    of_trim = of_decimate
-
     def of_apply(self, node: Node, *ins: Values) -> Values:
         most = _least(*(v.most for v in ins))
         if any(v.events is None for v in ins):
@@ -312,6 +310,12 @@ class _Search:
         found = inner[node.sub.outputs[0][1]]
         assert found is not None
         return Values(found.events, found.open, x.most)
+
+    STEPS: ClassVar[dict[str, Callable[..., Values]]] = {
+        "map": of_map, "filter": of_filter, "filter_by": of_filter_by, "apply": of_apply, "cumulate": of_cumulate,
+        "decimate": of_decimate, "trim": of_decimate, "window": of_window, "task": of_task, "merge": of_merge,
+        "key_by": of_key_by,
+    }  # fmt: skip
 
 
 def _cut(events: dict[Any, Leaves], open: bool, most: int | None) -> Values:

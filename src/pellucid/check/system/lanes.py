@@ -172,7 +172,7 @@ def groups(graph: Graph) -> list[int]:
         return i
 
     for i, node in enumerate(graph.nodes):
-        if node.key is not None and node.kind != "key_by":
+        if node.key is not None and not node.processor.keyed:
             for j in node.inputs:
                 a, b = find(i), find(j)
                 root[max(a, b)] = min(a, b)

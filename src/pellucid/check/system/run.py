@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from pellucid.check.functions.inside import beyond
 from pellucid.check.functions.tabulate import Tables
@@ -16,7 +16,7 @@ from pellucid.check.system.guess import Guess
 from pellucid.check.system.lanes import Came, Lanes, Memory, groups
 from pellucid.check.system.queues import Room, fronts_of
 from pellucid.check.system.slot import FALSE, TRUE, Slot
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, known
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
 from pellucid.expr.node import Expr, walk
@@ -137,11 +137,12 @@ class Run:
 
     def once(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         """What a step puts out; two that only count, and count the same, are one."""
-        if self.room is None or lanes is not None or node.kind not in ("trim", "decimate"):
-            return getattr(self, f"do_{node.kind}")(node, ins, lanes)  # type: ignore[no-any-return]
+        do = known(self.STEPS, node.kind, "the checks' system")
+        if self.room is None or lanes is not None or node.processor.keeps != "count":
+            return do(self, node, ins, lanes)
         key = (node.kind, node.k, tuple(ins[0]))
         if key not in self.joined:
-            self.joined[key] = getattr(self, f"do_{node.kind}")(node, ins, lanes)
+            self.joined[key] = do(self, node, ins, lanes)
         return list(self.joined[key])
 
     def leak(self, node: Node, slots: list[Slot]) -> list[Slot]:
@@ -301,6 +302,12 @@ class Run:
                     after.append(n.ite(full, later[j], here))
             memory.keep(after)
         return out
+
+    STEPS: ClassVar[dict[str, Callable[..., list[Slot]]]] = {
+        "map": do_map, "filter": do_filter, "filter_by": do_filter_by, "apply": do_apply, "cumulate": do_cumulate,
+        "decimate": do_decimate, "trim": do_trim, "window": do_window, "task": do_task, "merge": do_merge,
+        "key_by": do_key_by,
+    }  # fmt: skip
 
     def window_value(self, node: Node, events: list[tuple[Expr, ...]], closes: Expr) -> tuple[Expr, tuple[Expr, ...]]:
         """The definition, unrolled: the last event of a fresh sub-pipeline over these events."""

@@ -11,14 +11,15 @@ for small inputs and for functions that could not be traced.  Both keep state in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pellucid.engine.kernel.emit_keys import finders
 from pellucid.engine.kernel.emit_state import Cell, Storage, array_of
 from pellucid.engine.kernel.layout import Layout, capacity, dense, encode, is_float, leaf_types
+from pellucid.errors import known
 from pellucid.expr.codegen import TooDeep, Writer
 from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, INT, Type
@@ -314,7 +315,7 @@ class Emitter:
             ins = [flows[j] for j in node.inputs]
             keyed = node.key is not None or (root_of is not None and self.layout.external is not None)
             caps[i] = capacity(node, [caps[j] for j in node.inputs], keyed)
-            flows[i] = getattr(self, f"do_{node.kind}")(node, ins, caps, i, store)
+            flows[i] = known(self.STEPS, node.kind, "the kernel")(self, node, ins, caps, i, store)
             if flows[i].many is None:
                 caps[i] = 1
 
@@ -567,6 +568,12 @@ class Emitter:
         from pellucid.engine.kernel.emit_window import write_window
 
         return write_window(self, node, ins[0], caps[i], store)
+
+    STEPS: ClassVar[dict[str, Callable[..., _Flow]]] = {
+        "map": do_map, "filter": do_filter, "filter_by": do_filter_by, "apply": do_apply, "cumulate": do_cumulate,
+        "decimate": do_decimate, "trim": do_trim, "window": do_window, "task": do_task, "merge": do_merge,
+        "key_by": do_key_by,
+    }  # fmt: skip
 
     # ------------------------------------------------------------ outputs
 

@@ -34,7 +34,7 @@ __all__ = ["associative", "needs_interpreter", "write_window"]
 
 def needs_interpreter(sub: Graph) -> bool:
     """Whether a sub-pipeline has keys inside: such a window is run by the interpreter."""
-    return any(node.kind == "key_by" or (node.sub is not None and needs_interpreter(node.sub)) for node in sub.nodes)
+    return any(node.processor.keyed or (node.sub is not None and needs_interpreter(node.sub)) for node in sub.nodes)
 
 
 def write_window(e: Emitter, node: Node, flow: _Flow, cap: int | None, store: Storage) -> _Flow:
@@ -179,11 +179,11 @@ def associative(sub: Graph) -> Associative | None:
     """
     at = sub.outputs[0][1]
     last = sub.nodes[at]
-    if last.kind != "cumulate" or last.fn is None or last.fn.traced is None or last.state is None:
+    if last.processor.keeps != "value" or last.fn is None or last.fn.traced is None or last.state is None:
         return None
     chain: list[Node] = []
     node = sub.nodes[last.inputs[0]]
-    while node.kind in ("map", "filter"):
+    while node.processor.plain:
         if node.fn is None or node.fn.traced is None:
             return None
         chain.insert(0, node)
@@ -247,7 +247,7 @@ class _Sums:
         self.e, self.node, self.shape, self.k = e, node, shape, node.k
         self.kinds = [BOOL if p.op in ("and", "or") else INT for p in shape.parts]
         self.clean = store.word("clean", INT, 0)
-        self.filtered = any(s.kind == "filter" for s in shape.chain)
+        self.filtered = any(s.processor.puts == "some" for s in shape.chain)
         self.since = store.word("since", INT, node.k) if self.filtered else None  # … since one passed
 
     def add(self, values: list[str], key: str | None, pos: str, old: list[str]) -> None:
@@ -390,7 +390,7 @@ class _Blocks(_Sums):
             for step in self.shape.chain:
                 assert step.fn is not None and step.fn.traced is not None
                 results = w.function(step.fn.traced.roots(), leaves, (), 0)
-                if step.kind == "map":
+                if step.processor.puts == "each":
                     leaves = e.named(results)
                 else:
                     with w.block(f"if not {results[0]}:"):

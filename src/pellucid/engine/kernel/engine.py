@@ -280,9 +280,9 @@ class Engine:
     def _key_column(self, key: Type) -> str:
         """The input column that a key_by reads its key from, if it is a bare field of a source."""
         for node in self.graph.nodes:
-            if node.kind == "key_by" and node.key == key and node.fn is not None and node.fn.traced is not None:
+            if node.processor.keyed and node.key == key and node.fn is not None and node.fn.traced is not None:
                 (leaf, *rest), before = node.fn.traced.outputs, self.graph.nodes[node.inputs[0]]
-                while before.kind in ("filter", "decimate", "trim", "key_by"):
+                while before.processor.passes == "first":
                     before = self.graph.nodes[before.inputs[0]]
                 if leaf.op == "var" and not rest and before.kind == "source":
                     return f"in{self.graph.sources.index(self.graph.position[before.id])}_{leaf.value}"

@@ -107,15 +107,15 @@ def is_float(t: Type) -> bool:
 
 def capacity(node: Node, ins: list[int | None], keyed: bool) -> int | None:
     """How many events a step can put out in one push, given its inputs'; None where a function cannot be read."""
-    known = [c for c in ins if c is not None]
-    if node.kind == "source":
+    known, p = [c for c in ins if c is not None], node.processor
+    if p.inputs == "none":
         return 1
     if len(known) < len(ins):
         return None
-    if node.kind == "task":
+    if p.puts == "many":
         assert node.fn is not None
         return len(node.fn.traced.slots) * known[0] if node.fn.traced else None
-    if node.kind == "merge" or (keyed and node.queued):
+    if p.inputs == "apart" or (keyed and node.queued):
         # Under keys, each event that comes can complete a set of its own key.
         return sum(known)
     # A step that waits for its inputs had an empty queue before the push, so it fires at most as often as that

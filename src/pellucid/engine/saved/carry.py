@@ -33,13 +33,12 @@ from pellucid.engine.saved.own_types import OwnTypes
 from pellucid.engine.saved.words import BROKEN, check_words
 from pellucid.engine.state import State, recoded
 from pellucid.errors import StateError
+from pellucid.graph.processors import PROCESSORS
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = ["carry", "check"]
-
-_SAME_MEMORY = ({"cumulate", "task"}, {"apply", "filter_by"})  # kinds of step that remember the same things
 
 
 def check(layout: Layout, about: dict[str, Any], *, drop: Collection[str] = (), name: str = "") -> None:
@@ -151,7 +150,7 @@ def _plan(layout: Layout, old: dict[str, Any], drop: Collection[str], name: str)
             continue
         same_inside = old["steps"][step] == new["steps"][step] and _types(words) == _types(now_[step])
         for label, place in now_[step].items():
-            if kind != "window" or same_inside or _is_event(label):
+            if layout.graph[step].sub is None or same_inside or _is_event(label):
                 source = words[label]
                 moves[place.region].append(_Move(place.at, place.count, place.mark, source.region, source.at))
     if problems:
@@ -173,14 +172,14 @@ def _reason(
     if step not in layout.graph.position:
         return "is gone"
     kind, now_kind = old["steps"][step][0], layout.graph[step].kind
-    if kind != now_kind and {kind, now_kind} not in _SAME_MEMORY:
+    if kind != now_kind and not _same_memory(kind, now_kind):
         return f"is a {now_kind} now"
     if not now:
         return "does not wait any more, so the events in its queues would be lost"
     region, now_region = next(iter(was.values())).region, next(iter(now.values())).region
     if (region == 0) != (now_region == 0) or old["regions"][region]["keys"] != new["regions"][now_region]["keys"]:
         return f"was kept {_apart(old, region)}, and is now {_apart(new, now_region)}"
-    if kind == "window":  # the rest can be had from the events
+    if layout.graph[step].sub is not None:  # the rest can be had from the events
         was, now = ({label: p for label, p in words.items() if _is_event(label)} for words in (was, now))
     differ = []
     for label in dict.fromkeys([*was, *now]):
@@ -193,6 +192,14 @@ def _reason(
     for id in [id for id in cells if id.rpartition(".")[0] == step and cells[id] != now_cells.get(id, cells[id])]:
         differ.append(f"queue {id} held ({', '.join(cells[id])}), and now holds ({', '.join(now_cells[id])})")
     return "has changed: " + ", ".join(differ) if differ else None
+
+
+def _same_memory(a: str, b: str) -> bool:
+    """Whether two kinds of step remember the same things: a state that begins with the user's value, or what waits."""
+    one, other = PROCESSORS.get(a), PROCESSORS.get(b)
+    if one is None or other is None:
+        return False
+    return (one.starts and other.starts) or one.inputs == other.inputs == "together"
 
 
 def _is_event(label: str) -> bool:

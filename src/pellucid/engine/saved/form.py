@@ -101,7 +101,7 @@ def describe(layout: Layout) -> dict[str, Any]:
     ([{'keys': [], 'words': [['cut', 'count', 'int', 1]]}], {'cut': ['trim', '']})
     """
     graph = layout.graph
-    objects = {n.id for n in graph.nodes if n.kind == "task" and n.state is None}
+    objects = {n.id for n in graph.nodes if n.any_object}
     regions = []
     for region in layout.regions:
         words = [[w.step, w.label, "object" if w.step in objects else mark(w.type), w.count] for w in region.words]

@@ -108,7 +108,7 @@ def check_states(graph: Graph) -> None:
     """
     own = OwnTypes.of(graph)
     for node in graph.nodes:
-        if node.kind != "task" or node.state is not None or node.fn is None:
+        if not node.any_object or node.fn is None:
             continue
         save_objects(node, [node.start], own)
         for cls in _named(_annotation(node.fn.plain)):

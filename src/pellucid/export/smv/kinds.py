@@ -7,13 +7,13 @@ refused by its name.  Inside a window of width k a step sees at most k events be
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 from pellucid.check.system.domains import Domain
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, known
 from pellucid.export.smv.expr import Kind
 from pellucid.expr.types import BOOL, INT, EnumType, Type
 from pellucid.graph.model import Graph, Node
@@ -38,13 +38,13 @@ def refuse_what_smv_cannot(graph: Graph) -> None:
     """The paper's pipes carry at most one event in a push, of scalars that NuSMV knows."""
     for node in graph.nodes:
         who = node.describe()
-        if node.key is not None or node.kind == "key_by":
+        if node.key is not None:
             raise UsageError(f"{who}: keyed steps cannot be exported; export the pipeline for one key")
-        if node.kind == "merge" and len(node.inputs) > 1:
+        if node.processor.inputs == "apart" and len(node.inputs) > 1:
             raise UsageError(
                 f"{who}: a merge may carry several events in one push, but a pipe of NuSMV's model carries at most one"
             )
-        if node.kind == "task":
+        if node.processor.puts == "many":
             assert node.fn is not None
             if node.fn.traced is None or node.state is None:
                 raise UsageError(f"{who}: {node.fn.name} {node.fn.reason}; a task is exported as data only")
@@ -126,34 +126,42 @@ class _Sets:
         )
 
     def step(self, i: int, node: Node, ins: list[set[Leaves]]) -> set[Leaves]:
-        if node.kind in ("map", "apply"):
-            assert node.fn is not None and node.fn.result is not None
-            return {tuple(node.fn.result.flatten(value)) for value in self.calls(node, ins)}
-        if node.kind in ("cumulate", "task"):
-            return self.stateful(i, node, ins[0])
-        if node.kind == "window":
-            assert node.sub is not None and node.k is not None
-            inner = _Sets(node.sub, {node.sub.sources[0]: ins[0]}, node.k)
-            self.subs[i] = inner.kinds()
-            return inner.events[node.sub.outputs[0][1]]
-        return ins[0]  # the others hand on what they get
+        return known(self.STEPS, node.kind, "NuSMV's ranges of values")(self, i, node, ins)
 
-    def stateful(self, i: int, node: Node, events: set[Leaves]) -> set[Leaves]:
+    def handed(self, i: int, node: Node, ins: list[set[Leaves]]) -> set[Leaves]:
+        return ins[0]
+
+    def image(self, i: int, node: Node, ins: list[set[Leaves]]) -> set[Leaves]:
+        assert node.fn is not None and node.fn.result is not None
+        return {tuple(node.fn.result.flatten(value)) for value in self.calls(node, ins)}
+
+    def inside(self, i: int, node: Node, ins: list[set[Leaves]]) -> set[Leaves]:
+        assert node.sub is not None and node.k is not None
+        inner = _Sets(node.sub, {node.sub.sources[0]: ins[0]}, node.k)
+        self.subs[i] = inner.kinds()
+        return inner.events[node.sub.outputs[0][1]]
+
+    def stateful(self, i: int, node: Node, ins: list[set[Leaves]]) -> set[Leaves]:
         assert node.state is not None and node.fn is not None
-        known: set[Leaves] = {tuple(node.state.flatten(node.start))}
-        fresh, out, turn = set(known), set[Leaves](), 0
+        reached: set[Leaves] = {tuple(node.state.flatten(node.start))}
+        fresh, out, turn = set(reached), set[Leaves](), 0
         while fresh and (self.rounds is None or turn < self.rounds):
             new: set[Leaves] = set()
-            for value in self.calls(node, [fresh, events]):
-                state, emitted = value if node.kind == "task" else (value, [])
+            for value in self.calls(node, [fresh, ins[0]]):
+                state, emitted = value if node.processor.puts == "many" else (value, [])
                 new.add(tuple(node.state.flatten(state)))
                 out |= {tuple(node.type.flatten(e)) for e in emitted}
-            fresh, turn = new - known, turn + 1
-            known |= new
-            if len(known) > MOST or len(out) > MOST:
+            fresh, turn = new - reached, turn + 1
+            reached |= new
+            if len(reached) > MOST or len(out) > MOST:
                 raise self.too_many(node)
-        self.states[i] = known
-        return out if node.kind == "task" else known
+        self.states[i] = reached
+        return out if node.processor.puts == "many" else reached
+
+    STEPS: ClassVar[dict[str, Callable[..., set[Leaves]]]] = {
+        "map": image, "apply": image, "cumulate": stateful, "task": stateful, "window": inside, "filter": handed,
+        "filter_by": handed, "decimate": handed, "trim": handed, "merge": handed,
+    }  # fmt: skip
 
     def calls(self, node: Node, pools: list[set[Leaves]]) -> Iterable[Any]:
         assert node.fn is not None

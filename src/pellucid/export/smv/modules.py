@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.run import Run
 from pellucid.check.system.slot import TRUE
+from pellucid.errors import known
 from pellucid.export.smv.expr import Kind, Names, Writer, literal, plain
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
@@ -128,15 +130,11 @@ class Library:
         self, node: Node, ins: list[Pipe], out: tuple[Kind, ...], state: tuple[Kind, ...], bounds: list[int] | None
     ) -> Built:
         """The module of a step that is no window; ``bounds`` of its queues, None where its inputs come together."""
-        make: dict[str, Callable[..., Built]] = {
-            "map": self._map, "filter": self._filter, "cumulate": self._cumulate, "decimate": self._counted,
-            "trim": self._counted, "task": self._task, "merge": self._map,
-        }  # fmt: skip
-        if node.kind in ("apply", "filter_by"):
+        if node.processor.inputs == "together":
             from pellucid.export.smv.queues import waiting
 
             return waiting(self, node, ins, out, bounds)
-        return make[node.kind](node, ins[0].kinds, out, state)
+        return known(self.STEPS, node.kind, "NuSMV's model")(self, node, ins[0].kinds, out, state)
 
     def _map(self, node: Node, kinds: tuple[Kind, ...], out: tuple[Kind, ...], state: tuple[Kind, ...]) -> Built:
         i, o = pipe("i_{}", kinds), pipe("o_{}", out)
@@ -245,6 +243,11 @@ class Library:
             ]
         note = "Task (seed 000, section 3.1): state and event to state and at most one event"
         return Built(self.add("Task", [*i.names, *o.names, "rst"], sections, note), f.fails)
+
+    STEPS: ClassVar[dict[str, Callable[..., Built]]] = {
+        "map": _map, "filter": _filter, "cumulate": _cumulate, "decimate": _counted, "trim": _counted, "task": _task,
+        "merge": _map,
+    }  # fmt: skip
 
     def starts(self, t: Type, start: object) -> list[str]:
         """The start values of a state's leaves; modulo N, where that is asked for."""

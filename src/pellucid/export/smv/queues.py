@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pellucid.errors import NotNamed
 from pellucid.export.smv.expr import Kind
 from pellucid.graph.model import Node
 
@@ -41,7 +42,7 @@ def waiting(library: Library, node: Node, ins: list[Pipe], out: tuple[Kind, ...]
         passes = f"{ready} & {flag}"
         sections["ASSIGN"] += [f"{to} := {a};" for a, to in zip(fronts[0], o.c, strict=True)]
         stem, what = "Filter", "Filter (section 2) by a Boolean stream"
-    else:
+    elif node.kind == "apply":
         assert node.fn is not None
         passes = ready
         kinds = [kind for p in inputs for kind in p.kinds]
@@ -52,6 +53,8 @@ def waiting(library: Library, node: Node, ins: list[Pipe], out: tuple[Kind, ...]
         if fails:
             sections["DEFINE"].append(f"failed := {ready} & f.failed;")
         stem, what = "ApplyFunction", f"ApplyFunction {len(ins)}:1 (section 3.3)"
+    else:
+        raise NotNamed(f"NuSMV's model does not know the processor {node.kind!r}: it has apply, filter_by")
     sections["ASSIGN"] += [f"{o.b} := {passes};", f"{o.l} := {passes} & ({last});"]
     note = f"{what}: its inputs always come together, so its queues stay empty"
     if bounds is not None:

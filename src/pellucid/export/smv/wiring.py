@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pellucid.export.smv.expr import Kind
 from pellucid.export.smv.kinds import Kinds
 from pellucid.export.smv.modules import Built, Library, Pipe, pipe
+from pellucid.graph.memory import presence
 from pellucid.graph.model import Graph, Node
 
 __all__ = ["Wiring", "wire"]
@@ -49,7 +50,7 @@ def wire(
 ) -> Wiring:
     """Wire a graph.  The ``ends`` of a Group are its parameters: its input and its output pipe."""
     w = Wiring()
-    together = _presence(graph)
+    together = presence(graph)
     reads: dict[tuple[int, int], Pipe] = {}  # the pipe that a node's input reads
 
     def fresh(kinds_: tuple[Kind, ...], what: str) -> Pipe:
@@ -101,20 +102,10 @@ def wire(
     return w
 
 
-def _presence(graph: Graph) -> list[int]:
-    """A number for each stream; streams with the same number carry an event in the same pushes."""
-    out: list[int] = []
-    for i, node in enumerate(graph.nodes):
-        same = {out[j] for j in node.inputs}
-        keeps = node.kind in ("map", "cumulate", "apply") and len(same) == 1
-        out.append(same.pop() if keeps else i)
-    return out
-
-
 def _build(
     library: Library, node: Node, i: int, ins: list[Pipe], kinds: Kinds, bound: Callable[[str], int], together: bool
 ) -> Built:
-    if node.kind == "window":
+    if node.sub is not None:
         return _window(library, node, ins[0], kinds.subs[i])
     bounds = None if together else [bound(f"{node.id}.{at}") for at in range(len(ins))]
     return library.processor(node, ins, kinds.events[i], kinds.states.get(i, ()), bounds)
@@ -137,9 +128,9 @@ def _window(library: Library, node: Node, source: Pipe, kinds: Kinds) -> Built:
     end = sub.outputs[0][1]
     out = kinds.events[end]
     i, o = pipe("i_{}", source.kinds), pipe("o_{}", out)
-    presence = _presence(sub)
+    when = presence(sub)
     # The last event of a run is its output for the k-th event, unless the sub-pipeline may be silent then.
-    latched = presence[end] != presence[sub.sources[0]] and k > 1
+    latched = when[end] != when[sub.sources[0]] and k > 1
     fails = group.fails
     var, define, assign = (
         [f"seen : 0..{max(k - 1, 1)};", f"c : 1..{max(k, 2)};"],

@@ -133,8 +133,7 @@ class TaskGraph:
         if len(self.tasks) == 1 and len(self.graph.sources) == 1:
             return ()  # then a push of the pipeline is a step of the task
         several = [n for n in self.graph.nodes if len(n.inputs) > 1]
-        merges = [n.id for n in several if n.kind == "merge" or (n.key is not None and len(set(n.inputs)) > 1)]
-        return tuple(merges)
+        return tuple(n.id for n in several if not n.queued or (n.key is not None and len(set(n.inputs)) > 1))
 
 
 def tasks_of(p: Pipeline | Graph, *, fuse: bool | Mapping[str, Sequence[str]] = False) -> TaskGraph:
@@ -208,7 +207,9 @@ def _groups(graph: Graph, fuse: bool | Mapping[str, Sequence[str]]) -> dict[str,
 
 def _plain_merge(nodes: Sequence[Node]) -> bool:
     """Whether a task only passes on what comes, so that it need not know from where."""
-    return len(nodes) == 1 and nodes[0].kind == "merge" and len(set(nodes[0].inputs)) == len(nodes[0].inputs)
+    return (
+        len(nodes) == 1 and nodes[0].processor.inputs == "apart" and len(set(nodes[0].inputs)) == len(nodes[0].inputs)
+    )
 
 
 def _free(name: str, taken: Any) -> str:
@@ -232,7 +233,7 @@ def _function(made: TaskGraph, name: str, members: Sequence[int]) -> Callable[[A
         at, key, value = _decode(graph, w, outside[0])
         streams: dict[int, list[tuple[Any, Any]]] = {j: [(key, thaw(value))] if j == at else [] for j in outside}
         for i, node in nodes:
-            streams[i] = getattr(run, node.kind)(node, *[streams[j] for j in node.inputs])
+            streams[i] = run.step(node, [streams[j] for j in node.inputs])
         outputs: list[Any] = []
         for i in shown:
             node = graph.nodes[i]

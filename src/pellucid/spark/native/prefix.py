@@ -45,7 +45,7 @@ def front(graph: Graph, *, ansi: bool = True) -> list[Node]:
     while at not in outputs:
         readers = graph.readers(at)
         node = graph.nodes[readers[0][0]] if len(readers) == 1 else None
-        if node is None or node.kind not in ("map", "filter"):
+        if node is None or not node.processor.plain:
             break
         at = graph.position[node.id]
         try:
@@ -54,7 +54,7 @@ def front(graph: Graph, *, ansi: bool = True) -> list[Node]:
         except Remembers:
             break
         chain.append(node)
-        filtered = any(n.kind == "filter" for n in chain)
+        filtered = any(n.processor.puts == "some" for n in chain)
         if (filtered and node.type.width <= width) or node.type.width < width:
             best = len(chain)
     return chain[:best]

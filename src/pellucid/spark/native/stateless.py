@@ -20,16 +20,17 @@ is an array that is exploded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pellucid.errors import PellucidError
+from pellucid.errors import PellucidError, known
 from pellucid.expr import node as n
 from pellucid.expr.node import FALSE, TRUE, Expr, fails, fails_here, walk
 from pellucid.expr.rewrite import rebuild, substitute
 from pellucid.expr.trace import Traced
 from pellucid.expr.types import BOOL, INT, RecordType, TupleType, Type, conform
+from pellucid.graph.memory import remembers
 from pellucid.graph.model import Graph, Node
 from pellucid.spark.native.column import NotNative, barrier, checked, column, size
 from pellucid.spark.reading import column_of, event_columns, pack
@@ -112,30 +113,43 @@ def stateless(graph: Graph, at: int | None = None) -> Stateless:
 
 def step(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
     """The slots of one step from those of its inputs; what it evaluates is noted in ``out``."""
-    kind, k = node.kind, node.k
-    if kind == "merge":
-        return [slot for events in inputs for slot in events]
-    if kind == "cumulate":
-        raise Remembers(node, "remembers its last value")
-    if kind in ("decimate", "trim"):
-        if k != (1 if kind == "decimate" else 0):
-            raise Remembers(node, "remembers how many events it has seen")
-        return inputs[0]
-    if kind == "window":
-        if k != 1:
-            raise Remembers(node, "remembers the last events")
-        return [_window(out, node, slot) for slot in inputs[0]]
+    if node.processor.keeps in _KEPT and remembers(node):
+        raise Remembers(node, f"remembers {_KEPT[node.processor.keeps]}")
+    return known(_STEPS, node.kind, "Spark's plan of expressions")(out, node, inputs)
+
+
+_KEPT = {"value": "its last value", "count": "how many events it has seen", "events": "the last events"}
+
+
+def _merge(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
+    return [slot for events in inputs for slot in events]
+
+
+def _window(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
+    return [_one_event(out, node, slot) for slot in inputs[0]]
+
+
+def _filter_by(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
+    events = _together(node, inputs)
+    width = len(events[0].leaves) - 1 if events else 0
+    return [replace(s, when=n.and_(s.when, s.leaves[width]), leaves=s.leaves[:width]) for s in events]
+
+
+def _function(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
     events = _together(node, inputs) if node.queued else inputs[0]
-    if kind == "filter_by":
-        width = len(events[0].leaves) - 1 if events else 0
-        return [replace(s, when=n.and_(s.when, s.leaves[width]), leaves=s.leaves[:width]) for s in events]
     if node.fn is None or node.fn.traced is None:
         why = node.fn.reason if node.fn is not None else "has no function"
         raise Remembers(node, f"cannot be traced: {node.fn.name if node.fn else 'it'} {why}")
     traced = _numbered(out, node, node.fn.traced)
-    if kind == "task":
+    if node.processor.puts == "many":
         return [made for slot in events for made in _task(out, node, traced, slot)]
-    return [_called(out, kind, traced, slot) for slot in events]
+    return [_called(out, node, traced, slot) for slot in events]
+
+
+_STEPS: dict[str, Callable[[Stateless, Node, list[list[Slot]]], list[Slot]]] = {
+    "merge": _merge, "decimate": _merge, "trim": _merge, "window": _window, "filter_by": _filter_by, "map": _function,
+    "filter": _function, "apply": _function, "key_by": _function, "task": _function,
+}  # fmt: skip
 
 
 def _numbered(out: Stateless, node: Node, traced: Traced) -> Traced:
@@ -162,12 +176,12 @@ def _evaluates(out: Stateless, when: Expr, *whats: Expr) -> None:
     out.evaluated += [(when, what) for what in whats if fails(what) and (when, what) not in out.evaluated]
 
 
-def _called(out: Stateless, kind: str, traced: Traced, slot: Slot) -> Slot:
+def _called(out: Stateless, node: Node, traced: Traced, slot: Slot) -> Slot:
     made = tuple(substitute(traced.outputs, slot.leaves))
     _evaluates(out, slot.when, *made)
-    if kind == "filter":
+    if node.processor.puts == "some":
         return replace(slot, when=n.and_(slot.when, made[0]))
-    return replace(slot, key=made) if kind == "key_by" else replace(slot, leaves=made)
+    return replace(slot, key=made) if node.processor.keyed else replace(slot, leaves=made)
 
 
 def _together(node: Node, inputs: list[list[Slot]]) -> list[Slot]:
@@ -226,7 +240,7 @@ def _more_than(count: Expr, i: int) -> Expr:
     return made[id(count)]
 
 
-def _window(out: Stateless, node: Node, slot: Slot) -> Slot:
+def _one_event(out: Stateless, node: Node, slot: Slot) -> Slot:
     """A window of one event: the last event of a sub-pipeline that begins anew with each."""
     assert node.sub is not None
     inner = stateless(node.sub)

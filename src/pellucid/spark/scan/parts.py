@@ -6,7 +6,7 @@ each step must be able to sum up a chunk *without knowing where it started*, and
 =================  ============================================================================================
 ``trim``           the number of events that came
 ``decimate``       the same
-``window`` of k    the last k-1 events that came
+``window`` of k    the last k-1 events that came; so of all that keep events: those that they look back on
 ``cumulate``       for each leaf of its value one associative fold of something that looks at the event alone
 =================  ============================================================================================
 
@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pellucid.errors import NotNamed
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import evaluate_call
 from pellucid.expr.function import Function
@@ -61,8 +62,7 @@ class Step:
         if self.how == "count":
             return "a count"
         if self.how == "tail":
-            assert self.node.k is not None
-            return f"the last {self.node.k - 1} event{'s' if self.node.k != 2 else ''}"
+            return f"the last {self.node.earlier} event{'s' if self.node.earlier != 1 else ''}"
         names = {"add": "sum", "band": "&", "bor": "|", "bxor": "^", "same": "no change"}
         return f"an associative fold ({', '.join(dict.fromkeys(names.get(p.op, p.op) for p in self.parts))})"
 
@@ -104,8 +104,8 @@ def cuts(graph: Graph) -> Cut | str:
         inside = [(node, node.fn)] if node.fn is not None and node.fn.traced is None else []
         inside += node.sub.opaque() if node.sub is not None else []
         opaque.append(before or (inside[0] if inside else None))
-        passes = node.kind in ("filter", "filter_by", "decimate", "trim", "key_by", "merge")
-        clean.append(node.kind == "source" or (passes and clean[node.inputs[0]] and all(clean[i] for i in node.inputs)))
+        handed = node.processor.passes or node.processor.inputs == "none"
+        clean.append(bool(handed) and all(clean[i] for i in node.inputs))
     return Cut(graph, tuple(map(tuple, levels)))
 
 
@@ -116,17 +116,18 @@ def _step(node: Node, before: tuple[Node, Function] | None, clean: bool) -> Step
     if before is not None:
         at, fn = before
         return f" comes after {at.describe()}: {fn.name} {fn.reason}, and would be called more than once for an event"
-    if node.kind in ("trim", "decimate"):
+    how = node.processor.cut
+    if how == "count":
         return Step(node, "count")
-    if node.kind == "window":
-        assert node.k is not None
-        if node.k > LARGEST_WINDOW:
-            return f" has a window of {node.k:,} events, too many to send to every chunk (at most {LARGEST_WINDOW:,})"
+    if how == "tail":
+        if node.earlier >= LARGEST_WINDOW:
+            many = node.earlier + 1
+            return f" has a window of {many:,} events, too many to send to every chunk (at most {LARGEST_WINDOW:,})"
         return Step(node, "tail")
-    if node.kind == "task":
-        return " is a general task: its state can be anything"
-    if node.kind != "cumulate":
-        return " waits for its inputs: what waits depends on all that came before"
+    if how != "fold":
+        if not how:
+            raise NotNamed(f"the scan does not know the processor {node.kind!r}: whether it can be cut is not said")
+        return how
     assert node.fn is not None and node.state is not None
     if node.fn.traced is None:
         return f": {node.fn.name} {node.fn.reason}"

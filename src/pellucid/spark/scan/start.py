@@ -55,8 +55,8 @@ def _start(state: State, step: Step, found: list[Any]) -> None:
     words = _words(state, step.node)
     node, row = step.node, state.rows[r]
     if step.how == "count":
-        assert node.k is not None
-        row[words["count"][0]] = min(node.k, found[0]) if node.kind == "trim" else found[0] % node.k
+        assert node.k is not None and node.processor.counted is not None
+        row[words["count"][0]] = node.processor.counted(found[0], node.k)
     elif step.how == "tail":
         _start_window(state, node, found[0])
     else:

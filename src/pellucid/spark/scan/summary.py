@@ -181,8 +181,7 @@ def _summed(step: Step, events: _Events) -> list[Any]:
     if step.how == "count":
         return [len(everything)]
     if step.how == "tail":
-        assert step.node.k is not None
-        k = step.node.k - 1
+        k = step.node.earlier
         return [_extreme(events.table(events.latest(everything, k), slice(None)), "late", k)]
     out: list[Any] = []
     column = 0
@@ -278,8 +277,7 @@ def _joined(step: Step, a: list[Any], b: list[Any]) -> list[Any]:
     if step.how == "count":
         return [a[0] + b[0]]
     if step.how == "tail":
-        assert step.node.k is not None
-        return [_extreme(pa.concat_tables([a[0], b[0]]), "late", step.node.k - 1)]
+        return [_extreme(pa.concat_tables([a[0], b[0]]), "late", step.node.earlier)]
     return [_join(p, x, y) for p, x, y in zip(step.parts, a, b, strict=True)]
 
 

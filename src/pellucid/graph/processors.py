@@ -1,0 +1,122 @@
+"""The table of processors: each kind once, with what every back-end asks about it.
+
+What a kind *is* stands here: how its inputs come, how many events it puts out, what it remembers, where a stream can be
+cut at it, what it looks like.  What a back-end *does* with a kind stands in a table of that back-end (``STEPS``), which
+is asked through `pellucid.errors.known`: a kind that it does not name is refused by name, never taken for another.
+
+>>> PROCESSORS["trim"].keeps, PROCESSORS["apply"].inputs, PROCESSORS["merge"].inputs
+('count', 'together', 'apart')
+
+To add a kind: a row here, a method of `Stream`, and a row in the tables of the interpreter, the kernel
+(``kernel/emit.py``), the checks (``check/system/run.py``, ``check/functions/arguments.py``), NuSMV
+(``export/smv/modules.py`` and ``kinds.py``) and the pictograms; `tests/graph/test_table.py` says what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["PROCESSORS", "Processor"]
+
+_WAITS = " waits for its inputs: what waits depends on all that came before"
+
+
+@dataclass(frozen=True)
+class Processor:
+    """One kind of processor."""
+
+    words: str  # what it puts out
+    family: str  # its colour in pictures: without memory, with memory, a frame around others, a router of events
+    shape: tuple[str, str]  # what opens and closes its box in Mermaid
+    #: How events come to it: ``none`` (a source), ``one`` input, several ``together`` (it waits for one of each), or
+    #: ``apart`` (each as it comes).
+    inputs: str = "one"
+    #: What it puts out for an event that comes: one for ``each``, one for ``some``, as ``many`` as its function says.
+    puts: str = "each"
+    #: Whose events it hands on as they are: those of its ``first`` input, those of ``all``, or none's.
+    passes: str = ""
+    #: What it remembers: its last ``value``, a ``count`` of its events, its last ``events``, a ``state``, or nothing.
+    keeps: str = ""
+    idle: int | None = None  # the k with which it lets every event through and remembers nothing
+    counted: Callable[[int, int], int] | None = None  # what is left of the count of n events, given k
+    beside: int = 0  # of one that keeps events: at how many more than k, the present one among them, it looks
+    keyed: bool = False  # it makes the key of what follows
+    #: How a chunk of its events is summed up, so that a stream can be cut at it: a ``count``, a ``tail`` of events, a
+    #: ``fold``; or the end of a sentence that says why it cannot be.
+    cut: str = ""
+
+    @property
+    def starts(self) -> bool:
+        """Whether it begins with a start value of the user's."""
+        return self.keeps in ("value", "state")
+
+    @property
+    def plain(self) -> bool:
+        """Whether what it does with an event depends on that event alone, whatever its parameters."""
+        return self.inputs == "one" and not self.keeps and not self.keyed
+
+
+PROCESSORS = {
+    "source": Processor("events come in", "edge", ("([", "])"), inputs="none"),  # a stadium
+    "map": Processor("a function of each event", "plain", ("[", "]")),
+    "filter": Processor(
+        "the events for which a predicate holds", "plain", ("[\\", "/]"), puts="some", passes="first"
+    ),  # a funnel: wide above, narrow below
+    "filter_by": Processor(
+        "the events whose partner in a Boolean stream is true",
+        "plain",
+        ("{", "}"),
+        inputs="together",
+        puts="some",
+        passes="first",
+        cut=_WAITS,
+    ),
+    "apply": Processor(
+        "a function of one event from each input, synchronously", "plain", ("[[", "]]"), inputs="together", cut=_WAITS
+    ),
+    "cumulate": Processor("the successive values of a binary function", "state", ("(", ")"), keeps="value", cut="fold"),
+    "decimate": Processor(
+        "one event in k",
+        "state",
+        (">", "]"),
+        puts="some",
+        passes="first",
+        keeps="count",
+        idle=1,
+        counted=lambda n, k: n % k,
+        cut="count",
+    ),
+    "trim": Processor(
+        "all but the first k events",
+        "state",
+        ("[/", "/]"),
+        puts="some",
+        passes="first",
+        keeps="count",
+        idle=0,
+        counted=min,
+        cut="count",
+    ),
+    "window": Processor(
+        "the last event of a sub-pipeline over each k successive events",
+        "frame",
+        ("[", "]"),
+        puts="some",
+        keeps="events",
+        idle=1,
+        cut="tail",
+    ),
+    "task": Processor(
+        "the general stateful task: state and event to state and events",
+        "state",
+        ("[(", ")]"),  # a store
+        puts="many",
+        keeps="state",
+        cut=" is a general task: its state can be anything",
+    ),
+    "merge": Processor("the events of all inputs, as they come", "route", ("((", "))"), inputs="apart", passes="all"),
+    "key_by": Processor(
+        "the same events, with what follows kept apart by key", "route", ("{{", "}}"), passes="first", keyed=True
+    ),
+}

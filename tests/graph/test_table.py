@@ -1,0 +1,307 @@
+"""Every kind of processor in every back-end: each does what the interpreter does, or is declared to refuse it.
+
+A kind without an example here, or one that a back-end has never heard of, fails: `test_a_planted_kind` plants one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from pellucid import Mod, Pipeline, Stream, apply, merge, pipeline
+from pellucid.check.functions.arguments import tables_of
+from pellucid.check.system.build import build_system
+from pellucid.check.system.domains import Domain, domain_of
+from pellucid.check.system.tracking import Track
+from pellucid.draw.graph import draw
+from pellucid.engine.interpreter import Interpreter
+from pellucid.engine.kernel.engine import Engine
+from pellucid.errors import NotNamed, PellucidError
+from pellucid.export.smv.model import export
+from pellucid.expr.evaluate import evaluate
+from pellucid.expr.types import INT
+from pellucid.failures.model.tasks import tasks_of, thaw
+from pellucid.graph.memory import remembering
+from pellucid.graph.processors import PROCESSORS, Processor
+from pellucid.spark.native.stateless import Remembers, slots
+from pellucid.spark.plan import choose
+from pellucid.spark.scan.parts import Cut, cuts
+from pellucid.spark.step import Runner
+from tests.check.test_system import by_system
+from tests.spark.scans import by_interpreter, by_scan
+from tests.spark.test_step import frame_of
+from tests.spark.test_step import job_of as keyed_job
+from tests.spark.worlds import Row, expected, found
+
+
+@dataclass(frozen=True)
+class Example:
+    """A pipeline of one step of the kind (and what it needs), events for it, and what must come out."""
+
+    build: Callable[..., Any]
+    out: list[Any]
+    x: tuple[int, ...] = (2, 5, 1, 4)
+    y: tuple[int, ...] | None = None
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return pipeline(self.build, x=int, y=int) if self.y is not None else pipeline(self.build, x=int)
+
+    @property
+    def pushes(self) -> list[dict[str, Any]]:
+        second = self.y or ()
+        return [{"x": v} | ({"y": second[i]} if i < len(second) else {}) for i, v in enumerate(self.x)]
+
+
+def two(s: int, v: int) -> tuple[int, list[int]]:
+    return s + v, [s, v] if v > 2 else []
+
+
+EXAMPLES = {
+    "source": Example(lambda x: x, [2, 5, 1, 4]),
+    "map": Example(lambda x: x.map(lambda v: v + 1), [3, 6, 2, 5]),
+    "filter": Example(lambda x: x.filter(lambda v: v > 1), [2, 5, 4]),
+    "filter_by": Example(lambda x, y: x.filter(y > 1), [2, 1], y=(3, 0, 2)),
+    "apply": Example(lambda x, y: apply(lambda a, b: a - b, x, y), [-1, 5, -1], y=(3, 0, 2)),
+    "cumulate": Example(lambda x: x.cumulate(lambda t, v: t + v, start=1), [3, 8, 9, 13]),
+    "decimate": Example(lambda x: x.decimate(3), [2, 4]),
+    "trim": Example(lambda x: x.trim(3), [4]),
+    "window": Example(lambda x: x.window(2, lambda w: w.cumulate(lambda t, v: t + v, start=0)), [7, 6, 5]),
+    "task": Example(lambda x: x.task(two, initial=1), [3, 5, 9, 4]),
+    "merge": Example(lambda x, y: merge(x, y), [2, 3, 5, 0, 1, 4], y=(3, 0)),
+    "key_by": Example(lambda x: x.key_by(lambda v: v % 2), [2, 5, 1, 4]),
+}
+
+# ---------------------------------------------------------------- the back-ends
+
+
+def by_kernel(e: Example, mode: str = "python") -> list[Any]:
+    engine = Engine(e.pipeline.graph, mode=mode)
+    names = [engine.graph.nodes[i].id for i in engine.graph.sources]
+    return [v for push in e.pushes for v in engine.push(**{n: [push[n]] if n in push else [] for n in names})]
+
+
+def by_interpreter_alone(e: Example) -> list[Any]:
+    run = Interpreter(e.pipeline.graph)
+    return [v for push in e.pushes for v in run.push(push)["out"]]
+
+
+def by_check(e: Example) -> list[Any]:
+    system = build_system(e.pipeline.graph, Domain(), queue=8, track=Track(lanes=4))
+    return by_system(e.pipeline, system, e.pushes)[0]["out"]
+
+
+def by_arguments(e: Example) -> list[Any]:
+    """A function that cannot be traced, behind the step, is called on all that comes."""
+    given = {name: [(v,) for v in events] for name, events in (("x", e.x), ("y", e.y)) if events is not None}
+    p = pipeline(
+        eval(f"lambda {', '.join(given)}: build({', '.join(given)}).map(same, to=str, id='same')",
+             {"build": e.build, "same": lambda v: repr(v)}),
+        **dict.fromkeys(given, int),
+    )  # fmt: skip
+    called = {args for args, _ in tables_of(p.graph, domain_of(range(9)), given)(p.graph["same"].fn).rows.values()}
+    t = p.graph.nodes[p.graph["same"].inputs[0]].type
+    return [v for v in e.out if tuple(t.flatten(v)) in called]
+
+
+def by_smv(e: Example) -> list[Any]:
+    """There need not be a NuSMV here: what is asked is the module, and that all of it is wired."""
+    domain: Any = Mod(9) if e is EXAMPLES["cumulate"] else range(6)  # a sum grows beyond every range
+    text = export(e.pipeline.graph, domain=domain, queue=2, properties=["AG EF out"])
+    assert "MODULE main" in text and text.count("MODULE") > (e is not EXAMPLES["source"])
+    return e.out
+
+
+def by_native(e: Example) -> list[Any]:
+    graph = e.pipeline.graph
+    out = []
+    for v in e.x:
+        for slot in slots(graph, graph.outputs[0][1]):
+            if evaluate(slot.when, [v]):
+                out.append(graph.nodes[graph.outputs[0][1]].type.unflatten([evaluate(x, [v]) for x in slot.leaves]))
+    return out
+
+
+def by_keys(e: Example) -> list[Any]:
+    """A batch of Spark's, without Spark: the rows of two keys, each as the pipeline alone."""
+    rows = [Row(key, i, push) for i, push in enumerate(e.pushes) for key in (1, 2)]
+    job = keyed_job(e.pipeline, INT, tagged=False)
+    table = frame_of(e.pipeline, job, sorted(rows, key=lambda r: (r.key, r.seq)))
+    got = found(e.pipeline, [row for batch in Runner(job).push(table).out for row in batch.to_pylist()])
+    assert got == expected(e.pipeline, rows)
+    return e.out
+
+
+def by_scanning(e: Example) -> list[Any]:
+    cut = cuts(e.pipeline.graph)
+    if not isinstance(cut, Cut):
+        raise Remembers(e.pipeline.graph.nodes[-1], cut)
+    rows = [Row(None, i, push) for i, push in enumerate(e.pushes)]
+    for bounds in ([], [1], [1, 2, 3]):
+        assert by_scan(e.pipeline, rows, bounds, random.Random(3)) == by_interpreter(e.pipeline, rows)
+    return e.out
+
+
+def by_tasks(e: Example) -> list[Any]:
+    """The one task that the failure checker makes of all steps, event by event."""
+    made = tasks_of(e.pipeline, fuse=True)
+    ((name, task),) = made.tasks.items()
+    state, out = made.states.get(name), []
+    for push in e.pushes:
+        for event in push.values():
+            state, events = task.f(state, event)
+            out += [thaw(getattr(v, "value", v)) for v in events]
+    return out
+
+
+def by_drawing(style: str) -> Callable[[Example], list[Any]]:
+    def drawn(e: Example) -> list[Any]:
+        text = draw(e.pipeline.graph, style)
+        kind = e.pipeline.graph.nodes[-1].kind
+        assert "x" in text and (kind == "source" or kind.replace("_", " ") in text)
+        return e.out
+
+    return drawn
+
+
+BACK_ENDS: dict[str, Callable[[Example], list[Any]]] = {
+    "interpreter": by_interpreter_alone,
+    "kernel": by_kernel,
+    "checks": by_check,
+    "arguments": by_arguments,
+    "smv": by_smv,
+    "native": by_native,
+    "keys": by_keys,
+    "scan": by_scanning,
+    "tasks": by_tasks,
+    "text": by_drawing("text"),
+    "svg": by_drawing("svg"),
+    "mermaid": by_drawing("mermaid"),
+}
+
+#: What a back-end refuses, and how: everything else it does.
+REFUSED = {
+    ("smv", "key_by"): "keyed steps cannot be exported",
+    ("smv", "merge"): "a merge may carry several events in one push",
+    ("smv", "task"): "puts out up to 2 events at once",
+    ("native", "filter_by"): "is a second source, which may be silent",
+    ("native", "apply"): "is a second source, which may be silent",
+    ("native", "merge"): "is a second source, which may be silent",
+    ("native", "cumulate"): "remembers its last value",
+    ("native", "decimate"): "remembers how many events it has seen",
+    ("native", "trim"): "remembers how many events it has seen",
+    ("native", "window"): "remembers the last events",
+    ("native", "task"): "remembers its state",
+    ("scan", "filter_by"): "waits for its inputs",
+    ("scan", "apply"): "waits for its inputs",
+    ("scan", "task"): "is a general task",
+    ("tasks", "filter_by"): "",  # several sources: their tags are tested in tests/failures
+    ("tasks", "apply"): "",
+    ("tasks", "merge"): "",
+}
+
+
+def missing() -> set[str]:
+    """The kinds of which nobody has tested anything."""
+    return set(PROCESSORS) - set(EXAMPLES)
+
+
+def test_every_kind_has_an_example() -> None:
+    assert not missing()
+    assert {e.pipeline.graph.nodes[-1].kind for e in EXAMPLES.values()} == set(PROCESSORS)
+
+
+@pytest.mark.parametrize("kind", list(EXAMPLES))
+@pytest.mark.parametrize("back_end", list(BACK_ENDS))
+def test_every_kind_in_every_back_end(back_end: str, kind: str) -> None:
+    e = EXAMPLES[kind]
+    why = REFUSED.get((back_end, kind))
+    if why == "":
+        pytest.skip("tested elsewhere")
+    if why is not None:
+        with pytest.raises(PellucidError, match=why):
+            BACK_ENDS[back_end](e)
+        return
+    assert BACK_ENDS[back_end](e) == e.out
+
+
+def test_one_step_of_each_where_nothing_is_remembered() -> None:
+    """The kinds that remember are native with the k at which they do not, and inputs that come together meet."""
+    p = pipeline(
+        lambda x: merge(
+            x.trim(0).decimate(1), x.filter(x > 1), apply(lambda a, b: a * b, x, x + 1),
+            x.window(1, lambda w: w + 1), x.task(lambda s, v: (s, [v]), initial=0),
+        ),
+        x=int,
+    )  # fmt: skip
+    assert not remembering(p.graph)
+    made = slots(p.graph, p.graph.outputs[0][1])
+    assert [evaluate(s.leaves[0], [v]) for v in (1, 2) for s in made if evaluate(s.when, [v])] == p([1, 2])
+
+
+@pytest.mark.seeded
+def test_every_kind_compiled() -> None:
+    """All of them in one kernel, as it takes seconds to compile one."""
+
+    def everything(x: Stream[int], y: Stream[int]) -> Any:
+        built = {k: e.build(x, y) if e.y is not None else e.build(x) for k, e in EXAMPLES.items()}
+        return {kind: made.map(lambda v: v) if kind == "source" else made for kind, made in built.items()}
+
+    p = pipeline(lambda x, y: tuple(everything(x, y).values()), x=int, y=int)
+    engine, run = Engine(p.graph, mode="numba"), Interpreter(p.graph)
+    for push in EXAMPLES["apply"].pushes:
+        got = engine.push(**{n: [push[n]] if n in push else [] for n in ("x", "y")})
+        assert got == run.push(push)
+
+
+# ---------------------------------------------------------------- a kind that nobody knows
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> Example:
+    """A kind that stands in the table and nowhere else."""
+    monkeypatch.setitem(PROCESSORS, "planted", Processor("nobody knows", "plain", ("[", "]")))
+    graph = EXAMPLES["map"].pipeline.graph
+    strange = replace(graph, nodes=(graph.nodes[0], replace(graph.nodes[1], kind="planted")))
+
+    class Planted(Example):
+        @property
+        def pipeline(self) -> Pipeline:
+            p = EXAMPLES["map"].pipeline
+            p.graph = strange
+            return p
+
+    return Planted(EXAMPLES["map"].build, [])
+
+
+@pytest.mark.parametrize(
+    "back_end", ["interpreter", "kernel", "checks", "smv", "native", "keys", "scan", "tasks", "svg"]
+)
+def test_a_planted_kind_is_refused_by_name(back_end: str, planted: Example) -> None:
+    with pytest.raises(NotNamed, match="does not know the processor 'planted'"):
+        BACK_ENDS[back_end](planted)
+
+
+@pytest.mark.parametrize("style", ["text", "mermaid"])
+def test_a_planted_kind_is_drawn_from_the_table(style: str, planted: Example) -> None:
+    assert "planted" in draw(planted.pipeline.graph, style)
+
+
+def test_a_planted_kind_is_missed(planted: Example) -> None:
+    assert missing() == {"planted"}
+
+
+def test_a_planted_kind_is_never_planned(planted: Example) -> None:
+    """It was taken for a map once."""
+    with pytest.raises(NotNamed, match="'planted'"):
+        choose(planted.pipeline.graph, key=False, order=True)
+
+
+def test_a_planted_kind_that_remembers_is_not_cut(planted: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROCESSORS, "planted", Processor("nobody knows", "state", ("[", "]"), keeps="events"))
+    with pytest.raises(NotNamed, match="the scan does not know the processor 'planted'"):
+        cuts(planted.pipeline.graph)
