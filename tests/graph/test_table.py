@@ -31,7 +31,7 @@ from pellucid.spark.native.stateless import Remembers, slots
 from pellucid.spark.plan import choose
 from pellucid.spark.scan.parts import Cut, cuts
 from pellucid.spark.step import Runner
-from tests.check.test_system import by_system
+from tests.check.system.test_system import by_system
 from tests.spark.scans import by_interpreter, by_scan
 from tests.spark.test_step import frame_of
 from tests.spark.test_step import job_of as keyed_job
