@@ -32,7 +32,7 @@ from pellucid.spark.plan import choose
 from pellucid.spark.scan.parts import Cut, cuts
 from pellucid.spark.step import Runner
 from tests.check.system.test_system import by_system
-from tests.spark.scans import by_interpreter, by_scan
+from tests.spark.scan.scans import by_interpreter, by_scan
 from tests.spark.test_step import frame_of
 from tests.spark.test_step import job_of as keyed_job
 from tests.spark.worlds import Row, expected, found
