@@ -176,6 +176,10 @@ EVENTS[POINT] = st.builds(Point, st.integers(-4, 9), EVENTS[FLOAT], EVENTS[COLOR
 EVENTS[ORDER] = st.builds(Order, EVENTS[STR], st.integers(-4, 9), st.booleans())
 
 
+#: Of two events of any type.
+PAIRS: list[Callable[[Any], Any]] = [lambda p: p[1], lambda p: p[0] == p[1], lambda p: p[0] if p[0] == p[1] else p[1]]
+
+
 class Choice:
     """Where decisions come from."""
 
@@ -233,7 +237,7 @@ def add_steps(c: Choice, streams: list[Any], count: int, depth: int, keys: bool)
         if t not in MAPS:  # a pair: make it a number
             streams.append(x.map(lambda p: p[0] + p[1]))
             continue
-        kinds = ["map", "filter", "decimate", "trim", "cumulate", "apply", "merge", "filter_by"]
+        kinds = ["map", "filter", "decimate", "trim", "cumulate", "apply", "merge", "filter_by", "lag"]
         keyed = x._step.key is not None
         kinds += ["window", "call"] * (2 if keyed else 1) if depth > 0 else []
         kinds += ["task"] if t in TASKS else []
@@ -252,6 +256,8 @@ def one_step(c: Choice, kind: str, x: Any, streams: list[Any], depth: int, keys:
         return x.filter(c.of(PREDICATES[t]))
     if kind in ("decimate", "trim"):
         return getattr(x, kind)(c.of([1, 2, 3, 4]))  # type: ignore[no-any-return]
+    if kind == "lag":
+        return x.lag(c.of([1, 2, 3])).map(c.of(PAIRS))
     if kind == "cumulate":
         return x.cumulate(*c.of(FOLDS[t]))
     if kind == "task":
@@ -266,7 +272,7 @@ def one_step(c: Choice, kind: str, x: Any, streams: list[Any], depth: int, keys:
         return _called(c, [x, *[c.of(same) for _ in range(c.of([0, 0, 1]))]], depth, keys)
     if kind == "window":
         k, inner = c.of([3, 2, 5, 1, 4]), c.of([2, 1, 3])
-        return x.window(k, lambda w: add_steps(c, [w], inner, depth - 1, c.of([False, False, True]))[-1])
+        return x.window(k, lambda w: add_steps(c, [w], inner, depth - 1, c.of([True, False, True]))[-1])
     if kind == "merge":
         others = [s for s in same if s.type == t]
         return _merge(x, *[c.of(others) for _ in range(c.of([1, 2]))])

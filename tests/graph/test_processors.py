@@ -44,6 +44,7 @@ TYPE_OF_RESULT = [
     ),
     (lambda x: x.decimate(2), INT),
     (lambda x: x.trim(0), INT),
+    (lambda x: x.lag(2), TupleType((INT, INT))),
     (lambda x: x.window(3, lambda w: w > 1), BOOL),
     (lambda x: x.task(lambda s, v: (s + v, [s > v]), initial=0), BOOL),
     (lambda x: x.task(lambda s, v: (s + 0.5, [s, v]), initial=0), FLOAT),
@@ -90,6 +91,8 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
     (lambda x: x.decimate(True), "decimate (HERE): k must be an int, found bool True"),
     (lambda x: x.trim(-1), "trim (HERE): k must be at least 0, found -1"),
     (lambda x: x.trim("2"), "trim (HERE): k must be an int, found str '2'"),
+    (lambda x: x.lag(0), "lag (HERE): k must be at least 1, found 0"),
+    (lambda x: x.lag(1.5, id="l"), "step 'l' (lag, HERE): k must be an int, found float 1.5"),
     (lambda x: x.window(0, lambda w: w), "window (HERE): k must be at least 1, found 0"),
     (lambda x: x.window(2, 3), "window (HERE): the sub-pipeline must be a pipeline or a function of a stream, found 3"),
     (

@@ -157,6 +157,15 @@ class Told:
 
         return self._each(world, events, over)
 
+    def _lag(self, world: World, events: list[Happened]) -> list[Happened]:
+        came: dict[Any, list[Any]] = defaultdict(list)
+
+        def pair(e: Happened) -> list[Any]:
+            came[e.key].append(e.value)
+            return [(e.value, came[e.key][-1 - self.by["k"]])] if len(came[e.key]) > self.by["k"] else []
+
+        return self._each(world, events, pair)
+
     # ------------------------------------------------------------ by their number
 
     def _decimate(self, world: World, events: list[Happened]) -> list[Happened]:
@@ -265,6 +274,9 @@ class Judged:
 
     def trim(self, k: int) -> Judged:
         return self._made(self.stream.trim(k), "trim", k=k)
+
+    def lag(self, k: int) -> Judged:
+        return self._made(self.stream.lag(k), "lag", k=k)
 
     def window(self, k: int, inner: Callable[[Judged], Judged]) -> Judged:
         made: list[Judged] = []

@@ -313,6 +313,12 @@ def _one(step: Step, held: Any, ins: list[Events], fit: Fit) -> tuple[Any, Event
             if (now or 0) >= step.k:
                 out.append((key, value))
             now = min((now or 0) + 1, step.k)
+        elif step.kind == "lag":  # a pair, and a function of the two
+            assert step.fn is not None
+            last = (*(now or ()), value)
+            if len(last) > step.k:
+                out.append((key, call(step.fn, (value, last[0]), fit)))
+            now = last[-step.k :]
         elif step.kind == "window":
             assert step.sub is not None
             last = (*(now or ()), value)

@@ -310,6 +310,7 @@ class Draw:
             (2, "cumulate"),
             (1, "decimate"),
             (1, "trim"),
+            (1, "lag"),
             (3, "apply"),
             (1.5, "filter_by"),
         ]
@@ -320,7 +321,7 @@ class Draw:
             a = self.stream(spec)
             assert a is not None
             t, key = spec.type_of(a), spec.key_of(a)
-            if final and kind not in ("map", "apply", "task"):
+            if final and kind not in ("map", "apply", "task", "lag"):
                 if t != final:
                     continue
                 if kind in ("key_by", "call", "window", "cumulate"):
@@ -347,6 +348,9 @@ class Draw:
                 return Step("decimate", (a,), t, key, k=r.randint(2, 3))
             if kind == "trim":
                 return Step("trim", (a,), t, key, k=self.pick((4, 1), (3, 2), (1, 3), (0.7, 5)))
+            if kind == "lag":
+                to = final or self.result_type(t)
+                return Step("lag", (a,), to, key, k=r.randint(1, 2), fn=self.fn((t, t), to))
             if kind == "key_by" and t != "float":
                 to = self.pick((3, "int"), (2, "bool"), (1, "Color"))
                 return Step("key_by", (a,), t, to, fn=self.fn((t,), to))
@@ -520,6 +524,11 @@ class Writer:
                     line = f"{ins[0]}.cumulate({self.function(step.fn)}, start={value_text(step.start)}{end}"
                 case "decimate" | "trim":
                     line = f"{ins[0]}.{step.kind}({step.k}{end}"
+                case "lag":
+                    assert step.fn is not None
+                    of_two, of_pair = self.function(step.fn), self.name("f")
+                    self.lines += [f"def {of_pair}(p) -> {step.fn.result}:", f"    return {of_two}(p[0], p[1])", ""]
+                    line = f"{ins[0]}.lag({step.k}).map({of_pair}{end}"
                 case "merge":
                     line = f"merge({', '.join(ins)}{end}"
                 case "apply":

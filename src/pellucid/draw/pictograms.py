@@ -82,6 +82,15 @@ def _trim(k: int) -> str:
     )
 
 
+def _lag(k: int) -> str:
+    """Two events side by side, and the way back from the one to the other."""
+    return (
+        '<circle cx="8" cy="28" r="4.4"/><circle class="full" cx="32" cy="28" r="4.4"/>'
+        '<path d="M32 18C30 8 12 8 9 18"/><path d="M4.6 14.4l4 5.4 5.4-4" opacity=".6"/>'
+        f'<text class="number" x="20" y="21" text-anchor="middle">{_number(str(k))}</text>'
+    )
+
+
 def _gear(teeth: int = 8) -> str:
     points = []
     for tooth in range(teeth):
@@ -120,6 +129,7 @@ _MADE: dict[str, Callable[[Node], str]] = {
     "apply": lambda node: _apply(len(node.inputs)),
     "decimate": lambda node: _decimate(node.k or 1),
     "trim": lambda node: _trim(node.k or 0),
+    "lag": lambda node: _lag(node.k or 1),
     "task": lambda node: _gear(),  # code with a state at its heart
     "window": lambda node: window_glyph(node.k or 1),
 }

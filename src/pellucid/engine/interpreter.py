@@ -157,6 +157,17 @@ class Interpreter:
             out.append((key, value, i))
         return out
 
+    def lag(self, node: Node, events: list[Event]) -> list[Event]:
+        """Lag: π(v) = ⟨(v[k], v[0]), (v[k+1], v[1]), …⟩."""
+        assert node.k is not None
+        out = []
+        for key, value in events:
+            recent = (*self.state[node.id].get(key, ()), value)
+            self.state[node.id][key] = recent[-node.k :]
+            if len(recent) > node.k:
+                out.append((key, (value, recent[0])))
+        return out
+
     def window(self, node: Node, events: list[Event]) -> list[Event]:
         """Window: the i-th output is π'(⟨σ_i … σ_{i+k-1}⟩)[-1], if π' puts out anything there."""
         assert node.sub is not None and node.k is not None
@@ -196,5 +207,6 @@ class Interpreter:
 
     STEPS: ClassVar[dict[str, Callable[..., list[Event]]]] = {
         "map": map, "filter": filter, "filter_by": filter_by, "apply": apply, "cumulate": cumulate,
-        "decimate": decimate, "trim": trim, "window": window, "task": task, "merge": merge, "key_by": key_by,
+        "decimate": decimate, "trim": trim, "lag": lag, "window": window, "task": task, "merge": merge,
+        "key_by": key_by,
     }  # fmt: skip

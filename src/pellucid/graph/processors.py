@@ -98,6 +98,15 @@ PROCESSORS = {
         counted=min,
         cut="count",
     ),
+    "lag": Processor(
+        "each event beside the one k events before it",
+        "state",
+        ("[\\", "\\]"),
+        puts="some",
+        keeps="events",
+        beside=1,
+        cut="tail",
+    ),
     "window": Processor(
         "the last event of a sub-pipeline over each k successive events",
         "frame",

@@ -21,6 +21,7 @@ from pellucid.expr.types import (
     BOOL,
     FLOAT,
     RecordType,
+    TupleType,
     Type,
     conform,
     join,
@@ -173,6 +174,20 @@ class Stream(Generic[T]):
         [3, 4]
         """
         return _make("trim", (self,), self.type, k=_count("trim", id, k, 0), id=id)
+
+    def lag(self, k: int, *, id: str | None = None) -> Stream[tuple[T, T]]:
+        """Pairs of an event and the one ``k`` events before it: the present one first, as in ``now - before``.
+
+        The first ``k`` events have none before them, so nothing is put out for them, as by ``trim(k)``.
+
+        >>> from pellucid import pipeline
+        >>> pipeline(lambda x: x.lag(2), x=int)([1, 2, 5, 9])
+        [(5, 1), (9, 2)]
+        >>> pipeline(lambda x: x.lag(1).map(lambda pair: pair[0] - pair[1]), x=int)([1, 2, 5])
+        [1, 3]
+        """
+        pair = TupleType((self.type, self.type))
+        return _make("lag", (self,), pair, k=_count("lag", id, k, 1), id=id)
 
     def window(self, k: int, sub: Callable[[Stream[T]], Stream[U]], *, id: str | None = None) -> Stream[U]:
         """The last event that ``sub``, a pipeline, puts out over each ``k`` successive events.

@@ -18,7 +18,7 @@ from pellucid.spark.job import Job, packed
 from pellucid.spark.scan.parts import Cut, cuts
 from pellucid.spark.scan.run import run_worker
 from tests.spark.worlds import Row, found
-from tests.strategies import COLOR, MAPS, ORDER, POINT, PREDICATES, Choice, Color, Order, Point, add_steps
+from tests.strategies import COLOR, MAPS, ORDER, PAIRS, POINT, PREDICATES, Choice, Color, Order, Point, add_steps
 
 Fold = tuple[Callable[[Any, Any], Any], Any]
 
@@ -83,13 +83,15 @@ def one_step(c: Choice, streams: list[Stream[Any]]) -> Stream[Any]:
     t = x.type
     if t not in MAPS:
         return x.map(lambda p: p[0])
-    kind = c.of(["cumulate", "cumulate", "map", "filter", "decimate", "trim", "window", "merge"])
+    kind = c.of(["cumulate", "cumulate", "map", "filter", "decimate", "trim", "lag", "window", "merge"])
     if kind == "map":
         return x.map(c.of(MAPS[t]))
     if kind == "filter":
         return x.filter(c.of(PREDICATES[t]))
     if kind in ("decimate", "trim"):
         return getattr(x, kind)(c.of([2, 3, 1, 5]))  # type: ignore[no-any-return]
+    if kind == "lag":
+        return x.lag(c.of([1, 2, 4])).map(c.of(PAIRS))
     if kind == "window":
         k, inner = c.of([3, 2, 5, 4]), c.of([1, 2])
         return x.window(k, lambda w: add_steps(c, [w], inner, 0, False)[-1])

@@ -304,6 +304,13 @@ class _Search:
         out.most = None if x.most is None or out.open else x.most * busiest
         return _cut(out.events, out.open, out.most)
 
+    def of_lag(self, node: Node, x: Values) -> Values:
+        most = None if x.most is None else max(0, x.most - node.earlier)
+        if x.events is None:
+            return Values(None, True, most)
+        pairs = islice(product(x.all(), repeat=2), _MOST + 1)
+        return _cut({key_of((*now, *before)): (*now, *before) for now, before in pairs}, x.open, most)
+
     def of_window(self, node: Node, x: Values) -> Values:
         assert node.sub is not None and node.k is not None
         inner = self.graph(node.sub, [Values(x.events, x.open, node.k)], every=True)
@@ -313,8 +320,8 @@ class _Search:
 
     STEPS: ClassVar[dict[str, Callable[..., Values]]] = {
         "map": of_map, "filter": of_filter, "filter_by": of_filter_by, "apply": of_apply, "cumulate": of_cumulate,
-        "decimate": of_decimate, "trim": of_decimate, "window": of_window, "task": of_task, "merge": of_merge,
-        "key_by": of_key_by,
+        "decimate": of_decimate, "trim": of_decimate, "lag": of_lag, "window": of_window, "task": of_task,
+        "merge": of_merge, "key_by": of_key_by,
     }  # fmt: skip
 
 

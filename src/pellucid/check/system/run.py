@@ -273,40 +273,53 @@ class Run:
             for s, fronts in fronts_of(self, node, ins, lanes)
         ]
 
-    # -- windows
+    # -- steps that look back
 
-    def do_window(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
-        assert node.sub is not None and node.k is not None
-        sub, k = node.sub, node.k
-        kinds = [t for _, t in sub.nodes[sub.sources[0]].type.leaves()]
+    def recent(
+        self, node: Node, s: Slot, lanes: Lanes | None, kinds: Sequence[Type]
+    ) -> tuple[Memory, Expr, list[tuple[Expr, ...]]]:
+        """The events that a step looks back on, the earliest first, and whether all of them are there; then this one is
+        kept as well."""
+        many = node.earlier
+        cells: list[tuple[str, Type, Any, int | None, str]] = [("seen", INT, 0, many + 1, "count")]
+        cells += [
+            (f"event{i}.{j}", t, simplest(t), self.size(t), "event") for i in range(many) for j, t in enumerate(kinds)
+        ]
+        memory = self.memory(node, s, lanes, cells)
+        count, *flat = memory.now
+        ring = [tuple(flat[i * len(kinds) : (i + 1) * len(kinds)]) for i in range(many)]
+        full = n.eq(count, n.const(many))
+        after = [n.ite(full, count, n.add(count, n.const(1)))]
+        for i in range(many):
+            later = ring[i + 1] if i + 1 < many else s.leaves
+            for j in range(len(kinds)):
+                here = n.ite(n.eq(count, n.const(i)), s.leaves[j], ring[i][j])
+                after.append(n.ite(full, later[j], here))
+        memory.keep(after)
+        return memory, full, ring
+
+    def do_lag(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         out = []
         for s in ins[0]:
-            cells: list[tuple[str, Type, Any, int | None, str]] = [("seen", INT, 0, k, "count")]
-            cells += [
-                (f"event{i}.{j}", t, simplest(t), self.size(t), "event")
-                for i in range(k - 1)
-                for j, t in enumerate(kinds)
-            ]
-            memory = self.memory(node, s, lanes, cells)
-            count, *flat = memory.now
-            ring = [tuple(flat[i * len(kinds) : (i + 1) * len(kinds)]) for i in range(k - 1)]
-            full = n.eq(count, n.const(k - 1))
-            closes = n.and_(s.present, full)
+            memory, full, ring = self.recent(node, s, lanes, [e.type for e in s.leaves])
+            pair = (*s.leaves, *ring[0])
+            out.append(replace(s, present=n.and_(s.present, full), leaves=pair, unsure=memory.unsure))
+        return out
+
+    def do_window(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        assert node.sub is not None
+        kinds = [t for _, t in node.sub.nodes[node.sub.sources[0]].type.leaves()]
+        out = []
+        for s in ins[0]:
+            memory, full, ring = self.recent(node, s, lanes, kinds)
             has, last = self.window_value(node, [*ring, s.leaves], n.and_(memory.known, full))
-            out.append(Slot(n.and_(closes, has), last, s.lanes, memory.unsure))
-            after = [n.ite(full, count, n.add(count, n.const(1)))]
-            for i in range(k - 1):
-                later = ring[i + 1] if i + 1 < k - 1 else s.leaves
-                for j in range(len(kinds)):
-                    here = n.ite(n.eq(count, n.const(i)), s.leaves[j], ring[i][j])
-                    after.append(n.ite(full, later[j], here))
-            memory.keep(after)
+            out.append(Slot(n.and_(n.and_(s.present, full), has), last, s.lanes, memory.unsure))
         return out
 
     STEPS: ClassVar[dict[str, Callable[..., list[Slot]]]] = {
         "map": do_map, "filter": do_filter, "filter_by": do_filter_by, "apply": do_apply, "cumulate": do_cumulate,
-        "decimate": do_decimate, "trim": do_trim, "window": do_window, "task": do_task, "merge": do_merge,
-        "key_by": do_key_by,
+        "decimate": do_decimate, "trim": do_trim, "lag": do_lag, "window": do_window, "task": do_task,
+        "merge": do_merge, "key_by": do_key_by,
     }  # fmt: skip
 
     def window_value(self, node: Node, events: list[tuple[Expr, ...]], closes: Expr) -> tuple[Expr, tuple[Expr, ...]]:

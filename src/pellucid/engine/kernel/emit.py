@@ -440,6 +440,41 @@ class Emitter:
 
         return self.gate(node, ins[0], caps[i], keep)
 
+    def do_lag(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
+        rings = [store.ring(f"ring{j}", t, node.earlier) for j, t in enumerate(leaf_types(self.type_at(node, 0)))]
+        at, seen = store.word("at", INT, 0), store.word("seen", INT, 0)
+
+        def take(values: Sequence[str], key: str | None) -> tuple[str, list[str]]:
+            """Put the event in the place of the one k before it; whether there was one, and which."""
+            place, count, flag = self.w.fresh("c"), self.w.fresh("c"), self.w.fresh("p")
+            self.w.line(f"{place} = {at.load(key)}")
+            before = self.copied([ring.load(self, key, place) for ring in rings])
+            for ring, value in zip(rings, values, strict=True):
+                ring.store(self, key, place, value)
+            at.store(key, f"{place} + 1 if {place} + 1 < {node.k} else 0")
+            self.w.line(f"{count} = {seen.load(key)}")
+            self.w.line(f"{flag} = {count} >= {node.k}")
+            with self.w.block(f"if not {flag}:"):
+                seen.store(key, f"{count} + 1")
+            return flag, before
+
+        (flow,) = ins
+        if flow.many is None:
+            there = self.w.fresh("p")
+            if flow.present is not None:
+                self.w.line(f"{there} = False")
+            with self.when(flow.present):
+                flag, before = take(flow.values, flow.key)
+                self.w.line(f"{there} = {flag}")
+            return _Flow(there, [*flow.values, *before], flow.key)
+        out = self.fresh_flow(node, caps[i], flow.key is not None)
+        with self.each(flow) as (values, key):
+            values = self.named(values)
+            flag, before = take(values, key)
+            with self.w.block(f"if {flag}:"):
+                self.push(out, [*values, *before], key)
+        return out
+
     def gate(self, node: Node, flow: _Flow, cap: int | None, keep: Any) -> _Flow:
         """A step that lets some events through unchanged."""
         if flow.many is None:
@@ -571,8 +606,8 @@ class Emitter:
 
     STEPS: ClassVar[dict[str, Callable[..., _Flow]]] = {
         "map": do_map, "filter": do_filter, "filter_by": do_filter_by, "apply": do_apply, "cumulate": do_cumulate,
-        "decimate": do_decimate, "trim": do_trim, "window": do_window, "task": do_task, "merge": do_merge,
-        "key_by": do_key_by,
+        "decimate": do_decimate, "trim": do_trim, "lag": do_lag, "window": do_window, "task": do_task,
+        "merge": do_merge, "key_by": do_key_by,
     }  # fmt: skip
 
     # ------------------------------------------------------------ outputs

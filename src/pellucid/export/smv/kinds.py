@@ -135,6 +135,11 @@ class _Sets:
         assert node.fn is not None and node.fn.result is not None
         return {tuple(node.fn.result.flatten(value)) for value in self.calls(node, ins)}
 
+    def pairs(self, i: int, node: Node, ins: list[set[Leaves]]) -> set[Leaves]:
+        if len(ins[0]) ** 2 > MOST:
+            raise self.too_many(node)
+        return {(*now, *before) for now, before in product(ins[0], repeat=2)}
+
     def inside(self, i: int, node: Node, ins: list[set[Leaves]]) -> set[Leaves]:
         assert node.sub is not None and node.k is not None
         inner = _Sets(node.sub, {node.sub.sources[0]: ins[0]}, node.k)
@@ -160,7 +165,7 @@ class _Sets:
 
     STEPS: ClassVar[dict[str, Callable[..., set[Leaves]]]] = {
         "map": image, "apply": image, "cumulate": stateful, "task": stateful, "window": inside, "filter": handed,
-        "filter_by": handed, "decimate": handed, "trim": handed, "merge": handed,
+        "filter_by": handed, "decimate": handed, "trim": handed, "lag": pairs, "merge": handed,
     }  # fmt: skip
 
     def calls(self, node: Node, pools: list[set[Leaves]]) -> Iterable[Any]:

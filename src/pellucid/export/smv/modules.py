@@ -194,6 +194,29 @@ class Library:
         stem += "" if len(kinds) == 1 else f"_of_{len(kinds)}"
         return Built(self.add(stem, [*i.names, *o.names, "rst"], sections, note, numbered=False))
 
+    def _lag(self, node: Node, kinds: tuple[Kind, ...], out: tuple[Kind, ...], state: tuple[Kind, ...]) -> Built:
+        """Not in the paper: the last k events, which move up with each that comes."""
+        assert node.k is not None
+        i, o, k = pipe("i_{}", kinds), pipe("o_{}", out), node.k
+        held = [pipe(f"h{j + 1}_{{}}", kinds).c for j in range(k)]
+        sections = {
+            "VAR": [f"n : 0..{k};", *(f"{name} : {t};" for c in held for name, t in zip(c, kinds, strict=True))],
+            "ASSIGN": ["init(n) := 0;", f"next(n) := case rst : 0; {i.b} & n < {k} : n + 1; TRUE : n; esac;"],
+        }
+        for here, later in zip(held, [*held[1:], i.c], strict=True):
+            for name, after, kind in zip(here, later, kinds, strict=True):
+                sections["ASSIGN"] += [
+                    f"init({name}) := {kind.default};",
+                    f"next({name}) := case rst : {kind.default}; {i.b} : {after}; TRUE : {name}; esac;",
+                ]
+        sections["ASSIGN"] += [
+            *(f"{to} := {a};" for a, to in zip([*i.c, *held[0]], o.c, strict=True)),
+            f"{o.b} := {i.b} & n = {k};",
+            f"{o.l} := {i.b} & n = {k} & {i.l};",
+        ]
+        note = f"Lag: each event beside the one {k} before it"
+        return Built(self.add("Lag", [*i.names, *o.names, "rst"], sections, note))
+
     def _cumulate(self, node: Node, kinds: tuple[Kind, ...], out: tuple[Kind, ...], state: tuple[Kind, ...]) -> Built:
         assert node.fn is not None and node.state is not None
         i, o = pipe("i_{}", kinds), pipe("o_{}", out)
@@ -245,8 +268,8 @@ class Library:
         return Built(self.add("Task", [*i.names, *o.names, "rst"], sections, note), f.fails)
 
     STEPS: ClassVar[dict[str, Callable[..., Built]]] = {
-        "map": _map, "filter": _filter, "cumulate": _cumulate, "decimate": _counted, "trim": _counted, "task": _task,
-        "merge": _map,
+        "map": _map, "filter": _filter, "cumulate": _cumulate, "decimate": _counted, "trim": _counted, "lag": _lag,
+        "task": _task, "merge": _map,
     }  # fmt: skip
 
     def starts(self, t: Type, start: object) -> list[str]:
