@@ -9,7 +9,7 @@ the literal interpreter gets its meaning from the user's own code and not from t
 >>> Int64(2**62) * 2
 Traceback (most recent call last):
 ...
-pellucid.expr.evaluate.Overflow64: 9223372036854775808 does not fit in 64 bits
+pellucid.expr.operations.Overflow64: 9223372036854775808 does not fit in 64 bits
 """
 
 from __future__ import annotations

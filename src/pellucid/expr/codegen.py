@@ -16,7 +16,10 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from pellucid.errors import NotNamed, known
 from pellucid.expr.node import Expr, fails, fails_here, walk
+from pellucid.expr.operations import LAZY
+from pellucid.expr.text import order_of_text
 from pellucid.expr.types import FLOAT, INT, INT_MAX, INT_MIN, EnumType, Type
 
 __all__ = ["OVERFLOW", "RAISED", "TooDeep", "Writer"]
@@ -125,7 +128,7 @@ class _Function:
         kids = [self.must[id(a)] for a in e.args]
         if e.op == "ite":
             out = kids[0] | (kids[1] & kids[2])
-        elif e.op in ("and", "or"):
+        elif e.op in LAZY:
             out = kids[0]
         else:
             out = frozenset().union(*kids) if kids else frozenset()
@@ -164,7 +167,7 @@ class _Function:
                 env[id(part)] = self._emit(part, env)
                 continue
             stack.append((part, True))
-            first = part.args[:1] if part.op in ("ite", "and", "or") else part.args
+            first = part.args[:1] if part.op in LAZY else part.args
             stack.extend((a, False) for a in reversed(first))
         return env[id(e)]
 
@@ -226,6 +229,8 @@ class _Function:
         a = args[0]
         b = args[1] if len(args) > 1 else ""
         kinds = [x.type for x in e.args]
+        if order_of_text(e):  # texts are numbers here, in the order in which they came
+            raise NotNamed(f"the kernel's code does not know the operation {op!r} of two texts")
         if op in ("add", "sub", "mul") and e.type == INT:
             sign = {"add": "+", "sub": "-", "mul": "*"}[op]
             if w.numba:
@@ -261,7 +266,7 @@ class _Function:
             mixed = "if" if kinds[0] == INT else "fi"
             w.line(f"{name} = _{op}_{mixed}({a}, {b})")
         else:
-            w.line(f"{name} = " + _TEXT[op].format(a=a, b=b))
+            w.line(f"{name} = " + known(_TEXT, op, "the kernel's code", "operation").format(a=a, b=b))
         return name
 
     def _divide(self, e: Expr, name: str, a: str, b: str) -> None:

@@ -11,20 +11,16 @@ it is the reference for every code generator.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from pellucid.errors import known
 from pellucid.expr.node import Expr
-from pellucid.expr.text import MEANING
+from pellucid.expr.operations import LAZY, OPERATIONS, Overflow64
 from pellucid.expr.trace import Traced
 from pellucid.expr.types import INT, fits_int
 
 __all__ = ["Overflow64", "UserRaise", "evaluate", "evaluate_call"]
-
-
-class Overflow64(OverflowError):  # noqa: N818
-    """An integer left the signed 64-bit range."""
 
 
 class UserRaise(Exception):  # noqa: N818
@@ -35,41 +31,7 @@ class UserRaise(Exception):  # noqa: N818
         self.number = number
 
 
-def _shl(a: int, b: int) -> int:
-    if b < 0:
-        raise ValueError("negative shift count")
-    if b > 64 and a != 0:
-        raise Overflow64
-    return a << min(b, 64)
-
-
-_OPS: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "truediv": lambda a, b: a / b,
-    "neg": lambda a: -a,
-    "abs": abs,
-    "invert": lambda a: ~a,
-    "band": lambda a, b: a & b,
-    "bor": lambda a, b: a | b,
-    "bxor": lambda a, b: a ^ b,
-    "shl": _shl,
-    "shr": lambda a, b: a >> b,
-    "eq": lambda a, b: a == b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "not": lambda a: not a,
-    "int_of_bool": int,
-    "float_of_int": float,
-    "trunc": math.trunc,
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "sqrt": math.sqrt,
-    **MEANING,
-}
+_OPS = {op: o.meaning for op, o in OPERATIONS.items() if o.meaning is not None}
 
 
 def evaluate(e: Expr, leaves: Sequence[Any], memo: dict[int, Any] | None = None, *, exact: bool = False) -> Any:
@@ -94,7 +56,7 @@ def evaluate(e: Expr, leaves: Sequence[Any], memo: dict[int, Any] | None = None,
                 stack.append(missing)
             else:
                 memo[id(top)] = _overflows(args[0].op, [memo[id(a)] for a in args[0].args])
-        elif op in _LAZY:
+        elif op in LAZY:
             needed = _needed(top, memo)
             if id(needed) in memo:
                 memo[id(top)] = memo[id(needed)]
@@ -108,14 +70,13 @@ def evaluate(e: Expr, leaves: Sequence[Any], memo: dict[int, Any] | None = None,
                 memo[id(top)] = memo[id(args[-1])]
             else:
                 values = [memo[id(a)] for a in args]
-                meaning = _OPS.get(op)
-                value = (
-                    meaning(*values)
-                    if meaning is not None
-                    else top.value(*values)
-                    if op == "call"
-                    else top.value.answer(*values)[0]
-                )
+                if op == "call":
+                    value = top.value(*values)
+                elif op == "call_fails":
+                    value = top.value.answer(*values)[0]
+                else:
+                    meaning = _OPS[op] if op in _OPS else known(_OPS, op, "the evaluator", "operation")
+                    value = meaning(*values)
                 if top.type == INT and not exact and not fits_int(value):
                     raise Overflow64(f"{value} does not fit in 64 bits")
                 memo[id(top)] = value
@@ -129,9 +90,6 @@ def _overflows(op: str, args: list[Any]) -> bool:
         return True
     except (ArithmeticError, ValueError):
         return False  # it fails in another way
-
-
-_LAZY = ("ite", "and", "or")
 
 
 def _needed(e: Expr, memo: dict[int, Any]) -> Expr:

@@ -17,36 +17,18 @@ True
 >>> ite(lt(x, const(0)), const(False), const(True))
 not v0 < 0
 
-Operations (types of arguments → type of result):
-
-=========================  ===============================================================
-``const``, ``var``         a value; the i-th leaf of the parameters
-``add sub mul``            int×int → int (may overflow), float×float → float
-``floordiv mod``           as Python's ``//`` and ``%`` (fail on 0)
-``truediv``                int×int or float×float → float, correctly rounded as in Python
-``neg abs invert``         ``-a``, ``abs(a)``, ``~a``
-``band bor bxor shl shr``  bits of ints
-``eq lt le``               comparison, exact also between int and float
-``and or not``             Booleans
-``ite``                    if-then-else
-``int_of_bool``            ``int(b)``
-``float_of_int``           ``float(i)``
-``trunc floor ceil``       float → int
-``sqrt``                   ``math.sqrt``
-``after``                  checks…, value
-``raise``                  always fails: the user's function raises here
-``overflows``              whether an int operation, on its arguments, leaves 64 bits (in the systems of checks only)
-=========================  ===============================================================
+The operations are in a table: `pellucid.expr.operations`.
 """
 
 from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pellucid.expr.operations import LAZY, OPERATIONS
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
 
 __all__ = [
@@ -184,20 +166,21 @@ def values_only(yes: bool = True) -> Iterator[None]:
 
 def fails_here(e: Expr) -> bool:
     """Whether this operation itself may fail, whatever its arguments do."""
-    op, args = e.op, e.args
-    if op in ("add", "sub", "mul", "neg", "abs"):
-        return e.type == INT
-    if op in ("floordiv", "mod", "truediv"):
-        divisor = args[1]
-        if divisor.op == "const" and divisor.value != 0:
-            # INT_MIN // -1 is the one quotient of integers that does not fit.
-            return op == "floordiv" and e.type == INT and divisor.value == -1
-        return True
-    if op == "shr":
-        return not (args[1].op == "const" and args[1].value >= 0)
-    if op == "call":  # of a check (`pellucid.expr.text`)
-        return bool(e.value.may_fail)
-    return op in ("shl", "trunc", "floor", "ceil", "sqrt", "raise")
+    match OPERATIONS[e.op].fails:
+        case "":
+            return False
+        case "int":
+            return e.type == INT
+        case "divides":
+            divisor = e.args[1]
+            if divisor.op == "const" and divisor.value != 0:
+                # INT_MIN // -1 is the one quotient of integers that does not fit.
+                return e.op == "floordiv" and e.type == INT and bool(divisor.value == -1)
+        case "negative":
+            return not (e.args[1].op == "const" and e.args[1].value >= 0)
+        case "called":  # of a check (`pellucid.expr.text`)
+            return bool(e.value.may_fail)
+    return True
 
 
 def fails(e: Expr) -> bool:
@@ -231,7 +214,7 @@ def _strict_of(e: Expr) -> frozenset[Expr]:
     kids: list[frozenset[Expr]] = [a._strict or frozenset() for a in e.args]
     if e.op == "ite":
         out = kids[0] | (kids[1] & kids[2])
-    elif e.op in ("and", "or"):
+    elif e.op in LAZY:
         out = kids[0]
     else:
         out = frozenset().union(*kids) if kids else frozenset()
@@ -277,22 +260,11 @@ def sqrt(a: Expr) -> Expr:
 
 # ---------------------------------------------------------------- arithmetic
 
-_FOLD: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "truediv": lambda a, b: a / b,
-    "band": lambda a, b: a & b,
-    "bor": lambda a, b: a | b,
-    "bxor": lambda a, b: a ^ b,
-    "shl": lambda a, b: a << b if 0 <= b < 64 else None,
-    "shr": lambda a, b: a >> b,
-}
 
-
-_FOLD_ONE: dict[str, Callable[[Any], Any]] = {"neg": lambda v: -v, "abs": abs, "invert": lambda v: ~v}
+def _value_of(op: str, *args: Any) -> Any:
+    meaning = OPERATIONS[op].meaning
+    assert meaning is not None
+    return meaning(*args)
 
 
 def binary(op: str, a: Expr, b: Expr) -> Expr:
@@ -301,8 +273,8 @@ def binary(op: str, a: Expr, b: Expr) -> Expr:
     result = FLOAT if op == "truediv" else a.type
     if a.op == b.op == "const":
         try:
-            folded = _FOLD[op](a.value, b.value)
-            if folded is not None and (result == FLOAT or fits_int(folded)):
+            folded = _value_of(op, a.value, b.value)
+            if result == FLOAT or fits_int(folded):
                 return const(folded)
         except (ArithmeticError, ValueError):
             pass  # it fails when it is evaluated, as in Python
@@ -359,7 +331,7 @@ def mul(a: Expr, b: Expr) -> Expr:
 def unary(op: str, a: Expr) -> Expr:
     """``neg``, ``abs`` or ``invert``."""
     if a.op == "const":
-        folded = _FOLD_ONE[op](a.value)
+        folded = _value_of(op, a.value)
         if a.type == FLOAT or fits_int(folded):
             return const(folded)
     if a.type == FLOAT and op == a.op == "neg":
@@ -507,9 +479,6 @@ def after(checks: tuple[Expr, ...], value: Expr) -> Expr:
     return _node("after", value.type, (*kept, value)) if kept else value
 
 
-_MAY_OVERFLOW = ("add", "sub", "mul", "neg", "abs", "shl", "floordiv", "trunc", "floor", "ceil")
-
-
 def overflows(a: Expr) -> Expr:
     """Whether the exact value of this operation does not fit in 64 bits.  It does not fail itself: a check asks for
     failures.
@@ -518,7 +487,7 @@ def overflows(a: Expr) -> Expr:
     >>> overflows(add(var(0, INT), const(1))), overflows(var(0, INT)), overflows(binary("mod", var(0, INT), const(3)))
     (overflows(v0 + 1), False, False)
     """
-    if a.type != INT or a.op not in _MAY_OVERFLOW or (a.op == "floordiv" and not fails_here(a)):
+    if a.type != INT or not OPERATIONS[a.op].overflows or (a.op == "floordiv" and not fails_here(a)):
         return FALSE
     return _node("overflows", BOOL, (a,))
 

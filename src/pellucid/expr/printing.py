@@ -6,30 +6,10 @@ import enum
 from collections.abc import Sequence
 
 from pellucid.expr.node import Expr
+from pellucid.expr.operations import OPERATIONS
 
 __all__ = ["show"]
 
-# Python's operators with how tightly they bind.
-_INFIX = {
-    "or": ("or", 2),
-    "and": ("and", 3),
-    "eq": ("==", 5),
-    "lt": ("<", 5),
-    "le": ("<=", 5),
-    "bor": ("|", 6),
-    "bxor": ("^", 7),
-    "band": ("&", 8),
-    "shl": ("<<", 9),
-    "shr": (">>", 9),
-    "add": ("+", 10),
-    "sub": ("-", 10),
-    "mul": ("*", 11),
-    "floordiv": ("//", 11),
-    "mod": ("%", 11),
-    "truediv": ("/", 11),
-    "concat": ("+", 10),
-}
-_NAMES = {"int_of_bool": "int", "float_of_int": "float", "length": "len"}
 _IF, _NOT, _SIGN, _ATOM = 1, 4, 12, 20
 _MAX_DEPTH = 100  # a loop of the user's may have made a long chain
 
@@ -62,8 +42,9 @@ def _show(e: Expr, names: Sequence[str] | None, room: list[int], depth: int) -> 
         text, binds = _show(a, names, room, depth - 1)
         return text if binds >= least else f"({text})"
 
-    if e.op in _INFIX:
-        sign, binds = _INFIX[e.op]
+    infix = OPERATIONS[e.op].infix
+    if infix is not None:
+        sign, binds = infix
         if e.op in ("lt", "le") and e.args[0].op == "const":  # as people write it: v > 20
             return f"{part(e.args[1], 6)} {'>' if e.op == 'lt' else '>='} {part(e.args[0], 6)}", binds
         # Comparisons do not chain here, and what stands on the right of - or // needs its brackets.
@@ -84,4 +65,4 @@ def _show(e: Expr, names: Sequence[str] | None, room: list[int], depth: int) -> 
             f"{e.value.name}({', '.join(part(a, 0) for a in e.args)}){' fails' if e.op == 'call_fails' else ''}",
             _ATOM,
         )
-    return f"{_NAMES.get(e.op, e.op)}({', '.join(part(a, 0) for a in e.args)})", _ATOM
+    return f"{OPERATIONS[e.op].name or e.op}({', '.join(part(a, 0) for a in e.args)})", _ATOM

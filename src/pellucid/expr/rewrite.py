@@ -5,34 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from pellucid.errors import known
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr, walk
-from pellucid.expr.text import TEXT_OPS, call_fails, rebuilt
+from pellucid.expr.operations import OPERATIONS
+from pellucid.expr.text import call_fails, rebuilt
 from pellucid.expr.types import FLOAT, INT
 
 __all__ = ["among_ints", "failure", "overflow", "rebuild", "substitute"]
 
-_ARITHMETIC = ("add", "sub", "mul", "floordiv", "mod", "truediv", "band", "bor", "bxor", "shl", "shr")
+_BUILD: dict[str, Callable[..., Expr]] = {
+    "eq": n.eq, "lt": n.lt, "le": n.le, "and": n.and_, "or": n.or_, "not": n.not_, "ite": n.ite,
+    "int_of_bool": n.int_of_bool, "float_of_int": n.float_of_int, "sqrt": n.sqrt, "overflows": n.overflows,
+}  # fmt: skip
 
 
 def rebuild(e: Expr, args: Sequence[Expr]) -> Expr:
     """The same operation on other arguments, simplified."""
     op = e.op
-    if op in _ARITHMETIC:
-        return n.binary(op, args[0], args[1])
-    if op in ("neg", "abs", "invert"):
-        return n.unary(op, args[0])
-    if op in ("trunc", "floor", "ceil"):
-        return n.round_to_int(op, args[0])
+    match OPERATIONS[op].kind:
+        case "arithmetic":
+            return n.binary(op, args[0], args[1])
+        case "sign":
+            return n.unary(op, args[0])
+        case "round":
+            return n.round_to_int(op, args[0])
+        case "text" | "call":
+            return rebuilt(e, args)
     if op == "after":
         return n.after(tuple(args[:-1]), args[-1])
-    if op in TEXT_OPS:
-        return rebuilt(e, args)
-    build: dict[str, Callable[..., Expr]] = {
-        "eq": n.eq, "lt": n.lt, "le": n.le, "and": n.and_, "or": n.or_, "not": n.not_, "ite": n.ite,
-        "int_of_bool": n.int_of_bool, "float_of_int": n.float_of_int, "sqrt": n.sqrt, "overflows": n.overflows,
-    }  # fmt: skip
-    return build[op](*args)
+    return known(_BUILD, op, "substitution", "operation")(*args)
 
 
 def substitute(
@@ -144,16 +146,16 @@ def _among_ints(e: Expr) -> Expr:
         return e
     c, x = e.args[at].value, e.args[1 - at]
 
-    def known(value: bool) -> Expr:  # x is evaluated all the same: it may fail
+    def always(value: bool) -> Expr:  # x is evaluated all the same: it may fail
         return n.after((x,), n.const(value))
 
     if c != c:
-        return known(False)
+        return always(False)
     if not -(2.0**63) <= c < 2.0**63:  # beyond every int
-        return known(e.op != "eq" and (c > 0) == (at == 1))
+        return always(e.op != "eq" and (c > 0) == (at == 1))
     whole = math.floor(c)  # and so is the next int, where there is a fraction
     if whole == c:
         return {"eq": n.eq, "lt": n.lt, "le": n.le}[e.op](*((n.const(whole), x) if at == 0 else (x, n.const(whole))))
     if e.op == "eq":
-        return known(False)
+        return always(False)
     return n.le(n.const(whole + 1), x) if at == 0 else n.lt(x, n.const(whole + 1))

@@ -2,17 +2,7 @@
 
 No engine that runs a pipeline ever sees them: a function that needs them is called there, as it is.  A check traces it
 once more (`pellucid.expr.textual`), so that a solver can look inside.
-
-=========================  ===============================================================
-``length``                 ``len(s)``, in code points
-``concat``                 ``s + t``
-``starts ends holds``      ``s.startswith(t)``, ``s.endswith(t)``, ``t in s``
-``find``                   ``s.find(t)``
-``part``                   ``s[a:b]`` for ``a, b >= 0``
-``lt le``                  of two strings: by code points, as Python's
-``call``                   a pure function of the arguments; it may fail
-``call_fails``             whether it does
-=========================  ===============================================================
+They are those of the kinds ``text`` and ``call`` in `pellucid.expr.operations`, and ``lt`` and ``le`` of two strings.
 
 >>> from pellucid.expr.types import STR
 >>> s = var(0, STR)
@@ -28,6 +18,7 @@ from typing import Any
 
 from pellucid.errors import PellucidError
 from pellucid.expr.node import Expr, _node, const, var, walk
+from pellucid.expr.operations import OPERATIONS
 from pellucid.expr.types import BOOL, INT, STR, Type, conform, simplest
 
 __all__ = [
@@ -50,16 +41,8 @@ __all__ = [
     "var",
 ]
 
-MEANING: dict[str, Callable[..., Any]] = {
-    "length": len,
-    "concat": lambda a, b: a + b,
-    "starts": lambda a, b: a.startswith(b),
-    "ends": lambda a, b: a.endswith(b),
-    "holds": lambda a, b: b in a,
-    "find": lambda a, b: a.find(b),
-    "part": lambda s, a, b: s[a:b],
-}
-TEXT_OPS = frozenset({*MEANING, "call", "call_fails"})
+MEANING = {op: o.meaning for op, o in OPERATIONS.items() if o.kind == "text" and o.meaning is not None}
+TEXT_OPS = frozenset(op for op, o in OPERATIONS.items() if o.kind in ("text", "call"))
 _RESULT: dict[str, Type] = {
     "length": INT,
     "concat": STR,

@@ -16,7 +16,7 @@ import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, known
 from pellucid.expr.node import Expr
 from pellucid.expr.text import Pure
 from pellucid.expr.types import BOOL, FLOAT, STR, Type
@@ -102,7 +102,7 @@ class Texts:
         if e.op in ("call", "call_fails"):
             self.calls[e] = args
             return self.function(e.value, [a.type for a in e.args])[e.op == "call_fails"](*args)
-        return _TERMS[e.op](self.z3, *args)
+        return known(_TERMS, e.op, "the solver's text", "operation")(self.z3, *args)
 
 
 _TERMS: dict[str, Callable[..., Any]] = {

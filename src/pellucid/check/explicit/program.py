@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from pellucid.check.system.build import System
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, known
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import among_ints
 from pellucid.expr.text import TEXT_OPS, has_text, order_of_text
@@ -199,7 +199,7 @@ def compile_program(system: System, observed: Sequence[Expr]) -> Program:
             continue
         name, operands = (f"overflows {e.args[0].op}", e.args[0].args) if e.op == "overflows" else (e.op, e.args)
         args = [place[id(a)] for a in operands]
-        code.append([_NUMBER[name], at, *args, *[0] * (3 - len(args))])
+        code.append([known(_NUMBER, name, "explicit search", "operation"), at, *args, *[0] * (3 - len(args))])
         place[id(e)] = at
         at += 1
     first = sum(1 for _, e in early if e.op != "after")

@@ -26,8 +26,9 @@ import enum
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from pellucid.errors import known
 from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.node import Expr, fails, fails_here, walk
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
@@ -173,6 +174,8 @@ def _refused(e: Expr, ansi: bool) -> str | None:
     op, args = e.op, e.args
     if op == "const":
         return _refused_constant(e.value)
+    if op != "var" and op not in _Translation.STEPS:
+        return f"uses the operation {op!r}, which Spark's expressions do not have"
     if not ansi and fails_here(e) and op in ("add", "sub", "mul", "neg", "abs", "floordiv", "mod", "truediv", "shl"):
         return f"may overflow ({op}), which only fails with spark.sql.ansi.enabled"
     if op == "floordiv" and e.type == FLOAT:
@@ -249,9 +252,8 @@ class _Translation:
             return self.literal(e.value)
         if fails(e) and not self.varies[id(e)]:
             return self.constant(e)
-        rule: Callable[..., Column] | None = getattr(self, f"_{e.op}", None)
-        args = [self.made[id(a)] for a in e.args]
-        return rule(e, *args) if rule is not None else self.simple(e, *args)
+        rule = known(self.STEPS, e.op, "Spark's expressions", "operation")
+        return rule(self, e, *[self.made[id(a)] for a in e.args])
 
     # -- constants
 
@@ -285,27 +287,6 @@ class _Translation:
         return checked([(self.made[id(e)], e.type) for e in checks], value)
 
     # -- the operations
-
-    def simple(self, e: Expr, *args: Column) -> Column:
-        a = args[0]
-        if len(args) == 1:
-            one: dict[str, Callable[[], Column]] = {
-                "neg": lambda: -a,
-                "abs": lambda: self.f.abs(a),
-                "invert": lambda: self.f.bitwise_not(a),
-                "not": lambda: ~a,
-                "int_of_bool": lambda: a.cast("bigint"),
-                "float_of_int": lambda: a.cast("double"),
-            }
-            return one[e.op]()
-        b = args[1]
-        two: dict[str, Callable[[], Column]] = {
-            "sub": lambda: a - b,
-            "band": lambda: a.bitwiseAND(b),
-            "bor": lambda: a.bitwiseOR(b),
-            "bxor": lambda: a.bitwiseXOR(b),
-        }
-        return two[e.op]()
 
     def _add(self, e: Expr, a: Column, b: Column) -> Column:
         a, b = self.parted(e, a, b)
@@ -393,11 +374,6 @@ class _Translation:
 
     # -- comparison
 
-    def _eq(self, e: Expr, a: Column, b: Column) -> Column:
-        return self.compared(e, a, b)
-
-    _lt = _le = _eq
-
     def compared(self, e: Expr, a: Column, b: Column) -> Column:
         left, right = e.args
         if _mixed(e):
@@ -452,6 +428,22 @@ class _Translation:
 
     def _raise(self, e: Expr) -> Column:
         return failure(self.message(e.value), e.type)
+
+    STEPS: ClassVar[dict[str, Callable[..., Column]]] = {
+        "add": _add, "mul": _mul, "floordiv": _floordiv, "mod": _mod, "truediv": _truediv, "shl": _shl, "shr": _shr,
+        "trunc": _trunc, "floor": _floor, "ceil": _ceil, "sqrt": _sqrt, "eq": compared, "lt": compared, "le": compared,
+        "and": _and, "or": _or, "ite": _ite, "after": _after, "raise": _raise,
+        "sub": lambda self, e, a, b: a - b,
+        "band": lambda self, e, a, b: a.bitwiseAND(b),
+        "bor": lambda self, e, a, b: a.bitwiseOR(b),
+        "bxor": lambda self, e, a, b: a.bitwiseXOR(b),
+        "neg": lambda self, e, a: -a,
+        "abs": lambda self, e, a: self.f.abs(a),
+        "invert": lambda self, e, a: self.f.bitwise_not(a),
+        "not": lambda self, e, a: ~a,
+        "int_of_bool": lambda self, e, a: a.cast("bigint"),
+        "float_of_int": lambda self, e, a: a.cast("double"),
+    }  # fmt: skip
 
 
 def _joins(e: Expr, op: str) -> bool:

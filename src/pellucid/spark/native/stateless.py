@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.errors import PellucidError, known
 from pellucid.expr import node as n
 from pellucid.expr.node import FALSE, TRUE, Expr, fails, fails_here, walk
+from pellucid.expr.operations import LAZY
 from pellucid.expr.rewrite import rebuild, substitute
 from pellucid.expr.trace import Traced
 from pellucid.expr.types import BOOL, INT, RecordType, TupleType, Type, conform
@@ -316,7 +317,7 @@ def _computed(roots: Sequence[Expr]) -> frozenset[Expr]:
         if e in must:
             continue
         must.add(e)
-        stack.extend(e.args[:1] if e.op in ("ite", "and", "or") else e.args)
+        stack.extend(e.args[:1] if e.op in LAZY else e.args)
     return frozenset(must)
 
 
