@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pellucid.engine.epochs.generation import Generation
 from pellucid.engine.epochs.parts import PartName, parts_in
 from pellucid.engine.epochs.store import Snapshot
 from pellucid.failures.crash import Command
+from pellucid.sinks import Staged
 
 
 class Planted(Command):
@@ -64,12 +65,12 @@ class CarelessFile(targets.FileTarget):
 
     generation = 0
 
-    def last(self) -> tuple[int, str]:
-        return 0, ""
+    def last(self, query: str) -> int | None:
+        return None
 
-    def commit(self, found: Sequence[tuple[PartName, Path]]) -> None:
+    def commit(self, staged: Staged) -> None:
         more = f"-g{self.generation}" if self.generation else ""
-        for name, path in found:
+        for name, path in staged.held:
             os.replace(path, self._folder / str(name).replace(".part", f"{more}.part"))
         sync(self._folder)
 

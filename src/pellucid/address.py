@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pellucid.errors import UsageError
 from pellucid.secrets import HIDDEN, in_text, is_secret, redact, without
 
-__all__ = ["TABLES", "Address", "from_environment"]
+__all__ = ["Address", "from_environment"]
 
-TABLES = ("sqlite:", "postgresql://", "postgres://")
+_KIND = re.compile(r"(postgres)(?:ql)?://|(kafka)://|(sqlite|delta):")
 _PAIRS = re.compile(r"(?:\s*\w+\s*=\s*(?:'(?:\\.|[^'\\])*'|[^\s'=]*))*\s*")  # keyword=value, as libpq has it
 
 
@@ -57,12 +57,38 @@ class Address:
 
     @staticmethod
     def of(place: str) -> Address:
-        """From ``ADDRESS#TABLE``."""
+        """From ``postgresql://…#TABLE`` (or ``postgres://``), ``sqlite:FILE#TABLE`` (or ``sqlite:///FILE#TABLE``, from
+        the root on), ``delta:FOLDER``, ``kafka://HOST:PORT/TOPIC``, or a path.
+
+        >>> Address.of("sqlite:///data/shop.db#totals").file, Address.of("sqlite:shop.db#totals").file
+        ('/data/shop.db', 'shop.db')
+        """
+        place = re.sub("^sqlite:/{2,}", "sqlite:/", place)
         if place.startswith("postgres"):
             connection, _, table = place.rpartition("#") if "#" in place else (place, "", "")
             return Address(connection, table)
         connection, _, table = place.partition("#")
         return Address(connection, table)
+
+    @property
+    def kind(self) -> str:
+        """``postgres``, ``sqlite``, ``delta`` or ``kafka``; empty for a path.
+
+        >>> Address.of("postgres://db/shop#t").kind, Address.of("out/delta.csv").kind
+        ('postgres', '')
+        """
+        found = _KIND.match(self.connection)
+        return next(filter(None, found.groups())) if found else ""
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table of a database."""
+        return self.kind in ("postgres", "sqlite")
+
+    @property
+    def file(self) -> str:
+        """The file of a SQLite database."""
+        return self.connection.removeprefix("sqlite:")
 
     @property
     def _hash(self) -> str:
@@ -84,7 +110,7 @@ class Address:
     @property
     def stored(self) -> str:
         """To be kept in a file: enough to find the target again, with the user's name and without any secret."""
-        if not self.connection.startswith(("postgresql://", "postgres://")):
+        if self.kind != "postgres":
             return self.identity
         from urllib.parse import quote
 
@@ -96,10 +122,10 @@ class Address:
     def identity(self) -> str:
         """Which target it is.  Who logs in, and how, is no part of it; the server, the database, the table and the
         session's options are."""
-        if self.connection.startswith(("postgresql://", "postgres://")):
+        if self.kind == "postgres":
             return f"postgresql://{_place(_parameters(self.connection))}{self._hash}"
-        if self.connection.startswith("sqlite:"):
-            return f"sqlite:{os.path.realpath(self.connection[7:])}{self._hash}"
+        if self.kind == "sqlite":
+            return f"sqlite:{os.path.realpath(self.file)}{self._hash}"
         return redact(self.connection) + self._hash
 
     def secrets(self) -> set[str]:
@@ -117,7 +143,7 @@ class Address:
     def misspelt(self) -> str | None:
         """What is wrong with a URL that can be read in two ways: a password has characters that mean something else
         there."""
-        if not self.connection.startswith(("postgresql://", "postgres://")):
+        if self.kind != "postgres":
             return None
         head = self.connection.partition("://")[2].rpartition("@")[0]
         if re.search(r"[/?#@\s]", head) is None:

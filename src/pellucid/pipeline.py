@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pellucid.engine.epochs.coordinator import Report
     from pellucid.engine.kernel.engine import Engine
+    from pellucid.sinks.interface import Sink
 
 __all__ = ["Pipeline", "pipeline", "silent"]
 
@@ -135,7 +136,7 @@ class Pipeline(Built):
     def run_epochs(
         self,
         inputs: str | os.PathLike[str] | Mapping[str, Any],
-        outputs: str | os.PathLike[str] | Mapping[str, Any],
+        outputs: str | os.PathLike[str] | Sink | Mapping[str, Any],
         *,
         state: str | os.PathLike[str],
         epochs: int | None = None,
@@ -143,9 +144,10 @@ class Pipeline(Built):
     ) -> Report:
         """Run over files so that crashes do not show: what is killed goes on with the same call, to the same output.
 
-        ``inputs`` is a file (or one for each source), ``outputs`` a file or a table (``sqlite:FILE#TABLE``; or one for
-        each output), ``state`` a folder of the run's own, ``epochs`` the pushes in an epoch.  ``settings`` are the
-        options of ``pellucid run``: ``key``, ``workers``, ``cut``, ``every``, ``record``, ….
+        ``inputs`` is a file (or one for each source), ``outputs`` a file, a table (``sqlite:FILE#TABLE``) or a sink
+        (`pellucid.sinks`; or one for each output), ``state`` a folder of the run's own, ``epochs`` the pushes in an
+        epoch.  ``settings`` are the options of ``pellucid run``: ``key``, ``workers``, ``cut``, ``every``, ``record``,
+        ….
 
         >>> import pathlib, tempfile
         >>> from pellucid import pipeline
@@ -158,12 +160,7 @@ class Pipeline(Built):
         """
         from pellucid.engine.epochs import run_epochs
 
-        def table(address: str) -> Any:  # only then is the code of the sinks needed
-            from pellucid.sinks.address import sink_of
-
-            return sink_of(address)
-
-        return run_epochs(self, inputs, outputs, state=state, epochs=epochs, **{"tables": table, **settings})
+        return run_epochs(self, inputs, outputs, state=state, epochs=epochs, **settings)
 
     def spark(
         self,

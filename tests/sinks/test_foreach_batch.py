@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,9 @@ import pytest
 
 from pellucid import sinks
 from pellucid.errors import StateError
-from pellucid.sinks import common
+from pellucid.sinks import interface
 from pellucid.sinks.rows import rows_of
+from tests.sinks.own import Lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +64,17 @@ def test_a_job_that_fails_in_the_middle_commits_nothing(spark: SparkSession, tmp
     assert sink.last("q") is None
     sink.write(spark.range(3), "q", 0)
     assert Counter(sink.read()["id"].to_pylist()) == Counter(range(3))
+
+
+def test_a_sink_of_ones_own(spark: SparkSession, source: Path, tmp_path: Path) -> None:
+    for _ in range(2):  # the second time nothing is new
+        stream(spark, source, Lines(tmp_path / "out"), tmp_path / "checkpoint")
+    (query,) = (tmp_path / "out").iterdir()
+    shutil.rmtree(tmp_path / "checkpoint" / "commits")  # as after a crash between the sink's commit and Spark's
+    sink = Lines(tmp_path / "out")
+    stream(spark, source, sink, tmp_path / "checkpoint")
+    assert sink.last(query.name) == 2 and sink.calls and set(sink.calls) == {"stage"}
+    assert [row["id"] for row in sink.rows()] == list(range(30))
 
 
 def test_a_new_checkpoint_is_another_query(spark: SparkSession, source: Path, tmp_path: Path) -> None:
@@ -173,6 +186,6 @@ def test_outside_a_query_a_name_is_needed(spark: SparkSession, tmp_path: Path) -
     from pellucid.errors import UsageError
 
     with pytest.raises(UsageError, match="cannot see the id of the streaming query"):
-        common.query_of(spark.range(1))
+        interface.query_of(spark.range(1))
     sinks.sqlite(tmp_path / "a.db", "t", query="mine")(spark.range(3), 0)
     assert sinks.sqlite(tmp_path / "a.db", "t").last("mine") == 0

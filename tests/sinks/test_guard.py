@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pellucid import sinks
 from pellucid.base import faults
 from pellucid.errors import DataError, PellucidError, StateError, UsageError
-from pellucid.sinks import common
+from pellucid.sinks import interface
 
 MAKERS: dict[str, Callable[[Path], sinks.Sink]] = {
     "parquet": lambda folder: sinks.parquet(folder / "out"),
@@ -109,7 +109,7 @@ def test_bad_names_and_numbers(query: Any, batch: Any, tmp_path: Path) -> None:
 
 def test_outside_foreach_batch_a_name_is_asked_for() -> None:
     with pytest.raises(UsageError, match="query='name'"):
-        common.query_of(object())
+        interface.query_of(object())
 
 
 def test_not_data(tmp_path: Path) -> None:

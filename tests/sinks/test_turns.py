@@ -13,7 +13,7 @@ import pytest
 
 from pellucid import sinks
 from pellucid.errors import StateError
-from pellucid.sinks import common, once_sink
+from pellucid.sinks import interface, once_sink
 
 ROWS = pa.table({"id": [1]})
 
@@ -64,7 +64,7 @@ def test_the_new_call_waits_for_the_earlier_one_and_sees_what_it_did(
 ) -> None:
     slow = Slow()
     sink = made(kind, slow, tmp_path, monkeypatch, 30)
-    written: list[common.Written] = []
+    written: list[interface.Written] = []
     calls = [threading.Thread(target=lambda: written.append(sink.write(ROWS, "q", 0))) for _ in range(2)]
     calls[0].start()
     assert slow.begun.wait(30)

@@ -90,7 +90,6 @@ def run_with_epochs(
     as_json: bool,
 ) -> None:
     """Run, say what happened, and how to go on."""
-    from pellucid.cli.spark_places import sink_of
     from pellucid.engine.epochs import run_epochs
     from pellucid.engine.kernel.engine import Engine
 
@@ -105,7 +104,7 @@ def run_with_epochs(
     try:
         with contextlib.redirect_stdout(sys.stderr):
             report = run_epochs(
-                graph, inputs, outputs, state=options.state, tables=sink_of, say=say, progress=progress.show,
+                graph, inputs, outputs, state=options.state, say=say, progress=progress.show,
                 idle=checkpoint, key=key or None, value=value, in_format=in_format, out_format=out_format, chunk=chunk,
                 limit=limit, short=short, **options.settings(),
             )  # fmt: skip

@@ -18,8 +18,9 @@ import contextlib
 import os
 from typing import Any
 
+from pellucid.address import Address
 from pellucid.errors import DataError, UsageError
-from pellucid.sinks.address import SINKS, absolute, on_this_machine, parsed, sink_of
+from pellucid.sinks.address import absolute, on_this_machine, parsed, sink_of
 from pellucid.spark.files.csv import FILES_AT_ONCE, Wanted, cells, files_in
 from pellucid.spark.files.json import objects
 
@@ -129,9 +130,7 @@ def reader(
 
 def _kafka(spark: Any, path: str, stream: bool) -> Any:
     """Key and value as texts, with the partition and the offset, which order them."""
-    host, _, topic = path[8:].partition("/")
-    if not host or not topic:
-        raise UsageError(f"--in {path}: expected kafka://HOST:PORT/TOPIC")
+    _, host, topic = parsed(path, "--in")
     read = (spark.readStream if stream else spark.read).format("kafka").option("kafka.bootstrap.servers", host)
     read = (
         read.option("subscribe", topic)
@@ -156,8 +155,7 @@ def target(path: str, stream: bool, given: str | None, overwrite: bool) -> tuple
         if given not in (None, "jsonl"):
             raise UsageError(f"--out-format {given}: on the standard output Spark's rows are JSON Lines (jsonl)")
         return "print", path
-    if path.startswith(SINKS):
-        parsed(path)
+    if parsed(path)[0]:
         if overwrite:
             raise UsageError(f"--overwrite is for files: rows are added to {path}; empty it first if you want it new")
         return "sink", path
@@ -185,7 +183,7 @@ def refuse_unwritable(option: str, path: str, *, into: bool) -> None:
     With ``into`` a folder that is there gets more files; else it is replaced.  It is tried: rights do not tell it of a
     file system that is read-only, or that takes no files at all.
     """
-    if not on_this_machine(path) or path == "-" or path.startswith(SINKS):
+    if not on_this_machine(path) or path == "-" or Address.of(path).kind:
         return
     whole = absolute(path)
     folder = whole if into and os.path.isdir(whole) else os.path.dirname(whole)

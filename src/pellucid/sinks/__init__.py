@@ -16,18 +16,38 @@ A sink is what ``foreachBatch`` takes::
 ``split``      several outputs, each to a sink of its own
 =============  ====================================================================================================
 
-Every sink has ``guarantee`` (a sentence), ``write(data, query, batch_id)``, ``last(query)`` and ``read()``.
+Every sink has ``guarantee`` (a sentence), ``write(data, query, batch_id)``, ``last(query)`` and ``read()``; and, for
+who commits several together, ``stage``, ``prepare``, ``commit`` and ``abort`` (`pellucid.sinks.interface`).
+``sink_of`` is the sink at an address.  One of one's own is a subclass of ``Sink``; runs with epochs take any as
+an output.
 """
 
 from __future__ import annotations
 
-from pellucid.sinks.common import Sink, Written
+from pellucid.sinks.address import sink_of
 from pellucid.sinks.delta_sink import delta
+from pellucid.sinks.interface import Sink, Staged, Written
 from pellucid.sinks.kafka_sink import kafka
 from pellucid.sinks.once_sink import once
 from pellucid.sinks.parquet_sink import parquet, read, read_spark
 from pellucid.sinks.postgres_sink import postgres
+from pellucid.sinks.rows import rows_of
 from pellucid.sinks.split_sink import split
 from pellucid.sinks.sqlite_sink import sqlite
 
-__all__ = ["Sink", "Written", "delta", "kafka", "once", "parquet", "postgres", "read", "read_spark", "split", "sqlite"]
+__all__ = [
+    "Sink",
+    "Staged",
+    "Written",
+    "delta",
+    "kafka",
+    "once",
+    "parquet",
+    "postgres",
+    "read",
+    "read_spark",
+    "rows_of",
+    "sink_of",
+    "split",
+    "sqlite",
+]

@@ -1,18 +1,19 @@
-"""Sinks by their address: ``sqlite:FILE#TABLE``, ``postgresql://…#TABLE``, ``delta:FOLDER``,
-``kafka://HOST:PORT/TOPIC``."""
+"""Sinks by their address, on the command line and in Python: ``sqlite:FILE#TABLE``, ``postgresql://…#TABLE``,
+``delta:FOLDER``, ``kafka://HOST:PORT/TOPIC``, ``env:VARIABLE#TABLE``, or a folder."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
-from pellucid.address import Address
+from pellucid.address import Address, from_environment
 from pellucid.errors import UsageError
 
-__all__ = ["SINKS", "absolute", "on_this_machine", "parsed", "sink_of"]
+if TYPE_CHECKING:
+    from pellucid.sinks.interface import Sink
 
-SINKS = ("postgresql://", "postgres://", "sqlite:", "delta:", "kafka://")
+__all__ = ["absolute", "on_this_machine", "parsed", "sink_of"]
 
 
 def on_this_machine(path: str) -> bool:
@@ -33,34 +34,35 @@ def absolute(path: str) -> str:
     return os.path.abspath(path) if on_this_machine(path) else path
 
 
-def parsed(path: str) -> tuple[str, str, str]:
-    """(kind, address, table or topic) of a sink.
+def parsed(path: str, option: str = "--out") -> tuple[str, str, str]:
+    """(kind, address, table or topic) of a sink; all empty for a path.
 
-    >>> parsed("sqlite:shop.db#totals")
-    ('sqlite', 'shop.db', 'totals')
+    >>> parsed("sqlite:shop.db#totals"), parsed("out/sums")
+    (('sqlite', 'shop.db', 'totals'), ('', '', ''))
     """
-    if path.startswith("kafka://"):
+    found = Address.of(path)
+    kind = found.kind
+    if kind == "kafka":
         host, _, topic = path[8:].partition("/")
         if not host or not topic:
-            raise UsageError(f"--out {path}: expected kafka://HOST:PORT/TOPIC")
-        return "kafka", host, topic
-    if path.startswith("delta:"):
+            raise UsageError(f"{option} {path}: expected kafka://HOST:PORT/TOPIC")
+        return kind, host, topic
+    if kind == "delta":
         if not path[6:]:
-            raise UsageError(f"--out {path}: expected delta:FOLDER")
-        return "delta", path[6:], ""
-    kind = "sqlite" if path.startswith("sqlite:") else "postgres"
-    found = Address.of(path)
-    address, table = found.connection, found.table
+            raise UsageError(f"{option} {path}: expected delta:FOLDER")
+        return kind, path[6:], ""
+    if not kind:
+        return "", "", ""
     wrong = found.misspelt()
     if wrong is not None:
-        raise UsageError(f"--out {found}: {wrong}")
-    if not table:
+        raise UsageError(f"{option} {found}: {wrong}")
+    if not found.table:
         example = "sqlite:FILE#TABLE" if kind == "sqlite" else "postgresql://USER@HOST/DATABASE#TABLE"
-        raise UsageError(f"--out {path}: which table? Expected {example}")
-    return kind, address[7:] if kind == "sqlite" else address, table
+        raise UsageError(f"{option} {path}: which table? Expected {example}")
+    return kind, found.file if kind == "sqlite" else found.connection, found.table
 
 
-def sink_of(path: str) -> Any:
+def sink_of(path: str) -> Sink:
     """The sink at an address; a path without one is a folder of Parquet files.
 
     >>> sink_of("sqlite:shop.db")
@@ -69,9 +71,11 @@ def sink_of(path: str) -> Any:
     """
     from pellucid import sinks
 
-    if not path.startswith(SINKS):
-        return sinks.parquet(absolute(path))
+    path = from_environment(path)
     kind, address, name = parsed(path)
+    if not kind:
+        return sinks.parquet(absolute(path))
     if kind == "delta":
         return sinks.delta(absolute(address))
-    return getattr(sinks, kind)(address, name)
+    made: Sink = getattr(sinks, kind)(address, name)
+    return made

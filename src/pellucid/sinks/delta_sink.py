@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import itertools
 import os
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
 from pellucid.errors import DataError, StateError, UsageError
-from pellucid.sinks import common, partitions
+from pellucid.sinks import interface, partitions
 from pellucid.sinks.address import absolute
 from pellucid.sinks.rows import computed, is_spark, rows_of, schema_of
 from pellucid.sinks.schema import differences, refuse_doubled
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["DeltaSink", "delta"]
 
 
-class DeltaSink(common.Sink):
+class DeltaSink(interface.Sink):
     """See :func:`delta`."""
 
     kind: ClassVar[str] = "delta"
@@ -66,25 +67,36 @@ class DeltaSink(common.Sink):
             raise DataError(f"{self.path}: no Delta table is there")
         return table.to_pyarrow_table()
 
-    def _write(self, data: Any, query: str, batch: int) -> common.Written:
+    def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
+        """The batch is kept, and looked at: ``deltalake`` writes the files and commits them in one call, so that a disk
+        may still be full at the `commit`."""
         import pyarrow as pa
 
         if self._table() is not None:
-            return self._commit(data, query, batch)
+            return interface.Staged(query, batch, held=(data, ExitStack()))
         # A new table is a commit of its own, because Delta lets two drivers make one with rows at once; it is made only
         # when the whole batch is known to be there, so that a step that fails does not decide the columns.
         whole = data.read_all() if isinstance(data, pa.RecordBatchReader) else data
-        with computed(whole):
-            return self._commit(whole, query, batch)
+        with ExitStack() as stack:
+            stack.enter_context(computed(whole))
+            return interface.Staged(query, batch, held=(whole, stack.pop_all()))
 
-    def _commit(self, data: Any, query: str, batch: int) -> common.Written:
+    def commit(self, staged: interface.Staged) -> interface.Written:
+        data, stack = staged.held
+        with stack:
+            return self._commit(data, staged.query, staged.batch)
+
+    def abort(self, staged: interface.Staged) -> None:
+        staged.held[1].close()
+
+    def _commit(self, data: Any, query: str, batch: int) -> interface.Written:
         lake = _deltalake()
         for _ in range(10):
             table = self._table() or self._created(schema_of(data))
             last = table.transaction_version(query)
             self._look(table, query)
             if last is not None and batch <= last:
-                return common.Written(query, batch, 0, skipped=True)
+                return interface.Written(query, batch, 0, skipped=True)
             self._compare(table, schema_of(data))
             parts = self._partitions(table, schema_of(data))
             rows = rows_of(data)  # a DataFrame is computed again on a second attempt: the same rows, by the offset log
@@ -109,7 +121,7 @@ class DeltaSink(common.Sink):
                 continue
             self._looked.add(query)
             faults.point("delta:after-commit")
-            return common.Written(query, batch, rows.count, skipped=False)
+            return interface.Written(query, batch, rows.count, skipped=False)
         raise StateError(
             f"{self.path}: batch {batch} of query {query!r} met another writer's commit ten times in a row: "
             "is a second driver of this query still running?"

@@ -17,13 +17,13 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.secrets import is_secret, without
-from pellucid.sinks import common
+from pellucid.sinks import interface
 from pellucid.sinks.rows import Rows, rows_of, schema_of
 from pellucid.sinks.schema import refuse_doubled
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["KafkaSink", "kafka"]
 
 
-class KafkaSink(common.Sink):
+class KafkaSink(interface.Sink):
     """See :func:`kafka`."""
 
     kind: ClassVar[str] = "kafka"
@@ -62,7 +62,7 @@ class KafkaSink(common.Sink):
         self.wait, self.transaction_timeout = wait, transaction_timeout
         self.config = dict(config or {})
         self._open: dict[str, _Session] = {}
-        self._turns = common.Turns()
+        self._turns = interface.Turns()
 
     @property
     def place(self) -> str:
@@ -108,7 +108,8 @@ class KafkaSink(common.Sink):
         columns = list(zip(*found, strict=True)) or [()] * 4
         return pa.table([pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
-    def _write(self, data: Any, query: str, batch: int) -> common.Written:
+    def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
+        """The records are sent in a transaction, which nobody sees who reads only what is committed."""
         schema = schema_of(data)
         refuse_doubled(schema.names)  # a row as JSON would keep one of them
         for what, column in (("key", self.key), ("value", self.value)):
@@ -117,32 +118,54 @@ class KafkaSink(common.Sink):
                     f"topic {self.topic!r}: {what}={column!r}: there is no such column; there are "
                     f"{', '.join(schema.names)}"
                 )
-        with self._turns.taken(query, f"topic {self.topic!r}", self.wait):
-            return self._alone(data, query, batch)
+        with ExitStack() as stack:
+            stack.enter_context(self._turns.taken(query, f"topic {self.topic!r}", self.wait))
+            with self._told(query, batch):
+                session = self._session(query)
+                if session.last is None and batch > 0 and self.first_batch != batch:
+                    raise StateError(
+                        f"topic {self.topic!r}: Kafka keeps no number for query {query!r}, yet this is batch {batch}: "
+                        "either the sink is new for this checkpoint, or Kafka has forgotten the number "
+                        "(offsets.retention.minutes). If the topic does not hold "
+                        f"batch {batch} yet, say so with first_batch={batch}"
+                    )
+                if session.last is not None and batch <= session.last:
+                    return interface.Staged(query, batch, skipped=True)
+                count = session.send(rows_of(data))
+            return interface.Staged(query, batch, count, (session, stack.pop_all()))
 
-    def _alone(self, data: Any, query: str, batch: int) -> common.Written:
+    def prepare(self, staged: interface.Staged) -> None:
+        """The number goes into the transaction, and the broker has all records."""
+        with self._told(staged.query, staged.batch):
+            staged.held[0].mark(staged.batch, staged.rows)
+
+    def commit(self, staged: interface.Staged) -> None:
+        session, stack = staged.held
+        with self._told(staged.query, staged.batch):
+            faults.point("kafka:before-commit")
+            session.commit(staged.batch, staged.rows)
+        stack.close()
+        faults.point("kafka:after-commit")
+
+    def abort(self, staged: interface.Staged) -> None:
+        """Abort the transaction; the next call starts with a new producer."""
+        session, stack = staged.held
+        session.abort()
+        self._forget(staged.query)
+        stack.close()
+
+    @contextmanager
+    def _told(self, query: str, batch: int) -> Iterator[None]:
+        """Where something fails, the next call starts with a new producer, which aborts what this one left open."""
         from confluent_kafka import KafkaException
 
         try:
-            session = self._session(query)
-            last = session.last
-            if last is None and batch > 0 and self.first_batch != batch:
-                raise StateError(
-                    f"topic {self.topic!r}: Kafka keeps no number for query {query!r}, yet this is batch {batch}: "
-                    "either the sink is new "
-                    "for this checkpoint, or Kafka has forgotten the number (offsets.retention.minutes). If the topic "
-                    "does not hold "
-                    f"batch {batch} yet, say so with first_batch={batch}"
-                )
-            if last is not None and batch <= last:
-                return common.Written(query, batch, 0, skipped=True)
-            count = session.transact(rows_of(data), batch)
-            return common.Written(query, batch, count, skipped=False)
+            yield
         except KafkaException as error:
             self._forget(query)
             raise self._explained(error, query, batch) from error
         except BaseException:
-            self._forget(query)  # the next call starts with a new producer, which aborts what this one left open
+            self._forget(query)
             raise
 
     def _explained(self, error: Exception, query: str, batch: int) -> Exception:
@@ -186,7 +209,7 @@ class _Session:
 
     def __init__(self, sink: KafkaSink, query: str) -> None:
         confluent = _confluent()
-        self.sink, self.query = sink, query
+        self.sink, self.query, self.open = sink, query, False
         self.consumer = sink._consumer(f"pellucid-{query}")
         _require_topic(self.consumer, sink)
         self.producer = confluent.Producer(
@@ -227,36 +250,38 @@ class _Session:
                 "a new checkpoint, which is a new query"
             )
 
-    def transact(self, rows: Rows, batch: int) -> int:
-        """Send the rows and the number as one transaction; on any failure abort it and raise."""
-        from confluent_kafka import KafkaException, TopicPartition
-
-        begun = False
+    def send(self, rows: Rows) -> int:
+        """Send the rows in a transaction; how many there were."""
         try:
             for piece in rows:
-                if not begun:  # not before there is a row: computing the batch must not eat the transaction's time
-                    self.producer.begin_transaction()
-                    begun = True
+                self._begin()  # not before there is a row: computing the batch must not eat the transaction's time
                 for key, value in _records(piece, self.sink.key, self.sink.value):
                     self._produce(key, value)
-            if not begun:
-                self.producer.begin_transaction()
-                begun = True
-            mark = TopicPartition(self.sink.topic, 0, batch + 1, f"records={self.records + rows.count}")
-            self.producer.send_offsets_to_transaction([mark], self.consumer.consumer_group_metadata(), self.sink.wait)
-            faults.point("kafka:before-commit")
-            self._commit()
-        except BaseException as error:
-            fatal = isinstance(error, KafkaException) and error.args[0].fatal()
-            if begun and not fatal:
-                with suppress(
-                    KafkaException
-                ):  # the first error is the one to tell; the next producer aborts what is left
-                    self.producer.abort_transaction(self.sink.wait)
+            self._begin()
+        except BaseException:
+            self.abort()
             raise
-        self.last, self.records = batch, self.records + rows.count
-        faults.point("kafka:after-commit")
         return rows.count
+
+    def _begin(self) -> None:
+        if not self.open:
+            self.producer.begin_transaction()
+            self.open = True
+
+    def mark(self, batch: int, count: int) -> None:
+        """Send the number."""
+        from confluent_kafka import TopicPartition
+
+        mark = TopicPartition(self.sink.topic, 0, batch + 1, f"records={self.records + count}")
+        self.producer.send_offsets_to_transaction([mark], self.consumer.consumer_group_metadata(), self.sink.wait)
+        self.producer.flush(self.sink.wait)
+
+    def abort(self) -> None:
+        """Abort what is open; the first error is the one to tell, and the next producer aborts what is left."""
+        if self.open:
+            self.open = False
+            with suppress(Exception):
+                self.producer.abort_transaction(self.sink.wait)
 
     def _produce(self, key: bytes | None, value: bytes | None) -> None:
         while True:
@@ -266,12 +291,14 @@ class _Session:
             except BufferError:  # the queue is full: let some go out
                 self.producer.poll(0.1)
 
-    def _commit(self) -> None:
+    def commit(self, batch: int, count: int) -> None:
+        """Make the records and the number visible."""
         from confluent_kafka import KafkaException
 
         for attempt in range(5):
             try:
                 self.producer.commit_transaction(self.sink.wait)
+                self.open, self.last, self.records = False, batch, self.records + count
                 return
             except KafkaException as error:
                 if not error.args[0].retriable() or attempt == 4:

@@ -14,12 +14,13 @@ import inspect
 import json
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pellucid.base import faults
 from pellucid.errors import StateError, UsageError
-from pellucid.sinks import common, folder
+from pellucid.sinks import folder, interface
 from pellucid.sinks.rows import computed
 
 __all__ = ["OnceSink", "once"]
@@ -27,7 +28,7 @@ __all__ = ["OnceSink", "once"]
 _WAIT = 60.0  # seconds for the function to end that a stopped query in this process still runs
 
 
-class OnceSink(common.Sink):
+class OnceSink(interface.Sink):
     """See :func:`once`."""
 
     kind: ClassVar[str] = "once"
@@ -49,7 +50,7 @@ class OnceSink(common.Sink):
         self.fn = fn
         self.ledger = folder.local_folder(ledger)
         self.tells_again = _takes_again(fn)
-        self._turns = common.Turns()
+        self._turns = interface.Turns()
 
     @property
     def place(self) -> str:
@@ -61,25 +62,31 @@ class OnceSink(common.Sink):
     def read(self) -> Any:
         raise UsageError("once: only your function knows where its rows are; read them there")
 
-    def _write(self, data: Any, query: str, batch: int) -> common.Written:
-        with self._turns.taken(query, "once", _WAIT):
+    def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
+        """The batch is computed, and kept."""
+        with ExitStack() as stack:
+            stack.enter_context(self._turns.taken(query, "once", _WAIT))
             state = self._state(query)
             if state["ended"] is not None and batch <= state["ended"]:
-                return common.Written(query, batch, 0, skipped=True)
-            with computed(data):
-                return self._call(data, query, batch, state)
+                return interface.Staged(query, batch, skipped=True)
+            stack.enter_context(computed(data))
+            return interface.Staged(query, batch, held=(data, state, stack.pop_all()))
 
-    def _call(self, data: Any, query: str, batch: int, state: dict[str, int | None]) -> common.Written:
-        again = state["began"] == batch
-        self._note(query, began=batch, ended=state["ended"])
+    def prepare(self, staged: interface.Staged) -> None:
+        """That the batch begins is written down; whether the function will fail nobody can know."""
+        self._note(staged.query, began=staged.batch, ended=staged.held[1]["ended"])
         faults.point("once:began")
-        if self.tells_again:
-            self.fn(data, batch, again=again)
-        else:
-            self.fn(data, batch)
-        faults.point("once:before-end")
-        self._note(query, began=batch, ended=batch)
-        return common.Written(query, batch, 0, skipped=False)
+
+    def commit(self, staged: interface.Staged) -> None:
+        """The function is called."""
+        (data, state, stack), batch = staged.held, staged.batch
+        with stack:
+            self.fn(data, batch, **({"again": state["began"] == batch} if self.tells_again else {}))
+            faults.point("once:before-end")
+            self._note(staged.query, began=batch, ended=batch)
+
+    def abort(self, staged: interface.Staged) -> None:
+        staged.held[2].close()
 
     def _state(self, query: str) -> dict[str, int | None]:
         path = self._path(query)

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import os
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
 from pellucid.errors import DataError, StateError
-from pellucid.sinks import common, folder, partitions
+from pellucid.sinks import folder, interface, partitions
 from pellucid.sinks.manifest import DataFile, Manifest, ManifestLog
 from pellucid.sinks.parquet_check import checked_places
 from pellucid.sinks.parquet_read import for_spark, read, read_spark, schema_path, schema_there
@@ -34,7 +35,17 @@ if TYPE_CHECKING:
 __all__ = ["ParquetSink", "parquet", "read", "read_spark"]
 
 
-class ParquetSink(common.Sink):
+@dataclass
+class _Attempt:
+    """One attempt at a batch: where its files are, its columns, the batch before it, and what would be its commit."""
+
+    staging: Path
+    schema: pa.Schema
+    previous: int
+    manifest: Manifest | None = None
+
+
+class ParquetSink(interface.Sink):
     """See :func:`parquet`."""
 
     kind: ClassVar[str] = "parquet"
@@ -70,7 +81,8 @@ class ParquetSink(common.Sink):
     def read(self) -> pa.Table:
         return read(self.path)
 
-    def _write(self, data: Any, query: str, batch: int) -> common.Written:
+    def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
+        """The executors write files where nobody looks."""
         if not self._looked:  # at the start: do not go on where rows that count are gone
             checked_places(self.path)
             self._looked = True
@@ -78,45 +90,59 @@ class ParquetSink(common.Sink):
         if last is not None:
             self._finish(query, last)
             if batch <= last:
-                return common.Written(query, batch, 0, skipped=True)
+                return interface.Staged(query, batch, skipped=True)
         schema = schema_of(data).remove_metadata()
         refuse_doubled(schema.names)
         partitions.check(self.path, self.partition_by, schema)
         if not self.log.is_empty():
             self._compare(schema)
-        attempt = f"{query}-{batch:020d}-{uuid.uuid4().hex}"
-        staging = self.path / "_staging" / attempt
+        staging = self.path / "_staging" / f"{query}-{batch:020d}-{uuid.uuid4().hex}"
         folder.make_lasting(staging.parent)
+        staged = interface.Staged(query, batch, held=_Attempt(staging, schema, -1 if last is None else last))
         try:
-            expected = self._stage_spark(data, staging) if is_spark(data) else self._stage_arrow(data, staging)
-            manifest = Manifest(
-                query, batch, attempt, self._staged_files(staging, batch), previous=-1 if last is None else last
-            )
+            staged.rows = self._stage_spark(data, staging) if is_spark(data) else self._stage_arrow(data, staging)
         except Exception:
-            if self._overtaken(
-                query, batch
-            ):  # another driver has committed this batch and cleared our attempt away under us
-                return common.Written(query, batch, 0, skipped=True)
-            raise
-        if manifest.rows != expected:
-            if self._overtaken(query, batch):
-                return common.Written(query, batch, 0, skipped=True)
-            raise StateError(
-                f"{self.path}: batch {batch}: the executors wrote {expected} rows, but the driver finds "
-                f"{manifest.rows}: "
-                "the folder must be the same one, shared or mounted, on the driver and on every executor"
+            if not self.has(query, batch):
+                raise
+            staged.skipped = True  # another driver has committed this batch, and cleared our attempt away under us
+        return staged
+
+    def prepare(self, staged: interface.Staged) -> None:
+        """The files are synced, and the manifest is ready: the commit is one hard link."""
+        attempt = staged.held
+        try:
+            files = self._staged_files(attempt.staging, staged.batch)
+            attempt.manifest = Manifest(
+                staged.query, staged.batch, attempt.staging.name, files, previous=attempt.previous
             )
+            if attempt.manifest.rows != staged.rows:
+                raise StateError(
+                    f"{self.path}: batch {staged.batch}: the executors wrote {staged.rows} rows, but the driver finds "
+                    f"{attempt.manifest.rows}: "
+                    "the folder must be the same one, shared or mounted, on the driver and on every executor"
+                )
+        except Exception:
+            if not self.has(staged.query, staged.batch):
+                raise
+            attempt.manifest = None
+
+    def commit(self, staged: interface.Staged) -> interface.Written:
+        query, batch, manifest = staged.query, staged.batch, staged.held.manifest
+        if manifest is None:
+            return interface.Written(query, batch, 0, skipped=True)
         faults.point("parquet:before-commit")
-        won = self._commit(manifest, schema)
+        won = self._commit(manifest, staged.held.schema)
         faults.point("parquet:after-commit")
         self._finish(query, batch)
         if won:
             self.log.fold(query, batch)
-        return common.Written(query, batch, manifest.rows if won else 0, skipped=not won)
+        return interface.Written(query, batch, manifest.rows if won else 0, skipped=not won)
 
-    def _overtaken(self, query: str, batch: int) -> bool:
-        last = self.last(query)
-        return last is not None and batch <= last
+    def abort(self, staged: interface.Staged) -> None:
+        """The files go, unless they count already: the next batch moves them to where they belong."""
+        manifest = staged.held.manifest
+        if manifest is None or not self.has(staged.query, staged.batch):
+            folder.remove_tree(staged.held.staging)
 
     def _stage_spark(self, df: Any, staging: Path) -> int:
         from pyspark.sql import Observation

@@ -12,15 +12,16 @@ written twice.
 from __future__ import annotations
 
 import json
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.address import Address
 from pellucid.base import faults
 from pellucid.errors import DataError, StateError, UsageError
-from pellucid.sinks import common
+from pellucid.sinks import interface
 from pellucid.sinks import postgres_marks as marks
 from pellucid.sinks.copy_csv import csv_bytes
 from pellucid.sinks.postgres_marks import quoted
@@ -37,7 +38,11 @@ __all__ = ["PostgresSink", "postgres"]
 _ADVISORY = 7233181290055142706
 
 
-class PostgresSink(common.Sink):
+class _Aborted(Exception):  # noqa: N818 - raised by nobody: it ends a transaction
+    """A batch is given up."""
+
+
+class PostgresSink(interface.Sink):
     """See :func:`postgres`."""
 
     kind: ClassVar[str] = "postgres"
@@ -71,6 +76,10 @@ class PostgresSink(common.Sink):
     def _is_empty(self, db: psycopg.Connection[Any]) -> bool:
         return bool(db.execute(f"SELECT NOT EXISTS (SELECT FROM {quoted(self.table)})".encode()).fetchone() == (True,))
 
+    @property
+    def identity(self) -> str:
+        return self.address.identity
+
     def last(self, query: str) -> int | None:
         with self._connection() as db:
             target = marks.target_of(db, self.table)
@@ -87,45 +96,53 @@ class PostgresSink(common.Sink):
             columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(names)
             return pa.table([_array(column) for column in columns], names=names)
 
-    def _write(self, data: Any, query: str, batch: int) -> common.Written:
+    def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
+        """The rows and the number go into a transaction, which is held until `commit`; a crash undoes it.  What the
+        executors copy (``parallel``) goes into a table of its own first."""
         schema = schema_of(data)
-        with self._connection() as db:
-            self._prepare(db, schema)
+        with ExitStack() as stack:
+            db = stack.enter_context(self._connection())
+            self._fit(db, schema)
             if self.parallel and is_spark(data):
-                last = self.last(query)
-                if last is not None and batch <= last:  # only to save the work; the transaction below looks again
-                    return common.Written(query, batch, 0, skipped=True)
-                return self._through_staging(db, data, schema, query, batch)
-            rows = rows_of(data)
-            copy = f"COPY {quoted(self.table)} ({_names(schema)}) FROM STDIN (FORMAT csv)"
+                if self.has(query, batch):  # only to save the work; the transaction below looks again
+                    return interface.Staged(query, batch, skipped=True)
+                fill = self._copied(db, data, schema, batch, stack)
+            else:
+                rows = rows_of(data)
+                copy = f"COPY {quoted(self.table)} ({_names(schema)}) FROM STDIN (FORMAT csv)"
 
-            def fill() -> int:
-                with db.cursor().copy(copy.encode()) as out:
-                    for piece in rows:
-                        out.write(csv_bytes(piece))
-                return rows.count
+                def fill() -> int:
+                    with db.cursor().copy(copy.encode()) as out:
+                        for piece in rows:
+                            out.write(csv_bytes(piece))
+                    return rows.count
 
-            return self._once(db, query, batch, fill)
+            count = self._filled(db, query, batch, fill, stack)
+            if count is None:
+                return interface.Staged(query, batch, skipped=True)
+            return interface.Staged(query, batch, count, (db, stack.pop_all()))
 
-    def _once(self, db: psycopg.Connection[Any], query: str, batch: int, fill: Callable[[], int]) -> common.Written:
+    def _filled(
+        self, db: psycopg.Connection[Any], query: str, batch: int, fill: Callable[[], int], stack: ExitStack
+    ) -> int | None:
         """Run ``fill`` in a transaction with the batch's number, unless the number is there already."""
         import psycopg
 
         try:
-            with db.transaction():
-                db.execute("SELECT set_config('lock_timeout', %s, true)", (f"{int(self.wait * 1000)}ms",))
-                target = marks.target_of(db, self.table)
-                if target is None:
-                    raise StateError(
-                        f"table {self.table!r}: it was dropped while batch {batch} was written; run the batch again"
-                    )
-                last = marks.locked_mark(db, target, query)
-                self._look(db, target, query)
-                if batch <= last:
-                    return common.Written(query, batch, 0, skipped=True)
-                count = fill()
-                marks.advance(db, target, query, batch, count)
-                faults.point("postgres:before-commit")
+            stack.enter_context(db.transaction())
+            db.execute("SELECT set_config('lock_timeout', %s, true)", (f"{int(self.wait * 1000)}ms",))
+            target = marks.target_of(db, self.table)
+            if target is None:
+                raise StateError(
+                    f"table {self.table!r}: it was dropped while batch {batch} was written; run the batch again"
+                )
+            last = marks.locked_mark(db, target, query)
+            self._look(db, target, query)
+            if batch <= last:
+                return None
+            count = fill()
+            marks.advance(db, target, query, batch, count)
+            return count
         except psycopg.errors.LockNotAvailable:
             raise StateError(
                 f"table {self.table!r}: another writer has held query {query!r} for {self.wait:g} s: "
@@ -135,9 +152,27 @@ class PostgresSink(common.Sink):
             raise DataError(
                 f"table {self.table!r}: PostgreSQL refuses a value of batch {batch}: {str(error).strip()}"
             ) from error
-        self._looked.add(query)
+
+    def prepare(self, staged: interface.Staged) -> None:
+        """Constraints that wait for the commit are looked at now."""
+        db, stack = staged.held
+        try:
+            db.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        except BaseException:
+            if not stack.__exit__(*sys.exc_info()):
+                raise
+
+    def commit(self, staged: interface.Staged) -> None:
+        _, stack = staged.held
+        with stack:
+            faults.point("postgres:before-commit")
+        self._looked.add(staged.query)
         faults.point("postgres:after-commit")
-        return common.Written(query, batch, count, skipped=False)
+
+    def abort(self, staged: interface.Staged) -> None:
+        """Leave the transaction by an error: it is taken back."""
+        with suppress(Exception):
+            staged.held[1].__exit__(_Aborted, _Aborted(), None)
 
     def _look(self, db: psycopg.Connection[Any], target: marks.Target, query: str) -> None:
         """At the start: the numbers of this table tell of rows, so there must be some."""
@@ -146,50 +181,51 @@ class PostgresSink(common.Sink):
         written = marks.written(db, target)
         if written and self._is_empty(db):
             raise StateError(
-                common.emptied(
+                interface.emptied(
                     self.place, query, written, f"DELETE FROM pellucid_epochs WHERE target = '{target.name}'"
                 )
             )
 
-    def _through_staging(
-        self, db: psycopg.Connection[Any], df: Any, schema: pa.Schema, query: str, batch: int
-    ) -> common.Written:
+    def _copied(
+        self, db: psycopg.Connection[Any], df: Any, schema: pa.Schema, batch: int, stack: ExitStack
+    ) -> Callable[[], int]:
+        """Let the executors copy the rows into a table of their own, which goes when all is over; what moves them."""
         staging = f"pellucid_staging_{uuid.uuid4().hex}"
         names = _names(schema)
         db.execute(
             f"CREATE UNLOGGED TABLE {quoted(staging)} AS SELECT 0::bigint AS pellucid_task, {names} FROM "
             f"{quoted(self.table)} LIMIT 0".encode()
         )
+        stack.callback(self._drop, db, staging)
         db.execute("INSERT INTO pellucid_staging VALUES (%s, pg_backend_pid(), now())", (staging,))
-        try:
-            copy = f"COPY {quoted(staging)} (pellucid_task, {names}) FROM STDIN (FORMAT csv)"
-            numbered = df.toDF(
-                *(f"c{place}" for place in range(len(schema)))
-            )  # mapInArrow trips over a backtick in a name
-            accepted = numbered.mapInArrow(_copier(self.address, copy), "task bigint, n bigint").collect()
-            faults.point("postgres:staged")
+        copy = f"COPY {quoted(staging)} (pellucid_task, {names}) FROM STDIN (FORMAT csv)"
+        numbered = df.toDF(*(f"c{place}" for place in range(len(schema))))  # mapInArrow trips over a backtick in a name
+        accepted = numbered.mapInArrow(_copier(self.address, copy), "task bigint, n bigint").collect()
+        faults.point("postgres:staged")
 
-            def fill() -> int:
-                insert = (
-                    f"INSERT INTO {quoted(self.table)} ({names}) SELECT {names} FROM {quoted(staging)} WHERE "
-                    "pellucid_task = ANY"
-                ).replace("%", "%%")
-                moved: int = db.execute(f"{insert}(%s)".encode(), ([row["task"] for row in accepted],)).rowcount
-                if moved != sum(row["n"] for row in accepted):
-                    raise StateError(
-                        f"table {self.table!r}: batch {batch}: the executors copied "
-                        f"{sum(row['n'] for row in accepted)} rows, "
-                        f"but {moved} are in {staging}: did the server restart meanwhile? Run the batch again"
-                    )
-                return moved
+        def fill() -> int:
+            insert = (
+                f"INSERT INTO {quoted(self.table)} ({names}) SELECT {names} FROM {quoted(staging)} WHERE "
+                "pellucid_task = ANY"
+            ).replace("%", "%%")
+            moved: int = db.execute(f"{insert}(%s)".encode(), ([row["task"] for row in accepted],)).rowcount
+            if moved != sum(row["n"] for row in accepted):
+                raise StateError(
+                    f"table {self.table!r}: batch {batch}: the executors copied "
+                    f"{sum(row['n'] for row in accepted)} rows, "
+                    f"but {moved} are in {staging}: did the server restart meanwhile? Run the batch again"
+                )
+            return moved
 
-            return self._once(db, query, batch, fill)
-        finally:
-            if not db.broken:
-                db.execute(f"DROP TABLE IF EXISTS {quoted(staging)}".encode())
-                db.execute("DELETE FROM pellucid_staging WHERE name = %s", (staging,))
+        return fill
 
-    def _prepare(self, db: psycopg.Connection[Any], schema: pa.Schema) -> None:
+    @staticmethod
+    def _drop(db: psycopg.Connection[Any], staging: str) -> None:
+        if not db.broken:
+            db.execute(f"DROP TABLE IF EXISTS {quoted(staging)}".encode())
+            db.execute("DELETE FROM pellucid_staging WHERE name = %s", (staging,))
+
+    def _fit(self, db: psycopg.Connection[Any], schema: pa.Schema) -> None:
         """Make the tables that are missing, refuse a table with other columns, drop staging tables of drivers that
         died."""
         refuse_doubled(schema.names)

@@ -9,18 +9,19 @@ have it and written by those that do not.  Each output is exactly-once; they do 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any, ClassVar
 
 from pellucid.base import faults
 from pellucid.errors import DataError, UsageError
-from pellucid.sinks import common
+from pellucid.sinks import interface
 from pellucid.sinks.partitions import spark_name
 from pellucid.sinks.rows import is_spark, rows_of, schema_of
 
 __all__ = ["SplitSink", "split"]
 
 
-class SplitSink(common.Sink):
+class SplitSink(interface.Sink):
     """See :func:`split`."""
 
     kind: ClassVar[str] = "split"
@@ -28,13 +29,13 @@ class SplitSink(common.Sink):
         "each output keeps the guarantee of its own sink; the outputs of a batch become visible one after another"
     )
 
-    def __init__(self, column: str, sinks: Mapping[str, common.Sink | None], *, query: str | None = None) -> None:
+    def __init__(self, column: str, sinks: Mapping[str, interface.Sink | None], *, query: str | None = None) -> None:
         super().__init__(query)
         if not sinks:
             raise UsageError("split: sinks={} is empty: name at least one output and its sink")
         for name, sink in sinks.items():
-            common.checked_query(name)
-            if sink is not None and not isinstance(sink, common.Sink):
+            interface.checked_query(name)
+            if sink is not None and not isinstance(sink, interface.Sink):
                 raise UsageError(
                     f"split: sinks[{name!r}] is {type(sink).__name__}, not a sink; wrap a function of your own with "
                     "once(…)"
@@ -61,34 +62,38 @@ class SplitSink(common.Sink):
             if sink is not None:
                 sink.close()
 
-    def _write(self, data: Any, query: str, batch: int) -> common.Written:
+    def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
+        """The batch is computed, and no row of it is without a sink."""
         if self.column not in schema_of(data).names:
             raise DataError(f"split: there is no column {self.column!r}; there are {', '.join(schema_of(data).names)}")
-        last = self.last(query)
-        if last is not None and batch <= last:
-            return common.Written(query, batch, 0, skipped=True)
-        if not is_spark(data):
-            return self._each(_Arrow(data, self.column), query, batch)
-        data.persist()  # computed once, read once for each output
-        try:
-            return self._each(_Spark(data, self.column), query, batch)
-        finally:
-            data.unpersist()
+        if self.has(query, batch):
+            return interface.Staged(query, batch, skipped=True)
+        with ExitStack() as stack:
+            if is_spark(data):
+                data.persist()  # computed once, read once for each output
+                stack.callback(data.unpersist)
+            whole = (_Spark if is_spark(data) else _Arrow)(data, self.column)
+            stray = whole.stray(list(self.sinks))
+            if stray is not None:
+                raise DataError(
+                    f"split: column {self.column!r} names the output {stray[0]!r}, which has no sink; there are "
+                    f"{', '.join(self.sinks)} (give it None to leave its rows out)"
+                )
+            return interface.Staged(query, batch, held=(whole, stack.pop_all()))
 
-    def _each(self, whole: _Arrow | _Spark, query: str, batch: int) -> common.Written:
-        stray = whole.stray(list(self.sinks))
-        if stray is not None:
-            raise DataError(
-                f"split: column {self.column!r} names the output {stray[0]!r}, which has no sink; there are "
-                f"{', '.join(self.sinks)} (give it None to leave its rows out)"
-            )
-        count = 0
-        for name, sink in self.sinks.items():
-            if sink is not None:
-                others = [column for column in (self.column, *self.sinks) if column != name]
-                count += sink.write(whole.part(name, others), f"{query}-{name}", batch).rows
-                faults.point("split:between")
-        return common.Written(query, batch, count, skipped=False)
+    def commit(self, staged: interface.Staged) -> interface.Written:
+        """One sink after another: two may be tables of one database, which has one writer at a time."""
+        (whole, stack), count = staged.held, 0
+        with stack:
+            for name, sink in self.sinks.items():
+                if sink is not None:
+                    others = [column for column in (self.column, *self.sinks) if column != name]
+                    count += sink.write(whole.part(name, others), f"{staged.query}-{name}", staged.batch).rows
+                    faults.point("split:between")
+        return interface.Written(staged.query, staged.batch, count, skipped=False)
+
+    def abort(self, staged: interface.Staged) -> None:
+        staged.held[1].close()
 
 
 class _Spark:
@@ -126,7 +131,7 @@ class _Arrow:
         return part.drop_columns([column for column in others if column in part.column_names])
 
 
-def split(column: str = "output", *, sinks: Mapping[str, common.Sink | None], query: str | None = None) -> SplitSink:
+def split(column: str = "output", *, sinks: Mapping[str, interface.Sink | None], query: str | None = None) -> SplitSink:
     """Send each row to the sink of the output that ``column`` names; a sink of None leaves an output out on purpose.
 
     The sink gets the rows without ``column`` and without the columns of the other outputs.

@@ -11,13 +11,14 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pellucid.address import Address
 from pellucid.base import faults
 from pellucid.errors import DataError, StateError
-from pellucid.sinks import common
+from pellucid.sinks import interface
 from pellucid.sinks.rows import Rows, rows_of
 from pellucid.sinks.schema import refuse_doubled, sqlite_type
 
@@ -30,7 +31,7 @@ _EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
     (target TEXT NOT NULL, query TEXT NOT NULL, batch INTEGER NOT NULL, rows INTEGER, PRIMARY KEY (target, query))"""
 
 
-class SQLiteSink(common.Sink):
+class SQLiteSink(interface.Sink):
     """See :func:`sqlite`."""
 
     kind: ClassVar[str] = "sqlite"
@@ -59,6 +60,10 @@ class SQLiteSink(common.Sink):
     def place(self) -> str:
         return f"{self.path}: table {self.table!r}"
 
+    @property
+    def identity(self) -> str:
+        return Address(f"sqlite:{self.path}", self.table).identity
+
     def last(self, query: str) -> int | None:
         with self._connection() as db:
             if not self._columns(db, "pellucid_epochs"):
@@ -74,36 +79,40 @@ class SQLiteSink(common.Sink):
             columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(cursor.description)
             return pa.table({d[0]: pa.array(list(c)) for d, c in zip(cursor.description, columns, strict=True)})
 
-    def _write(self, data: Any, query: str, batch: int) -> common.Written:
+    def stage(self, data: Any, query: str, batch: int) -> interface.Staged:
+        """The rows and the number go into a transaction, which is held until `commit`: the database has no other
+        writer until then (so no two batches of one file can be prepared at once), and a crash undoes it."""
         rows = rows_of(data)
-        with self._connection() as db:
+        with ExitStack() as stack:
+            db = stack.enter_context(self._connection())
             self._begin(db)
-            try:
-                db.execute(_EPOCHS)
-                if "rows" not in self._columns(db, "pellucid_epochs"):  # of an earlier version, which did not count
-                    db.execute("ALTER TABLE pellucid_epochs ADD COLUMN rows INTEGER")
-                self._look(db, query)
-                last = self._last(db, query)
-                if last is not None and batch <= last:
-                    db.execute("ROLLBACK")
-                    return common.Written(query, batch, 0, skipped=True)
-                self._fit(db, rows.schema)
-                self._insert(db, rows)
-                db.execute(
-                    "INSERT INTO pellucid_epochs (target, query, batch, rows) VALUES (?, ?, ?, ?) ON CONFLICT (target, "
-                    "query) "
-                    "DO UPDATE SET batch = excluded.batch, rows = coalesce(rows, 0) + excluded.rows",
-                    (self.table, query, batch, rows.count),
-                )
-                faults.point("sqlite:before-commit")
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
-            faults.point("sqlite:after-commit")
-        self._looked.add(query)
-        return common.Written(query, batch, rows.count, skipped=False)
+            db.execute(_EPOCHS)
+            if "rows" not in self._columns(db, "pellucid_epochs"):  # of an earlier version, which did not count
+                db.execute("ALTER TABLE pellucid_epochs ADD COLUMN rows INTEGER")
+            self._look(db, query)
+            last = self._last(db, query)
+            if last is not None and batch <= last:
+                return interface.Staged(query, batch, skipped=True)
+            self._fit(db, rows.schema)
+            self._insert(db, rows)
+            db.execute(
+                "INSERT INTO pellucid_epochs (target, query, batch, rows) VALUES (?, ?, ?, ?) ON CONFLICT (target, "
+                "query) DO UPDATE SET batch = excluded.batch, rows = coalesce(rows, 0) + excluded.rows",
+                (self.table, query, batch, rows.count),
+            )
+            return interface.Staged(query, batch, rows.count, (db, stack.pop_all()))
+
+    def commit(self, staged: interface.Staged) -> None:
+        db, stack = staged.held
+        with stack:
+            faults.point("sqlite:before-commit")
+            db.execute("COMMIT")
+        self._looked.add(staged.query)
+        faults.point("sqlite:after-commit")
+
+    def abort(self, staged: interface.Staged) -> None:
+        """Closed in the middle of a transaction, the connection takes it back."""
+        staged.held[1].close()
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -117,9 +126,10 @@ class SQLiteSink(common.Sink):
         with closing(db):
             try:
                 yield db
-            except sqlite3.DatabaseError as error:  # a full or failing disk, a damaged database or none, no right
-                if isinstance(error, sqlite3.ProgrammingError):
-                    raise
+            except sqlite3.ProgrammingError:
+                raise
+            except sqlite3.DatabaseError as error:
+                # a full or failing disk, a file that is no database or a damaged one, one that may not be written
                 raise DataError(f"{self.path}: SQLite says: {error}") from None
 
     def _begin(self, db: sqlite3.Connection) -> None:
@@ -154,7 +164,7 @@ class SQLiteSink(common.Sink):
             or db.execute(f"SELECT EXISTS (SELECT 1 FROM {_quoted(self.table)})").fetchone() == (0,)
         ):
             raise StateError(
-                common.emptied(
+                interface.emptied(
                     self.place, query, int(written), f"DELETE FROM pellucid_epochs WHERE target = '{self.table}'"
                 )
             )

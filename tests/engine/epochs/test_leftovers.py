@@ -266,8 +266,7 @@ def test_a_state_folder_that_vanishes(tmp_path: Path) -> None:
 
 
 def test_what_is_no_database(tmp_path: Path) -> None:
-    from pellucid.sinks.address import sink_of
 
     (tmp_path / "no.db").write_text("no database at all, really, honest" * 50)
     with pytest.raises(DataError, match=r"no\.db: SQLite says: file is not a database"):
-        go(tmp_path, outputs=f"sqlite:{tmp_path}/no.db#t", tables=sink_of)
+        go(tmp_path, outputs=f"sqlite:{tmp_path}/no.db#t")

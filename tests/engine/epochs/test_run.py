@@ -13,7 +13,6 @@ import pyarrow.parquet as parquet
 import pytest
 
 from pellucid import Pipeline, Stream, apply, merge, pipeline
-from pellucid.cli.spark_places import sink_of
 from pellucid.data.writers import open_writer
 from pellucid.engine.epochs import run_epochs
 from pellucid.errors import DataError, PellucidError, UsageError
@@ -176,7 +175,7 @@ def test_keys_and_cuts_together(tmp_path: Path) -> None:
 
 def test_a_table_of_sqlite(tmp_path: Path) -> None:
     source = numbers(tmp_path / "in.csv", VALUES)
-    run_epochs(total, source, f"sqlite:{tmp_path}/out.db#sums", state=tmp_path / "state", epochs=170, tables=sink_of)
+    run_epochs(total, source, f"sqlite:{tmp_path}/out.db#sums", state=tmp_path / "state", epochs=170)
     with closing(sqlite3.connect(tmp_path / "out.db")) as db:
         assert [v for (v,) in db.execute("select out from sums")] == total(VALUES)
         assert db.execute("select batch from pellucid_epochs").fetchall() == [(1000,)]

@@ -7,7 +7,7 @@
 * ``store``: the state folder: the lock, snapshots that are whole or not there; ``job``: what a run is, and whether it
   is the same
 * ``coordinator``: starts, watches, commits, recovers
-* ``recording``: the trace of a run; ``faults``: named moments for crash tests
+* ``recording``: the trace of a run
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pellucid.engine.epochs.coordinator import Report
+    from pellucid.sinks.interface import Sink
 
 __all__ = ["run_epochs"]
 
@@ -26,10 +27,9 @@ __all__ = ["run_epochs"]
 def run_epochs(
     pipeline: Any,
     inputs: str | os.PathLike[str] | Mapping[Any, Any],
-    outputs: str | os.PathLike[str] | Mapping[str, Any],
+    outputs: str | os.PathLike[str] | Sink | Mapping[str, Any],
     *,
     state: str | os.PathLike[str],
-    tables: Callable[[str], Any] | None = None,
     say: Callable[[str], None] | None = None,
     progress: Callable[[int, float | None, int], None] | None = None,
     idle: Callable[[], None] | None = None,
@@ -37,10 +37,9 @@ def run_epochs(
 ) -> Report:
     """Run a pipeline over files so that crashes do not show: the same call goes on where the last one was.
 
-    ``inputs`` is a file (or one for each source), ``outputs`` a file or table (or one for each output), ``state`` a
-    folder of the run's own; ``settings`` are those of `pellucid.engine.epochs.job.Settings` (``epochs=10_000``,
-    ``key``, ``workers``, ``cut``, ``every``, ``record``, …).  ``tables`` opens addresses of databases
-    (`pellucid.sinks.address.sink_of`).
+    ``inputs`` is a file (or one for each source), ``outputs`` a file, the address of a table or a sink (or one
+    for each output), ``state`` a folder of the run's own; ``settings`` are those of
+    `pellucid.engine.epochs.job.Settings` (``epochs=10_000``, ``key``, ``workers``, ``cut``, ``every``, ``record``, …).
 
     >>> import tempfile, pathlib
     >>> from pellucid import pipeline
@@ -51,14 +50,15 @@ def run_epochs(
     >>> report.epochs, (folder / "out.csv").read_text().split()
     (3, ['out', '1', '3', '6', '10', '15'])
     """
-    from pellucid.data.bind import nearest
+    from pellucid.address import from_environment
     from pellucid.engine.epochs.coordinator import Coordinator
     from pellucid.engine.epochs.job import Settings, prepare
-    from pellucid.errors import UsageError
+    from pellucid.errors import UsageError, nearest
+    from pellucid.sinks.interface import Sink
 
     for name in settings:
         if name not in Settings.__dataclass_fields__:
-            known = [*Settings.__dataclass_fields__, "tables", "say", "progress", "idle"]
+            known = [*Settings.__dataclass_fields__, "say", "progress", "idle"]
             raise UsageError(f"run_epochs has no option {name!r}: it has {', '.join(known)}{nearest(name, known)}")
     graph = getattr(pipeline, "graph", pipeline)
     given: dict[str | None, str] = (
@@ -67,13 +67,12 @@ def run_epochs(
     if len(graph.sources) == 1 and None in given:
         given = {graph.nodes[graph.sources[0]].id: given[None]}
     names = [name for name, _ in graph.outputs]
-    wanted = (
-        {k: os.fspath(v) for k, v in outputs.items()}
-        if isinstance(outputs, Mapping)
-        else {names[0]: os.fspath(outputs)}
-    )
+    wanted = {
+        name: place if isinstance(place, Sink) else from_environment(os.fspath(place))
+        for name, place in (outputs if isinstance(outputs, Mapping) else {names[0]: outputs}).items()
+    }
     settings |= {name: tuple(settings[name]) for name in ("cut", "changed") if name in settings}
-    job = prepare(graph, given, wanted, state, Settings(**settings), tables)
+    job = prepare(graph, given, wanted, state, Settings(**settings))
     coordinator = Coordinator(
         job,
         say=say or (lambda text: print(text, file=sys.stderr)),

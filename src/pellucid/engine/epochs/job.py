@@ -10,11 +10,11 @@ import contextlib
 import os
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.address import TABLES, Address
+from pellucid.address import Address
 from pellucid.base.container import VERSION, refused
 from pellucid.base.identity import refuse_other
 from pellucid.data.arrow import output_schema
@@ -26,12 +26,14 @@ from pellucid.engine.epochs.lanes import Lane
 from pellucid.engine.epochs.marks import check_unchanged
 from pellucid.engine.epochs.plan import Plan, make_plan, steps_of
 from pellucid.engine.epochs.store import READ, Store
-from pellucid.engine.epochs.targets import FileTarget, Table, TableTarget, Target
+from pellucid.engine.epochs.targets import FileTarget, Target
 from pellucid.engine.saved.objects import check_states
 from pellucid.errors import DataError, StateError, UsageError
 from pellucid.expr.identity import differences
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph
+from pellucid.sinks.address import parsed, sink_of
+from pellucid.sinks.interface import Sink
 
 __all__ = ["Job", "Settings", "identify", "prepare", "told_unseen"]
 
@@ -93,14 +95,13 @@ class Job:
 
     graph: Graph
     inputs: dict[str | None, str]
-    outputs: dict[str, str] = field(repr=False)  # may have a password in them
+    outputs: dict[str, str | Sink] = field(repr=False)  # may have a password in them
     settings: Settings
     store: Store
     plan: Plan
     lanes: dict[str, tuple[str, list[Binding]]]  # by the input's name: the file, and what is read from it
     wide: bool
     key: Mapping[str, Type]  # the key's columns and what they hold
-    tables: Callable[[str], Table] | None
     run: str = ""
     schemas: dict[str, Any] = field(default_factory=dict)
 
@@ -119,23 +120,18 @@ class Job:
 
     def target(self, output: str) -> Target:
         """Where an output's committed rows go."""
-        path = self.outputs[output]
-        if path.startswith(TABLES):
-            assert self.tables is not None
-            return TableTarget(self.tables(path), f"table {path.partition('#')[2]!r}", self.run, self.schemas[output])
-        s = self.settings
-        return FileTarget(
-            self.store, output, path, s.out_format, self.schemas[output], run=self.run, mends=s.from_start
-        )
+        path, schema, s = self.outputs[output], self.schemas[output], self.settings
+        if isinstance(path, Sink) or Address.of(path).kind:
+            return Target(path if isinstance(path, Sink) else sink_of(path), schema)
+        return FileTarget(self.store, output, path, s.out_format, schema, run=self.run, mends=s.from_start)
 
 
 def prepare(
     graph: Graph,
     inputs: Mapping[str | None, str],
-    outputs: Mapping[str, str],
+    outputs: Mapping[str, str | Sink],
     state: str | os.PathLike[str],
     settings: Settings,
-    tables: Callable[[str], Table] | None = None,
 ) -> Job:
     """Bind and check everything; nothing is written."""
     check_states(graph)
@@ -149,8 +145,9 @@ def prepare(
                 f"{graph.name} has no output {name!r}: its outputs are {', '.join(known)}{nearest(str(name), known)}"
             )
     _check_changed(graph, settings.changed)
-    for name, path in outputs.items():
-        _check_output(name, path, inputs, settings.out_format, tables)
+    for name, place in outputs.items():
+        if not isinstance(place, Sink):
+            _check_output(name, place, inputs, settings.out_format)
     with contextlib.ExitStack() as stack:
         readers = {
             s: stack.enter_context(contextlib.closing(open_reader(p, settings.in_format))) for s, p in inputs.items()
@@ -179,18 +176,15 @@ def prepare(
         lanes,
         feed.wide,
         feed.key,
-        tables,
         schemas=schemas,
     )
 
 
-def _check_output(name: str, path: str, inputs: Mapping[str | None, str], form: str | None, tables: Any) -> None:
-    if path.startswith(TABLES):
-        if tables is None:
-            raise UsageError(f"--out {path}: this run can only write files")
-        tables(path)  # says what is wrong with the address
+def _check_output(name: str, path: str, inputs: Mapping[str | None, str], form: str | None) -> None:
+    kind, _, _ = parsed(path)  # says what is wrong with an address
+    if kind in ("sqlite", "postgres"):
         return
-    if path.startswith(("delta:", "kafka://")):
+    if kind:
         raise UsageError(
             f"--out {path}: goes with --engine spark: with --epochs give a file, sqlite:FILE#TABLE or "
             "postgresql://…#TABLE"
@@ -273,8 +267,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "results": [[name, job.graph.nodes[i].id] for name, i in job.graph.outputs],
         "in": {name: os.path.abspath(path) for name, (path, _) in job.lanes.items()},
         "out": {name: _identity_of(path) for name, path in job.outputs.items()},
-        "places": {name: Address.of(path).stored if path.startswith(TABLES) else os.path.abspath(path)
-                   for name, path in job.outputs.items()},
+        "places": {name: _identity_of(path, stored=True) for name, path in job.outputs.items()},
         "key": s.keys[0] if len(s.keys) == 1 else list(s.keys) or None, "value": s.value, "workers": s.workers,
         "cut": list(s.cut), "in_format": s.in_format, "out_format": s.out_format,
         "columns": {name: [list(b.columns) for b in bound] for name, (_, bound) in job.lanes.items()},
@@ -282,9 +275,14 @@ def _identity(job: Job) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _identity_of(path: str) -> str:
-    """Which file or table it is; neither a password nor who logs in is part of it."""
-    return Address.of(path).identity if path.startswith(TABLES) else os.path.abspath(path)
+def _identity_of(place: str | Sink, *, stored: bool = False) -> str:
+    """Which file or target it is; neither a password nor who logs in is part of it."""
+    if isinstance(place, Sink):
+        return place.identity
+    found = Address.of(place)
+    if not found.kind:
+        return os.path.abspath(place)
+    return found.stored if stored else found.identity
 
 
 def _compare(before: dict[str, Any], now: dict[str, Any], root: str) -> None:

@@ -105,8 +105,8 @@ class Sink(Task):
         """Find what is staged, and what is committed already; what is staged must go on where what is committed
         ends."""
         until = snapshot.until if snapshot is not None else 0
-        self.floor, wrong = self.target.last()
-        self._end = self.floor
+        self.floor = self.target.last(self.context.run) or 0
+        wrong, self._end = self.target.wrong(), self.floor
         if wrong and (self.floor < until or not self.target.mends):
             self.context.behind(self.floor, wrong)
         for file, own, size, crc in snapshot.about["parts"] if snapshot is not None else []:
@@ -318,7 +318,8 @@ class Sink(Task):
                         consumed = [Noted(f"{ACK}{task}", number, True, mark) for task, mark in acks]
                         context.recorder.step("COMMIT", number, consumed=consumed)
             faults.point("sink:before-commit")
-            self.target.commit(parts)
+            if self.target.write(parts, context.run, parts[-1][0].until).skipped:
+                self.target.release(parts)
             faults.point("sink:after-commit")
             del self._staged[: len(parts)]
         context.link.send(committed=epoch)

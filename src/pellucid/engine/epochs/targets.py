@@ -1,8 +1,8 @@
-"""Where committed rows go: a file, or a table of a database.
+"""Where committed rows go: a file, or a sink (a table of a database, or one of the user's own).
 
 The rows of an epoch are *staged* first: a file of their own in the state folder, on the disk before the sink's snapshot
 is.  To commit an epoch is then one step that happens or does not: for a file output the staged part is renamed into the
-folder of committed parts; for a table one transaction holds the rows and how far they go.  Each part knows from where
+folder of committed parts; a sink keeps the rows and how far they go at once.  Each part knows from where
 and how far it goes (in pushes), so a target can always say what it has, and nothing is written twice, whatever the run
 went back to.
 
@@ -18,7 +18,7 @@ import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -29,52 +29,94 @@ from pellucid.data.packed import Packer
 from pellucid.engine.epochs.parts import Chain, Part, PartName, Survey
 from pellucid.engine.epochs.store import Store
 from pellucid.errors import DataError, StateError
+from pellucid.sinks.interface import Sink, Staged, Written
 
-__all__ = ["FileTarget", "Table", "TableTarget", "Target", "whose"]
+__all__ = ["FileTarget", "Target", "whose"]
 
 _ROWS = 1 << 17  # of a batch in the whole file, wherever the borders were
 _END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream: four bytes of ones and a length of zero
 
 
-class Table(Protocol):
-    """A table that remembers, in the same transaction as the rows, how far they go (`pellucid.sinks` has some)."""
-
-    def write(self, data: Any, query: str, batch_id: int) -> Any:
-        """Write rows once under this number; nothing if the number, or a greater one, is there."""
-
-    def last(self, query: str) -> int | None:
-        """The greatest number that is there for good."""
+Parts: TypeAlias = "Sequence[tuple[PartName, Path]]"
 
 
-class Target(Protocol):
-    """Where a sink's committed parts go; ``place`` is what to call it, ``mends`` says that what is damaged is to be
-    made again."""
+class Target(Sink):
+    """A sink that takes the staged parts of a run, whose number is the push up to which they go.
 
-    place: str
-    mends: bool
+    This one passes their rows on to another sink (a table, or one of the user's own), as one batch.
+    """
+
+    mends = False  # whether what is damaged is to be made again
+
+    def __init__(self, sink: Sink | None, schema: Any) -> None:
+        super().__init__()
+        self.schema, self._sink = schema, sink
+        self._head = bytes(schema.serialize())
+
+    @property
+    def place(self) -> str:
+        assert self._sink is not None
+        return self._sink.place
 
     def part(self, path: str | Path) -> Part:
-        """A new part."""
+        """A new part, for rows that come: as Arrow."""
+        return arrow_part(path, self._head)
 
-    def last(self) -> tuple[int, str]:
-        """Up to which push everything is committed; and what is wrong with what comes then, if anything is.  Nothing is
-        changed."""
+    def last(self, query: str) -> int | None:
+        """What the sink itself remembers."""
+        assert self._sink is not None
+        return self._sink.last(query)
+
+    def wrong(self) -> str:
+        """What is wrong with what comes behind `last`, if anything is."""
+        return ""
 
     def begin(self) -> None:
         """The run goes on with what `last` said: what is of no use is set aside."""
 
-    def commit(self, parts: Sequence[tuple[PartName, Path]]) -> None:
-        """Make parts visible, in their order, each once."""
+    def stage(self, data: Parts, query: str, batch: int) -> Staged:
+        """The parts are on the disk; their rows are staged in the sink."""
+        assert self._sink is not None
+        rows = pa.RecordBatchReader.from_batches(self.schema, _rows(path for _, path in data))
+        inner = self._sink.stage(rows, query, batch)
+        return Staged(query, batch, inner.rows, (data, inner), inner.skipped)
+
+    def prepare(self, staged: Staged) -> None:
+        """As the sink does."""
+        assert self._sink is not None
+        self._sink.prepare(staged.held[1])
+
+    def commit(self, staged: Staged) -> Written | None:
+        """The parts are not needed any more then."""
+        assert self._sink is not None
+        done = self._sink.commit(staged.held[1])
+        self.release(staged.held[0])
+        return done
+
+    def release(self, parts: Parts) -> None:
+        """Remove parts whose rows the sink has."""
+        for _, path in parts:
+            path.unlink(missing_ok=True)
+
+    def abort(self, staged: Staged) -> None:
+        """The parts stay."""
+        assert self._sink is not None
+        self._sink.abort(staged.held[1])
 
     def finish(self, rows: int) -> None:
         """All epochs are committed: so many rows."""
+        if self._sink is not None:
+            self._sink.close()
 
 
-class FileTarget:
+class FileTarget(Target):
     """An output file: parts in the state folder, and the whole file at the end.
 
-    With ``mends`` the content of all committed parts is looked at when it begins, not only when the whole file is made.
+    To prepare a part there is nothing left to do (it is synced), and to commit it is one rename.  With ``mends`` the
+    content of all committed parts is looked at when it begins, not only when the whole file is made.
     """
+
+    kind = "file"
 
     def __init__(
         self,
@@ -87,20 +129,24 @@ class FileTarget:
         run: str = "",
         mends: bool = False,
     ) -> None:
-        self.path, self.schema, self.mends = path, schema, mends
+        super().__init__(None, schema)
+        self.path, self.mends = path, mends
         self.form, self.packed = format_of(path, form, option="--out-format")
         self._folder = store.folder("committed", output)
-        self.place = str(self._folder)
         self._text = self.form in ("csv", "tsv", "jsonl")
-        self._head, tail = (b"", b"") if self._text else (bytes(schema.serialize()), _END)
-        self._chain = Chain(self._folder, whose(run, output), self._head, tail)
+        head, tail = (b"", b"") if self._text else (self._head, _END)
+        self._chain = Chain(self._folder, whose(run, output), head, tail)
         self._found = Survey()
         self._merging: threading.Thread | None = None
+
+    @property
+    def place(self) -> str:
+        return str(self._folder)
 
     def part(self, path: str | Path) -> Part:
         """Rows of a text format are staged as they will be in the file; others as Arrow."""
         if not self._text:
-            return arrow_part(path, self._head)
+            return super().part(path)
         buffer = io.BytesIO()
         sink = writers._SINKS[self.form](buffer, self.schema)
 
@@ -112,10 +158,13 @@ class FileTarget:
 
         return Part(path, encode, b"", b"")
 
-    def last(self) -> tuple[int, str]:
+    def last(self, query: str) -> int | None:
         """Where the row of committed parts ends."""
         self._found = self._chain.survey(thorough=self.mends)
-        return self._found.until, self._found.why
+        return self._found.until
+
+    def wrong(self) -> str:
+        return self._found.why
 
     def begin(self) -> None:
         """Remove what merged parts have as well; set aside what comes behind a gap."""
@@ -125,14 +174,24 @@ class FileTarget:
             os.replace(path, path.with_suffix(".damaged"))
         sync(self._folder)
 
-    def commit(self, parts: Sequence[tuple[PartName, Path]]) -> None:
-        """One rename for each."""
-        for name, path in parts:
+    def stage(self, data: Parts, query: str, batch: int) -> Staged:
+        """They are."""
+        return Staged(query, batch, sum(name.rows for name, _ in data), data)
+
+    def prepare(self, staged: Staged) -> None:
+        """Nothing is left to do."""
+
+    def abort(self, staged: Staged) -> None:
+        """The parts stay staged."""
+
+    def commit(self, staged: Staged) -> None:
+        """One rename for each, and one sync for all."""
+        for name, path in staged.held:
             place = self._folder / str(name)
             os.replace(path, place)
             self._chain.parts.append((name, place))
         sync(self._folder)
-        sync(parts[0][1].parent)
+        sync(staged.held[0][1].parent)
         if self._chain.run_of() is not None and (self._merging is None or not self._merging.is_alive()):
             self._merging = threading.Thread(target=self._merge, name="merge", daemon=True)
             self._merging.start()
@@ -187,36 +246,6 @@ class FileTarget:
             ) from None
 
 
-class TableTarget:
-    """A table: a transaction for each epoch."""
-
-    def __init__(self, table: Table, place: str, run: str, schema: Any) -> None:
-        self.schema, self._table, self._query = schema, table, run
-        self.place, self.mends = place, False
-        self._head = bytes(schema.serialize())
-
-    def part(self, path: str | Path) -> Part:
-        """Rows as Arrow."""
-        return arrow_part(path, self._head)
-
-    def last(self) -> tuple[int, str]:
-        """What the table itself remembers."""
-        return self._table.last(self._query) or 0, ""
-
-    def begin(self) -> None:
-        """There is nothing to set aside."""
-
-    def commit(self, parts: Sequence[tuple[PartName, Path]]) -> None:
-        """One transaction for each; the part is not needed any more then."""
-        for name, path in parts:
-            with open(path, "rb", opener=no_links) as file, pa.ipc.open_stream(file) as reader:
-                self._table.write(reader, self._query, name.until)
-            os.unlink(path)
-
-    def finish(self, rows: int) -> None:
-        """Nothing is left to do."""
-
-
 def arrow_part(path: str | Path, head: bytes) -> Part:
     """A part that is an Arrow stream; its head is the schema."""
     return Part(path, lambda batch: batch.serialize(), head, _END)
@@ -227,20 +256,25 @@ def whose(run: str, output: str) -> str:
     return f"{run} {output}"
 
 
+def _rows(parts: Iterable[Path]) -> Iterator[Any]:
+    """The batches of parts that are Arrow streams."""
+    for path in parts:
+        with open(path, "rb", opener=no_links) as file, pa.ipc.open_stream(file) as reader:
+            yield from reader
+
+
 def _batches(parts: Iterable[Path], schema: Any) -> Iterator[Any]:
     """The rows of all parts, in batches of one size wherever the parts ended."""
     waiting: list[Any] = []
     count = 0
-    for path in parts:
-        with open(path, "rb", opener=no_links) as file, pa.ipc.open_stream(file) as reader:
-            for batch in reader:
-                while count + batch.num_rows >= _ROWS:
-                    cut = _ROWS - count
-                    yield _one([*waiting, batch.slice(0, cut)], schema)
-                    waiting, count, batch = [], 0, batch.slice(cut)
-                if batch.num_rows:
-                    waiting.append(batch)
-                    count += batch.num_rows
+    for batch in _rows(parts):
+        while count + batch.num_rows >= _ROWS:
+            cut = _ROWS - count
+            yield _one([*waiting, batch.slice(0, cut)], schema)
+            waiting, count, batch = [], 0, batch.slice(cut)
+        if batch.num_rows:
+            waiting.append(batch)
+            count += batch.num_rows
     if waiting:
         yield _one(waiting, schema)
 

@@ -403,7 +403,7 @@ def default_outputs(names: Sequence[str], given: Mapping[str, str]) -> dict[str,
     out = {}
     for name in names:
         place = given.get(name, ".jsonl")
-        if place.startswith("sqlite:"):
+        if Address.of(place).kind == "sqlite":
             out[name] = f"sqlite:{{folder}}/{name}.db#{place.partition('#')[2]}"
         elif is_table(place):
             out[name] = f"{place}_crash_{{run}}"

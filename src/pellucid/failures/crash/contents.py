@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from pellucid.address import TABLES, Address
+from pellucid.address import Address
 from pellucid.errors import DataError
 
 __all__ = ["difference", "drop_table", "is_table", "read_output"]
@@ -20,7 +20,7 @@ def is_table(place: str) -> bool:
     >>> is_table("sqlite:a.db#t"), is_table("out.csv")
     (True, False)
     """
-    return place.startswith(TABLES)
+    return Address.of(place).is_table
 
 
 def read_output(place: str) -> bytes | list[str]:
@@ -35,12 +35,12 @@ def read_output(place: str) -> bytes | list[str]:
 def _rows(place: str) -> list[tuple[Any, ...]]:
     """Read without the code that wrote it."""
     found = Address.of(place)
-    address, table = found.connection, found.table
+    table = found.table
     quoted = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
-    if address.startswith("sqlite:"):
-        if not Path(address[7:]).exists():
+    if found.kind == "sqlite":
+        if not Path(found.file).exists():
             return []
-        with contextlib.closing(sqlite3.connect(address[7:])) as db:
+        with contextlib.closing(sqlite3.connect(found.file)) as db:
             known = db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
             return list(db.execute(f"SELECT * FROM {quoted}")) if known else []
     with _connected(found) as connection:
@@ -66,7 +66,7 @@ def drop_table(place: str) -> None:
     >>> drop_table("out.csv"), drop_table("sqlite:out.db#t")
     (None, None)
     """
-    if not is_table(place) or place.startswith("sqlite:"):
+    if Address.of(place).kind != "postgres":
         return
     found = Address.of(place)
     quoted = ".".join('"' + part.replace('"', '""') + '"' for part in found.table.split("."))

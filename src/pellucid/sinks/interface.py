@@ -1,10 +1,22 @@
-"""What all sinks share: a micro-batch is written once because the target itself remembers which one it wrote last.
+"""What a sink is: rows of one batch are staged, prepared, and then committed or aborted; and each batch counts once.
 
-Spark may run a micro-batch again: after a crash between the sink's write and Spark's commit, the same batch id comes
-with the same rows.  So a sink keeps, *in the same transaction as the rows*, the number of the last batch of this query,
-and leaves out every batch up to that number.  A query is known by the id that Spark keeps in the checkpoint: it
-survives a restart and is new for a new checkpoint, whose batches count from 0 again.  A query id and a batch id
-together name an epoch.
+======================  ==============================================================================================
+``stage(data, …)``      take the rows of a batch; nothing of it can be seen, and all of it can still go wrong
+``prepare(staged)``     make sure that `commit` cannot fail for a reason of its own, as far as the target can do that
+``commit(staged)``      make the rows, and the batch's number, visible at once
+``abort(staged)``       give up what was staged, at any time before
+``last(query)``         which batch is committed
+======================  ==============================================================================================
+
+``write`` is the first three in one.  Spark's ``foreachBatch`` and the runs with epochs of the local engine both use
+this; several sinks are committed together by preparing all of them first.
+
+A batch is written once because the target itself remembers which one it wrote last.  Spark may run a micro-batch again:
+after a crash between the sink's write and Spark's commit, the same batch id comes with the same rows.  So a sink keeps,
+*in the same transaction as the rows*, the number of the last batch of this query, and leaves out every batch up to that
+number.  A query is known by the id that Spark keeps in the checkpoint: it survives a restart and is new for a new
+checkpoint, whose batches count from 0 again.  A query id and a batch id together name an epoch.  (For a run with epochs
+the query is the run, and the number is how many pushes there were.)
 
 The number and the rows are one transaction, but somebody may change one of them alone: empty the table, restore it from
 a copy, lose the numbers.  A sink looks for that once, when it begins.  Spark numbers the batches of a query without a
@@ -14,6 +26,29 @@ what it was; and a sink that keeps beside the number how many rows were written 
 Two drivers may work on one checkpoint for a while (one is a zombie that nobody could stop).  A sink therefore never
 relies on "I looked and the batch was not there": the look and the write are one transaction, or the commit is
 exclusive.
+
+A sink of one's own has three methods at least::
+
+    class Lines(Sink):
+        kind, guarantee = "lines", "each batch is in the folder once, because its file has its number as its name"
+
+        def __init__(self, folder):
+            super().__init__()
+            self.folder = Path(folder)
+
+        def last(self, query):
+            return max((int(path.stem) for path in (self.folder / query).glob("*.txt")), default=None)
+
+        def stage(self, data, query, batch):
+            if self.has(query, batch):
+                return Staged(query, batch, skipped=True)
+            lines = [str(row) for piece in rows_of(data) for row in piece.to_pylist()]
+            return Staged(query, batch, len(lines), held="\\n".join(lines))
+
+        def commit(self, staged):
+            folder = self.folder / staged.query
+            make_lasting(folder)
+            write_lasting(folder / f"{staged.batch}.txt", [staged.held.encode()])
 """
 
 from __future__ import annotations
@@ -28,7 +63,7 @@ from typing import Any, ClassVar
 
 from pellucid.errors import StateError, UsageError
 
-__all__ = ["Sink", "Turns", "Written", "checked_batch", "checked_query", "emptied", "query_of"]
+__all__ = ["Sink", "Staged", "Turns", "Written", "checked_batch", "checked_query", "emptied", "query_of"]
 
 
 @dataclass(frozen=True)
@@ -51,14 +86,28 @@ class Written:
         return f"{self.query}: batch {self.batch}: {what}"
 
 
+@dataclass
+class Staged:
+    """The rows of one batch between `Sink.stage` and `Sink.commit`; ``held`` is the sink's own.
+
+    ``skipped`` says that the target has this batch already: then there is nothing to prepare or to commit.
+    """
+
+    query: str
+    batch: int
+    rows: int = 0
+    held: Any = None
+    skipped: bool = False
+
+
 class Sink(ABC):
-    """A target of a streaming query: ``df.writeStream.foreachBatch(sink)``.
+    """A target of batches: ``df.writeStream.foreachBatch(sink)``, or an output of ``p.run_epochs``.
 
     ``guarantee`` says in one sentence what holds; ``last_written`` is what the latest call did (None before the first).
     """
 
-    kind: ClassVar[str]
-    guarantee: ClassVar[str]
+    kind: ClassVar[str] = "own"
+    guarantee: ClassVar[str] = "what its author says"
 
     def __init__(self, query: str | None = None, first_batch: int | None = None) -> None:
         self.query = None if query is None else checked_query(query)
@@ -97,26 +146,60 @@ class Sink(ABC):
         """The target, as messages name it."""
         return f"the {self.kind} sink"
 
+    @property
+    def identity(self) -> str:
+        """Which target it is: the same in every run, whoever logs in; without any secret."""
+        return f"{self.kind}: {self.place}"
+
+    # ------------------------------------------------------------ one batch
+
+    @abstractmethod
+    def stage(self, data: Any, query: str, batch: int) -> Staged:
+        """Take the rows of a batch (a DataFrame of Spark, or Arrow data; `rows_of` gives Arrow batches of both).
+
+        If it raises, nothing is left of the batch.
+        """
+
+    def prepare(self, staged: Staged) -> None:  # noqa: B027 - not abstract: where nothing is left to do
+        """Do all that can fail, so that only the last step is left."""
+
+    @abstractmethod
+    def commit(self, staged: Staged) -> Written | None:
+        """The last step: the rows and the batch's number, at once.  What is returned, if anything, is what was done."""
+
+    def abort(self, staged: Staged) -> None:  # noqa: B027 - not abstract: where nothing is kept
+        """Give up what was staged or prepared, or what a commit that failed left; it never fails itself."""
+
+    @abstractmethod
+    def last(self, query: str) -> int | None:
+        """The number of the last batch of ``query`` that is in the target for good; None if there is none."""
+
+    def has(self, query: str, batch: int) -> bool:
+        """Whether the batch is in the target for good."""
+        last = self.last(query)
+        return last is not None and batch <= last
+
     def write(self, data: Any, query: str, batch_id: int) -> Written:
         """Write one batch (a DataFrame of Spark, or Arrow data) as batch ``batch_id`` of ``query``, once."""
-        self.last_written = self._write(data, checked_query(query), checked_batch(batch_id))
+        staged = self.stage(data, checked_query(query), checked_batch(batch_id))
+        done: Written | None = None
+        if not staged.skipped:
+            try:
+                self.prepare(staged)
+                done = self.commit(staged)
+            except BaseException:
+                self.abort(staged)
+                raise
+        self.last_written = done or Written(staged.query, staged.batch, staged.rows, staged.skipped)
         if self.last_written.skipped and hasattr(data, "sparkSession"):
             # The rows are there, but the micro-batch must run all the same: Spark refuses to commit one of a stateful
             # query whose state was not written in this run (STATE_STORE_COMMIT_VALIDATION_FAILED).
             data.write.format("noop").mode("overwrite").save()
         return self.last_written
 
-    @abstractmethod
-    def _write(self, data: Any, query: str, batch: int) -> Written:
-        """Write, or leave out, one batch; the arguments are checked."""
-
-    @abstractmethod
-    def last(self, query: str) -> int | None:
-        """The number of the last batch of ``query`` that is in the target for good; None if there is none."""
-
-    @abstractmethod
     def read(self) -> Any:
         """All rows that count, as an Arrow table (for :func:`split`, one for each output)."""
+        raise UsageError(f"{self.kind}: only its author knows where its rows are; read them there")
 
     def close(self) -> None:  # noqa: B027 - not abstract: most sinks keep nothing open between two batches
         """Let go of connections."""
