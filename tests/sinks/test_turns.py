@@ -41,10 +41,15 @@ class FakeSession:
         self.slow = slow
         self.last: int | None = None
 
-    def transact(self, rows: Any, batch: int) -> int:
+    def send(self, rows: Any) -> int:
         self.slow()
-        self.last = batch
         return 1
+
+    def mark(self, batch: int, count: int) -> None:
+        pass
+
+    def commit(self, batch: int, count: int) -> None:
+        self.last = batch
 
 
 def made(kind: str, slow: Slow, folder: Path, monkeypatch: pytest.MonkeyPatch, wait: float) -> sinks.Sink:

@@ -29,7 +29,14 @@ __all__ = ["DeltaSink", "delta"]
 
 
 class DeltaSink(interface.Sink):
-    """See :func:`delta`."""
+    """A Delta table in which each micro-batch counts once; ``storage_options`` are those of ``deltalake``.
+
+    ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.  ``first_batch``
+    says that the sink begins with this batch of an older checkpoint.
+
+    >>> delta("lake/sums").guarantee
+    "each batch is in the table whole and once, because its files and its number are one commit of Delta's log"
+    """
 
     kind: ClassVar[str] = "delta"
     guarantee: ClassVar[str] = (
@@ -40,7 +47,7 @@ class DeltaSink(interface.Sink):
         self,
         path: str | os.PathLike[str],
         *,
-        partition_by: tuple[str, ...] = (),
+        partition_by: str | list[str] | tuple[str, ...] = (),
         storage_options: dict[str, str] | None = None,
         drained: bool = False,
         first_batch: int | None = None,
@@ -50,7 +57,7 @@ class DeltaSink(interface.Sink):
         self.drained = drained
         self._looked: set[str] = set()
         self.path = absolute(os.fspath(path))  # the same table also after a change of the working folder
-        self.partition_by = partition_by
+        self.partition_by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         self.storage_options = storage_options
 
     @property
@@ -238,29 +245,4 @@ def _deltalake() -> Any:
     return deltalake
 
 
-def delta(
-    path: str | os.PathLike[str],
-    *,
-    partition_by: str | list[str] | tuple[str, ...] = (),
-    storage_options: dict[str, str] | None = None,
-    drained: bool = False,
-    first_batch: int | None = None,
-    query: str | None = None,
-) -> DeltaSink:
-    """A Delta table in which each micro-batch counts once; ``storage_options`` are those of ``deltalake``.
-
-    ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.  ``first_batch``
-    says that the sink begins with this batch of an older checkpoint.
-
-    >>> delta("lake/sums").guarantee
-    "each batch is in the table whole and once, because its files and its number are one commit of Delta's log"
-    """
-    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-    return DeltaSink(
-        path,
-        partition_by=columns,
-        storage_options=storage_options,
-        drained=drained,
-        first_batch=first_batch,
-        query=query,
-    )
+delta = DeltaSink

@@ -34,7 +34,16 @@ __all__ = ["KafkaSink", "kafka"]
 
 
 class KafkaSink(interface.Sink):
-    """See :func:`kafka`."""
+    """A Kafka topic in which each micro-batch counts once for readers with ``isolation.level=read_committed``.
+
+    A record's value is the row as JSON, or the column ``value`` as it is (bytes or text); ``key`` names the column of
+    the record's key.  ``config`` goes to librdkafka (security, compression).  ``first_batch`` says that the sink begins
+    with this batch of an older checkpoint.  The broker must allow ``transaction_timeout`` seconds
+    (``transaction.max.timeout.ms``).
+
+    >>> kafka("localhost:9092", "sums", key="user").kind
+    'kafka'
+    """
 
     kind: ClassVar[str] = "kafka"
     guarantee: ClassVar[str] = (
@@ -379,36 +388,4 @@ def _confluent() -> Any:
     return confluent_kafka
 
 
-def kafka(
-    bootstrap: str,
-    topic: str,
-    *,
-    key: str | None = None,
-    value: str | None = None,
-    first_batch: int | None = None,
-    wait: float = 60.0,
-    transaction_timeout: float = 600.0,
-    config: dict[str, Any] | None = None,
-    query: str | None = None,
-) -> KafkaSink:
-    """A Kafka topic in which each micro-batch counts once for readers with ``isolation.level=read_committed``.
-
-    A record's value is the row as JSON, or the column ``value`` as it is (bytes or text); ``key`` names the column of
-    the record's key.  ``config`` goes to librdkafka (security, compression).  ``first_batch`` says that the sink begins
-    with this batch of an older checkpoint.  The broker must allow ``transaction_timeout`` seconds
-    (``transaction.max.timeout.ms``).
-
-    >>> kafka("localhost:9092", "sums", key="user").kind
-    'kafka'
-    """
-    return KafkaSink(
-        bootstrap,
-        topic,
-        key=key,
-        value=value,
-        first_batch=first_batch,
-        wait=wait,
-        transaction_timeout=transaction_timeout,
-        config=config,
-        query=query,
-    )
+kafka = KafkaSink

@@ -29,7 +29,23 @@ _WAIT = 60.0  # seconds for the function to end that a stopped query in this pro
 
 
 class OnceSink(interface.Sink):
-    """See :func:`once`."""
+    """Call ``fn(df, batch_id)``, or ``fn(df, batch_id, again=…)`` if it takes that, once for each batch that did not
+    fail.
+
+    ``ledger`` is a folder for one small file per query, on a disk that outlives the driver.  ``first_batch`` says that
+    the sink begins with this batch of an older checkpoint.
+
+    >>> import tempfile
+    >>> seen = []
+    >>> sink = once(lambda df, batch_id, again: seen.append((batch_id, again)), ledger=tempfile.mkdtemp())
+    >>> for batch in (0, 1, 1):
+    ...     print(sink.write([], "orders", batch).skipped)
+    False
+    False
+    True
+    >>> seen
+    [(0, False), (1, False)]
+    """
 
     kind: ClassVar[str] = "once"
     guarantee: ClassVar[str] = (
@@ -117,28 +133,4 @@ def _takes_again(fn: Callable[..., object]) -> bool:
     return "again" in parameters or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
 
 
-def once(
-    fn: Callable[..., object],
-    *,
-    ledger: str | os.PathLike[str],
-    first_batch: int | None = None,
-    query: str | None = None,
-) -> OnceSink:
-    """Call ``fn(df, batch_id)``, or ``fn(df, batch_id, again=…)`` if it takes that, once for each batch that did not
-    fail.
-
-    ``ledger`` is a folder for one small file per query, on a disk that outlives the driver.  ``first_batch`` says that
-    the sink begins with this batch of an older checkpoint.
-
-    >>> import tempfile
-    >>> seen = []
-    >>> sink = once(lambda df, batch_id, again: seen.append((batch_id, again)), ledger=tempfile.mkdtemp())
-    >>> for batch in (0, 1, 1):
-    ...     print(sink.write([], "orders", batch).skipped)
-    False
-    False
-    True
-    >>> seen
-    [(0, False), (1, False)]
-    """
-    return OnceSink(fn, ledger=ledger, first_batch=first_batch, query=query)
+once = OnceSink

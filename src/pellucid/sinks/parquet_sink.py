@@ -46,7 +46,20 @@ class _Attempt:
 
 
 class ParquetSink(interface.Sink):
-    """See :func:`parquet`."""
+    """A folder of Parquet files in which each micro-batch counts once.
+
+    Several queries may write to one folder.  Readers that must not miss anything use :func:`read` or
+    :func:`read_spark`. ``first_batch`` says that the sink begins with this batch of an older checkpoint.
+
+    >>> import pyarrow as pa, tempfile
+    >>> sink = parquet(tempfile.mkdtemp())
+    >>> print(sink.write(pa.table({"user": ["a", "b"], "sum": [1, 2]}), "sums", 0))
+    sums: batch 0: 2 rows written
+    >>> print(sink.write(pa.table({"user": ["a", "b"], "sum": [1, 2]}), "sums", 0))
+    sums: batch 0: left out, its rows are there already
+    >>> sink.read().num_rows
+    2
+    """
 
     kind: ClassVar[str] = "parquet"
     guarantee: ClassVar[str] = (
@@ -59,14 +72,14 @@ class ParquetSink(interface.Sink):
         self,
         path: str | os.PathLike[str],
         *,
-        partition_by: tuple[str, ...] = (),
+        partition_by: str | list[str] | tuple[str, ...] = (),
         compression: str = "snappy",
         first_batch: int | None = None,
         query: str | None = None,
     ) -> None:
         super().__init__(query, first_batch)
         self.path = folder.local_folder(path)
-        self.partition_by = partition_by
+        self.partition_by = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         self.compression = compression
         self.log = ManifestLog(self.path)
         self._looked = False
@@ -271,27 +284,4 @@ def _is_attempt(name: str, query: str, upto: int) -> bool:
     return owner == query and number.isdigit() and int(number) <= upto
 
 
-def parquet(
-    path: str | os.PathLike[str],
-    *,
-    partition_by: str | list[str] | tuple[str, ...] = (),
-    compression: str = "snappy",
-    first_batch: int | None = None,
-    query: str | None = None,
-) -> ParquetSink:
-    """A folder of Parquet files in which each micro-batch counts once.
-
-    Several queries may write to one folder.  Readers that must not miss anything use :func:`read` or
-    :func:`read_spark`. ``first_batch`` says that the sink begins with this batch of an older checkpoint.
-
-    >>> import pyarrow as pa, tempfile
-    >>> sink = parquet(tempfile.mkdtemp())
-    >>> print(sink.write(pa.table({"user": ["a", "b"], "sum": [1, 2]}), "sums", 0))
-    sums: batch 0: 2 rows written
-    >>> print(sink.write(pa.table({"user": ["a", "b"], "sum": [1, 2]}), "sums", 0))
-    sums: batch 0: left out, its rows are there already
-    >>> sink.read().num_rows
-    2
-    """
-    columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-    return ParquetSink(path, partition_by=columns, compression=compression, first_batch=first_batch, query=query)
+parquet = ParquetSink

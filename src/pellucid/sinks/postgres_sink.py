@@ -43,7 +43,16 @@ class _Aborted(Exception):  # noqa: N818 - raised by nobody: it ends a transacti
 
 
 class PostgresSink(interface.Sink):
-    """See :func:`postgres`."""
+    """A table in PostgreSQL in which each micro-batch counts once.
+
+    The table is made from the first batch's columns (``'schema.table'`` names a schema).  ``parallel=True`` lets the
+    executors copy; they must reach the server, too.  ``wait`` is how many seconds to wait for another driver of the
+    query. ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.
+    ``first_batch`` says that the sink begins with this batch of an older checkpoint.
+
+    >>> postgres("host=db dbname=shop", "sums").guarantee
+    'each batch is in the table whole and once, because its rows and its number are one transaction'
+    """
 
     kind: ClassVar[str] = "postgres"
     guarantee: ClassVar[str] = (
@@ -377,24 +386,4 @@ def _psycopg() -> Any:
     return psycopg
 
 
-def postgres(
-    dsn: str,
-    table: str,
-    *,
-    parallel: bool = False,
-    wait: float = 60.0,
-    drained: bool = False,
-    first_batch: int | None = None,
-    query: str | None = None,
-) -> PostgresSink:
-    """A table in PostgreSQL in which each micro-batch counts once.
-
-    The table is made from the first batch's columns (``'schema.table'`` names a schema).  ``parallel=True`` lets the
-    executors copy; they must reach the server, too.  ``wait`` is how many seconds to wait for another driver of the
-    query. ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.
-    ``first_batch`` says that the sink begins with this batch of an older checkpoint.
-
-    >>> postgres("host=db dbname=shop", "sums").guarantee
-    'each batch is in the table whole and once, because its rows and its number are one transaction'
-    """
-    return PostgresSink(dsn, table, parallel=parallel, wait=wait, drained=drained, first_batch=first_batch, query=query)
+postgres = PostgresSink

@@ -22,14 +22,29 @@ __all__ = ["SplitSink", "split"]
 
 
 class SplitSink(interface.Sink):
-    """See :func:`split`."""
+    """Send each row to the sink of the output that ``column`` names; a sink of None leaves an output out on purpose.
+
+    The sink gets the rows without ``column`` and without the columns of the other outputs.
+
+    >>> import pyarrow as pa, tempfile
+    >>> from pellucid.sinks import sqlite
+    >>> file = tempfile.mkdtemp() + "/out.db"
+    >>> sink = split("output", sinks={"sums": sqlite(file, "sums"), "late": None})
+    >>> rows = pa.table({"output": ["sums", "late"], "user": ["a", "b"], "sums": [1, None], "late": [None, 2]})
+    >>> print(sink.write(rows, "shop", 0))
+    shop: batch 0: 1 rows written
+    >>> sink.read()["sums"].to_pylist()
+    [{'user': 'a', 'sums': 1}]
+    """
 
     kind: ClassVar[str] = "split"
     guarantee: ClassVar[str] = (
         "each output keeps the guarantee of its own sink; the outputs of a batch become visible one after another"
     )
 
-    def __init__(self, column: str, sinks: Mapping[str, interface.Sink | None], *, query: str | None = None) -> None:
+    def __init__(
+        self, column: str = "output", *, sinks: Mapping[str, interface.Sink | None], query: str | None = None
+    ) -> None:
         super().__init__(query)
         if not sinks:
             raise UsageError("split: sinks={} is empty: name at least one output and its sink")
@@ -131,19 +146,4 @@ class _Arrow:
         return part.drop_columns([column for column in others if column in part.column_names])
 
 
-def split(column: str = "output", *, sinks: Mapping[str, interface.Sink | None], query: str | None = None) -> SplitSink:
-    """Send each row to the sink of the output that ``column`` names; a sink of None leaves an output out on purpose.
-
-    The sink gets the rows without ``column`` and without the columns of the other outputs.
-
-    >>> import pyarrow as pa, tempfile
-    >>> from pellucid.sinks import sqlite
-    >>> file = tempfile.mkdtemp() + "/out.db"
-    >>> sink = split("output", sinks={"sums": sqlite(file, "sums"), "late": None})
-    >>> rows = pa.table({"output": ["sums", "late"], "user": ["a", "b"], "sums": [1, None], "late": [None, 2]})
-    >>> print(sink.write(rows, "shop", 0))
-    shop: batch 0: 1 rows written
-    >>> sink.read()["sums"].to_pylist()
-    [{'user': 'a', 'sums': 1}]
-    """
-    return SplitSink(column, sinks, query=query)
+split = SplitSink

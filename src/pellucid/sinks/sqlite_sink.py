@@ -32,7 +32,21 @@ _EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
 
 
 class SQLiteSink(interface.Sink):
-    """See :func:`sqlite`."""
+    """A table in a SQLite file in which each micro-batch counts once.
+
+    The table is made from the first batch's columns.  ``wait`` is how many seconds to wait for another writer.
+    ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.  ``first_batch``
+    says that the sink begins with this batch of an older checkpoint.
+
+    >>> import pyarrow as pa, tempfile
+    >>> sink = sqlite(tempfile.mkdtemp() + "/sums.db", "sums")
+    >>> print(sink.write(pa.table({"user": ["a", "b"], "sum": [1, 2]}), "query-1", 0))
+    query-1: batch 0: 2 rows written
+    >>> print(sink.write(pa.table({"user": ["a", "b"], "sum": [1, 2]}), "query-1", 0))
+    query-1: batch 0: left out, its rows are there already
+    >>> sink.read().to_pylist()
+    [{'user': 'a', 'sum': 1}, {'user': 'b', 'sum': 2}]
+    """
 
     kind: ClassVar[str] = "sqlite"
     guarantee: ClassVar[str] = (
@@ -231,28 +245,4 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def sqlite(
-    path: str | os.PathLike[str],
-    table: str,
-    *,
-    wait: float = 60.0,
-    drained: bool = False,
-    first_batch: int | None = None,
-    query: str | None = None,
-) -> SQLiteSink:
-    """A table in a SQLite file in which each micro-batch counts once.
-
-    The table is made from the first batch's columns.  ``wait`` is how many seconds to wait for another writer.
-    ``drained`` says that other programs take rows out, so that an empty table is no sign of damage.  ``first_batch``
-    says that the sink begins with this batch of an older checkpoint.
-
-    >>> import pyarrow as pa, tempfile
-    >>> sink = sqlite(tempfile.mkdtemp() + "/sums.db", "sums")
-    >>> print(sink.write(pa.table({"user": ["a", "b"], "sum": [1, 2]}), "query-1", 0))
-    query-1: batch 0: 2 rows written
-    >>> print(sink.write(pa.table({"user": ["a", "b"], "sum": [1, 2]}), "query-1", 0))
-    query-1: batch 0: left out, its rows are there already
-    >>> sink.read().to_pylist()
-    [{'user': 'a', 'sum': 1}, {'user': 'b', 'sum': 2}]
-    """
-    return SQLiteSink(path, table, wait=wait, drained=drained, first_batch=first_batch, query=query)
+sqlite = SQLiteSink

@@ -294,7 +294,7 @@ def test_a_table_that_lost_what_was_committed(runs: Runs) -> None:
     from pellucid.sinks.address import sink_of
 
     total = load_pipeline(f"{runs.folder}/p.py:total")
-    options = {"state": runs.folder / "state", "epochs": 300, "tables": sink_of, "say": lambda text: None}
+    options = {"state": runs.folder / "state", "epochs": 300, "say": lambda text: None}
     run_epochs(total, runs.folder / "x.jsonl", f"sqlite:{runs.folder}/out.db#t", **options)  # type: ignore[arg-type]
     (runs.folder / "out.db").unlink()
     with pytest.raises(

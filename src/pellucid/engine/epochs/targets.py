@@ -50,12 +50,11 @@ class Target(Sink):
 
     def __init__(self, sink: Sink | None, schema: Any) -> None:
         super().__init__()
-        self.schema, self._sink = schema, sink
+        self.schema, self._sink = schema, sink or self  # a file is its own sink
         self._head = bytes(schema.serialize())
 
     @property
     def place(self) -> str:
-        assert self._sink is not None
         return self._sink.place
 
     def part(self, path: str | Path) -> Part:
@@ -64,7 +63,6 @@ class Target(Sink):
 
     def last(self, query: str) -> int | None:
         """What the sink itself remembers."""
-        assert self._sink is not None
         return self._sink.last(query)
 
     def wrong(self) -> str:
@@ -76,19 +74,16 @@ class Target(Sink):
 
     def stage(self, data: Parts, query: str, batch: int) -> Staged:
         """The parts are on the disk; their rows are staged in the sink."""
-        assert self._sink is not None
         rows = pa.RecordBatchReader.from_batches(self.schema, _rows(path for _, path in data))
         inner = self._sink.stage(rows, query, batch)
         return Staged(query, batch, inner.rows, (data, inner), inner.skipped)
 
     def prepare(self, staged: Staged) -> None:
         """As the sink does."""
-        assert self._sink is not None
         self._sink.prepare(staged.held[1])
 
     def commit(self, staged: Staged) -> Written | None:
         """The parts are not needed any more then."""
-        assert self._sink is not None
         done = self._sink.commit(staged.held[1])
         self.release(staged.held[0])
         return done
@@ -100,13 +95,11 @@ class Target(Sink):
 
     def abort(self, staged: Staged) -> None:
         """The parts stay."""
-        assert self._sink is not None
         self._sink.abort(staged.held[1])
 
     def finish(self, rows: int) -> None:
         """All epochs are committed: so many rows."""
-        if self._sink is not None:
-            self._sink.close()
+        self._sink.close()
 
 
 class FileTarget(Target):
