@@ -44,7 +44,7 @@ def test_snippets_run(spark: SparkSession, postgres: Postgres, tmp_path: Path, m
         if sink.kind not in ("once", "split"):
             assert sorted((row["user"], row["sum"]) for row in sink.read().to_pylist()) == sorted(ROWS), block
     assert space["frame"].count() == space["table"].num_rows == 3
-    assert space["done"] == [(0, 3)]
+    assert space["done"] == [(0, 3)] and len(list(Path("lines").glob("*/0.lines"))) == 1
     with closing(sqlite3.connect("own.db")) as db:
         assert dict(db.execute("SELECT user, sum FROM totals")) == {"ada": 43, "bob": 5}
     split = space["sink"].read()
