@@ -60,72 +60,41 @@ class Processor:
 PROCESSORS = {
     "source": Processor("events come in", "edge", ("([", "])"), inputs="none"),  # a stadium
     "map": Processor("a function of each event", "plain", ("[", "]")),
-    "filter": Processor(
-        "the events for which a predicate holds", "plain", ("[\\", "/]"), puts="some", passes="first"
-    ),  # a funnel: wide above, narrow below
+    "filter": Processor(  # a funnel: wide above, narrow below
+        "the events for which a predicate holds", "plain", ("[\\", "/]"), puts="some", passes="first",
+    ),
     "filter_by": Processor(
-        "the events whose partner in a Boolean stream is true",
-        "plain",
-        ("{", "}"),
-        inputs="together",
-        puts="some",
-        passes="first",
-        cut=_WAITS,
+        "the events whose partner in a Boolean stream is true", "plain", ("{", "}"),
+        inputs="together", puts="some", passes="first", cut=_WAITS,
     ),
     "apply": Processor(
-        "a function of one event from each input, synchronously", "plain", ("[[", "]]"), inputs="together", cut=_WAITS
+        "a function of one event from each input, synchronously", "plain", ("[[", "]]"), inputs="together", cut=_WAITS,
     ),
-    "cumulate": Processor("the successive values of a binary function", "state", ("(", ")"), keeps="value", cut="fold"),
+    "cumulate": Processor(
+        "the successive values of a binary function", "state", ("(", ")"), keeps="value", cut="fold",
+    ),
     "decimate": Processor(
-        "one event in k",
-        "state",
-        (">", "]"),
-        puts="some",
-        passes="first",
-        keeps="count",
-        idle=1,
-        counted=lambda n, k: n % k,
-        cut="count",
+        "one event in k", "state", (">", "]"),
+        puts="some", passes="first", keeps="count", idle=1, counted=lambda n, k: n % k, cut="count",
     ),
     "trim": Processor(
-        "all but the first k events",
-        "state",
-        ("[/", "/]"),
-        puts="some",
-        passes="first",
-        keeps="count",
-        idle=0,
-        counted=min,
-        cut="count",
+        "all but the first k events", "state", ("[/", "/]"),
+        puts="some", passes="first", keeps="count", idle=0, counted=min, cut="count",
     ),
     "lag": Processor(
-        "each event beside the one k events before it",
-        "state",
-        ("[\\", "\\]"),
-        puts="some",
-        keeps="events",
-        beside=1,
-        cut="tail",
+        "each event beside the one k events before it", "state", ("[\\", "\\]"),
+        puts="some", keeps="events", beside=1, cut="tail",
     ),
     "window": Processor(
-        "the last event of a sub-pipeline over each k successive events",
-        "frame",
-        ("[", "]"),
-        puts="some",
-        keeps="events",
-        idle=1,
-        cut="tail",
+        "the last event of a sub-pipeline over each k successive events", "frame", ("[", "]"),
+        puts="some", keeps="events", idle=1, cut="tail",
     ),
-    "task": Processor(
-        "the general stateful task: state and event to state and events",
-        "state",
-        ("[(", ")]"),  # a store
-        puts="many",
-        keeps="state",
-        cut=" is a general task: its state can be anything",
+    "task": Processor(  # a store
+        "the general stateful task: state and event to state and events", "state", ("[(", ")]"),
+        puts="many", keeps="state", cut=" is a general task: its state can be anything",
     ),
     "merge": Processor("the events of all inputs, as they come", "route", ("((", "))"), inputs="apart", passes="all"),
     "key_by": Processor(
-        "the same events, with what follows kept apart by key", "route", ("{{", "}}"), passes="first", keyed=True
+        "the same events, with what follows kept apart by key", "route", ("{{", "}}"), passes="first", keyed=True,
     ),
-}
+}  # fmt: skip
