@@ -31,10 +31,8 @@ def on_spark() -> None:
     found = sum_of_odds.spark(df, value="x", key="user", order="seq").collect()
     here = {user: sum_of_odds([x for u, _, x in rows if u == user]) for user in ("ada", "bob", "eve")}
     there = {user: [row.out for row in sorted(found, key=lambda r: r.seq) if row.user == user] for user in here}
-    print(
-        f"In go {len(rows):,} rows of 3 users, out come {len(found):,}; the last sums: "
-        f"{ {u: v[-1:] for u, v in there.items()} }"
-    )
+    last = {u: v[-1:] for u, v in there.items()}
+    print(f"In go {len(rows):,} rows of 3 users, out come {len(found):,}; the last sums: {last}")
     print(f"The answers of Spark and of the local engine are the same: {there == here}")
     stop_if_ours(spark)
 
@@ -49,10 +47,8 @@ if __name__ == "__main__":
     print(f"\nThe same as a picture, to open in a browser: {picture}")
     numbers = range(1, 1001)
     sums = sum_of_odds(numbers)
-    print(
-        f"\nIn go the numbers {numbers[0]} to {numbers[-1]}; out come {len(sums)} sums: "
-        f"{', '.join(map(str, sums[:8]))}, …"
-    )
+    first = ", ".join(map(str, sums[:8]))
+    print(f"\nIn go the numbers {numbers[0]} to {numbers[-1]}; out come {len(sums)} sums: {first}, …")
     print(f"They are the squares of 1, 2, 3, …, as they should be: {sums == [n * n for n in range(1, 501)]}")
 
     print("\nA colleague suggests a simpler one. Is it the same, for every stream of integers?\n")

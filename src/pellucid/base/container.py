@@ -108,7 +108,7 @@ def pieces(
     text = f'{json.dumps(about)[:-1]}, "about": {also}}}'.encode() if also != "{}" else json.dumps(about).encode()
     text += b" " * (-(_START.size + len(text)) % _ALIGN)
     body = [piece for view in views for piece in (view, bytes(-len(view) % _ALIGN))]
-    start = _START.pack(MAGIC, VERSION, zlib.crc32(text), checksum(body) if checked else 0, len(text))
+    start = _START.pack(MAGIC, VERSION, zlib.crc32(text, VERSION), checksum(body) if checked else 0, len(text))
     return [start, text, *body]
 
 
@@ -144,8 +144,9 @@ def is_one(data: Buffer) -> bool:
     return bytes(data[: len(MAGIC)]) == MAGIC
 
 
-def _start(view: memoryview) -> tuple[str | None, int, int, int, int]:
-    """Of which of the earlier forms it is, where the head begins and ends, its checksum, and that of the blocks."""
+def _start(view: memoryview) -> tuple[str | None, int, int, int, int, int]:
+    """Of which of the earlier forms it is, where the head begins and ends, its checksum, that of the blocks, and the
+    version."""
     if not is_one(view):
         raise Broken("it does not begin as it must")
     try:
@@ -153,13 +154,11 @@ def _start(view: memoryview) -> tuple[str | None, int, int, int, int]:
             if bytes(view[: len(magic)]) == magic:
                 at = len(magic) + _PAIR.size
                 first, second = _PAIR.unpack_from(view, len(magic))
-                return (kind, at, at + second, 0, first) if kind == "state" else (kind, at, at + first, second, 0)
+                return (kind, at, at + second, 0, first, 0) if kind == "state" else (kind, at, at + first, second, 0, 0)
         _, version, check, body, size = _START.unpack_from(view)
     except struct.error:
         raise Broken("it is cut") from None
-    if version != VERSION:
-        raise OtherVersion(version)
-    return None, _START.size, _START.size + size, check, body
+    return None, _START.size, _START.size + size, check, body, version
 
 
 def front(data: Buffer) -> int:
@@ -170,9 +169,11 @@ def front(data: Buffer) -> int:
 def head(data: Buffer, kind: str) -> Head:
     """The head, checked; of the blocks only where they are."""
     view = memoryview(data).cast("B")
-    before, at, begin, check, body = _start(view)
-    if len(view) < begin or (before != "state" and zlib.crc32(view[at:begin]) != check):
+    before, at, begin, check, body, version = _start(view)
+    if len(view) < begin or (before != "state" and zlib.crc32(view[at:begin], version) != check):
         raise Broken("its head is torn" if len(view) < begin else "the checksum of its head is wrong")
+    if before is None and version != VERSION:  # it is what that version wrote: its number is part of the checksum
+        raise OtherVersion(version)
     try:
         fields = json.loads(bytes(view[at:begin]))
         if (before or fields["kind"]) != kind:

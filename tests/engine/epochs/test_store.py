@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pellucid.base import container
 from pellucid.engine.epochs.store import Damaged, Snapshot, Store
 from pellucid.errors import StateError, UsageError
 
@@ -80,6 +81,15 @@ def test_no_cut_and_no_flipped_byte_goes_unnoticed(
             continue
         assert bytes(found.payload) == bytes([epoch]) * (100 + epoch)
         assert (found.until, found.numbers) == (10 * epoch, {"a>w": epoch})
+
+
+def test_a_flipped_version_is_damage_not_another_version(tmp_path: Path) -> None:
+    store = filled(tmp_path, (1, 1))
+    whole = store.path("w", 1).read_bytes()
+    at = whole.index(container.MAGIC) + len(container.MAGIC)
+    store.path("w", 1).write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    with pytest.raises(Damaged):
+        store.load("w", 1, run="r")
 
 
 def test_of_another_run(tmp_path: Path) -> None:
