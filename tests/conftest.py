@@ -1,5 +1,6 @@
-"""For all tests: chance is the same in every run; Javas that start quickly, wherever a test starts one; and what takes
-longest comes first, so that no process ends alone."""
+"""For all tests: chance is the same in every run; Javas that start quickly, wherever a test starts one; what takes
+longest comes first, so that no process ends alone; and marks by what a test needs, so that `make quick` can do without.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +26,21 @@ FIRST = (
     "tests/",
 )
 
+JAVA = {"spark", "java_home"}  # the fixtures of whoever starts a Java
+
+# Where processes are killed for real.
+KILLED = (
+    "tests/crash/",
+    "tests/sinks/test_crash.py",
+    "tests/spark/state/test_store_crashes.py",
+    "tests/engine/epochs/test_crash.py",
+    "tests/failures/crash/",
+    "tests/cli/test_crash.py",
+)
+
+# What `make quick` leaves out besides: files that take more than some seconds.  No room is left out with all its files.
+SLOW = ("tests/cli/",)
+
 seeds.load_profile()
 quick_jvm.set_up()
 
@@ -35,8 +51,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(hunt.Hunting(int(seeds.HUNT)))
 
 
+@pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sorted by folder alone: within one, the order of the tests stays."""
+    """Marked, and sorted by folder alone: within one, the order of the tests stays."""
+    for item in items:
+        if JAVA & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.spark)
+        if item.nodeid.startswith(KILLED):
+            item.add_marker(pytest.mark.crash)
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
     items.sort(
         key=lambda item: next((n for n, folder in enumerate(FIRST) if item.nodeid.startswith(folder)), len(FIRST))
     )

@@ -73,6 +73,7 @@ def test_a_sink_without_a_batch_id_is_caught(java_home: object, tmp_path: Path) 
     assert not verdict.right and verdict.only_again and verdict.extra.total() == 60 and not verdict.lost, verdict
 
 
+@pytest.mark.long  # in every run tests/spark/state/test_store.py says which version is read
 def test_a_state_that_is_read_one_version_too_new_is_caught(java_home: object, tmp_path: Path) -> None:
     world = World("floats", tmp_path / "w", targets(tmp_path / "w", ["sqlite"]), files=3, broken="state")
     world.release()

@@ -20,6 +20,7 @@ from pellucid.expr.trace import trace
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, STR
 from pellucid.spark.native.column import MARK, MAX_DEPTH, NotNative, barrier, column, why_not
 from tests.spark.native.random_exprs import CORNERS, KINDS, NAMES, Maker, Side, row
+from tests.volumes import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -122,7 +123,7 @@ def compare_together(spark: SparkSession, exprs: list[Expr], rows: list[tuple[An
             assert (want == bits(value)) if want != FAILED else value is None, (e, r)
 
 
-SLOW = settings(max_examples=2)
+SLOW = settings(max_examples=examples(1, 4))
 
 
 @SLOW

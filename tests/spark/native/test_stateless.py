@@ -19,6 +19,7 @@ from pellucid.spark.native.stateless import Remembers, frame, obligations, slots
 from pellucid.spark.reading import column_of, event_columns, source_leaves, surely_events
 from tests.seeds import HUNT, seeds
 from tests.strategies import JOINS, KEYS, MAPS, ORDER, POINT, PREDICATES, Seeded
+from tests.volumes import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -189,7 +190,7 @@ def check_seed(spark: SparkSession, seed: int) -> bool:
     return True
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(4, 16))
 @given(st.integers(0, 2**32))
 def test_random_pipelines_agree(spark: SparkSession, seed: int) -> None:
     check_seed(spark, seed)
