@@ -12,7 +12,7 @@ ARCHIVE := $(VENV)/spark.jsa
 # Whatever the shell says, Python keeps what it has compiled: the tests start hundreds of processes that import the same files.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test test-long test-kafka hunt lint bench clean
+.PHONY: help setup demo quick test test-long test-kafka hunt lint bench clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ demo: $(STAMP) ## see a pipeline drawn, run, checked, and run on Spark
 # Spark's classes in a form that Java maps instead of reading them from jars: the tests start many Javas.
 $(ARCHIVE): $(STAMP)
 	@$(BIN)/python -m tests.spark.quick_jvm || echo "Without the archive of Spark's classes the tests take longer." >&2
+
+quick: $(STAMP) ## what to run before a commit: about a minute on two cores, without a Java
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not (spark or crash or long or kafka or slow)"
 
 # Three at a time on two cores: much of a test's time is waiting for a Java, a disk or a process that was killed.
 test: $(STAMP) ## everything that must hold before a change goes in

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests, whose oracles are asked, too
-sys.path.insert(0, str(Path(__file__).parent))  # seed001.py, which makes the examples known
+sys.path.insert(0, str(Path(__file__).parent))  # stream_pipelines.py, which makes the examples known
 
-import seed001
+import stream_pipelines
 from tests.export.smv.nusmv import find_nusmv, run_nusmv
 
 from pellucid import Mod, Pipeline, merge, pipeline
@@ -66,7 +66,7 @@ def whole(p: Pipeline, n: int, q: int) -> Callable[[], Space]:
 def load() -> float:
     """Load the compiled machine (the first time ever: compile it); how many seconds that took."""
     start = time.perf_counter()
-    whole(seed001.appendix.passthrough, 2, 1)()
+    whole(stream_pipelines.appendix.passthrough, 2, 1)()
     return time.perf_counter() - start
 
 
@@ -88,16 +88,16 @@ def two_counters(a: int, b: int) -> Pipeline:
 
 def two_sums() -> Pipeline:
     """The sum, and the sum of the squares: all pairs, where N is odd."""
-    total = seed001.appendix.total
+    total = stream_pipelines.appendix.total
     return pipeline(lambda x: total(x) + total(x * x), x=int)
 
 
 def window(k: int, n: int) -> Big:
-    return Big(f"window sum, width {k}", seed001.window_sum(k), n, states=sum(n**i for i in range(k)))
+    return Big(f"window sum, width {k}", stream_pipelines.window_sum(k), n, states=sum(n**i for i in range(k)))
 
 
 def big(quick: bool = False) -> list[Big]:
-    product = seed001.appendix.product_of_first_and_kth
+    product = stream_pipelines.appendix.product_of_first_and_kth
     side, odd = (100, 31) if quick else (700, 199)
     return [
         *(window(k, 8) for k in ((4, 5) if quick else (4, 5, 6, 7))),
@@ -165,16 +165,16 @@ class Question:
 
 
 def questions(quick: bool = False) -> list[Question]:
-    both = [seed001.FORMULAS["no full queue"], seed001.FORMULAS["liveness"]]
+    both = [stream_pipelines.FORMULAS["no full queue"], stream_pipelines.FORMULAS["liveness"]]
     sizes = [(3, 2, 3)] if quick else [(4, 1, 3), (4, 3, 3), (5, 4, 3), (3, 2, 5)]
     out = []
     for name in ("Sum of window of width 3", "Sum of odds", "Product of 1 and k-th"):
         for n, q, k in sizes:
-            if k == 3 or name in seed001.PARAMETRIC:
-                p = seed001.SEVEN[name](k)
+            if k == 3 or name in stream_pipelines.PARAMETRIC:
+                p = stream_pipelines.SEVEN[name](k)
                 out += [Question(TITLES.get(name, name), p, f, n, q, k) for f in both]
     for n, formula in [(2, "AG (out -> out.value)")] if quick else [(3, f) for f in (*both, "AG (out -> out.value)")]:
-        out.append(Question("compare_window_sums_3", seed001.compare.compare_window_sums_3, formula, n, 2))
+        out.append(Question("compare_window_sums_3", stream_pipelines.compare.compare_window_sums_3, formula, n, 2))
     return out
 
 
@@ -216,7 +216,7 @@ def beside(question: Question, nusmv: bool = True, timeout: float = 120.0, repea
 
 def start_of_nusmv() -> float:
     """The milliseconds NuSMV takes for next to nothing."""
-    text = export(seed001.appendix.passthrough, domain=Mod(2), queue=1, properties=["AG EF out"])
+    text = export(stream_pipelines.appendix.passthrough, domain=Mod(2), queue=1, properties=["AG EF out"])
     return timed(lambda: run_nusmv(text), 5)[0] * 1e3
 
 
@@ -258,7 +258,7 @@ def show_beside(asked: list[Question], nusmv: str | None) -> list[dict[str, Any]
 def growth(name: str, along: str, size: int) -> dict[str, Any]:
     """One point of a curve: liveness, and the whole system, with one size away from the base."""
     at = BASE | {along: size}
-    p = seed001.SEVEN[name](at["k"])
+    p = stream_pipelines.SEVEN[name](at["k"])
     ms, verdict = timed(lambda: within(p, "AG EF out", Mod(at["N"]), at["Q"]), 3)
     search = whole(p, at["N"], at["Q"])
     all_ms, space = timed(search, 3)

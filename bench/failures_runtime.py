@@ -99,7 +99,7 @@ def throughput(
                     source,
                     folder / "out.parquet",
                     state=folder / f"state {key} {number} {count}",
-                    epochs=count,
+                    pushes=count,
                     value="x",
                     key=key,
                 )
@@ -146,7 +146,7 @@ def recovery(folder: Path, megabytes: int) -> dict[str, Any]:
             source,
             folder / "out.csv",
             state=state,
-            epochs=borders,
+            pushes=borders,
             key="k",
             value="x",
             patience=600,

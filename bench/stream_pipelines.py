@@ -1,6 +1,6 @@
-"""Seed 001's 162 model checking problems, each decided by two engines, beside the paper's own figures.
+"""The 162 model checking problems, each decided by two engines, beside the paper's own figures.
 
-    python bench/seed001.py [--exact] [--no-oracle] [--json FILE]
+    python bench/stream_pipelines.py [--exact] [--no-oracle] [--json FILE]
 
 The grid (Bédard and Hallé, TIME 2021, section 5): seven pipelines with queue sizes Q, integers modulo N and parameters
 k;
@@ -25,8 +25,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests, whose oracles are asked, too
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 
-import seed001_appendix as appendix
-import seed001_compare as compare
+import stream_pipelines_appendix as appendix
+import stream_pipelines_compare as compare
 from tests.check.reference import decide_by_reference
 
 from pellucid import Mod, Pipeline, check, pipeline

@@ -22,7 +22,7 @@ def run(folder: Path) -> None:
         folder / "x.csv",
         folder / "out.csv",
         state=folder / "state",
-        epochs=1000,
+        pushes=1000,
         chunk=100,
         record=True,
         say=lambda text: None,

@@ -1,4 +1,5 @@
-"""Listing 1 of seed 000: the running average of integers, with a reset; two merged inputs and one stateful task."""
+"""Listing 1 of Failure Transparency in Stateful Dataflow Systems (2024): the running average of integers, with a reset;
+two merged inputs and one stateful task."""
 
 from typing import NamedTuple
 

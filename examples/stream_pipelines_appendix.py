@@ -1,4 +1,5 @@
-"""The pipelines of seed 001's appendix (Bédard and Hallé, TIME 2021); its comparisons are in seed001_compare.py."""
+"""The pipelines of the paper's appendix (Bédard and Hallé, TIME 2021); its comparisons are in
+stream_pipelines_compare.py."""
 
 from pellucid import Pipeline, Stream, apply, pipeline
 
@@ -42,7 +43,7 @@ def sum_of_doubles(x: Stream[int]) -> Stream[int]:
 
 
 @pipeline
-def sum_of_odds(x: Stream[int]) -> Stream[int]:  # Figure 5a: see seed001_figures.py
+def sum_of_odds(x: Stream[int]) -> Stream[int]:  # Figure 5a: see stream_pipelines_figures.py
     count = total(x.map(lambda v: 1))
     return total(count.filter(count.trim(1).map(lambda n: n % 2 == 0)))
 

@@ -1,4 +1,5 @@
-"""Seed 001's appendix: two implementations of the sum over a sliding window, compared event by event."""
+"""The appendix of Model Checking of Stream Processing Pipelines (2021): two implementations of the sum over a sliding
+window, compared event by event."""
 
 from pellucid import Stream, pipeline
 

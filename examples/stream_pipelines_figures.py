@@ -1,4 +1,4 @@
-"""Figures 2a, 2b, 5a, 5b and 5c of seed 001.
+"""Figures 2a, 2b, 5a, 5b and 5c of Model Checking of Stream Processing Pipelines (2021).
 
 The drawings are not in our text of the paper; what it says about 5a decides its shape:
 

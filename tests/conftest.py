@@ -38,8 +38,39 @@ KILLED = (
     "tests/cli/test_crash.py",
 )
 
-# What `make quick` leaves out besides: files that take more than some seconds.  No room is left out with all its files.
-SLOW = ("tests/cli/",)
+# What `make quick` leaves out besides: files that take more than some four seconds of a processor, by room and by how
+# their names begin.  The doctests, which take a hundredth of that, are in every room.
+SLOW = tuple(
+    f"tests/{room}/test_{name}"
+    for room, names in {
+        "check": "agree bench edges given mutants names questions realistic several_events vacuity",
+        "check/belief": "wide",
+        "check/compare": "failing_apart sequence",
+        "check/endless": "bounds history joins keyed",
+        "check/formula": "buchi",
+        "check/functions": "opaque",
+        "check/smt": "floats smt strings",
+        "check/system": "assume",
+        "cli": "audit bad_input check memory process run",
+        "data": "mutants",
+        "engine": "meaning",
+        "engine/epochs": "damage groups leftovers run tables",
+        "engine/kernel": "kernel mutants",
+        "engine/saved": "carry values",
+        "expr": "node opaque trace",
+        "failures/audit": "audit pieces",
+        "failures/checker": "explore question",
+        "failures/model": "explain tasks",
+        "graph": "keys",
+        "judge": "verdicts",
+        "model": "counterexample",
+        "report": "counterexample_pytest",
+        "sinks": "postgres",
+        "spark/scan": "scan",
+        "spark/state": "store_model",
+    }.items()
+    for name in names.split()
+) + ("tests/test_docs", "tests/test_examples", "tests/test_house", "tests/test_seeds")
 
 seeds.load_profile()
 quick_jvm.set_up()

@@ -142,7 +142,7 @@ def test_an_address_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sink_of(from_environment("env:SHOP#t")).address.connection == f"postgresql://me:{SECRET}@db/shop"
     monkeypatch.delenv("SHOP")
     with pytest.raises(
-        UsageError, match="--out env:SHOP#t: there is no environment variable 'SHOP': set it to the address"
+        UsageError, match="outputs='env:SHOP#t': there is no environment variable 'SHOP': set it to the address"
     ):
         from_environment("env:SHOP#t")
 

@@ -18,7 +18,8 @@ ON_SPARK = ["demo.py", "spark_batch.py", "spark_streaming.py"]  # these start Sp
 
 
 def test_there_are_examples() -> None:
-    assert {"seed001_appendix.py", "seed001_figures.py", "seed000_listing1.py", "epochs.py"} <= {f.name for f in FILES}
+    wanted = {"stream_pipelines_appendix", "stream_pipelines_figures", "failure_transparency_listing1", "epochs"}
+    assert wanted <= {f.stem for f in FILES}
 
 
 @pytest.mark.parametrize("file", [f for f in FILES if f.name not in ON_SPARK], ids=lambda f: f.name)
@@ -49,7 +50,7 @@ EXPECTED = """\
 
 def test_listing_1_prints_the_averages() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    file = ROOT / "examples" / "seed000_listing1.py"
+    file = ROOT / "examples" / "failure_transparency_listing1.py"
     assert (
         subprocess.run([sys.executable, str(file)], env=env, capture_output=True, text=True, check=True).stdout
         == EXPECTED

@@ -11,7 +11,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, option
 from pellucid.secrets import HIDDEN, in_text, is_secret, redact, without
 
 __all__ = ["Address", "from_environment"]
@@ -35,7 +35,7 @@ def from_environment(place: str) -> str:
     found = os.environ.get(name)
     if not found:
         raise UsageError(
-            f"--out {place}: there is no environment variable {name!r}: set it to the address, as in "
+            f"{option('out', place)}: there is no environment variable {name!r}: set it to the address, as in "
             f"{name}=postgresql://USER:PASSWORD@HOST/DATABASE"
         )
     return found + hash_ + table

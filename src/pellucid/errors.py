@@ -21,8 +21,9 @@ alone and exits with 2: a user's mistake never shows a traceback.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Literal, TypeVar
 
 from pellucid.secrets import redact
 
@@ -40,8 +41,58 @@ __all__ = [
     "UsageError",
     "from_outside",
     "known",
+    "listener",
     "nearest",
+    "option",
+    "speak_to",
+    "speaking_to",
 ]
+
+Listener = Literal["Python", "command line"]
+_to: Listener = "Python"
+_PLAIN = (bool, int, float, list, tuple)
+_IN_PYTHON = {"in": "inputs", "out": "outputs"}  # the others have one name in both
+
+
+def option(name: str, value: object = None) -> str:
+    """An option in a message, as whoever reads the message writes it; a value in capitals stands for any.
+
+    >>> option("late"), option("late", "drop"), option("state", "FOLDER"), option("drop", ["a", "b"])
+    ('late=', "late='drop'", 'state=FOLDER', "drop=['a', 'b']")
+    >>> with speaking_to("command line"):
+    ...     option("late"), option("late", "drop"), option("drop", ["a", "b"]), option("from_start", True)
+    ('--late', '--late drop', '--drop a --drop b', '--from-start')
+    """
+    if _to == "Python":
+        bare = value is None or (isinstance(value, str) and value.isupper())
+        shown = "" if value is None else value if bare else repr(value if isinstance(value, _PLAIN) else str(value))
+        return f"{_IN_PYTHON.get(name, name)}={shown}"
+    flag = f"--{name.replace('_', '-')}"
+    if isinstance(value, (list, tuple)):
+        return " ".join(f"{flag} {part}" for part in value)
+    return flag if value is None or value is True else f"{flag} {value}"
+
+
+def listener() -> Listener:
+    """Who reads the messages of this process."""
+    return _to
+
+
+def speak_to(who: Listener) -> None:
+    """From here on: for a process that works for another one."""
+    global _to
+    _to = who
+
+
+@contextmanager
+def speaking_to(who: Listener) -> Iterator[None]:
+    """Whoever speaks to the user says here which language is spoken."""
+    before = _to
+    speak_to(who)
+    try:
+        yield
+    finally:
+        speak_to(before)
 
 
 class PellucidError(Exception):

@@ -139,13 +139,13 @@ class Pipeline(Built):
         outputs: str | os.PathLike[str] | Sink | Mapping[str, Any],
         *,
         state: str | os.PathLike[str],
-        epochs: int | None = None,
+        pushes: int | None = None,
         **settings: Any,
     ) -> Report:
         """Run over files so that crashes do not show: what is killed goes on with the same call, to the same output.
 
         ``inputs`` is a file (or one for each source), ``outputs`` a file, a table (``sqlite:FILE#TABLE``) or a sink
-        (`pellucid.sinks`; or one for each output), ``state`` a folder of the run's own, ``epochs`` the pushes in an
+        (`pellucid.sinks`; or one for each output), ``state`` a folder of the run's own, ``pushes`` the pushes of an
         epoch.  ``settings`` are the options of ``pellucid run``: ``key``, ``workers``, ``cut``, ``every``, ``record``,
         ….
 
@@ -154,13 +154,13 @@ class Pipeline(Built):
         >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (folder / "in.csv").write_text("x\\n1\\n2\\n3\\n")
         >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
-        >>> report = total.run_epochs(folder / "in.csv", folder / "out.csv", state=folder / "state", epochs=2)
+        >>> report = total.run_epochs(folder / "in.csv", folder / "out.csv", state=folder / "state", pushes=2)
         >>> report.epochs, (folder / "out.csv").read_text().split()
         (2, ['out', '1', '3', '6'])
         """
         from pellucid.engine.epochs import run_epochs
 
-        return run_epochs(self, inputs, outputs, state=state, epochs=epochs, **settings)
+        return run_epochs(self, inputs, outputs, state=state, pushes=pushes, **settings)
 
     def spark(
         self,
@@ -168,7 +168,7 @@ class Pipeline(Built):
         value: str | Mapping[str, str] | None = None,
         key: str | Sequence[str] | None = None,
         order: str | Sequence[str] | None = None,
-        step: str | None = None,
+        tag: str | None = None,
         nth: str | None = None,
         late: str = "fail",
         wait: int | timedelta | None = None,
@@ -189,7 +189,7 @@ class Pipeline(Built):
         * ``value``: the column of a scalar source (a record reads one column for each field).
         * ``key``: the columns that keep events apart: the pipeline runs once for each key.
         * ``order``: the columns that put the events of a key in order; needed if the pipeline remembers anything.
-        * ``step``: give all outputs as one DataFrame with this column, which tells the output of a row.
+        * ``tag``: give all outputs as one DataFrame with this column, which tells the output of a row.
         * ``nth``: the column that numbers the events of one push (``nth`` where a push can put out several).
         * ``late``: what is done about an event that comes after a later one: ``fail``, ``drop``, or ``keep`` it as an
           output called ``late``.  ``wait``: hold events back until the order has gone on by so much (a number or a
@@ -207,7 +207,7 @@ class Pipeline(Built):
         from pellucid.spark.api import Options, run
 
         options = Options(
-            value, key, order, step, nth, late, wait, sequence, gaps, partitions, native, state, store, buckets, drop
+            value, key, order, tag, nth, late, wait, sequence, gaps, partitions, native, state, store, buckets, drop
         )
         return run(self.graph, frames, sources, options)
 

@@ -1,4 +1,5 @@
-"""What the paper says of its pipelines (seed 001, sections 4 and 5), and the questions with a name."""
+"""What the paper says of its pipelines (Model Checking of Stream Processing Pipelines, 2021, sections 4 and 5), and the
+questions with a name."""
 
 from __future__ import annotations
 
@@ -12,19 +13,19 @@ from pellucid import Mod, UsageError, check, pipeline, silent
 ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "bench")]
 
-import seed001  # noqa: E402
-import seed001_appendix as appendix  # noqa: E402
-import seed001_figures as figures  # noqa: E402
+import stream_pipelines  # noqa: E402
+import stream_pipelines_appendix as appendix  # noqa: E402
+import stream_pipelines_figures as figures  # noqa: E402
 
 
 def test_the_grid_has_162_problems_and_two_engines_agree_on_each() -> None:
-    grid = seed001.grid()
+    grid = stream_pipelines.grid()
     assert len(grid) == 162
-    verdicts = [seed001.ask(p, Mod(p.n)).status for p in grid]
+    verdicts = [stream_pipelines.ask(p, Mod(p.n)).status for p in grid]
     assert (verdicts.count("proved"), verdicts.count("refuted")) == (127, 35)
-    # The second engines take longer: those of every ninth problem here, all in `bench/seed001.py`.
+    # The second engines take longer: those of every ninth problem here, all in `bench/stream_pipelines.py`.
     for p, status in list(zip(grid, verdicts, strict=True))[::9]:
-        assert seed001.second(p)[1] == status, p
+        assert stream_pipelines.second(p)[1] == status, p
 
 
 @pytest.mark.parametrize("ints", [Mod(4), pytest.param(None, marks=pytest.mark.long)], ids=["mod 4", "exact"])

@@ -28,7 +28,7 @@ def run(folder: Path, pellucid: Pellucid) -> Path:
         "in.jsonl",
         "--out",
         "out.csv",
-        "--epochs",
+        "--pushes",
         20,
         "--chunk",
         5,
@@ -92,4 +92,4 @@ def test_bad_input_is_told(folder: Path, pellucid: Pellucid) -> None:
     pq.write_table(trace_table(simulated(1)), folder / "trace.parquet")
     lonely = pellucid("audit", "trace.parquet", "--against", "x.csv")
     assert lonely.exit_code == 2 and "expected the state folder of a run" in lonely.output
-    assert "--master goes with --engine spark" in pellucid("audit", "trace.parquet", "--master", "local[1]").output
+    assert "--master goes with --on spark" in pellucid("audit", "trace.parquet", "--master", "local[1]").output

@@ -463,8 +463,8 @@ PLACES = [
     (
         ["--in", "a.csv", "--out", "sqlite:o.db#t"],
         "sqlite:o.db#t: is a table or a topic, not a file: a run without "
-        "epochs writes files. Give --epochs N --state FOLDER (for sqlite: "
-        "and postgresql:), or --engine spark",
+        "epochs writes files. Give --pushes N --state FOLDER (for sqlite: "
+        "and postgresql:), or --on spark",
     ),
     (
         ["--in", "a.csv", "--out", "o.xyz"],

@@ -288,7 +288,7 @@ def test_our_own_mistake_is_an_internal_error(ask: Command, monkeypatch: pytest.
 
 def test_options_that_do_not_reach_a_function_are_told(ask: Command) -> None:
     result = ask("shop.py", "--timeout", "9", "--max-states", "9", add=GOOD)
-    told = "pellucid: always_another_output (shop.py:24): --max-states, --timeout does not reach it: let it take **how"
+    told = "pellucid: always_another_output (shop.py:24): --max-states, --timeout does not reach it: let it take **"
     assert result.stderr.startswith(told) and result.exit_code == 0
 
 

@@ -15,7 +15,10 @@ def test_a_model_on_stdout(pellucid: Command) -> None:
     result = pellucid("export", "pipes.py:total", "--format", "smv", "--ints", "mod:3", "--property", "AG EF out")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[0] == "-- total: integers modulo 3; written by pellucid as in seed 001, section 3"
+    assert lines[0] == (
+        "-- total: integers modulo 3; written by pellucid as in Model Checking of Stream Processing Pipelines (2021), "
+        "section 3"
+    )
     assert "MODULE main" in lines and "  pc_1 : 0..2;  -- source x" in lines
     assert "CTLSPEC NAME p_1 := AG (EF out_b);" in lines
 

@@ -68,7 +68,7 @@ def test_a_flag_may_be_said_twice(pellucid: Command, folder: Path) -> None:
             [
                 "run",
                 "pipes.py:total",
-                "--engine",
+                "--on",
                 "spark",
                 "--in",
                 "a.csv",
@@ -146,3 +146,18 @@ def test_a_key_column_that_is_not_there(pellucid: Command, folder: Path) -> None
     (folder / "in.csv").write_text("user,x\n1,2\n")
     result = pellucid("run", "pipes.py:total", "--in", "in.csv", "--key", "user,shp")
     assert (result.exit_code, result.stderr) == (2, "pellucid: in.csv: no key column 'shp': its columns are user, x\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["run", "pipes.py:total", "--engine", "spark"], "--engine is called --on now: give --on spark"),
+        (["run", "pipes.py:total", "--epochs", "5"], "--epochs is called --pushes now: give --pushes 5"),
+        (["run", "pipes.py:total", "--keep", "5"], "--keep is called --snapshots now: give --snapshots 5"),
+        (["crash", "pipes.py:total", "--in", "a", "--keep", "f"], "--keep is called --folder now: give --folder f"),
+        (["audit", "trace", "--engine", "spark"], "--engine is called --on now: give --on spark"),
+    ],
+)
+def test_names_of_old_are_refused_with_the_new_ones(pellucid: Command, args: list[str], said: str) -> None:
+    done = pellucid(*args)
+    assert (done.exit_code, done.stderr) == (2, f"pellucid: {said}\n")

@@ -146,7 +146,7 @@ def test_an_input_that_ends_before_another_is_refused(pellucid: Command, folder:
         assert (result.exit_code, result.stderr) == (2, said)
         assert not (folder / "out.csv").exists()
     result = pellucid(
-        "run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--engine", "spark", "--short", "silent"
+        "run", "pipes.py:both", "--in", "a=a.csv", "--in", "b=b.jsonl", "--on", "spark", "--short", "silent"
     )
     assert (
         result.stderr
@@ -372,7 +372,7 @@ def test_a_step_that_is_slower_says_why_once(pellucid: Command, folder: Path) ->
         "slower, as it runs in plain Python: step 'first' (filter λ, slow.py:5): a lambda uses the method "
         "str.startswith",
     ]
-    for more in ([], ["--chunk", "1"], ["--epochs", "1", "--state", "state"]):
+    for more in ([], ["--chunk", "1"], ["--pushes", "1", "--state", "state"]):
         result = pellucid("run", "slow.py", "--in", "in.csv", "--out", "out.csv", *more)
         assert result.exit_code == 0 and result.stderr.splitlines()[:2] == lines
         assert result.stderr.count("slower") == 2

@@ -1,4 +1,4 @@
-"""``pellucid run --epochs``: what is said, what is refused, and how a run is stopped."""
+"""``pellucid run --pushes``: what is said, what is refused, and how a run is stopped."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(*args: str) -> Result:
     return CliRunner().invoke(cli, ["run", *args])
 
 
-TOTAL = ("p.py:total", "--in", "in.csv", "--out", "out.csv", "--epochs", "100", "--state", "state")
+TOTAL = ("p.py:total", "--in", "in.csv", "--out", "out.csv", "--pushes", "100", "--state", "state")
 
 
 def refused(result: Result) -> str:
@@ -82,18 +82,18 @@ def test_a_report(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--epochs", "10"], "--epochs needs a folder for the snapshots: give --state FOLDER"),
-        (["--state", "s"], "--state is for a run with epochs: give --epochs N (pushes), or --every SECONDS"),
-        (["--epochs", "10", "--state", "s", "--engine", "spark"], "--epochs goes with the local engine"),
-        (["--epochs", "10", "--state", "s", "--order", "x"], "--order goes with --engine spark"),
+        (["--pushes", "10"], "--pushes needs a folder for the snapshots: give --state FOLDER"),
+        (["--state", "s"], "--state is for a run with epochs: give --pushes N, or --every SECONDS"),
+        (["--pushes", "10", "--state", "s", "--on", "spark"], "--pushes goes with the local engine"),
+        (["--pushes", "10", "--state", "s", "--order", "x"], "--order goes with --on spark"),
         (
-            ["--epochs", "10", "--state", "s", "--workers", "2"],
+            ["--pushes", "10", "--state", "s", "--workers", "2"],
             "--workers 2: several workers share the work by a key: give --key COLUMN",
         ),
-        (["--epochs", "10", "--state", "s", "--cut", "sun"], "cut='sun': total has no such step; did you mean 'sum'?"),
+        (["--pushes", "10", "--state", "s", "--cut", "sun"], "cut='sun': total has no such step; did you mean 'sum'?"),
         (["--every", "nan", "--state", "s"], "--every nan: expected a number of seconds"),
         (
-            ["--epochs", "10", "--state", "s", "--cut", "x"],
+            ["--pushes", "10", "--state", "s", "--cut", "x"],
             "cut='x': is a source of total, which is a task of its own already",
         ),
     ],
@@ -112,9 +112,9 @@ def test_options_that_do_not_go_together(folder: Path, args: list[str], message:
         ),
         (
             ["--in", "in.csv", "--out", "-"],
-            "--out out=-: what is written to a pipe cannot be taken back: with --epochs give a file or a table",
+            "--out out=-: what is written to a pipe cannot be taken back: with epochs give a file or a table",
         ),
-        (["--in", "in.csv", "--out", "kafka://h/t"], "--out kafka://h/t: goes with --engine spark"),
+        (["--in", "in.csv", "--out", "kafka://h/t"], "--out kafka://h/t: goes with Spark"),
         (["--in", "in.csv", "--out", "sqlite:x.db"], "--out sqlite:x.db: which table? Expected sqlite:FILE#TABLE"),
         (["--in", "in.csv", "--out", "in.csv"], "in.csv: is the input and the output"),
         (["--in", "in.csv", "--out", "no/o.csv"], "no/o.csv: cannot be written: there is no folder 'no'"),
@@ -122,7 +122,7 @@ def test_options_that_do_not_go_together(folder: Path, args: list[str], message:
     ],
 )
 def test_places(folder: Path, places: list[str], message: str) -> None:
-    assert message in refused(run("p.py:total", *places, "--epochs", "10", "--state", "s"))
+    assert message in refused(run("p.py:total", *places, "--pushes", "10", "--state", "s"))
 
 
 def test_a_folder_that_cannot_be_written_in_is_told_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def test_a_folder_that_cannot_be_written_in_is_told_at_once(folder: Path, monkey
     monkeypatch.setattr(
         os, "access", lambda path, how: not (str(path).endswith("mine") and how & os.W_OK) and allowed(path, how)
     )  # root may do all
-    said = refused(run("p.py:total", "--in", "in.csv", "--out", "mine/o.csv", "--epochs", "10", "--state", "s"))
+    said = refused(run("p.py:total", "--in", "in.csv", "--out", "mine/o.csv", "--pushes", "10", "--state", "s"))
     assert "mine/o.csv: cannot be written: its folder is not yours to write in" in said and not (folder / "s").exists()
 
 
@@ -281,7 +281,7 @@ def test_a_source_that_changed(folder: Path, change: object, message: str) -> No
 
 def test_a_step_that_fails_is_told_once_and_the_run_can_go_on(folder: Path) -> None:
     (folder / "in.csv").write_text("x\n" + "".join(f"{i}\n" for i in (*range(1, 250), 0, *range(250, 300))))
-    args = ("p.py:inverse", "--in", "in.csv", "--out", "out.csv", "--epochs", "100", "--state", "state")
+    args = ("p.py:inverse", "--in", "in.csv", "--out", "out.csv", "--pushes", "100", "--state", "state")
     said = refused(run(*args))
     assert (
         "step 'inverse'" in said

@@ -56,7 +56,7 @@ def one(
         outputs,
         dict.fromkeys(outputs, place),
         folder / "runs",
-        epochs=rows // 20,
+        pushes=rows // 20,
         chunk=rows // 80,
         more=(*more, *values),
     )

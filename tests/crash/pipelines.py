@@ -233,7 +233,7 @@ class Case:
     def spark(self) -> dict[str, Any]:
         """The arguments of ``p.spark``."""
         keyed = {"key": "user"} if self.keys != (None,) else {}
-        return {**keyed, "order": "seq", "step": "output", **self.arguments}
+        return {**keyed, "order": "seq", "tag": "output", **self.arguments}
 
     def files(self, seed: int, files: int, rows: int) -> list[list[Row]]:
         """The rows, file by file, in an order that means nothing."""

@@ -43,7 +43,7 @@ def umask() -> Any:
 
 def run(*more: str, out: str = "out.csv") -> Result:
     return CliRunner().invoke(
-        cli, ["run", "p.py:total", "--in", "in.csv", "--out", out, "--epochs", "2", "--state", "state", *more]
+        cli, ["run", "p.py:total", "--in", "in.csv", "--out", out, "--pushes", "2", "--state", "state", *more]
     )
 
 
@@ -176,7 +176,7 @@ def test_the_state_folder_of_a_query(tmp_path: Path) -> None:
 
 
 def test_words() -> None:
-    with pytest.raises(UsageError, match="--state /dev/null: is no folder"):
+    with pytest.raises(UsageError, match="state='/dev/null': is no folder"):
         files.own_folder("/dev/null")
     with pytest.raises(StateError, match="is a link"):
         files.inner_folder("/proc", "self")

@@ -1,4 +1,5 @@
-"""The literal interpreter: one short test per processor, straight from the definitions of seed 001, section 2."""
+"""The literal interpreter: one short test per processor, straight from the definitions of Model Checking of Stream
+Processing Pipelines (2021), section 2."""
 
 from __future__ import annotations
 

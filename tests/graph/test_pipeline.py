@@ -269,18 +269,22 @@ def test_run_epochs_to_a_table_and_what_it_refuses(tmp_path: Path) -> None:
     total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
     source, state = tmp_path / "x.csv", tmp_path / "state"
     source.write_text("x\n" + "".join(f"{i}\n" for i in range(10)))
-    report = total.run_epochs(source, f"sqlite:{tmp_path / 't.db'}#totals", state=state, epochs=4)
+    report = total.run_epochs(source, f"sqlite:{tmp_path / 't.db'}#totals", state=state, pushes=4)
     assert (report.epochs, report.rows) == (3, {"out": 10})
     with contextlib.closing(sqlite3.connect(tmp_path / "t.db")) as connection:
         assert connection.execute("SELECT count(*), max(out) FROM totals").fetchone() == (10, 45)
     with pytest.raises(UsageError, match="has no output 'totals': its outputs are out"):
-        total.run_epochs(source, {"totals": tmp_path / "o.csv"}, state=tmp_path / "other", epochs=4)
-    with pytest.raises(UsageError, match="run_epochs has no option 'worker': it has epochs, every, key"):
-        total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", epochs=4, worker=2)
+        total.run_epochs(source, {"totals": tmp_path / "o.csv"}, state=tmp_path / "other", pushes=4)
+    with pytest.raises(UsageError, match="run_epochs has no option 'worker': it has pushes, every, key"):
+        total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", pushes=4, worker=2)
     with pytest.raises(UsageError, match="when does an epoch end"):
         total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other")
-    with pytest.raises(UsageError, match="epochs='4': expected a whole number, at least 1"):
-        total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", epochs="4")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="pushes=, no longer epochs="):
+        total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", epochs=4)
+    with pytest.raises(UsageError, match=r"^when does an epoch end\? Give pushes=N, or every=SECONDS$"):
+        total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other")
+    with pytest.raises(UsageError, match="pushes='4': expected a whole number, at least 1"):
+        total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", pushes="4")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"every=True: expected a number, at least 0\.001"):
         total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", every=True)
     assert not (tmp_path / "other").exists()

@@ -1,9 +1,9 @@
 """What a pipeline means, told a second time: over whole streams, without graph, queue, state or chunk.
 
 A stream is the list of all its events, each with the push that it belongs to and its key.  Every processor is its
-definition on such lists (seed 001, section 2), and a pipeline that is called on streams is its steps written there.
-Nothing of Pellucid's graph or engines is used here, so this judges also how a pipeline is *built*: a nested pipeline
-that loses a key or a step is wrong here, too.
+definition on such lists (Model Checking of Stream Processing Pipelines, 2021, section 2), and a pipeline that is called
+on streams is its steps written there. Nothing of Pellucid's graph or engines is used here, so this judges also how a
+pipeline is *built*: a nested pipeline that loses a key or a step is wrong here, too.
 
 A `Judged` stream is a stream under construction with its telling beside it: what is done to it is done to both.
 

@@ -1,5 +1,6 @@
 # ruff: noqa: N803, N806 - the paper's letters
-"""The figures of seed 000 (failure transparency in stateful dataflow systems), each as a test."""
+"""The figures of Failure Transparency in Stateful Dataflow Systems (2024) (failure transparency in stateful dataflow
+systems), each as a test."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ def explained(Z: list[Any], c: Configuration) -> Explanation:
 
 
 def listing1() -> Any:
-    path = Path(__file__).parents[2] / "examples" / "seed000_listing1.py"
-    spec = importlib.util.spec_from_file_location("seed000_listing1", path)
+    path = Path(__file__).parents[2] / "examples" / "failure_transparency_listing1.py"
+    spec = importlib.util.spec_from_file_location("failure_transparency_listing1", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -25,9 +25,8 @@ def load(name: str) -> ModuleType:
     return module
 
 
-appendix, compare, figures, listing = map(
-    load, ("seed001_appendix", "seed001_compare", "seed001_figures", "seed000_listing1")
-)
+appendix, compare, figures = (load(f"stream_pipelines_{part}") for part in ("appendix", "compare", "figures"))
+listing = load("failure_transparency_listing1")
 
 TABLE: dict[str, tuple[Pipeline, str]] = {
     "passthrough": (appendix.passthrough, "1 2 3 4 5 6 7 8"),
@@ -152,7 +151,7 @@ def test_figure_5_equivalences_by_hand() -> None:
     assert flipped == c[: len(flipped)] and len(flipped) == 19
 
 
-# ---------------------------------------------------------------- Listing 1 of seed 000
+# ---------------------------------------------------------------- Listing 1 of Failure Transparency …
 
 
 def test_listing_1() -> None:

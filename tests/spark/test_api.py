@@ -99,7 +99,7 @@ def test_several_outputs(spark: SparkSession) -> None:
         "sums": [("a", 1, 1), ("a", 2, 3)],
         "evens": [("a", 2, 2)],
     }
-    one = p.spark(df, key="user", order="seq", step="output")
+    one = p.spark(df, key="user", order="seq", tag="output")
     assert one.columns == ["user", "seq", "output", "sums", "evens"]
     assert values(one, "output", "seq") == [
         ("a", 2, "evens", None, 2),
@@ -225,7 +225,7 @@ def test_nothing_runs_until_it_is_asked_for(spark: SparkSession) -> None:
             TOTAL,
             {"key": "user", "order": "seq", "late": "keep"},
             UsageError,
-            "late='keep' gives late rows as an output of their own: say step='output'",
+            "late='keep' gives late rows as an output of their own: say tag='output'",
         ),
         (
             TOTAL,

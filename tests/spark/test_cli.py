@@ -1,4 +1,4 @@
-"""``pellucid run --engine spark``: in this process on the tests' own session, and once as a real process with
+"""``pellucid run --on spark``: in this process on the tests' own session, and once as a real process with
 signals."""
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ Command = Callable[..., Result]
 
 @pytest.fixture
 def run(folder: Path) -> Command:
-    """``pellucid run pipes.py:NAME --engine spark …``."""
+    """``pellucid run pipes.py:NAME --on spark …``."""
 
     def call(name: str, *args: Any, before: tuple[str, ...] = ()) -> Result:
-        result = CliRunner().invoke(cli, [*before, "run", f"pipes.py:{name}", "--engine", "spark", *map(str, args)])
+        result = CliRunner().invoke(cli, [*before, "run", f"pipes.py:{name}", "--on", "spark", *map(str, args)])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result
@@ -391,7 +391,7 @@ def test_refused_without_spark(
 def test_options_of_spark_do_not_go_with_the_local_engine(folder: Path) -> None:
     for option in (["--order", "seq"], ["--master", "local"], ["--stream"], ["--late", "drop"], ["--overwrite"]):
         done = CliRunner().invoke(cli, ["run", "pipes.py:total", "--in", "events.csv", *option])
-        assert (done.exit_code, done.stderr) == (2, f"pellucid: {option[0]} goes with --engine spark\n")
+        assert (done.exit_code, done.stderr) == (2, f"pellucid: {option[0]} goes with --on spark\n")
 
 
 # ------------------------------------------------------------------ streaming
@@ -567,7 +567,7 @@ def test_a_master_that_nobody_is_at(folder: Path, java_home: JavaHome) -> None:
     args = [
         "run",
         "pipes.py:total",
-        "--engine",
+        "--on",
         "spark",
         "--in",
         "events.csv",
@@ -602,7 +602,7 @@ def test_a_signal_stops_a_stream_and_the_same_command_goes_on(
     place = ["--checkpoint", "check", "--out", "sqlite:bank.db#totals"]
     args = ["--stream", "--in", "in", *KEYED, *place, *settings]
     process = subprocess.Popen(
-        [*COMMAND, "run", "pipes.py:total", "--engine", "spark", *args],
+        [*COMMAND, "run", "pipes.py:total", "--on", "spark", *args],
         env=environment(java_home),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

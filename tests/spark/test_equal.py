@@ -60,7 +60,7 @@ def frames(spark: SparkSession, p: Pipeline, rows: list[Row], rng: random.Random
 def check_batch(spark: SparkSession, seed: int) -> None:
     p, rows, rng = world(seed)
     dfs = frames(spark, p, rows, rng)
-    made = p.spark(*dfs, key="user", order="seq", step="output", partitions=rng.choice([None, 1, 3]))
+    made = p.spark(*dfs, key="user", order="seq", tag="output", partitions=rng.choice([None, 1, 3]))
     assert collected(p, made.collect) == outcome(p, rows), f"seed {seed}"
 
 
@@ -90,7 +90,7 @@ def check_alone(spark: SparkSession, seed: int) -> str:
         p = pipeline(lambda x: add_steps(c, [x.key_by(c.of(KEYS[t]))], 3, 1, c.of([False, False, True]))[-1], x=t)
     rows = rows_of(make_input(c, p, c.of([7, 40])), [0], c.rng)
     dfs = [df.drop("user") for df in frames(spark, p, rows, c.rng)]
-    made = p.spark(*dfs, order="seq", step="output", partitions=c.of([None, 3]))
+    made = p.spark(*dfs, order="seq", tag="output", partitions=c.of([None, 3]))
     got = collected(p, lambda: made.select(lit(0).alias("user"), "*").collect())
     assert got == outcome(p, rows), f"seed {seed}"
     return p.spark_plan(order="seq").splitlines()[1].split(":")[0]
@@ -135,7 +135,7 @@ def streamed_outcome(
     def run() -> None:
         stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
         where = {"store": "spark"} if store == "spark" else {"state": str(folder / "state")}
-        made = p.spark(stream, key="user", order="seq", step="output", buckets=rng.choice([None, 2]), **where)
+        made = p.spark(stream, key="user", order="seq", tag="output", buckets=rng.choice([None, 2]), **where)
         query = made.writeStream.foreachBatch(collect).option("checkpointLocation", str(folder / "check"))
         query.trigger(availableNow=True).start().awaitTermination()
 
@@ -175,7 +175,7 @@ def test_streaming_long(spark: SparkSession, seed: int, tmp_path: Path) -> None:
 def test_an_empty_frame(spark: SparkSession) -> None:
     p, _, _ = world(3)
     table = pa.table({"user": pa.array([], pa.int64()), "seq": pa.array([], pa.int64())} | _no_rows(p))
-    assert p.spark(spark.createDataFrame(table), key="user", order="seq", step="output").collect() == []
+    assert p.spark(spark.createDataFrame(table), key="user", order="seq", tag="output").collect() == []
 
 
 def _no_rows(p: Pipeline) -> dict[str, Any]:

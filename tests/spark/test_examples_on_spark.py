@@ -26,7 +26,7 @@ FOLDER = Path(__file__).parents[2] / "examples"
 
 def pipelines() -> list[Any]:
     out = []
-    for file in sorted(FOLDER.glob("seed*.py")) + [FOLDER / "demo.py"]:
+    for file in [*sorted(FOLDER.glob("failure_*.py")), *sorted(FOLDER.glob("stream_*.py")), FOLDER / "demo.py"]:
         name = f"example_{file.stem}"
         spec = importlib.util.spec_from_file_location(name, file)
         assert spec is not None and spec.loader is not None
@@ -67,7 +67,7 @@ def test_there_are_examples() -> None:
 def test_batch(spark: SparkSession, p: Pipeline) -> None:
     c = Seeded(len(p.graph.nodes))
     rows = rows_of(make_input(c, p, 60), [1, 2, 3], c.rng)
-    made = p.spark(*frames(spark, p, rows, c.rng), key="user", order="seq", step="output")
+    made = p.spark(*frames(spark, p, rows, c.rng), key="user", order="seq", tag="output")
     assert collected(p, made.collect) == outcome(p, rows)
 
 

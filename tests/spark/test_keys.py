@@ -55,7 +55,7 @@ def test_the_answers_are_the_interpreters(spark: SparkSession, shape: str, key: 
     mixed = [(row.key, row.seq, row.push["x"]) for row in rows]
     random.Random(5).shuffle(mixed)
     df = spark.createDataFrame(mixed, "user int, seq int, x int").repartition(3)
-    got = p.spark(df if key else df.drop("user"), key=key, order="seq", step="output").collect()
+    got = p.spark(df if key else df.drop("user"), key=key, order="seq", tag="output").collect()
     assert found(p, [{"user": 0, **row.asDict(recursive=True)} for row in got]) == expected(p, rows)
 
 

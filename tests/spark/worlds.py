@@ -109,7 +109,7 @@ def tables_of(p: Pipeline, rows: list[Row]) -> dict[str, Any]:
 
 
 def found(p: Pipeline, rows: list[dict[str, Any]], *, tag: str = "output") -> list[tuple[Any, ...]]:
-    """What came out of Spark with ``step="output"``, as `expected` has it."""
+    """What came out of Spark with ``tag="output"``, as `expected` has it."""
     types = {name: p.graph.nodes[at].type for name, at in p.graph.outputs}
     out = []
     for row in rows:

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pellucid.errors import DataError, StateError, UsageError
+from pellucid.errors import DataError, StateError, UsageError, option
 
 __all__ = [
     "TEMPORARY",
@@ -49,7 +49,7 @@ _lasting: set[str] = set()  # folders that this process made sure of
 # ---------------------------------------------------------------- folders of the user's own
 
 
-def own_folder(path: str | os.PathLike[str], option: str = "--state", mark: str = "") -> None:
+def own_folder(path: str | os.PathLike[str], asked: str = "state", mark: str = "") -> None:
     """Make a folder that nobody else can look into, or make one so that is there; one of another user is refused.
 
     One that is there and holds something else than ours (without the file ``mark``) is left as it is: who asked for it
@@ -67,16 +67,18 @@ def own_folder(path: str | os.PathLike[str], option: str = "--state", mark: str 
             os.mkdir(path, FOLDER)
         found = os.stat(path)
         if not stat.S_ISDIR(found.st_mode):
-            raise UsageError(f"{option} {path}: is no folder: choose another name")
+            raise UsageError(f"{option(asked, path)}: is no folder: choose another name")
         if found.st_uid != own_user():
             raise UsageError(
-                f"{option} {path}: belongs to another user (number {found.st_uid}), who could change what is in it: "
-                "choose a folder of your own, or run as that user"
+                f"{option(asked, path)}: belongs to another user (number {found.st_uid}), who could change what is in "
+                "it: choose a folder of your own, or run as that user"
             )
         if stat.S_IMODE(found.st_mode) & 0o077 and (not os.listdir(path) or os.path.lexists(os.path.join(path, mark))):
             os.chmod(path, FOLDER)
     except OSError as error:
-        raise UsageError(f"{option} {path}: cannot be used: {error.strerror or error}; choose another folder") from None
+        raise UsageError(
+            f"{option(asked, path)}: cannot be used: {error.strerror or error}; choose another folder"
+        ) from None
 
 
 def own_user() -> int:

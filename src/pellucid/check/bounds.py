@@ -1,4 +1,5 @@
-"""Reasoning on buffers (seed 001, section 4.2): the least bound of each queue, or a proof that there is none.
+"""Reasoning on buffers (Model Checking of Stream Processing Pipelines, 2021, section 4.2): the least bound of each
+queue, or a proof that there is none.
 
 With a bound Q for every queue the system is searched; if no queue ever needs more, the longest it got is its least
 bound. If one overflows, however large Q is, we look on the way there for a **loop that grows**: two states that differ
@@ -36,8 +37,8 @@ _SIZES = (1, 2, 4, 8, 16, 32)
 _FEW_STATES = 20_000
 
 
-@asks(lambda p, **how: f"every queue of {p.name} has a bound")
-def buffers(p: Any, *, ints: Any = None, assume: Any = None, **how: Any) -> Verdict:
+@asks(lambda p, **settings: f"every queue of {p.name} has a bound")
+def buffers(p: Any, *, ints: Any = None, assume: Any = None, **settings: Any) -> Verdict:
     """The least bound for each queue: proved, with ``details["bounds"]``; refuted where one has none.
 
     A bound counts the events that wait after a push, so 0 means that the queue is never needed.
@@ -51,7 +52,7 @@ def buffers(p: Any, *, ints: Any = None, assume: Any = None, **how: Any) -> Verd
     (True, 5, 2)
     """
     started = time.perf_counter()
-    options, domain = Options(**how), domain_of(ints, assume)
+    options, domain = Options(**settings), domain_of(ints, assume)
     graph: Graph = p.graph
     question = f"every queue of {p.name} has a bound"
     ids = [id for id, _, _ in graph.queues()]

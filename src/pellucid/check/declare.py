@@ -9,8 +9,8 @@
     check.properties(sum_of_odds, ["AG EF out", "!EF full"], ints=Mod(4), queue=3)
 
 They are kept in the module that declares them, in the order of its lines, and run by ``pellucid check FILE``.  A
-function stays what it was, so a test can call it: ``assert always_another_output()``.  One that takes ``**how``, or
-``timeout``, ``engine``, … by name, is given the options of the command line.
+function stays what it was, so a test can call it: ``assert always_another_output()``.  One that takes ``**settings``,
+or ``timeout``, ``engine``, … by name, is given the options of the command line.
 """
 
 from __future__ import annotations
@@ -97,11 +97,11 @@ def property(function: _F) -> _F:
     return function
 
 
-def properties(p: Any, formulas: Iterable[str] | Mapping[str, str], *, name: str = "", **how: Any) -> None:
+def properties(p: Any, formulas: Iterable[str] | Mapping[str, str], *, name: str = "", **settings: Any) -> None:
     """Declare that formulas must hold in every run of a pipeline: a list, or a dict of names and formulas.
 
-    ``how`` is what `pellucid.check.holds` takes.  They are read now, so that a mistake shows where it was made, and
-    asked later.
+    ``settings`` is what `pellucid.check.holds` takes.  They are read now, so that a mistake shows where it was made,
+    and asked later.
 
     >>> from pellucid import pipeline
     >>> doubled = pipeline(lambda x: x * 2, x=int)
@@ -116,7 +116,7 @@ def properties(p: Any, formulas: Iterable[str] | Mapping[str, str], *, name: str
         raise UsageError(f"check.properties wants a pipeline first, found {_short(p)}")
     if isinstance(formulas, str):
         raise UsageError(f"check.properties wants a list of formulas: write [{formulas!r}]")
-    unknown = sorted(set(how) - set(_OPTIONS))
+    unknown = sorted(set(settings) - set(_OPTIONS))
     if unknown:
         raise UsageError(f"check.properties takes {', '.join(_OPTIONS)}, found {unknown[0]!r}")
     frame = sys._getframe(1)
@@ -127,7 +127,7 @@ def properties(p: Any, formulas: Iterable[str] | Mapping[str, str], *, name: str
             parse(formula)
 
         def ask(formula: Any = formula, **more: Any) -> Verdict:
-            return holds(p, formula, **{**how, **more})
+            return holds(p, formula, **{**settings, **more})
 
         _keep(frame.f_globals, Property(f"{name or p.name}: {label}", where, ask, p, code=frame.f_code))
 

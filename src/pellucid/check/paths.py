@@ -1,4 +1,5 @@
-"""Dead paths (seed 001, sections 1 and 4.1): parts of a pipeline that cannot influence any output.
+"""Dead paths (Model Checking of Stream Processing Pipelines, 2021, sections 1 and 4.1): parts of a pipeline that cannot
+influence any output.
 
 Each finding is proved: a stream that never carries an event, by an invariant; a step that could be left out, by
 comparing the pipeline with a copy of itself from which the step was deleted.
@@ -28,8 +29,8 @@ from pellucid.model import Status, Verdict
 __all__ = ["dead_paths"]
 
 
-@asks(lambda p, **how: f"every step of {p.name} matters")
-def dead_paths(p: Any, *, ints: Any = None, queue: int = 3, assume: Any = None, **how: Any) -> Verdict:
+@asks(lambda p, **settings: f"every step of {p.name} matters")
+def dead_paths(p: Any, *, ints: Any = None, queue: int = 3, assume: Any = None, **settings: Any) -> Verdict:
     """Whether every step matters: refuted with the list of those that do not, in ``details["dead"]``.
 
     >>> from pellucid import check, pipeline
@@ -38,7 +39,7 @@ def dead_paths(p: Any, *, ints: Any = None, queue: int = 3, assume: Any = None, 
     {'always': 'it lets every event through: without it the outputs are the same'}
     """
     started = time.perf_counter()
-    options, domain, graph = Options(**how), domain_of(ints, assume), p.graph
+    options, domain, graph = Options(**settings), domain_of(ints, assume), p.graph
     dead: dict[str, str] = {}
     unsure: list[str] = []
 
@@ -117,9 +118,9 @@ def _compare(
             out = n.and_(out, n.not_(differs(system, f"a{name}", f"b{name}")))
         return AG(Atom(out, "the outputs are the same"))
 
-    def ask(how: Options, *, strict: bool) -> Answer:
+    def ask(options: Options, *, strict: bool) -> Answer:
         return decide_unbounded(
-            lambda room: build_system(both, domain, room, strict=strict, sides=sides), same, queue, how
+            lambda room: build_system(both, domain, room, strict=strict, sides=sides), same, queue, options
         )
 
     answer = ask(options, strict=False)

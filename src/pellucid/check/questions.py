@@ -1,4 +1,5 @@
-"""Questions with a name (seed 001, sections 4.1 to 4.3): each returns a `Verdict`."""
+"""Questions with a name (Model Checking of Stream Processing Pipelines, 2021, sections 4.1 to 4.3): each returns a
+`Verdict`."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ from pellucid.model import Status, Verdict
 __all__ = ["equivalent", "holds", "holds_on", "implies", "live"]
 
 
-@asks(lambda p, formula, **how: str(as_formula(formula)))
+@asks(lambda p, formula, **settings: str(as_formula(formula)))
 def holds(
     p: Any,
     formula: str | Formula,
@@ -73,7 +74,7 @@ def holds(
     lossy: Sequence[str] = (),
     assume: Any = None,
     warn: bool = True,
-    **how: Any,
+    **settings: Any,
 ) -> Verdict:
     """Whether a formula of CTL or LTL holds in every run of a pipeline.
 
@@ -83,8 +84,8 @@ def holds(
     lose events.  ``assume`` is what is taken for granted of the events: a formula about sources (``"x.value >= Y
     x.value"``), or a predicate of one event, or of two that follow each other.  ``failed`` holds where a function
     fails, also because an integer leaves 64 bits.  Where arithmetic modulo N turns the verdict round, or where what is
-    proved of exact integers may fail in 64 bits first, a note says so (``warn``).  ``how``: ``engine``, ``timeout`` in
-    seconds, ``max_states``, ``max_depth``, ``progress``.
+    proved of exact integers may fail in 64 bits first, a note says so (``warn``).  ``settings``: ``engine``,
+    ``timeout`` in seconds, ``max_states``, ``max_depth``, ``progress``.
 
     >>> from pellucid import Mod, check, pipeline
     >>> first = pipeline(lambda x: x.filter(x.cumulate(lambda n, v: n + 1, start=0) <= 3), x=int)
@@ -98,7 +99,7 @@ def holds(
     """
     f = as_formula(formula)
     started = time.perf_counter()
-    domain, options = domain_of(ints, assume), Options(**how)
+    domain, options = domain_of(ints, assume), Options(**settings)
     failing = mentions_failed(f)
     system = remembering(build_system(p.graph, domain, queue, lossy, strict=failing, track=track_of(f, p.graph)), f)
     resolved = resolve(f, system)
@@ -195,8 +196,8 @@ def holds_on(p: Any, formula: str | Formula, *streams: Any, **named: Any) -> Ver
     return _verdict(f"{f} on {len(pushes)} pushes", answer, [p.graph], started)
 
 
-@asks(lambda p, **how: f"{p.name} is live")
-def live(p: Any, *, within: int | None = None, output: str = "out", **how: Any) -> Verdict:
+@asks(lambda p, **settings: f"{p.name} is live")
+def live(p: Any, *, within: int | None = None, output: str = "out", **settings: Any) -> Verdict:
     """Whether another output is always possible; with ``within``, whether no run is silent for that many steps.
 
     >>> from pellucid import check, pipeline
@@ -207,14 +208,14 @@ def live(p: Any, *, within: int | None = None, output: str = "out", **how: Any) 
     """
     out = _named(p.graph, "output", output)
     if within is None:
-        return holds(p, AG(EF(out)), **how)
+        return holds(p, AG(EF(out)), **settings)
     # The useful form: while events come in, one comes out within so many of them.
     sources = functools.reduce(And, (_named(p.graph, "source", p.graph.nodes[i].id) for i in p.graph.sources))
     spoken, heard = [sources], out
     for _ in range(within - 1):
         spoken.append(X(spoken[-1]))
         heard = out | X(heard)
-    return holds(p, G(functools.reduce(And, spoken) >> heard), **how)
+    return holds(p, G(functools.reduce(And, spoken) >> heard), **settings)
 
 
 def _named(graph: Graph, kind: str, name: str) -> Formula:
@@ -248,8 +249,8 @@ def equivalent(
 
     A sequence is asked of runs in which each source brings events again and again: each output of one must come in the
     other, at the same place, and so must a failure, which is the last thing in a sequence.  ``how="paper"`` is the
-    weaker formula of seed 001: wherever both have an i-th output, the two are equal; a pipeline that never speaks
-    satisfies it beside any other.
+    weaker formula of Model Checking of Stream Processing Pipelines (2021): wherever both have an i-th output, the two
+    are equal; a pipeline that never speaks satisfies it beside any other.
 
     Queues have no bound; ``queue`` is where the search for one that suffices begins.  ``assume`` is what is taken for
     granted of the events, as for `holds`.
@@ -268,7 +269,8 @@ def equivalent(
     started = time.perf_counter()
     options = Options(**more)
     domain = domain_of(ints, assume)
-    manner = "sequence equivalent as in seed 001" if how == "paper" else f"{how} equivalent"
+    paper = "Model Checking of Stream Processing Pipelines (2021)"
+    manner = f"sequence equivalent as in {paper}" if how == "paper" else f"{how} equivalent"
     question = _assuming(f"{a.name} and {b.name} are {manner}", domain)
     if options.engine == "auto" and same_graph(a.graph, b.graph, domain):
         answer = Answer("proved", "simplification", notes=("they are the same graph",))
@@ -333,25 +335,31 @@ def _beside(a: Any, b: Any, wrong: Callable[..., Any], domain: Domain, queue: An
     def never(system: System) -> Formula:
         return AG(Atom(n.not_(wrong(system)), "they agree"))
 
-    def ask(how: Options, strict: bool) -> Answer:
+    def ask(within: Options, strict: bool) -> Answer:
         return decide_unbounded(
-            lambda room: side_by_side(graph, domain, room, strict=strict), never, 3 if queue is None else queue, how
+            lambda room: side_by_side(graph, domain, room, strict=strict), never, 3 if queue is None else queue, within
         )
 
     def really(pushes: list[dict[str, Any]]) -> bool:
         return apart([a.graph, b.graph], pushes, implied=wrong is no_longer_implied)
 
     started = time.perf_counter()
-    answer = in_64_bits(ask(options, False), graph, domain, lambda how: ask(how, True), really, options)
+    answer = in_64_bits(ask(options, False), graph, domain, lambda within: ask(within, True), really, options)
     system = build_system(
         graph, domain, 3
     )  # up to the first failure of either it is both, and an interpreter runs beside it
     return on_interpreter(answer, system, wrong(system), time.perf_counter() - started)
 
 
-@asks(lambda a, b, **how: f"{a.name} implies {b.name}")
+@asks(lambda a, b, **settings: f"{a.name} implies {b.name}")
 def implies(
-    a: Any, b: Any, *, ints: Any = None, queue: int | Mapping[str, int] | None = None, assume: Any = None, **how: Any
+    a: Any,
+    b: Any,
+    *,
+    ints: Any = None,
+    queue: int | Mapping[str, int] | None = None,
+    assume: Any = None,
+    **settings: Any,
 ) -> Verdict:
     """Whether ``b`` says true wherever ``a`` does, step by step: ``b`` is a conservative approximation of ``a``.
 
@@ -363,7 +371,7 @@ def implies(
     """
     started = time.perf_counter()
     domain = domain_of(ints, assume)
-    options = Options(**how)
+    options = Options(**settings)
     answer = _beside(a, b, no_longer_implied, domain, queue, options)
     notes = (*_idle(a, b, domain, options, answer, implies=True), *_of_both(a, b, domain, options, answer))
     notes = (*_no_run(a.graph, domain, answer), *notes)

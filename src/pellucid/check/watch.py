@@ -1,5 +1,5 @@
-"""A monitor inside the checker (seed 001, section 4.3): a finite system observed by a pipeline that must always say
-true.
+"""A monitor inside the checker (Model Checking of Stream Processing Pipelines, 2021, section 4.3): a finite system
+observed by a pipeline that must always say true.
 
 The system is small and written in Python: where it starts, where it can go, what can be seen.  In every step the
 pipeline's sources get what is seen of the present state; so a property that is clumsy in temporal logic is written as
@@ -110,8 +110,8 @@ class Transitions:
         return list(search.parents)
 
 
-@asks(lambda system, p, **how: f"{p.name} says true in every run of the system")
-def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdict:
+@asks(lambda system, p, **settings: f"{p.name} says true in every run of the system")
+def monitor(system: Transitions, p: Any, *, queue: int = 3, **settings: Any) -> Verdict:
     """Whether the pipeline says true in every step of every run of the system.
 
     >>> from pellucid import check, pipeline
@@ -124,7 +124,7 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **how: Any) -> Verdi
     [{'x': 0}, {'x': 0}]
     """
     started = time.perf_counter()
-    options = Options(**how)
+    options = Options(**settings)
     if not isinstance(system, Transitions):
         raise UsageError(
             f"check.monitor takes a system first, as in check.Transitions(initial, next, see); found {short(system)}"

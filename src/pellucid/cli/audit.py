@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pellucid.address import from_environment
+from pellucid.cli.repeated import renamed
 from pellucid.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -21,12 +22,14 @@ __all__ = ["audit"]
 @click.command()
 @click.argument("place", metavar="DIR")
 @click.option(
-    "--engine",
+    "--on",
+    "engine",
     type=click.Choice(["local", "spark"]),
     default="local",
     show_default=True,
     help="Where to audit: Spark for traces of any size.",
 )
+@renamed("--engine", "--on")
 @click.option(
     "--against",
     multiple=True,
@@ -61,13 +64,13 @@ def audit(
 
     \b
     Examples:
-      pellucid run pipeline.py:totals --in events.csv --out totals.csv --epochs 10000 --state state/ --record
+      pellucid run pipeline.py:totals --in events.csv --out totals.csv --pushes 10000 --state state/ --record
       pellucid audit state/
       pellucid audit state/ --against totals-without-crash.csv --picture run.svg
-      pellucid audit s3a://runs/42/trace.parquet --engine spark --master spark://host:7077
+      pellucid audit s3a://runs/42/trace.parquet --on spark --master spark://host:7077
     """
     if master is not None and engine != "spark":
-        raise UsageError("--master goes with --engine spark")
+        raise UsageError("--master goes with --on spark")
     if engine == "spark":
         from pellucid.spark.audit import audit_on_spark
         from pellucid.spark.session import session, stop_if_ours

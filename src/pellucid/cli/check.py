@@ -39,7 +39,7 @@ _COLOURS = {"proved": "green", "refuted": "red", "unknown": "yellow", "error": "
     is_flag=False,
     flag_value="step",
     type=click.Choice(["step", "sequence", "paper"]),
-    help="Compare two pipelines: in every step (the default), the same sequence in the end, or seed 001's weaker "
+    help="Compare two pipelines: in every step (the default), the same sequence in the end, or the paper's weaker "
     "formula for that.",
 )
 @click.option("--failures", is_flag=True, help="Ask whether crashes can be seen from outside, and all output comes.")
@@ -245,7 +245,7 @@ def _usual(p: Pipeline, bounded: bool) -> dict[str, str]:
 def _question(p: Pipeline, formula: str) -> Any:
     from pellucid.check.questions import holds
 
-    return lambda **how: holds(p, formula, **how)
+    return lambda **settings: holds(p, formula, **settings)
 
 
 def _about_failures(files: _Files, targets: tuple[str, ...], given: dict[str, Any], unfit: list[str]) -> Property:
@@ -260,7 +260,7 @@ def _about_failures(files: _Files, targets: tuple[str, ...], given: dict[str, An
     p = files.pipeline(targets[0])
     _fit(given)
     takes = frozenset({"timeout", "max_states", "progress"})
-    return Property(f"{p.name}: failures", targets[0], lambda **how: failures(p, **given, **how), p, takes)
+    return Property(f"{p.name}: failures", targets[0], lambda **settings: failures(p, **given, **settings), p, takes)
 
 
 def _fit(given: dict[str, Any]) -> None:
@@ -348,7 +348,7 @@ def _ask(one: Property, options: dict[str, Any], queues: tuple[str, ...], show: 
     deaf = sorted(set(given) - one.takes)
     if deaf:
         words = ", ".join(f"--{name.replace('_', '-')}" for name in deaf)
-        show.log(f"{one.name} ({one.where}): {words} does not reach it: let it take **how and hand that on")
+        show.log(f"{one.name} ({one.where}): {words} does not reach it: let it take **settings and hand that on")
     working = _Working(one.name)
     try:
         # A user's function may print: stdout belongs to the result.

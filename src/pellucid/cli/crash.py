@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pellucid.address import from_environment
-from pellucid.cli.repeated import columns, once
+from pellucid.cli.repeated import columns, once, renamed
 from pellucid.errors import UsageError
 
 __all__ = ["crash"]
@@ -39,7 +39,7 @@ __all__ = ["crash"]
 )
 @click.option("--replay", metavar="FILE", help="Play a schedule again that an earlier test has left.")
 @click.option(
-    "--epochs", type=click.IntRange(min=1), metavar="N", help="Pushes in an epoch; a twentieth of the input by default."
+    "--pushes", type=click.IntRange(min=1), metavar="N", help="Pushes in an epoch; a twentieth of the input by default."
 )
 @click.option(
     "--chunk", type=click.IntRange(min=1), metavar="N", help="Rows at a time; a quarter of an epoch by default."
@@ -50,8 +50,10 @@ __all__ = ["crash"]
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="As for run.")
 @click.option("--cut", multiple=True, metavar="STEP", help="As for run.")
 @click.option("--keep-going", is_flag=True, help="Do not end with the first run that is wrong.")
-@click.option("--keep", metavar="FOLDER", help="Leave all runs, their logs and traces here.")
+@click.option("--folder", "kept", metavar="FOLDER", help="Leave all runs, their logs and traces here.")
 @click.option("--json", "as_json", is_flag=True, help="Put the answer on stdout as JSON.")
+@renamed("--epochs", "--pushes")
+@renamed("--keep", "--folder")
 def crash(
     target: str,
     inputs: tuple[str, ...],
@@ -60,7 +62,7 @@ def crash(
     seed: int | None,
     points: tuple[str, ...],
     replay: str | None,
-    epochs: int | None,
+    pushes: int | None,
     chunk: int | None,
     keys: tuple[str, ...],
     value: str | None,
@@ -68,7 +70,7 @@ def crash(
     workers: int | None,
     cut: tuple[str, ...],
     keep_going: bool,
-    keep: str | None,
+    kept: str | None,
     as_json: bool,
 ) -> None:
     """Run a pipeline under kill -9 of tasks, coordinator and the whole tree, and compare with the failure-free run.
@@ -106,9 +108,9 @@ def crash(
     rounds = None
     if replay is not None:
         seed, rounds = load_rounds(replay)
-    folder = Path(keep) if keep else Path(tempfile.mkdtemp(prefix="pellucid-crash-"))
-    if keep and folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"--keep {keep}: is not empty: choose a folder of its own")
+    folder = Path(kept) if kept else Path(tempfile.mkdtemp(prefix="pellucid-crash-"))
+    if kept and folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"--folder {kept}: is not empty: choose a folder of its own")
     key = columns(keys, "--key")
     more = [
         *(["--key", ",".join(key)] if key else []),
@@ -119,7 +121,7 @@ def crash(
     more += [word for step in cut for word in ("--cut", step)]
     stays = True
     try:
-        command = command_for(target, inputs, names, places, folder, epochs=epochs, chunk=chunk, more=tuple(more))
+        command = command_for(target, inputs, names, places, folder, pushes=pushes, chunk=chunk, more=tuple(more))
         report = crash_it(
             command,
             folder,
@@ -130,9 +132,9 @@ def crash(
             keep_going=keep_going,
             say=lambda text: click.echo(text, err=True),
         )
-        stays = keep is not None or report.refuted
+        stays = kept is not None or report.refuted
     except UsageError:
-        stays = keep is not None
+        stays = kept is not None
         raise
     finally:
         if not stays:

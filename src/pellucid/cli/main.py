@@ -15,7 +15,7 @@ import click
 import pellucid
 from pellucid.cli.repeated import refuse_repetition
 from pellucid.cli.signals import Interrupted, Stopped, stoppable
-from pellucid.errors import PellucidError, from_outside
+from pellucid.errors import PellucidError, from_outside, speaking_to
 from pellucid.secrets import redact
 
 __all__ = ["cli", "main"]
@@ -48,7 +48,7 @@ class _Verbs(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with stoppable():
+            with speaking_to("command line"), stoppable():
                 result = super().invoke(ctx)
                 sys.stdout.flush()
                 return result

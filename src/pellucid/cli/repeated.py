@@ -1,4 +1,4 @@
-"""Options that are given twice: no value is lost without a word.
+"""Options that are given twice, or by a name of old: no value is lost without a word.
 
 Click lets the last of several values win.  Here an option either takes several values, and uses them all, or refuses
 the second one.
@@ -6,13 +6,14 @@ the second one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import click
 
 from pellucid.errors import UsageError
 
-__all__ = ["columns", "once", "refuse_repetition"]
+__all__ = ["columns", "once", "refuse_repetition", "renamed"]
 
 
 def refuse_repetition(command: click.Command, parent: click.Context, args: Sequence[str]) -> None:
@@ -30,6 +31,16 @@ def refuse_repetition(command: click.Command, parent: click.Context, args: Seque
         if option in given[:i]:
             name = max(option.opts, key=len)
             raise UsageError(f"{name} is given twice, and takes one value: leave one out")
+
+
+def renamed(old: str, new: str) -> Callable[[Any], Any]:
+    """For a verb: the name that an option had before is refused with the one that it has now."""
+
+    def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise UsageError(f"{old} is called {new} now: give {new} {value}")
+
+    return click.option(old, f"old_{old[2:]}", hidden=True, expose_value=False, callback=refuse)
 
 
 def once(pairs: Iterable[tuple[str, str]], option: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ import click
 
 from pellucid.address import from_environment
 from pellucid.cli.progress import Progress, TellPlain, count_text, rate_text, tell_left_out
-from pellucid.cli.repeated import columns
+from pellucid.cli.repeated import columns, renamed
 from pellucid.cli.signals import checkpoint
 from pellucid.data.bind import nearest
 from pellucid.errors import StepError, UsageError
@@ -61,7 +61,7 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     "--chunk", type=click.IntRange(min=1), default=1 << 17, show_default=True, metavar="N", help="Rows at a time."
 )
 @click.option(
-    "--engine", type=click.Choice(["local", "spark"]), default="local", show_default=True, help="Where to run."
+    "--on", "engine", type=click.Choice(["local", "spark"]), default="local", show_default=True, help="Where to run."
 )
 @click.option(
     "--order", multiple=True, metavar="COLUMN,…", help="Spark: the columns that put the events of a key in order."
@@ -97,7 +97,7 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     "--drop", multiple=True, metavar="STEP", help="Spark, --stream: give up the state of a step that is gone."
 )
 @click.option(
-    "--epochs",
+    "--pushes",
     type=click.IntRange(min=1),
     metavar="N",
     help="Survive crashes: an epoch ends after N pushes (with --state).",
@@ -115,7 +115,7 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     "--cut", multiple=True, metavar="STEP", help="Epochs: cut the pipeline after this step, into several processes."
 )
 @click.option("--record", is_flag=True, help="Epochs: record the trace of the run, for pellucid audit.")
-@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Epochs: keep the last N snapshots (3).")
+@click.option("--snapshots", type=click.IntRange(min=1), metavar="N", help="Epochs: keep the last N of each task (3).")
 @click.option(
     "--patience",
     type=click.FloatRange(min=0.1),
@@ -140,6 +140,9 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     help="Epochs: go on although what this step's function calls or reads has changed.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Put a report about the run on stdout.")
+@renamed("--engine", "--on")
+@renamed("--epochs", "--pushes")
+@renamed("--keep", "--snapshots")
 def run(
     target: str,
     inputs: tuple[str, ...],
@@ -160,11 +163,11 @@ def run(
     A scalar source reads the column of its name, the one given by --value, or the only one; a record source reads
     one column for each field. Output files appear whole or not at all.
 
-    With --epochs N --state FOLDER the run survives crashes: sources, workers and sinks are processes, each epoch is
+    With --pushes N --state FOLDER the run survives crashes: sources, workers and sinks are processes, each epoch is
     committed once, and the same command goes on after a kill -9; --out can then also be sqlite:FILE#TABLE or
     postgresql://…#TABLE.
 
-    With --engine spark, inputs are files, folders, table:NAME or kafka://HOST/TOPIC, outputs are folders,
+    With --on spark, inputs are files, folders, table:NAME or kafka://HOST/TOPIC, outputs are folders,
     postgresql://…#TABLE, sqlite:FILE#TABLE, delta:FOLDER or kafka://HOST/TOPIC.
 
     \b
@@ -173,9 +176,9 @@ def run(
       pellucid run pipeline.py:totals --in trades.parquet --value price --key symbol --limit 1000
       pellucid run pipeline.py:joined --in left=a.csv --in right=b.csv --out joined.jsonl
       seq 1 10 | pellucid run pipeline.py:totals | head -3
-      pellucid run pipeline.py:totals --in events.csv --out totals.csv --epochs 10000 --state state/
-      pellucid run pipeline.py:totals --engine spark --in events.parquet --key user --order seq --out totals.parquet
-      pellucid run pipeline.py:totals --engine spark --stream --in events/ --key user --order seq \
+      pellucid run pipeline.py:totals --in events.csv --out totals.csv --pushes 10000 --state state/
+      pellucid run pipeline.py:totals --on spark --in events.parquet --key user --order seq --out totals.parquet
+      pellucid run pipeline.py:totals --on spark --stream --in events/ --key user --order seq \
         --checkpoint state/ --out sqlite:totals.db#totals
     """
     from pellucid.load import load_pipeline
@@ -190,7 +193,7 @@ def run(
     settings = SparkOptions(verbose=_verbose(), **others)
     if epochs.wanted(engine):
         if settings.given():
-            raise UsageError(f"--{settings.given()[0]} goes with --engine spark")
+            raise UsageError(f"--{settings.given()[0]} goes with --on spark")
         places = (_inputs(graph, inputs), _targets(graph, outputs), key, value, in_format, out_format)
         run_with_epochs(graph, *places, chunk, limit, short, epochs, as_json)
         return
@@ -198,7 +201,7 @@ def run(
         _refuse_local_options()
     sinks = _targets(graph, outputs, extra=["late"] if settings.late == "keep" else [])
     if engine != "spark" and settings.given():
-        raise UsageError(f"--{settings.given()[0]} goes with --engine spark")
+        raise UsageError(f"--{settings.given()[0]} goes with --on spark")
     if as_json and "-" in sinks.values():
         raise UsageError("--json puts a report on stdout: send the events to a file with --out")
     stdout = sys.stdout.buffer

@@ -1,4 +1,4 @@
-"""``pellucid run --epochs``: the options, the line of progress and the report; the work is `pellucid.engine.epochs`."""
+"""``pellucid run --pushes``: the options, the line of progress and the report; the work is `pellucid.engine.epochs`."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ __all__ = ["EpochOptions", "run_with_epochs"]
 class EpochOptions:
     """The options that only a run with epochs has; None or empty where they were not given.
 
-    >>> EpochOptions(epochs=100, state="state").wanted("local")
+    >>> EpochOptions(pushes=100, state="state").wanted("local")
     True
-    >>> EpochOptions(epochs=100).wanted("local")
+    >>> EpochOptions(pushes=100).wanted("local")
     Traceback (most recent call last):
-    pellucid.errors.UsageError: --epochs needs a folder for the snapshots: give --state FOLDER
+    pellucid.errors.UsageError: --pushes needs a folder for the snapshots: give --state FOLDER
     """
 
-    epochs: int | None = None
+    pushes: int | None = None
     every: float | None = None
     state: str | None = None
     workers: int | None = None
     cut: tuple[str, ...] = ()
     record: bool = False
-    keep: int | None = None
+    snapshots: int | None = None
     patience: float | None = None
     retries: int | None = None
     from_start: bool = False
@@ -58,13 +58,13 @@ class EpochOptions:
             return False
         if engine != "local":
             raise UsageError(
-                f"--{given[0]} goes with the local engine: with --engine spark give --stream --checkpoint FOLDER"
+                f"--{given[0]} goes with the local engine: with --on spark give --stream --checkpoint FOLDER"
             )
         for name in ("every", "patience"):
             if getattr(self, name) is not None and math.isnan(getattr(self, name)):
                 raise UsageError(f"--{name} nan: expected a number of seconds")
-        if self.epochs is None and self.every is None:
-            raise UsageError(f"--{given[0]} is for a run with epochs: give --epochs N (pushes), or --every SECONDS")
+        if self.pushes is None and self.every is None:
+            raise UsageError(f"--{given[0]} is for a run with epochs: give --pushes N, or --every SECONDS")
         if self.state is None:
             raise UsageError(f"--{given[0]} needs a folder for the snapshots: give --state FOLDER")
         return True

@@ -1,4 +1,4 @@
-"""``pellucid run --engine spark``: the same pipeline as a Spark job, over files or tables, or as a never-ending query.
+"""``pellucid run --on spark``: the same pipeline as a Spark job, over files or tables, or as a never-ending query.
 
 What can be known to be wrong without Spark is told before Spark starts, which takes seconds.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pellucid.pipeline import Pipeline
     from pellucid.spark.plan import Plan
 
-__all__ = ["Places", "Report", "SparkOptions", "Work", "in_options", "json_line", "run_on_spark", "trigger", "wait"]
+__all__ = ["Places", "Report", "SparkOptions", "Work", "json_line", "run_on_spark", "trigger", "wait"]
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class Work:
             wanted = wanted_of(self.p.graph, name, places.value, list(places.key), columns(o.order, "--order"))
             frames[name] = reader(self.spark, path, places.in_format, o.stream, wanted, begun=begun.get(name))
         if o.late == "keep":
-            more["step"] = "output"
+            more["tag"] = "output"
         given: list[Any] = [frames[None]] if None in frames else [frames]
         chosen: dict[str, Any] = {"value": places.value, "late": o.late, "sequence": o.sequence, "gaps": o.gaps}
         made = self.p.spark(*given, key=list(places.key), order=list(columns(o.order, "--order")), **chosen, **more)
@@ -263,38 +263,14 @@ def _explained(places: Places, verbose: bool) -> Iterator[None]:
             raise
         if verbose and not isinstance(error, UsageError):
             click.echo(redact(traceback.format_exc()), err=True, nl=False)
-        only = next(iter(places.inputs.values())) if len(places.inputs) == 1 else None
+        said = str(ours)
         if isinstance(ours, DataError):
             from pellucid.spark.files.blame import blamed
 
-            raise DataError(in_options(blamed(str(ours), places.inputs.values(), places.in_format), only)) from None
-        raise type(ours)(in_options(str(ours), only)) from None
-
-
-def in_options(message: str, path: str | None = None) -> str:
-    """A message about a call of ``p.spark`` as one about the command line.
-
-    >>> in_options("say which column orders them with order=, and with key= which rows belong together")
-    'say which column orders them with --order, and with --key which rows belong together'
-    >>> in_options("allow for it with late='drop' or drop=['cut', 'sum'], or conf spark.driver.memory=4g; key='a'")
-    "allow for it with --late drop or --drop cut --drop sum, or --conf spark.driver.memory=4g; key='a'"
-    >>> in_options("the DataFrame: no key column 'usr'", "events.csv")
-    "events.csv: no key column 'usr'"
-    """
-    message = re.sub(
-        r"\bdrop=\[(.*?)\]", lambda m: " ".join("--drop " + step.strip(" '") for step in m[1].split(",")), message
-    )
-    message = re.sub(r"\b(late|gaps)='(\w+)'", r"--\1 \2", message)
-    message = re.sub(r"\bsequence=N\b", "--sequence N", message)
-    message = re.sub(
-        r"(?<![\w-])(key|order|value|late|wait|sequence|gaps|drop|partitions)=(?=[\s,;:.)]|$)", r"--\1", message
-    )
-    message = (
-        re.sub(r"(?<![\w-])conf (?=spark\.)", "--conf ", message)
-        .replace("(conf=)", "(--conf)")
-        .replace("verbose=True", "--verbose")
-    )
-    return re.sub(r"\bthe DataFrame: ", lambda _: f"{path}: ", message) if path is not None else message
+            said = blamed(said, places.inputs.values(), places.in_format)
+        if len(places.inputs) == 1:
+            said = said.replace("the DataFrame: ", f"{next(iter(places.inputs.values()))}: ")
+        raise type(ours)(said) from None
 
 
 def _check(p: Pipeline, places: Places, o: SparkOptions) -> Plan:

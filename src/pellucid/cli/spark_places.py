@@ -130,7 +130,7 @@ def reader(
 
 def _kafka(spark: Any, path: str, stream: bool) -> Any:
     """Key and value as texts, with the partition and the offset, which order them."""
-    _, host, topic = parsed(path, "--in")
+    _, host, topic = parsed(path, "in")
     read = (spark.readStream if stream else spark.read).format("kafka").option("kafka.bootstrap.servers", host)
     read = (
         read.option("subscribe", topic)

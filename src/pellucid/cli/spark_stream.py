@@ -31,7 +31,7 @@ def stream(work: Work) -> None:
     folder = absolute(o.checkpoint)
     begin = time.monotonic()
     several = len(work.outputs()) > 1
-    own = {"step": "output"} if several else {}
+    own = {"tag": "output"} if several else {}
     made = work.frame(state=_under(folder, "pellucid"), drop=o.drop, wait=wait(o.wait), **own)
     sink = _sink(work, several)
     with _noted() as signals:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pellucid.errors import DataError, UsageError
+from pellucid.errors import DataError, UsageError, option
 from pellucid.expr.mistakes import nearest
 from pellucid.expr.types import TupleType, Type
 
@@ -136,7 +136,7 @@ def bind(
     value: str | None = None,
     key: Sequence[str] = (),
     wide: bool = False,
-    advice: str = "rename one, or name it with --value",
+    advice: str | None = None,
 ) -> Binding:
     """The binding of a source to the columns of these names.
 
@@ -149,7 +149,7 @@ def bind(
     Traceback (most recent call last):
     ...
     pellucid.errors.DataError: events.csv: no column 'x' for the source 'x' (int): its columns are y, z; rename one, or
-    name it with --value
+    name it with value=
     """
     for column in key:
         if column not in names:
@@ -157,12 +157,12 @@ def bind(
     leaves = [path for path, _ in t.leaves()]
     scalar = leaves == [""]
     if scalar:
-        column = _scalar_column(source, t, names, place, value, key, advice, wide)
+        column = _scalar_column(source, t, names, place, value, key, wide, advice)
         return Binding(source, t, (column,), tuple(key))
     if value is not None:
         raise DataError(
-            f"{place}: --value names one column, but the source {source!r} is a record {t}: it reads "
-            f"{', '.join(leaves)}; leave --value out"
+            f"{place}: {option('value')} names one column, but the source {source!r} is a record {t}: it reads "
+            f"{', '.join(leaves)}; leave {option('value')} out"
         )
     wanted = [f"{source}.{path}" for path in leaves] if wide else leaves
     known = set(names)
@@ -196,8 +196,8 @@ def _scalar_column(
     place: str,
     value: str | None,
     key: Sequence[str],
-    advice: str,
     wide: bool,
+    advice: str | None,
 ) -> str:
     if value is not None:
         if value in names:
@@ -210,6 +210,7 @@ def _scalar_column(
         return others[0]
     hint = nearest(source, others)
     if not hint:
+        advice = advice or f"rename one, or name it with {option('value')}"
         hint = "; rename one" if wide else f"; {advice}"
     raise DataError(f"{place}: no column {source!r} for the source {source!r} ({t}): {_listing(others)}{hint}")
 

@@ -17,7 +17,7 @@ from pellucid.data.bind import SHORT, Binding, Place, bind, nearest, type_of_key
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
 from pellucid.data.text import Chunk
-from pellucid.errors import DataError, UsageError
+from pellucid.errors import DataError, UsageError, option
 from pellucid.expr.types import BOOL, FLOAT, STR, Type
 from pellucid.graph.model import Graph
 
@@ -48,7 +48,8 @@ def uneven(ended: str, rows: int, other: str) -> str:
     """What is said of an input that ends before another."""
     return (
         f"{ended}: ends after {rows:,} row{'s' * (rows != 1)}, but {other} goes on: the i-th push takes the i-th row "
-        "of each; complete it, or say --short silent if an input that has ended is to be silent from then on"
+        f"of each; complete it, or say {option('short', 'silent')} if an input that has ended is to be silent from "
+        "then on"
     )
 
 
@@ -75,14 +76,14 @@ class Feed:
         short: str = "fail",
     ) -> None:
         if short not in SHORT:
-            raise UsageError(f"--short {short}: expected fail or silent")
+            raise UsageError(f"{option('short', short)}: expected fail or silent")
         self.short = short
         self.graph, self.rows, self.limit = graph, rows, limit
         self.sources = source_types(graph)
         self.key: dict[str, Type] = {}  # the key's columns and what they hold
         if value is not None and len(self.sources) > 1:
             raise UsageError(
-                f"{graph.name} has several sources ({', '.join(self.sources)}): --value goes with one only"
+                f"{graph.name} has several sources ({', '.join(self.sources)}): {option('value')} goes with one only"
             )
         self.wide = None in readers and len(self.sources) > 1
         if None in readers and not self.wide:
@@ -122,7 +123,7 @@ class Feed:
         if missing:
             raise UsageError(
                 f"{self.graph.name} has {len(self.sources)} sources ({', '.join(self.sources)}): no input for "
-                f"{', '.join(missing)}; give --in {missing[0]}=FILE"
+                f"{', '.join(missing)}; give {option('in', f'{missing[0]}=FILE')}"
             )
 
     def _find_key_type(self, key: str) -> None:

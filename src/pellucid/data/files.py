@@ -20,7 +20,7 @@ import pyarrow as pa
 from pellucid.data.binary import ArrowReader, ParquetReader
 from pellucid.data.blocks import blocks, line_end_in_quotes, refuse_loose, refuse_no_text
 from pellucid.data.text import Chunk, CsvReader, JsonLinesReader
-from pellucid.errors import DataError
+from pellucid.errors import DataError, option
 from pellucid.expr.types import Type
 
 __all__ = ["FORMATS", "Reader", "flows", "format_of", "look_through", "open_reader"]
@@ -82,7 +82,7 @@ def _by_ending(path: str) -> str | None:
     return _ENDINGS.get(os.path.splitext(base)[1].lower())
 
 
-def format_of(path: str, given: str | None = None, *, option: str = "--in-format") -> tuple[str, bool]:
+def format_of(path: str, given: str | None = None, *, asked: str = "in_format") -> tuple[str, bool]:
     """The format of a file by its ending, and whether it is compressed; JSON Lines for a pipe without an ending.
 
     >>> format_of("events.csv.gz"), format_of("-")
@@ -92,13 +92,14 @@ def format_of(path: str, given: str | None = None, *, option: str = "--in-format
     found = given or _by_ending(path) or ("jsonl" if _nameless(path) else None)
     if found is None and path.split(":")[0] in ("sqlite", "postgresql", "postgres", "delta", "kafka"):
         raise DataError(
-            f"{path}: is a table or a topic, not a file: a run without epochs writes files. Give --epochs N --state "
-            "FOLDER (for sqlite: and postgresql:), or --engine spark"
+            f"{path}: is a table or a topic, not a file: a run without epochs writes files. Give "
+            f"{option('pushes', 'N')} {option('state', 'FOLDER')} (for sqlite: and postgresql:), or "
+            f"{option('on', 'spark')}"
         )
     if found is None:
         raise DataError(
             f"{path}: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give "
-            f"{option}"
+            f"{option(asked)}"
         )
     if packed and found not in ("csv", "tsv", "jsonl"):
         raise DataError(f"{path}: only CSV and JSON Lines can be in .gz: {found} has its own compression")

@@ -25,7 +25,7 @@ from pellucid.data.arrow import arrow_type, column_at
 from pellucid.data.bind import Place, refuse_twice
 from pellucid.data.blocks import Block, refuse_loose
 from pellucid.data.numbers import BLANKS, FALSE, INT_CELL, TRUE
-from pellucid.errors import DataError
+from pellucid.errors import DataError, option
 from pellucid.expr.types import FLOAT, INT, EnumType, Type
 
 __all__ = ["Chunk", "CsvReader", "JsonLinesReader", "TextReader"]
@@ -135,7 +135,7 @@ class CsvReader(TextReader):
         if len(self.names) == 1 and any(c in self.names[0] for c in ";\t"):
             raise DataError(
                 f"{name}: its header is one column {self.names[0]!r}: its fields must be parted by commas "
-                "(or by tabs, with --in-format tsv)"
+                f"(or by tabs, with {option('in_format', 'tsv')})"
             )
         self.single = len(header) == 1
         self._at_once = max(_ROWS_AT_ONCE, 64 * len(header), 4 * sum(map(len, header)))
@@ -336,7 +336,7 @@ class JsonLinesReader(TextReader):
             if self._assumed is None or not str(error).startswith(f"{self.name}: row 1 "):
                 raise
             raise DataError(
-                f"{error}; JSON Lines is assumed on {self._assumed}: for CSV give --in-format csv"
+                f"{error}; JSON Lines is assumed on {self._assumed}: for CSV give {option('in_format', 'csv')}"
             ) from None
 
     def field_type(self, column: str) -> Any:

@@ -171,7 +171,7 @@ def open_writer(path: str, schema: Any, form: str | None = None, *, stdout: Any 
     """A writer for a file, by its ending or the given format; ``-`` is the standard output (JSON Lines)."""
     if path != "-" and os.path.isdir(path):
         raise DataError(f"{path}: is a folder: expected the name of a file to write")
-    found, packed = format_of(path, form, option="--out-format")
+    found, packed = format_of(path, form, asked="out_format")
     if found == "parquet" and (path == "-" or (flows(path) and os.path.realpath(path) != os.devnull)):
         name = "standard output" if path == "-" else path
         raise DataError(f"{name}: Parquet cannot be written to a pipe: give a file, or use arrow")

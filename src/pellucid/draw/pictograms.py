@@ -1,4 +1,5 @@
-"""The pictograms: each kind of processor recognisable at a glance, as in seed 001, Figure 1.
+"""The pictograms: each kind of processor recognisable at a glance, as in Model Checking of Stream Processing Pipelines
+(2021), Figure 1.
 
 Each is drawn by hand on a square of 40 by 40 as SVG paths, in the current colour; no font is needed for what
 they mean.  Numbers (the k of a window) are text, because they are data.

@@ -1,8 +1,8 @@
 """The graph as a picture: one self-contained SVG, for papers, pages and notebooks.
 
-Every kind of processor has its own pictogram, as in seed 001, Figure 1; a window holds the picture of its
-sub-pipeline; a dot is a fork; slots on a pipe are the queue that seed 001 leaves out of its figures.
-No script, no font and no file from elsewhere; light and dark follow the reader's setting.
+Every kind of processor has its own pictogram, as in Model Checking of Stream Processing Pipelines (2021), Figure 1; a
+window holds the picture of its sub-pipeline; a dot is a fork; slots on a pipe are the queue that the paper leaves out
+of its figures. No script, no font and no file from elsewhere; light and dark follow the reader's setting.
 """
 
 from __future__ import annotations

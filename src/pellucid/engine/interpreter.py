@@ -1,9 +1,9 @@
 """The literal interpreter: the meaning of a pipeline, word by word.
 
-One push gives each source one event or silence.  The steps are then visited in the order of the graph;
-each takes the events that its inputs carry in this push and puts out its own, as the definitions of
-seed 001 (section 2) say: one function per processor below.  It calls the user's plain functions, keeps
-queues where everybody can see them, and is slow.  It is the oracle for every other engine.
+One push gives each source one event or silence.  The steps are then visited in the order of the graph; each takes the
+events that its inputs carry in this push and puts out its own, as the definitions of Model Checking of Stream
+Processing Pipelines (2021, section 2) say: one function per processor below.  It calls the user's plain functions,
+keeps queues where everybody can see them, and is slow.  It is the oracle for every other engine.
 
 Choices where the paper is silent: a push may bring an event to several sources at once; a step may
 put out several events; a step with several inputs takes them input by input, and fires as soon as it can;
@@ -187,7 +187,8 @@ class Interpreter:
         return out
 
     def task(self, node: Node, events: list[Event]) -> list[Event]:
-        """The stateful task of seed 000, section 3.1: f(state, event) gives the new state and the outputs."""
+        """The stateful task of Failure Transparency in Stateful Dataflow Systems (2024), section 3.1: f(state, event)
+        gives the new state and the outputs."""
         out = []
         for key, value in events:
             if key not in self.state[node.id]:

@@ -1,4 +1,5 @@
-"""Failure transparency (seed 000); docs/explanation/failures.md tells the argument.
+"""Failure transparency (Failure Transparency in Stateful Dataflow Systems, 2024); docs/explanation/failures.md tells
+the argument.
 
 * ``model``: the paper's rules and definitions by their names; ``model.tasks`` makes tasks of a pipeline,
   ``model.trace`` applies and reorders traces, ``model.explain`` builds the failure-free execution that explains a

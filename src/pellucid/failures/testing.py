@@ -38,7 +38,7 @@ def crash_test(
     kills: int = 10,
     seed: int | None = None,
     points: Sequence[str] = (),
-    epochs: int | None = None,
+    pushes: int | None = None,
     chunk: int | None = None,
     folder: str | os.PathLike[str] | None = None,
     environment: Mapping[str, str] | None = None,
@@ -57,6 +57,8 @@ def crash_test(
     """
     if kills < 1:
         raise UsageError(f"kills={kills}: expected at least 1")
+    if "epochs" in options:
+        raise UsageError("crash_test: how many pushes an epoch has is pushes=, no longer epochs=")
     target, names = _named(pipeline)
     given = [f"{k}={os.fspath(v)}" for k, v in inputs.items()] if isinstance(inputs, Mapping) else [os.fspath(inputs)]
     places = {names[0]: outputs} if isinstance(outputs, str) else dict(outputs or {})
@@ -66,7 +68,7 @@ def crash_test(
             more += [f"--{option.replace('_', '-')}", str(one)]
     place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="pellucid-crash-"))
     command = command_for(
-        target, given, names, places, place, epochs=epochs, chunk=chunk, more=tuple(more), environment=environment or {}
+        target, given, names, places, place, pushes=pushes, chunk=chunk, more=tuple(more), environment=environment or {}
     )
     report = crash(command, place, kills=kills, seed=seed, points=points)
     if not report.proved:
@@ -81,21 +83,21 @@ def command_for(
     outputs: Mapping[str, str],
     folder: Path,
     *,
-    epochs: int | None = None,
+    pushes: int | None = None,
     chunk: int | None = None,
     more: tuple[str, ...] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Command:
-    """The command to be killed; without ``epochs`` the pipeline is run once to see how long its input is."""
+    """The command to be killed; without ``pushes`` the pipeline is run once to see how long its input is."""
     unknown = [name for name in outputs if name not in names]
     if unknown:
         raise UsageError(f"{target} has no output {unknown[0]!r}: it has {', '.join(names)}")
     places = default_outputs(names, outputs)
     folder.mkdir(parents=True, exist_ok=True)
-    if epochs is None:
-        epochs = max(1, _pushes(target, inputs, names, folder, more) // EPOCHS)
+    if pushes is None:
+        pushes = max(1, _pushes(target, inputs, names, folder, more) // EPOCHS)
     return Command(
-        target, tuple(inputs), places, epochs, chunk or max(1, epochs // BATCHES), more, dict(environment or {})
+        target, tuple(inputs), places, pushes, chunk or max(1, pushes // BATCHES), more, dict(environment or {})
     )
 
 

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pellucid.address import Address, from_environment
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, option
 
 if TYPE_CHECKING:
     from pellucid.sinks.interface import Sink
@@ -34,7 +34,7 @@ def absolute(path: str) -> str:
     return os.path.abspath(path) if on_this_machine(path) else path
 
 
-def parsed(path: str, option: str = "--out") -> tuple[str, str, str]:
+def parsed(path: str, asked: str = "out") -> tuple[str, str, str]:
     """(kind, address, table or topic) of a sink; all empty for a path.
 
     >>> parsed("sqlite:shop.db#totals"), parsed("out/sums")
@@ -45,20 +45,20 @@ def parsed(path: str, option: str = "--out") -> tuple[str, str, str]:
     if kind == "kafka":
         host, _, topic = path[8:].partition("/")
         if not host or not topic:
-            raise UsageError(f"{option} {path}: expected kafka://HOST:PORT/TOPIC")
+            raise UsageError(f"{option(asked, path)}: expected kafka://HOST:PORT/TOPIC")
         return kind, host, topic
     if kind == "delta":
         if not path[6:]:
-            raise UsageError(f"{option} {path}: expected delta:FOLDER")
+            raise UsageError(f"{option(asked, path)}: expected delta:FOLDER")
         return kind, path[6:], ""
     if not kind:
         return "", "", ""
     wrong = found.misspelt()
     if wrong is not None:
-        raise UsageError(f"{option} {found}: {wrong}")
+        raise UsageError(f"{option(asked, found)}: {wrong}")
     if not found.table:
         example = "sqlite:FILE#TABLE" if kind == "sqlite" else "postgresql://USER@HOST/DATABASE#TABLE"
-        raise UsageError(f"{option} {path}: which table? Expected {example}")
+        raise UsageError(f"{option(asked, path)}: which table? Expected {example}")
     return kind, found.file if kind == "sqlite" else found.connection, found.table
 
 
@@ -67,7 +67,7 @@ def sink_of(path: str) -> Sink:
 
     >>> sink_of("sqlite:shop.db")
     Traceback (most recent call last):
-    pellucid.errors.UsageError: --out sqlite:shop.db: which table? Expected sqlite:FILE#TABLE
+    pellucid.errors.UsageError: outputs='sqlite:shop.db': which table? Expected sqlite:FILE#TABLE
     """
     from pellucid import sinks
 

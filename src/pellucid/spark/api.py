@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pellucid.engine.kernel.layout import capacities
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, option
 from pellucid.expr.types import INT, Type
 from pellucid.graph.model import Graph
 from pellucid.spark.frames import Frame, one_frame
@@ -30,7 +30,7 @@ class Options:
     value: str | Mapping[str, str] | None = None
     key: str | Sequence[str] | None = None
     order: str | Sequence[str] | None = None
-    step: str | None = None
+    tag: str | None = None
     nth: str | None = None
     late: str = "fail"
     wait: int | timedelta | None = None
@@ -64,11 +64,11 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
     if plan.problem is not None:
         raise UsageError(plan.problem)
     outputs = tuple((name, graph.nodes[at].type) for name, at in graph.outputs)
-    if len(outputs) > 1 and options.step is None:
+    if len(outputs) > 1 and options.tag is None:
         if streaming:
             raise UsageError(
                 f"{graph.name} has several outputs ({', '.join(n for n, _ in outputs)}): a streaming query has one "
-                "result, so say step='output' to get one DataFrame with a column that tells which output a row is of"
+                "result, so say tag='output' to get one DataFrame with a column that tells which output a row is of"
             )
         return {name: _one(graph, frame, options, plan, ((name, t),)) for name, t in outputs}
     return _one(graph, frame, options, plan, outputs)
@@ -124,8 +124,8 @@ def _streaming(graph: Graph, frame: Frame, options: Options, job: Job) -> DataFr
     if options.state is None:
         raise UsageError(
             f"{graph.name} remembers something, so a streaming query of it keeps snapshots: say where with "
-            "state='FOLDER' "
-            "(a folder of its own, best beside the query's checkpoint), or let Spark keep it with store='spark'"
+            "state='FOLDER' (a folder of its own, best beside the query's checkpoint), or let Spark keep it with "
+            "store='spark'"
         )
     plan = prepared(job, Store(options.state), frame, options.buckets, tuple(options.drop))
     return streamed(job, frame, plan)
@@ -137,24 +137,24 @@ def _job(graph: Graph, frame: Frame, options: Options, outputs: tuple[tuple[str,
     fields = frame.fields
     check_sequence(fields.order, options.sequence, options.gaps)
     late = Late(options.late, _wait(options.wait, frame), options.sequence, options.gaps)
-    if late.policy == "keep" and options.step is None:
+    if late.policy == "keep" and options.tag is None:
         raise UsageError(
-            "late='keep' gives late rows as an output of their own: say step='output' to get a column that tells them "
+            "late='keep' gives late rows as an output of their own: say tag='output' to get a column that tells them "
             "apart"
         )
     most = {name: c for (name, at) in graph.outputs for c in [capacities(graph)[at]]}
     nth = options.nth
     if nth is None and any(most[name] != 1 for name, _ in outputs):
         nth = "nth"
-    if options.step is None:
+    if options.tag is None:
         taken = {f.name for name, t in outputs for f in event_columns(t, name)}
     else:
         taken = {name for name, _ in outputs} | ({LATE} if late.policy == "keep" else set())
-    for what, column in (("step", options.step), ("nth", nth)):
+    for what, column in (("tag", options.tag), ("nth", nth)):
         if column is not None and (column in taken or column in {n for n, _ in frame.kept}):
             raise UsageError(f"{what}={column!r}: there is a column of this name already; choose another with {what}=")
     scalars = {
-        name for name, t in outputs if options.step is not None or [f.name for f in event_columns(t, name)] == [name]
+        name for name, t in outputs if options.tag is not None or [f.name for f in event_columns(t, name)] == [name]
     }
     for name, _ in frame.kept:
         if name in scalars:
@@ -168,22 +168,24 @@ def _job(graph: Graph, frame: Frame, options: Options, outputs: tuple[tuple[str,
     for (name, _), column in zip(frame.kept, columns, strict=True):
         if name not in taken:  # an event that carries the key or the order itself needs no second column of it
             kept.setdefault(name, column)
-    return Job(graph, fields, outputs, tuple(kept.items()), late=late, nth=nth, tag=options.step)
+    return Job(graph, fields, outputs, tuple(kept.items()), late=late, nth=nth, tag=options.tag)
 
 
 def _names(what: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
     names: tuple[Any, ...] = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
     names = () if given is None else names
     if not all(isinstance(n, str) and n for n in names):
-        raise UsageError(f"{what}= is the name of a column, or a list of names, found {given!r}")
+        raise UsageError(f"{option(what)} is the name of a column, or a list of names, found {given!r}")
     if len(set(names)) < len(names):
-        raise UsageError(f"{what}= names a column twice: {', '.join(names)}")
+        raise UsageError(f"{option(what)} names a column twice: {', '.join(names)}")
     return names
 
 
 def _given(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any]) -> dict[str | None, Any]:
     """DataFrames by source; None for one that holds all."""
     sources = [graph.nodes[i].id for i in graph.sources]
+    if isinstance(named.get("step"), str):
+        raise UsageError("the column that tells the output of a row is tag=, no longer step= (a step is a processor)")
     if len(frames) == 1 and isinstance(frames[0], Mapping):
         named, frames = {**frames[0], **named}, ()
     if len(frames) > len(sources):
@@ -218,7 +220,8 @@ def _check(graph: Graph, options: Options, streaming: bool) -> None:
                 raise UsageError(f"{what}= is for streaming DataFrames, and this one is not")
         if options.gaps == "wait":
             raise UsageError(
-                "gaps='wait' is for streaming DataFrames: in a batch, what is missing does not come any more"
+                f"{option('gaps', 'wait')} is for streaming DataFrames: in a batch, what is missing does not come any "
+                "more"
             )
 
 
@@ -227,21 +230,22 @@ def _wait(wait: int | timedelta | None, frame: Frame) -> int:
     if wait is None:
         return 0
     if not frame.fields.order:
-        raise UsageError("wait= needs order=")
+        raise UsageError(f"{option('wait')} needs {option('order')}")
     name, t = frame.fields.order[0]
+    wants = f"{option('wait')} must be"
     kind = type(dict(frame.kept)[name]).__name__
     if kind in ("TimestampType", "TimestampNTZType", "DateType"):
         if not isinstance(wait, timedelta):
-            raise UsageError(f"wait= must be a timedelta, as the order column {name!r} is a time, found {wait!r}")
+            raise UsageError(f"{wants} a timedelta, as the order column {name!r} is a time, found {wait!r}")
         if kind == "DateType" and wait % timedelta(days=1):
-            raise UsageError(f"wait= must be whole days, as the order column {name!r} is a date, found {wait!r}")
+            raise UsageError(f"{wants} whole days, as the order column {name!r} is a date, found {wait!r}")
         amount = wait // timedelta(microseconds=1) if kind != "DateType" else wait.days
     else:
         if t != INT or isinstance(wait, (bool, timedelta)) or not isinstance(wait, int):
-            raise UsageError(f"wait= must be a whole number, in the unit of the order column {name!r}, found {wait!r}")
+            raise UsageError(f"{wants} a whole number, in the unit of the order column {name!r}, found {wait!r}")
         amount = wait
     if amount < 0:
-        raise UsageError(f"wait= must not be negative, found {wait!r}")
+        raise UsageError(f"{option('wait')} must not be negative, found {wait!r}")
     return amount
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 
 from pellucid import errors
-from pellucid.errors import DataError, IntOverflow, PellucidError, StepError, UsageError
+from pellucid.errors import DataError, IntOverflow, PellucidError, StepError, UsageError, listener
 
 __all__ = ["MARK", "explain", "from_text"]
 
@@ -225,10 +225,14 @@ def _memory(text: str) -> PellucidError | None:
     if _MEMORY.search(text) is None:
         return None
     return PellucidError(
-        "Spark ran out of memory. Give it more (conf spark.driver.memory=4g for a local Spark, "
-        "spark.executor.memory=4g on a "
-        "cluster; it counts only for a new session), or smaller pieces (a larger spark.sql.shuffle.partitions)."
+        f"Spark ran out of memory. Give it more ({_conf()} spark.driver.memory=4g for a local Spark, "
+        "spark.executor.memory=4g on a cluster; it counts only for a new session), or smaller pieces (a larger "
+        "spark.sql.shuffle.partitions)."
     )
+
+
+def _conf() -> str:
+    return "--conf" if listener() == "command line" else "conf"
 
 
 def _by_machine(text: str) -> PellucidError | None:
@@ -239,8 +243,8 @@ def _by_machine(text: str) -> PellucidError | None:
     if re.search(r"Python worker (exited unexpectedly|failed to connect back)", text):
         return PellucidError(
             "A Python worker died 4 times or could not start: it was killed (most often for want of memory), or a "
-            "library in it crashed. Give more memory (conf spark.executor.pyspark.memory=2g), or see which with conf "
-            "spark.python.worker.faulthandler.enabled=true."
+            f"library in it crashed. Give more memory ({_conf()} spark.executor.pyspark.memory=2g), or see which with "
+            f"{_conf()} spark.python.worker.faulthandler.enabled=true."
         )
     return _gone() if _GONE.search(text) else None
 
@@ -248,7 +252,7 @@ def _by_machine(text: str) -> PellucidError | None:
 def _gone() -> PellucidError:
     return PellucidError(
         "Spark has gone: it was stopped or killed, or ran out of memory, and does not answer any more. "
-        "Start again with a new session; if memory was short, with more (conf spark.driver.memory=4g)."
+        f"Start again with a new session; if memory was short, with more ({_conf()} spark.driver.memory=4g)."
     )
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.data.bind import bind, nearest
 from pellucid.data.feed import source_types
-from pellucid.errors import DataError, UsageError
+from pellucid.errors import DataError, UsageError, option
 from pellucid.expr.types import BOOL, INT, STR, TupleType, Type
 from pellucid.graph.model import Graph
 from pellucid.spark.reading import find, source_leaves
@@ -162,12 +162,13 @@ def _values(name: str, types: Mapping[str, Type], value: str | Mapping[str, str]
     for source in value:
         if source not in types:
             raise UsageError(
-                f"value=: {name} has no source {source!r}: it has {', '.join(types)}{nearest(source, list(types))}"
+                f"{option('value')}: {name} has no source {source!r}: it has {', '.join(types)}"
+                f"{nearest(source, list(types))}"
             )
         if [path for path, _ in types[source].leaves()] != [""]:
             raise UsageError(
-                f"value= names one column, but the source {source!r} is a record {types[source]}: it reads "
-                f"{', '.join(path for path, _ in types[source].leaves())}; leave value= out"
+                f"{option('value')} names one column, but the source {source!r} is a record {types[source]}: it reads "
+                f"{', '.join(path for path, _ in types[source].leaves())}; leave {option('value')} out"
             )
     return dict(value)
 
@@ -203,7 +204,7 @@ def _source(
     scalar = t.width == 1 and next(t.leaves())[0] == ""
     if scalar and value is None and not wide:
         names = [n for n in names if n not in key and n not in order] or names
-    bound = bind(name, t, names, place=place, value=value, wide=wide, advice="rename one, or name it with value=")
+    bound = bind(name, t, names, place=place, value=value, wide=wide)
     source_leaves(bound, df.schema, place, silent=wide)  # a column of the wrong type is refused here, before any job
     return Source(name, t, bound.columns)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, listener, option, speak_to
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph
 from pellucid.spark.frames import Fields, Frame
@@ -33,9 +33,11 @@ class Late:
 
     def __post_init__(self) -> None:
         if self.policy not in ("fail", "drop", "keep"):
-            raise UsageError(f"late= must be 'fail', 'drop' or 'keep', found {self.policy!r}")
+            raise UsageError(f"{option('late')} must be 'fail', 'drop' or 'keep', found {self.policy!r}")
         if isinstance(self.wait, bool) or not isinstance(self.wait, int) or self.wait < 0:
-            raise UsageError(f"wait= must not be negative, and in whole units of the order column, found {self.wait!r}")
+            raise UsageError(
+                f"{option('wait')} must not be negative, and in whole units of the order column, found {self.wait!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ class Job:
         first = dict(self.fields.types).get("o0", "bigint")
         if self.late.sequence is not None and first.startswith(("date", "timestamp")):
             raise UsageError(
-                f"sequence= needs order= to be one column of whole numbers, but {self.fields.order[0][0]!r} is a "
-                f"{first}"
+                f"{option('sequence')} needs {option('order')} to be one column of whole numbers, but "
+                f"{self.fields.order[0][0]!r} is a {first}"
             )
 
     @property
@@ -84,7 +86,7 @@ def packed(job: Job) -> bytes:
 
     _ = job.graph.digest  # goes along: what opaque functions call and read is found here, where the user's files are
     try:
-        return cloudpickle.dumps(job)  # type: ignore[no-any-return]
+        return cloudpickle.dumps((listener(), job))  # type: ignore[no-any-return]
     except Exception as error:
         raise UsageError(
             f"{job.graph.name} cannot be sent to Spark's workers: {error}; one of its functions holds something that "
@@ -97,7 +99,9 @@ def unpacked(data: bytes) -> Job:
     """The job again."""
     import pickle
 
-    return pickle.loads(data)  # type: ignore[no-any-return]
+    who, job = pickle.loads(data)
+    speak_to(who)  # a worker's messages are read where the job came from
+    return job  # type: ignore[no-any-return]
 
 
 def output_schema(job: Job, frame: Frame) -> StructType:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pellucid.errors import option
 from pellucid.graph.memory import inner_key, remembering
 from pellucid.graph.model import Graph, Node
 from pellucid.spark.native.prefix import front
@@ -74,7 +75,8 @@ def choose(
         node = memory[0]
         problem = (
             f"{graph.name} remembers something ({node.describe()}), and Spark promises nothing about the order of "
-            "rows: say which column orders them with order=, and with key= which rows belong together"
+            f"rows: say which column orders them with {option('order')}, and with {option('key')} which rows belong "
+            "together"
         )
         return Plan("keys" if key else "one", (f"{node.describe()} remembers",), problem)
     steps = _steps(graph, memory, front(graph, ansi=ansi) if native == "auto" and not tagged else [])
@@ -93,7 +95,7 @@ def choose(
     if cores is not None and cores < SCAN_FROM:
         why_one = (
             f"cutting it into chunks reads the rows again, which pays from {SCAN_FROM} cores on (here {cores}; "
-            "partitions=N asks for it)"
+            f"{option('partitions', 'N')} asks for it)"
         )
         return Plan("one", (*why, why_one), steps=steps)
     return Plan("scan", tuple(f"{node.describe()}: {reason}" for node, reason in found), steps=_steps(graph, memory))

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, option
 from pellucid.secrets import is_secret
 from pellucid.spark import daemon, failure, java
 
@@ -304,7 +304,8 @@ def _start(spark_session: Any, chosen: dict[str, str], *, quiet: bool, submitted
             said = "\n".join(f"  {line}" for line in relay.last_words()) or "  (it printed nothing, or see above)"
             raise UsageError(
                 f"Java started and ended before Spark was up. It is {os.environ.get('JAVA_HOME')}; it said:\n{said}\n"
-                "If the settings (conf=) are right, try again with verbose=True to see the whole log."
+                f"If the settings ({option('conf')}) are right, try again with {option('verbose', True)} to see the "
+                "whole log."
             ) from error
         relay.open()
         return made

@@ -18,7 +18,7 @@ from pellucid.data.arrow import array_of, arrow_type, leaf_column, one_mask
 from pellucid.data.bind import Binding, Place
 from pellucid.data.columns import Batch, Column, Output, Strings
 from pellucid.engine.kernel.engine import Engine
-from pellucid.errors import DataError, PellucidError, StepError
+from pellucid.errors import DataError, PellucidError, StepError, option
 from pellucid.expr.types import Type
 from pellucid.spark.job import LATE, Job, late_columns
 from pellucid.spark.state.order import Judge, Refusal, shown
@@ -138,7 +138,7 @@ class Runner:
                 if len(double):
                     raise DataError(
                         f"{self._row(part, int(double[0]))}: the source {binding.source!r} has two rows of this "
-                        "order: add a column to order= that tells them apart"
+                        f"order: add a column to {option('order')} that tells them apart"
                     )
             leaves, mask = self._columns(binding, s, part)
             if at is not None:
@@ -171,9 +171,8 @@ class Runner:
                 name = self.fields.order[0][0]
                 raise DataError(
                     f"{self._row(table, int(pushes.first[r.row]))}: {name} {due} is missing: the sequence must go up "
-                    "by "
-                    f"one from {late.sequence}; find the missing rows, or in a stream hold back what comes after them "
-                    "with gaps='wait'"
+                    f"by one from {late.sequence}; find the missing rows, or in a stream hold back what comes after "
+                    f"them with {option('gaps', 'wait')}"
                 )
         state = np.zeros(pushes.count, dtype=np.int8)
         for r in refused:
@@ -190,13 +189,13 @@ class Runner:
             [c[: r.row] == c[r.row] for c in columns]
         ).any():  # a row of the same key and order, in this batch
             return (
-                f"{row}: two rows have this order: add a column to order= that tells them apart, or with "
-                "late='drop' keep the first"
+                f"{row}: two rows have this order: add a column to {option('order')} that tells them apart, or with "
+                f"{option('late', 'drop')} keep the first"
             )
         if r.last is None:
             return (
                 f"{row}: the sequence of a key begins with {self.job.late.sequence}; leave such rows out, or choose "
-                "late='drop' or late='keep'"
+                f"{option('late', 'drop')} or {option('late', 'keep')}"
             )
         kinds = [table.schema.field(c).type for c in self.fields.orders]
         last = ", ".join(
@@ -204,7 +203,7 @@ class Runner:
         )
         return (
             f"{row}: the row is late or doubled: {last} of the same key was applied before; choose "
-            "late='drop' or late='keep', or allow for it with wait= (in a stream)"
+            f"{option('late', 'drop')} or {option('late', 'keep')}, or allow for it with {option('wait')} (in a stream)"
         )
 
     def _row(self, table: Any, i: int) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.base.identity import refuse_other
 from pellucid.engine.saved.form import Damaged
-from pellucid.errors import StateError, UsageError
+from pellucid.errors import StateError, UsageError, option
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import Job, output_schema, packed, unpacked
 from pellucid.spark.state.store import Snapshot, Store
@@ -192,9 +192,8 @@ def _check_begin(job: Job, plan: Plan, version: int) -> None:
     if not set(steps) <= set(plan.drop):
         raise StateError(
             f"the query is at micro-batch {version}, but the state folder {plan.store.path} is empty: is it the one of "
-            "this checkpoint? Begin anew "
-            "with a new checkpoint as well, or, if nothing was remembered before or it may be given up, go on with "
-            f"drop={steps}"
+            "this checkpoint? Begin anew with a new checkpoint as well, or, if nothing was remembered before or it may "
+            f"be given up, go on with {option('drop', steps)}"
         )
 
 

@@ -30,7 +30,9 @@ quotient = one(lambda x: x.map(lambda v: 10 // v))
 first_two, first_three = (one(lambda x, k=k: x.filter(x.cumulate(lambda n, v: n + 1, start=0) <= k)) for k in (2, 3))
 
 
-@pytest.mark.parametrize("ints", [None, range(3)], ids=["exact", "listed"])
+@pytest.mark.parametrize(
+    "ints", [pytest.param(None, id="exact"), pytest.param(range(3), id="listed", marks=pytest.mark.long)]
+)  # over listed integers the pairs of the pool are asked in every run
 @pytest.mark.parametrize(
     ("a", "b"),
     [
@@ -159,7 +161,12 @@ def _same_by_definition(a: Any, b: Any) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("left", "right"), list(combinations_with_replacement(POOL, 2)))
+PAIRS = list(combinations_with_replacement(POOL, 2))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [pytest.param(*pair, marks=[pytest.mark.long] * (i % 2)) for i, pair in enumerate(PAIRS)]
+)
 def test_as_by_definition(left: str, right: str) -> None:
     a, b = POOL[left], POOL[right]
     verdict = check.equivalent(a, b, how="sequence", ints=range(2), timeout=10)

@@ -23,7 +23,7 @@ DIAMOND = (
     "x.jsonl",
     "--out",
     "out.jsonl",
-    "--epochs",
+    "--pushes",
     "100",
     "--state",
     "state",

@@ -137,7 +137,7 @@ ARGS = (
     "x.jsonl",
     "--out",
     "out.csv",
-    "--epochs",
+    "--pushes",
     "60",
     "--chunk",
     "30",
@@ -171,7 +171,7 @@ class Killed:
             self.folder / "x.jsonl",
             self.folder / "out.csv",
             state=self.state,
-            epochs=60,
+            pushes=60,
             chunk=30,
             record=True,
             say=said.append,
@@ -281,7 +281,7 @@ def test_damaged_parts_are_made_again_from_the_start(runs: Runs) -> None:
     with pytest.raises(
         StateError,
         match=rf"{first.name}: is damaged: its checksum is wrong\. Bring it back from a copy, or read all input again "
-        r"with --from-start",
+        r"with from_start=True",
     ):
         killed.go()
     said = killed.go(from_start=True)
@@ -294,11 +294,11 @@ def test_a_table_that_lost_what_was_committed(runs: Runs) -> None:
     from pellucid.sinks.address import sink_of
 
     total = load_pipeline(f"{runs.folder}/p.py:total")
-    options = {"state": runs.folder / "state", "epochs": 300, "say": lambda text: None}
+    options = {"state": runs.folder / "state", "pushes": 300, "say": lambda text: None}
     run_epochs(total, runs.folder / "x.jsonl", f"sqlite:{runs.folder}/out.db#t", **options)  # type: ignore[arg-type]
     (runs.folder / "out.db").unlink()
     with pytest.raises(
-        StateError, match=r"table 't'(: the rows of pushes 0 to 1,000 were committed| has them not).* --from-start"
+        StateError, match=r"table 't'(: the rows of pushes 0 to 1,000 were committed| has them not).* from_start=True"
     ):
         run_epochs(total, runs.folder / "x.jsonl", f"sqlite:{runs.folder}/out.db#t", **options)  # type: ignore[arg-type]
     report = run_epochs(total, runs.folder / "x.jsonl", f"sqlite:{runs.folder}/out.db#t", from_start=True, **options)  # type: ignore[arg-type]

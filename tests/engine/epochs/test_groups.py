@@ -219,7 +219,7 @@ def test_killed_among_bunches(runs: Runs, faults: str, out: str) -> None:
         "x.jsonl",
         "--out",
         out,
-        "--epochs",
+        "--pushes",
         "100",
         "--state",
         "state",

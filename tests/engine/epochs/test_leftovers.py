@@ -29,7 +29,7 @@ total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
 def go(folder: Path, **more: Any) -> list[str]:
     said: list[str] = []
     (folder / "in.jsonl").write_text("".join(f"{i}\n" for i in range(25)))
-    more = {"outputs": folder / "out.csv", "say": said.append, "state": folder / "state", "epochs": 10, **more}
+    more = {"outputs": folder / "out.csv", "say": said.append, "state": folder / "state", "pushes": 10, **more}
     run_epochs(total, folder / "in.jsonl", **more)
     if str(more["outputs"]).endswith("csv"):
         assert (folder / "out.csv").read_text() == "out\n" + "".join(f"{i * (i + 1) // 2}\n" for i in range(25))
@@ -259,7 +259,7 @@ def test_a_state_folder_that_vanishes(tmp_path: Path) -> None:
             tmp_path / "in.jsonl",
             tmp_path / "out.csv",
             state=tmp_path / "state",
-            epochs=10,
+            pushes=10,
             chunk=5,
             say=lambda text: None,
         )

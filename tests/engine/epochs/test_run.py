@@ -52,9 +52,9 @@ def test_formats_in_and_out(tmp_path: Path, ending: str) -> None:
     source = numbers(tmp_path / f"in.{ending}", VALUES)
     expected = total(VALUES)
     out = tmp_path / f"out.{ending}"
-    report = run_epochs(total, source, out, state=tmp_path / "state", epochs=170, chunk=64)
+    report = run_epochs(total, source, out, state=tmp_path / "state", pushes=170, chunk=64)
     assert (report.epochs, report.pushes, report.rows) == (6, 1000, {"out": 1000})
-    back = run_epochs(total.graph, out, tmp_path / "back.jsonl", state=tmp_path / "again", epochs=300, value="out")
+    back = run_epochs(total.graph, out, tmp_path / "back.jsonl", state=tmp_path / "again", pushes=300, value="out")
     assert back.pushes == 1000
     lines = (tmp_path / "back.jsonl").read_text().split("\n")[:-1]
     assert [line.split(": ")[1][:-1] for line in lines] == [str(v) for v in total(expected)]
@@ -66,7 +66,7 @@ def test_the_bytes_do_not_depend_on_borders(tmp_path: Path, ending: str) -> None
     found = set()
     for epochs, chunk in ((1000, 1000), (23, 7), (5000, 64)):
         out = tmp_path / f"out{epochs}.{ending}"
-        run_epochs(diamond, source, out, state=tmp_path / f"s{epochs}", epochs=epochs, chunk=chunk)
+        run_epochs(diamond, source, out, state=tmp_path / f"s{epochs}", pushes=epochs, chunk=chunk)
         found.add(out.read_bytes())
     assert len(found) == 1
 
@@ -74,17 +74,17 @@ def test_the_bytes_do_not_depend_on_borders(tmp_path: Path, ending: str) -> None
 @pytest.mark.parametrize("cut", [["thirds"], ["half"], ["thirds", "half"], ["top"], ["top", "half", "thirds"]])
 def test_cuts(tmp_path: Path, cut: list[str]) -> None:
     source = numbers(tmp_path / "in.jsonl", VALUES)
-    run_epochs(diamond, source, tmp_path / "out.csv", state=tmp_path / "state", epochs=90, cut=cut)
+    run_epochs(diamond, source, tmp_path / "out.csv", state=tmp_path / "state", pushes=90, cut=cut)
     assert [int(v) for v in (tmp_path / "out.csv").read_text().split()[1:]] == diamond(VALUES)
 
 
 @pytest.mark.parametrize(
     ("settings", "sizes"),
     [
-        ({"epochs": 100}, (1000, 130)),
+        ({"pushes": 100}, (1000, 130)),
         ({"every": 0.01}, (40, 900)),
-        ({"epochs": 100, "cut": ["some", "rest"]}, (0, 500)),
-        ({"epochs": 100, "cut": ["some", "rest"]}, (1000, 1000)),
+        ({"pushes": 100, "cut": ["some", "rest"]}, (0, 500)),
+        ({"pushes": 100, "cut": ["some", "rest"]}, (1000, 1000)),
         ({"every": 0.01, "cut": ["some", "rest"]}, (1000, 130)),
     ],
 )
@@ -119,7 +119,7 @@ def test_keys_shared_among_workers(tmp_path: Path, workers: int, keys: list[Any]
         source,
         tmp_path / "out.parquet",
         state=tmp_path / "state",
-        epochs=130,
+        pushes=130,
         chunk=64,
         key="user",
         value="x",
@@ -143,7 +143,7 @@ def test_a_key_of_several_columns(tmp_path: Path) -> None:
         source,
         tmp_path / "out.parquet",
         state=tmp_path / "state",
-        epochs=300,
+        pushes=300,
         key=["shop", "user"],
         value="x",
         workers=2,
@@ -165,7 +165,7 @@ def test_keys_and_cuts_together(tmp_path: Path) -> None:
             source,
             tmp_path / f"{name}.csv",
             state=tmp_path / name,
-            epochs=130,
+            pushes=130,
             key="user",
             value="x",
             **settings,
@@ -175,7 +175,7 @@ def test_keys_and_cuts_together(tmp_path: Path) -> None:
 
 def test_a_table_of_sqlite(tmp_path: Path) -> None:
     source = numbers(tmp_path / "in.csv", VALUES)
-    run_epochs(total, source, f"sqlite:{tmp_path}/out.db#sums", state=tmp_path / "state", epochs=170)
+    run_epochs(total, source, f"sqlite:{tmp_path}/out.db#sums", state=tmp_path / "state", pushes=170)
     with closing(sqlite3.connect(tmp_path / "out.db")) as db:
         assert [v for (v,) in db.execute("select out from sums")] == total(VALUES)
         assert db.execute("select batch from pellucid_epochs").fetchall() == [(1000,)]
@@ -185,7 +185,7 @@ def test_several_outputs_and_one_that_is_a_source(tmp_path: Path) -> None:
     both = pipeline(lambda x: {"same": x, "sums": x.cumulate(lambda t, v: t + v, start=0)}, x=int)
     source = numbers(tmp_path / "in.csv", VALUES)
     outputs = {"same": tmp_path / "same.csv", "sums": tmp_path / "sums.csv"}
-    report = run_epochs(both, source, outputs, state=tmp_path / "state", epochs=300)
+    report = run_epochs(both, source, outputs, state=tmp_path / "state", pushes=300)
     assert report.rows == {"same": 1000, "sums": 1000}
     assert [int(v) for v in outputs["same"].read_text().split()[1:]] == VALUES
     assert [int(v) for v in outputs["sums"].read_text().split()[1:]] == total(VALUES)
@@ -194,7 +194,7 @@ def test_several_outputs_and_one_that_is_a_source(tmp_path: Path) -> None:
 def test_a_limit_and_then_more(tmp_path: Path) -> None:
     source = numbers(tmp_path / "in.csv", VALUES)
     for limit in (350, 720, None):
-        run_epochs(total, source, tmp_path / "out.csv", state=tmp_path / "state", epochs=100, limit=limit)
+        run_epochs(total, source, tmp_path / "out.csv", state=tmp_path / "state", pushes=100, limit=limit)
         assert [int(v) for v in (tmp_path / "out.csv").read_text().split()[1:]] == total(VALUES[:limit])
 
 
@@ -204,7 +204,7 @@ def test_a_file_that_grows(tmp_path: Path, ending: str) -> None:
     head = "x\n" if ending == "csv" else ""
     for size in (350, 351, 1000):
         source.write_text(head + "".join(f"{v}\n" for v in VALUES[:size]))
-        run_epochs(total, source, tmp_path / "out.csv", state=tmp_path / "state", epochs=100)
+        run_epochs(total, source, tmp_path / "out.csv", state=tmp_path / "state", pushes=100)
         assert [int(v) for v in (tmp_path / "out.csv").read_text().split()[1:]] == total(VALUES[:size])
 
 
@@ -212,7 +212,7 @@ def test_a_line_that_is_being_written_waits_for_its_end(tmp_path: Path) -> None:
     source, said = tmp_path / "in.csv", []
     for text, expected in [("x\n1\n2", [1]), ("x\n1\n20\n300", [1, 21]), ("x\n1\n20\n300\n", [1, 21, 321])]:
         source.write_text(text)
-        run_epochs(total, source, tmp_path / "out.csv", state=tmp_path / "state", epochs=100, say=said.append)
+        run_epochs(total, source, tmp_path / "out.csv", state=tmp_path / "state", pushes=100, say=said.append)
         assert [int(v) for v in (tmp_path / "out.csv").read_text().split()[1:]] == expected
     waits = (
         "has no end yet and is not read: the same command goes on with it once it has one (if it is whole, put a "
@@ -257,11 +257,11 @@ def test_random_pipelines(tmp_path: Path, seed: int) -> None:
     cut = rng.sample(inner, min(len(inner), 2))
     outputs = {name: tmp_path / f"{name}.out.parquet" for name, _ in p.graph.outputs}
     try:
-        run_epochs(p, files, outputs, state=tmp_path / "state", epochs=rng.choice([3, 10, 25]), chunk=4, cut=cut)
+        run_epochs(p, files, outputs, state=tmp_path / "state", pushes=rng.choice([3, 10, 25]), chunk=4, cut=cut)
     except UsageError as error:
         if not str(error).startswith("cut: the stream of step"):
             raise
-        run_epochs(p, files, outputs, state=tmp_path / "state2", epochs=7, chunk=4)
+        run_epochs(p, files, outputs, state=tmp_path / "state2", pushes=7, chunk=4)
     for name, at in p.graph.outputs:
         t = p.graph.nodes[at].type
         schema = output_schema(t, name)
@@ -273,5 +273,5 @@ def test_one_pipeline_one_task(tmp_path: Path) -> None:
     assert isinstance(total, Pipeline)
     with pytest.raises(UsageError, match="several workers share the work by a key"):
         run_epochs(
-            total, numbers(tmp_path / "in.csv", [1]), tmp_path / "out.csv", state=tmp_path / "s", epochs=1, workers=2
+            total, numbers(tmp_path / "in.csv", [1]), tmp_path / "out.csv", state=tmp_path / "s", pushes=1, workers=2
         )

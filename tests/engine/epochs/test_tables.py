@@ -25,7 +25,7 @@ def expected(runs: Runs) -> list[int]:
 
 
 def command(target: str) -> tuple[str, ...]:
-    return ("p.py:diamond", "--in", "x.jsonl", "--out", target, "--epochs", "150", "--state", "state", "--cut", "half")
+    return ("p.py:diamond", "--in", "x.jsonl", "--out", target, "--pushes", "150", "--state", "state", "--cut", "half")
 
 
 @pytest.mark.parametrize("faults", [FAULTS[0], pytest.param(FAULTS[1], marks=pytest.mark.long), FAULTS[2]])
@@ -123,11 +123,11 @@ def test_a_crash_test_of_a_table_leaves_no_password(runs: Runs, postgres: Postgr
             "1",
             "--points",
             "commit",
-            "--epochs",
+            "--pushes",
             "250",
             "--seed",
             "1",
-            "--keep",
+            "--folder",
             "kept",
             "--json",
         ],

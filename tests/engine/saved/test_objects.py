@@ -140,7 +140,7 @@ def test_what_cannot_be_saved_is_refused_before_anything_starts(tmp_path: Path) 
     ):
         line = str(p.graph.nodes[1].where).rpartition(":")[2]
         with pytest.raises(StateError) as found:
-            run_epochs(p, tmp_path / "x.jsonl", tmp_path / "out.csv", state=tmp_path / "state", epochs=2)
+            run_epochs(p, tmp_path / "x.jsonl", tmp_path / "out.csv", state=tmp_path / "state", pushes=2)
         assert str(found.value) == words.format(line)
         assert not (tmp_path / "state").exists()
 
@@ -152,17 +152,17 @@ def test_what_turns_up_later_is_refused_before_it_is_written(tmp_path: Path) -> 
         match=r"step 'later' \(task later, test_objects.py:\d+\): its state cannot be saved: state\['model'\] is a "
         r"tests.engine.saved.test_objects.Model",
     ):
-        run_epochs(LATER, tmp_path / "x.jsonl", tmp_path / "out.csv", state=tmp_path / "state", epochs=2)
+        run_epochs(LATER, tmp_path / "x.jsonl", tmp_path / "out.csv", state=tmp_path / "state", pushes=2)
     assert not (tmp_path / "out.csv").exists()
     with pytest.raises(StateError, match="state\\['model'\\] is a"):  # and again: what was saved before is whole
-        run_epochs(LATER, tmp_path / "x.jsonl", tmp_path / "out.csv", state=tmp_path / "state", epochs=2)
+        run_epochs(LATER, tmp_path / "x.jsonl", tmp_path / "out.csv", state=tmp_path / "state", pushes=2)
 
 
 def test_a_run_goes_on_with_the_pipelines_own_types(tmp_path: Path) -> None:
     values = [(i * 37) % 101 for i in range(40)]
     (tmp_path / "x.jsonl").write_text("".join(f"{v}\n" for v in values))
-    run_epochs(remembering, tmp_path / "x.jsonl", tmp_path / "out.jsonl", state=tmp_path / "state", epochs=7, limit=20)
-    run_epochs(remembering, tmp_path / "x.jsonl", tmp_path / "all.jsonl", state=tmp_path / "other", epochs=7)
+    run_epochs(remembering, tmp_path / "x.jsonl", tmp_path / "out.jsonl", state=tmp_path / "state", pushes=7, limit=20)
+    run_epochs(remembering, tmp_path / "x.jsonl", tmp_path / "all.jsonl", state=tmp_path / "other", pushes=7)
     assert [json.loads(line)["out"] for line in (tmp_path / "all.jsonl").read_text().splitlines()] == remembering(
         values
     )

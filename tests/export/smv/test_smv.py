@@ -39,7 +39,7 @@ def load(name: str) -> dict[str, Any]:
     return vars(module)
 
 
-appendix, compare, figures = map(load, ("seed001_appendix", "seed001_compare", "seed001_figures"))
+appendix, compare, figures = (load(f"stream_pipelines_{part}") for part in ("appendix", "compare", "figures"))
 PAPER: dict[str, Pipeline] = {
     name: p for names in (appendix, compare, figures) for name, p in names.items() if isinstance(p, Pipeline)
 }

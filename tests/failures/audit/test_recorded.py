@@ -82,7 +82,7 @@ def test_wrong_columns_are_named(tmp_path: Path, change: object, message: str) -
 def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file or folder"):
         read_trace(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match="run with --record"):
+    with pytest.raises(UsageError, match="run with record=True"):
         read_trace(tmp_path)
     (tmp_path / "x.parquet").write_text("not Parquet")
     with pytest.raises(DataError, match=r"x\.parquet: cannot be read as Parquet"):

@@ -58,7 +58,7 @@ def played(
         ["out"],
         {"out": "x.csv"},
         folder / "w",
-        epochs=20,
+        pushes=20,
         chunk=5,
         environment=environment,
     )
@@ -129,7 +129,7 @@ def test_the_helper_raises_what_shows(folder: Path) -> None:
         seed=3,
         points=["commit"],
         outputs="sqlite:t.db#totals",
-        epochs=40,
+        pushes=40,
         chunk=20,
         folder=folder / "ok",
     )
@@ -143,7 +143,7 @@ def test_the_helper_raises_what_shows(folder: Path) -> None:
             kills=1,
             seed=3,
             points=["sink:before-commit"],
-            epochs=100,
+            pushes=100,
             folder=folder / "bad",
         )
 

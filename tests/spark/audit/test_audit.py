@@ -92,7 +92,7 @@ def test_a_run_that_is_not_in_parquet_yet_is_refused(spark: SparkSession, tmp_pa
 
     (tmp_path / "trace").mkdir()
     (tmp_path / "trace" / "a.steps").write_bytes(b"")
-    with pytest.raises(UsageError, match=r"its last steps are not in Parquet yet.*without --engine spark"):
+    with pytest.raises(UsageError, match=r"its last steps are not in Parquet yet.*without Spark"):
         audit_on_spark(tmp_path, spark=spark)
 
 

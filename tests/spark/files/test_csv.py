@@ -1,4 +1,4 @@
-"""CSV on ``pellucid run --engine spark``: cell for cell what Python's csv wrote, what the local engine reads, and what
+"""CSV on ``pellucid run --on spark``: cell for cell what Python's csv wrote, what the local engine reads, and what
 Python's csv reads back."""
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(name: str, *args: Any, engine: str = "spark") -> Result:
-    result = CliRunner().invoke(cli, ["run", f"pipes.py:{name}", "--engine", engine, *map(str, args)])
+    result = CliRunner().invoke(cli, ["run", f"pipes.py:{name}", "--on", engine, *map(str, args)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

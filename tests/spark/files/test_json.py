@@ -1,4 +1,4 @@
-"""JSON Lines on ``pellucid run --engine spark``: what the local engine reads, refused where it refuses, in a batch and
+"""JSON Lines on ``pellucid run --on spark``: what the local engine reads, refused where it refuses, in a batch and
 in a stream."""
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(name: str, *args: Any, engine: str = "spark") -> Result:
-    result = CliRunner().invoke(cli, ["run", f"pipes.py:{name}", "--engine", engine, *map(str, args)])
+    result = CliRunner().invoke(cli, ["run", f"pipes.py:{name}", "--on", engine, *map(str, args)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

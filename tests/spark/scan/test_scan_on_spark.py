@@ -106,7 +106,7 @@ def test_several_outputs_and_tie_breakers(spark: Any) -> None:
     rng = random.Random(2)
     rows = [(day, i, rng.randrange(100)) for day in range(7) for i in range(rng.randrange(30))]
     df = spark.createDataFrame(rng.sample(rows, len(rows)), "day int, i int, x bigint").repartition(2)
-    out = run(p.graph, [df], {}, Options(order=["day", "i"], step="output", partitions=4))
+    out = run(p.graph, [df], {}, Options(order=["day", "i"], tag="output", partitions=4))
     it, want = Interpreter(p.graph), []
     for day, i, v in sorted(rows):
         want += [(day, i, name, e) for name, events in it.push(x=v).items() for e in events]
@@ -236,6 +236,6 @@ def test_random_pipelines_on_spark(spark: Any, seed: int) -> None:
     want = by_interpreter(p, rows)
     assume(not isinstance(want, StepError))
     df = spark.createDataFrame(worlds.table_of(p, rng.sample(rows, len(rows)))).repartition(rng.randrange(1, 4))
-    out = run(p.graph, [df], {}, Options(order="seq", step="output", nth="nth", partitions=rng.randrange(2, 7)))
+    out = run(p.graph, [df], {}, Options(order="seq", tag="output", nth="nth", partitions=rng.randrange(2, 7)))
     got = worlds.found(p, [{**r.asDict(recursive=True), "user": None} for r in out.collect()])
     assert repr(got) == repr(want)

@@ -1,7 +1,9 @@
-"""Sequence equivalence as seed 001 has it: wherever both pipelines have an i-th output, the two are equal.
+"""Sequence equivalence as Model Checking of Stream Processing Pipelines (2021) has it: wherever both pipelines have an
+i-th output, the two are equal.
 
-Both get the same events, and an equality step compares their i-th outputs (seed 001, Figure 4b).  A pipeline that never
-speaks satisfies this beside any other; what users mean is in `pellucid.check.compare.sequence`.
+Both get the same events, and an equality step compares their i-th outputs (Model Checking of Stream Processing
+Pipelines, 2021, Figure 4b).  A pipeline that never speaks satisfies this beside any other; what users mean is in
+`pellucid.check.compare.sequence`.
 """
 
 from __future__ import annotations

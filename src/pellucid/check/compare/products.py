@@ -1,4 +1,5 @@
-"""Two pipelines side by side: step-wise and sequence equivalence, conservative approximation (seed 001, section 4.1).
+"""Two pipelines side by side: step-wise and sequence equivalence, conservative approximation (Model Checking of Stream
+Processing Pipelines, 2021, section 4.1).
 
 Both get the same sources in one graph (Figure 4a); for sequence equivalence their outputs go into an equality step
 whose queues bridge the delay between them (Figure 4b).

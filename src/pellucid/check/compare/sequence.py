@@ -93,7 +93,7 @@ def by_keys(a: Any, b: Any, step: Answer, *, paper: bool = False) -> Answer:
     """Of pipelines with keys, from the answer about single pushes: a run that shows a difference there may show one in
     the sequences.
 
-    For seed 001 (``paper``) a failure is no part of a sequence.
+    For ``paper`` (Model Checking of Stream Processing Pipelines, 2021) a failure is no part of a sequence.
     """
     if step.status == "refuted" and step.pushes is not None:
         first, second = (put_out(p.graph, step.pushes, a.graph, failures=not paper) for p in (a, b))

@@ -1,10 +1,10 @@
 """The transition system of a pipeline: its Kripke structure, as expressions.
 
-One push is one step (seed 001, section 3.1).  In a step every source pushes any event of its domain or stays
-silent; the **state** is the processors' states and queues; **observations** are the presence and value of every
-stream in the step, the lengths of queues after it, overflow and failure.  Everything is an expression over the
-state's variables followed by the inputs', built by running the graph once on symbolic events: so explicit search,
-SMT solvers and exporters all read the same system, and the users' functions are the traced ones.
+One push is one step (Model Checking of Stream Processing Pipelines, 2021, section 3.1).  In a step every source pushes
+any event of its domain or stays silent; the **state** is the processors' states and queues; **observations** are the
+presence and value of every stream in the step, the lengths of queues after it, overflow and failure.  Everything is an
+expression over the state's variables followed by the inputs', built by running the graph once on symbolic events: so
+explicit search, SMT solvers and exporters all read the same system, and the users' functions are the traced ones.
 
 A queue of bound Q holds up to Q events.  A push that would need more leads to the **overflow** state: nothing is
 dropped or overwritten; ``overflow`` stays true from there on, and all streams are silent.  A push on which a
@@ -169,10 +169,10 @@ def build_system(
     """The transition system of a pipeline, with this bound for every queue, or for each by its id, or with another
     `Room`.
 
-    The streams named in ``lossy`` may lose any of their events (seed 001, section 7); ``strict`` makes leaving 64 bits
-    a failure; ``track`` is what the question looks at, which decides about the keys that are tracked; ``events`` are
-    all that the sources bring, where that is known. ``sides`` are pipelines side by side in one graph, each by its
-    outputs: they fail each for itself, and share what both would do.
+    The streams named in ``lossy`` may lose any of their events (Model Checking of Stream Processing Pipelines, 2021,
+    section 7); ``strict`` makes leaving 64 bits a failure; ``track`` is what the question looks at, which decides about
+    the keys that are tracked; ``events`` are all that the sources bring, where that is known. ``sides`` are pipelines
+    side by side in one graph, each by its outputs: they fail each for itself, and share what both would do.
     """
     for id in lossy:
         if id not in graph.position:

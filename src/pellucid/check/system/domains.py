@@ -1,7 +1,8 @@
 """Domains: which integers a check talks about.
 
 * exact integers, the default: unbounded, no overflow;
-* ``Mod(N)``: integers modulo N, as in seed 001 (section 3.1): every operation is followed by ``% N``;
+* ``Mod(N)``: integers modulo N, as in Model Checking of Stream Processing Pipelines (2021, section 3.1): every
+  operation is followed by ``% N``;
 * ``range(lo, hi)`` or an explicit set of values: what may **come in**; arithmetic stays exact.
 
 With them goes what is assumed of the events (`pellucid.check.system.assume`).
@@ -29,7 +30,7 @@ _MOST = 2_000_000  # integers of a domain
 
 @dataclass(frozen=True)
 class Mod:
-    """Integers modulo ``n``: the abstraction of seed 001.
+    """Integers modulo ``n``: the abstraction of Model Checking of Stream Processing Pipelines (2021).
 
     >>> Mod(4)
     Mod(n=4)

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["run_epochs"]
 
+RENAMED = {
+    "epochs": "how many pushes an epoch has is pushes=, no longer epochs= (of which check.failures takes a number)",
+    "keep": "how many snapshots are kept is snapshots=, no longer keep=",
+}
+
 
 def run_epochs(
     pipeline: Any,
@@ -39,14 +44,14 @@ def run_epochs(
 
     ``inputs`` is a file (or one for each source), ``outputs`` a file, the address of a table or a sink (or one
     for each output), ``state`` a folder of the run's own; ``settings`` are those of
-    `pellucid.engine.epochs.job.Settings` (``epochs=10_000``, ``key``, ``workers``, ``cut``, ``every``, ``record``, …).
+    `pellucid.engine.epochs.job.Settings` (``pushes=10_000``, ``key``, ``workers``, ``cut``, ``every``, ``record``, …).
 
     >>> import tempfile, pathlib
     >>> from pellucid import pipeline
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "in.jsonl").write_text("1\\n2\\n3\\n4\\n5\\n")
     >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
-    >>> report = run_epochs(total, folder / "in.jsonl", folder / "out.csv", state=folder / "state", epochs=2)
+    >>> report = run_epochs(total, folder / "in.jsonl", folder / "out.csv", state=folder / "state", pushes=2)
     >>> report.epochs, (folder / "out.csv").read_text().split()
     (3, ['out', '1', '3', '6', '10', '15'])
     """
@@ -57,6 +62,8 @@ def run_epochs(
     from pellucid.sinks.interface import Sink
 
     for name in settings:
+        if name in RENAMED:
+            raise UsageError(f"run_epochs: {RENAMED[name]}")
         if name not in Settings.__dataclass_fields__:
             known = [*Settings.__dataclass_fields__, "say", "progress", "idle"]
             raise UsageError(f"run_epochs has no option {name!r}: it has {', '.join(known)}{nearest(name, known)}")

@@ -27,7 +27,7 @@ from pellucid.engine.epochs.link import Link
 from pellucid.engine.epochs.process import Ends, start_task
 from pellucid.engine.epochs.recording import COORDINATOR, Recorder, last_generation, seal, stored, write_trace
 from pellucid.engine.epochs.store import Damaged, stopped_by
-from pellucid.errors import StateError
+from pellucid.errors import StateError, option
 from pellucid.secrets import redact
 
 __all__ = ["Coordinator", "Report"]
@@ -151,7 +151,8 @@ class Coordinator:
                         not self.job.settings.from_start
                     ):  # what was visible would be taken back: not without being told to
                         raise StateError(
-                            f"{crash}. Bring that back from a copy, or read all input again with --from-start"
+                            f"{crash}. Bring that back from a copy, or read all input again with "
+                            f"{option('from_start', True)}"
                         ) from None
                     self._behind = (*crash.behind, str(crash))
                     self.say(f"{crash}; taking an earlier epoch")
@@ -199,8 +200,8 @@ class Coordinator:
             if lacking and epoch == 0 and not self.job.settings.from_start:
                 raise StateError(
                     f"{self.store.root}: {what}, and no earlier epoch is whole{f' ({bad})' if bad else ''}: bring the "
-                    "files back, or read all input "
-                    "again with --from-start (what is committed stays, and is not written twice)"
+                    f"files back, or read all input again with {option('from_start', True)} (what is committed stays, "
+                    "and is not written twice)"
                 )
             if self._lacking:
                 self.say(f"{what}: going back to epoch {epoch}")

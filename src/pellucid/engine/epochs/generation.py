@@ -129,7 +129,7 @@ class Generation:
         faults.point("coordinator:finished")
         self.store.write("progress.json", {"epoch": self.recorded, "until": self.report.pushes, "finished": True})
         for name in self.tasks:
-            self.store.forget(name, keep=self.job.settings.keep, before=self.recorded)
+            self.store.forget(name, keep=self.job.settings.snapshots, before=self.recorded)
 
     def _of(self, kind: str) -> list[Watched]:
         return [t for t in self.tasks.values() if t.kind == kind]
@@ -237,7 +237,7 @@ class Generation:
                     seal(self.store.root)
                 faults.point("coordinator:recorded")
                 for name in self.tasks:
-                    self.store.forget(name, keep=self.job.settings.keep, before=epoch)
+                    self.store.forget(name, keep=self.job.settings.snapshots, before=epoch)
                     self.durable[name] = {e for e in self.durable[name] if e >= epoch}
                     self.ends[name] = {e: end for e, end in self.ends[name].items() if e >= epoch}
                     self.marks[name] = {e: m for e, m in self.marks[name].items() if e >= epoch}

@@ -28,7 +28,7 @@ from pellucid.engine.epochs.plan import Plan, make_plan, steps_of
 from pellucid.engine.epochs.store import READ, Store
 from pellucid.engine.epochs.targets import FileTarget, Target
 from pellucid.engine.saved.objects import check_states
-from pellucid.errors import DataError, StateError, UsageError
+from pellucid.errors import DataError, StateError, UsageError, option
 from pellucid.expr.identity import differences
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph
@@ -44,7 +44,7 @@ _LEFT = re.compile(r"\.+(run\.json|lock)\..*\.tmp")  # of a run that was killed 
 class Settings:
     """The choices of a run that have defaults."""
 
-    epochs: int | None = None  # pushes
+    pushes: int | None = None  # pushes
     every: float | None = None  # seconds
     key: str | Sequence[str] | None = None  # a column or several
     value: str | None = None
@@ -56,7 +56,7 @@ class Settings:
     chunk: int = 1 << 17
     limit: int | None = None
     record: bool = False
-    keep: int = 3  # snapshots of each task
+    snapshots: int = 3  # of each task, that are kept
     patience: float = 120.0  # seconds for which a task may be busy, or a disk full
     retries: int = 10  # recoveries without a new epoch in between
     from_start: bool = False
@@ -65,15 +65,15 @@ class Settings:
     @property
     def keys(self) -> tuple[str, ...]:
         """The columns of the key."""
-        return key_columns(self.key, who="--key")
+        return key_columns(self.key, who=option("key"))
 
     def __post_init__(self) -> None:
         _ = self.keys  # says what is wrong with them
         if self.short not in SHORT:
             raise UsageError(f"short={self.short!r}: expected 'fail' or 'silent'")
         least: list[tuple[str, Any, float]] = [
-            ("epochs", self.epochs, 1), ("every", self.every, 0.001), ("workers", self.workers, 1),
-            ("chunk", self.chunk, 1), ("limit", self.limit, 0), ("keep", self.keep, 1),
+            ("pushes", self.pushes, 1), ("every", self.every, 0.001), ("workers", self.workers, 1),
+            ("chunk", self.chunk, 1), ("limit", self.limit, 0), ("snapshots", self.snapshots, 1),
             ("patience", self.patience, 0.1), ("retries", self.retries, 0),
         ]  # fmt: skip
         for name, found, bound in least:
@@ -85,8 +85,8 @@ class Settings:
                 )
             if found is not None and found < bound:
                 raise UsageError(f"{name}={found}: expected at least {bound:g}")
-        if self.epochs is None and self.every is None:
-            raise UsageError("when does an epoch end? Give --epochs N (pushes), or --every SECONDS")
+        if self.pushes is None and self.every is None:
+            raise UsageError(f"when does an epoch end? Give {option('pushes', 'N')}, or {option('every', 'SECONDS')}")
 
 
 @dataclass
@@ -137,7 +137,9 @@ def prepare(
     check_states(graph)
     for path in inputs.values():
         if path == "-" or flows(path):
-            raise UsageError(f"--in {path}: a pipe cannot be read again after a crash: put its events in a file first")
+            raise UsageError(
+                f"{option('in', path)}: a pipe cannot be read again after a crash: put its events in a file first"
+            )
     known = [name for name, _ in graph.outputs]
     for name in outputs:
         if name not in known:
@@ -186,12 +188,13 @@ def _check_output(name: str, path: str, inputs: Mapping[str | None, str], form: 
         return
     if kind:
         raise UsageError(
-            f"--out {path}: goes with --engine spark: with --epochs give a file, sqlite:FILE#TABLE or "
+            f"{option('out', path)}: goes with Spark: with epochs give a file, sqlite:FILE#TABLE or "
             "postgresql://…#TABLE"
         )
     if path == "-" or flows(path):
         raise UsageError(
-            f"--out {name}={path}: what is written to a pipe cannot be taken back: with --epochs give a file or a table"
+            f"{option('out', f'{name}={path}')}: what is written to a pipe cannot be taken back: with epochs give a "
+            "file or a table"
         )
     if os.path.isdir(path):
         raise DataError(f"{path}: is a folder: expected the name of a file to write")
@@ -202,7 +205,7 @@ def _check_output(name: str, path: str, inputs: Mapping[str | None, str], form: 
         raise DataError(
             f"{path}: cannot be written: its folder is not yours to write in; choose another, or ask for the right to"
         )
-    format_of(path, form, option="--out-format")
+    format_of(path, form, asked="out_format")
     refuse_same_file(path, inputs.values())
 
 
@@ -222,7 +225,8 @@ def identify(job: Job) -> bool:
             )
         if there:
             raise UsageError(
-                f"--state {job.store.root}: is not empty, and holds no run of Pellucid: choose a folder of its own"
+                f"{option('state', job.store.root)}: is not empty, and holds no run of Pellucid: choose a folder of "
+                "its own"
             )
         job.run = uuid.uuid4().hex
         job.store.write("run.json", {"run": job.run, **now})
@@ -244,7 +248,7 @@ def _check_changed(graph: Graph, changed: Sequence[str]) -> None:
                 if known
                 else f"{graph.name} has none"
             )
-            raise UsageError(f"--changed {step}: is no step with a function that cannot be traced: {have}")
+            raise UsageError(f"{option('changed', step)}: is no step with a function that cannot be traced: {have}")
 
 
 def _accepted(before: dict[str, Any], now: dict[str, Any], changed: Sequence[str]) -> dict[str, Any]:
@@ -286,19 +290,18 @@ def _identity_of(place: str | Sink, *, stored: bool = False) -> str:
 
 
 def _compare(before: dict[str, Any], now: dict[str, Any], root: str) -> None:
-    place = f"--state {root}"
+    place = option("state", root)
     if before.get("format") not in READ:
         raise StateError(refused(place, before.get("format")))
     refuse_other(
         place,
         before,
         now,
-        _WORDS,
+        {name: word or option(name) for name, word in _WORDS.items()},
         "Go on as before, or start anew in another folder",
         why=lambda step: _why(before, now, step),
         accept=lambda steps: (
-            "; or, if it is meant and the rows so far may stay as they are, go on with "
-            + " ".join(f"--changed {step}" for step in steps)
+            "; or, if it is meant and the rows so far may stay as they are, go on with " + option("changed", steps)
         ),
     )
 
@@ -330,8 +333,9 @@ def told_unseen(graph: Graph) -> str:
             "if it changes before the run goes on, nobody notices")  # fmt: skip
 
 
+# What must be as it was; where there is no word for it, it is an option.
 _WORDS = {
-    "results": "the outputs", "in": "--in", "out": "--out", "key": "--key", "value": "--value", "workers": "--workers",
-    "cut": "--cut", "in_format": "--in-format", "out_format": "--out-format", "columns": "the columns that are read",
-    "tasks": "the list of tasks (with --every it is another one)",
+    "results": "the outputs", "in": "", "out": "", "key": "", "value": "", "workers": "", "cut": "", "in_format": "",
+    "out_format": "", "columns": "the columns that are read",
+    "tasks": "the list of tasks (where an epoch ends after so many seconds it is another one)",
 }  # fmt: skip

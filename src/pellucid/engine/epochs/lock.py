@@ -19,7 +19,7 @@ import signal
 import time
 from pathlib import Path
 
-from pellucid.errors import StateError, UsageError
+from pellucid.errors import StateError, UsageError, option
 
 __all__ = ["take", "who_holds"]
 
@@ -33,7 +33,9 @@ def take(root: Path) -> int:
     try:
         handle = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise UsageError(f"--state {root}: cannot be used: {error.strerror or error}; choose another folder") from None
+        raise UsageError(
+            f"{option('state', root)}: cannot be used: {error.strerror or error}; choose another folder"
+        ) from None
     try:
         _wait(handle, root)
         os.ftruncate(handle, 0)
@@ -53,7 +55,7 @@ def _wait(handle: int, root: Path) -> None:
         except OSError as error:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise UsageError(
-                    f"--state {root}: its file system has no locks ({error.strerror}): use a local disk"
+                    f"{option('state', root)}: its file system has no locks ({error.strerror}): use a local disk"
                 ) from None
         waited = time.monotonic() - began
         owner, holders = who_holds(handle)
@@ -82,8 +84,8 @@ def _wait(handle: int, root: Path) -> None:
 
 def _taken(root: Path, who: str) -> StateError:
     return StateError(
-        f"--state {root}: another run{who} is using this folder: wait until it ends, or stop it, or choose another "
-        "folder"
+        f"{option('state', root)}: another run{who} is using this folder: wait until it ends, or stop it, or choose "
+        "another folder"
     )
 
 

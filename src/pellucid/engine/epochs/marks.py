@@ -79,7 +79,7 @@ def check_unchanged(path: str, at: Mapping[str, Any], *, thorough: bool, form: s
     mark = at["mark"]
     what = (
         "since the last run: what was read of it can not be read again. Bring the old file back, or start anew in "
-        "another --state folder"
+        "another state folder"
     )
     try:
         stat = os.stat(path)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from pellucid.base import faults
 from pellucid.base.files import Draft, no_links
-from pellucid.errors import StateError
+from pellucid.errors import StateError, option
 
 __all__ = ["Chain", "Part", "PartName", "Survey", "checksum", "parts_in", "survey"]
 
@@ -269,7 +269,8 @@ class Chain:
         for name, path in self.parts:
             wrong = _wrong(name, path, self._whose, len(self._tail), content=True)
             if wrong:
-                raise StateError(f"{wrong}. Bring it back from a copy, or read all input again with --from-start")
+                again = option("from_start", True)
+                raise StateError(f"{wrong}. Bring it back from a copy, or read all input again with {again}")
             yield name, path
 
     def run_of(self) -> tuple[int, int] | None:

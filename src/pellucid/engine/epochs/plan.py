@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from pellucid.data.bind import nearest
 from pellucid.engine.kernel.layout import capacities
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, option
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph, Node, node_digest
 
@@ -115,12 +115,13 @@ def make_plan(
     sink.out: sink ← worker.both
     """
     if workers > 1 and not keyed:
-        raise UsageError(f"--workers {workers}: several workers share the work by a key: give --key COLUMN")
+        raise UsageError(
+            f"{option('workers', workers)}: several workers share the work by a key: give {option('key', 'COLUMN')}"
+        )
     if workers > 1 and len(lanes) > 1:
         raise UsageError(
-            f"--workers {workers}: the inputs of {graph.name} ({', '.join(map(str, lanes))}) have a key each in one "
-            "push, so no worker "
-            "is the one for it: put them in one file, or use one worker"
+            f"{option('workers', workers)}: the inputs of {graph.name} ({', '.join(map(str, lanes))}) have a key each "
+            "in one push, so no worker is the one for it: put them in one file, or use one worker"
         )
     parts = fragments(graph, cut)
     wanted = list(outputs) or [name for name, _ in graph.outputs]

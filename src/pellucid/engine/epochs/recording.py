@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.base.files import Draft, beside, inner_folder, no_links
 from pellucid.engine.epochs.store import Store
-from pellucid.errors import StateError
+from pellucid.errors import StateError, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -249,7 +249,7 @@ def trace_table(state_dir: str | os.PathLike[str]) -> pa.Table:
 
     >>> trace_table("no such folder")
     Traceback (most recent call last):
-    pellucid.errors.StateError: no such folder: has no recorded trace: run the pipeline with --record
+    pellucid.errors.StateError: no such folder: has no recorded trace: run the pipeline with record=True
     """
     import pyarrow as pa
 
@@ -258,7 +258,8 @@ def trace_table(state_dir: str | os.PathLike[str]) -> pa.Table:
     _check_sealed(state_dir)
     names = sorted(_files(state_dir))
     if not names:
-        raise StateError(f"{os.fspath(state_dir)}: has no recorded trace: run the pipeline with --record")
+        record = option("record", True)
+        raise StateError(f"{os.fspath(state_dir)}: has no recorded trace: run the pipeline with {record}")
     for generation, task, path in names:
         for line in _lines(path):
             if len(line) > 6:

@@ -87,8 +87,8 @@ class Source(Task):
                 if offset["ended"] and lane.row < self.at and lane.take(1)[0]:
                     raise DataError(
                         f"{lane.path}: has grown after it ended at row {lane.row - 1:,}, while another input went on "
-                        f"to {self.at:,}: its new rows "
-                        "would belong to pushes that are done; start anew in another --state folder"
+                        f"to {self.at:,}: its new rows would belong to pushes that are done; start anew in another "
+                        "state folder"
                     )
         self._borders.open(self.at)
         if self.context.generation:

@@ -28,7 +28,7 @@ from pellucid.data.files import format_of
 from pellucid.data.packed import Packer
 from pellucid.engine.epochs.parts import Chain, Part, PartName, Survey
 from pellucid.engine.epochs.store import Store
-from pellucid.errors import DataError, StateError
+from pellucid.errors import DataError, StateError, option
 from pellucid.sinks.interface import Sink, Staged, Written
 
 __all__ = ["FileTarget", "Target", "whose"]
@@ -124,7 +124,7 @@ class FileTarget(Target):
     ) -> None:
         super().__init__(None, schema)
         self.path, self.mends = path, mends
-        self.form, self.packed = format_of(path, form, option="--out-format")
+        self.form, self.packed = format_of(path, form, asked="out_format")
         self._folder = store.folder("committed", output)
         self._text = self.form in ("csv", "tsv", "jsonl")
         head, tail = (b"", b"") if self._text else (self._head, _END)
@@ -207,14 +207,14 @@ class FileTarget(Target):
 
     def _parts(self, rows: int) -> Iterator[tuple[PartName, Path]]:
         """All committed parts, of so many rows."""
-        found = self._chain.survey()
+        found, again = self._chain.survey(), option("from_start", True)
         if found.why:
-            raise StateError(f"{found.why}. Bring it back from a copy, or read all input again with --from-start")
+            raise StateError(f"{found.why}. Bring it back from a copy, or read all input again with {again}")
         have = sum(name.rows for name, _ in found.parts)
         if have != rows:
             raise StateError(
                 f"{self._folder}: {rows:,} rows were committed, but {have:,} are there: bring the parts back from "
-                "a copy, or read all input again with --from-start"
+                f"a copy, or read all input again with {again}"
             )
         return self._chain.checked()
 

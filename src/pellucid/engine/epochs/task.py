@@ -31,7 +31,7 @@ from pellucid.engine.epochs.messages import BORDER, END, EVENTS, Message
 from pellucid.engine.epochs.recording import ACK, Recorder
 from pellucid.engine.epochs.recording import Message as Noted
 from pellucid.engine.epochs.store import Damaged, Snapshot, Store, full, stopped_by
-from pellucid.errors import PellucidError, StepError, from_outside
+from pellucid.errors import PellucidError, StepError, from_outside, option
 from pellucid.secrets import redact
 
 __all__ = ["Context", "Task", "die_with", "run_task"]
@@ -352,7 +352,7 @@ def report(link: Link, error: BaseException, root: Any = "") -> None:
     elif isinstance(error, PellucidError):
         link.send(error=type(error).__name__, text=str(error))
     elif isinstance(error, MemoryError):
-        link.send(error="StateError", text="not enough memory: try a smaller --chunk")
+        link.send(error="StateError", text=f"not enough memory: try a smaller {option('chunk')}")
     elif (outside := from_outside(error)) is not None:
         link.send(error=type(outside).__name__, text=str(outside))
     else:

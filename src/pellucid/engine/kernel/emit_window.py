@@ -1,8 +1,8 @@
 """Windows in a kernel.
 
-The definition (seed 001, section 2): the i-th output is the last event that the sub-pipeline puts out over
-the k events i … i+k-1, run from its initial state.  In general that is k pushes per event, and this is
-what `_recompute` writes; the sub-pipeline's state lives in local variables.
+The definition (Model Checking of Stream Processing Pipelines, 2021, section 2): the i-th output is the last event
+that the sub-pipeline puts out over the k events i … i+k-1, run from its initial state.  In general that is k pushes per
+event, and this is what `_recompute` writes; the sub-pipeline's state lives in local variables.
 
 Where the sub-pipeline is a chain of maps and filters into a cumulate whose function is a sum, a minimum, a
 maximum, a conjunction or a disjunction of something that does not look at the accumulated value, a

@@ -32,7 +32,7 @@ from pellucid.engine.saved.objects import load_objects, object_words
 from pellucid.engine.saved.own_types import OwnTypes
 from pellucid.engine.saved.words import BROKEN, check_words
 from pellucid.engine.state import State, recoded
-from pellucid.errors import StateError
+from pellucid.errors import StateError, option
 from pellucid.graph.processors import PROCESSORS
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _plan(layout: Layout, old: dict[str, Any], drop: Collection[str], name: str)
         raise StateError(
             f"the saved state of {name!r} cannot be carried over to {layout.graph.name!r}: "
             f"{'; '.join(problems.values())}; "
-            f"bring {them[0]} back {them[1]}, or give up what {them[2]} with drop={steps}"
+            f"bring {them[0]} back {them[1]}, or give up what {them[2]} with {option('drop', steps)}"
         )
     kept = {id: q for q, (id, _) in enumerate(old["queues"]) if id.rpartition(".")[0] not in drop}
     return _Plan(moves, {q: kept[id] for q, (id, _) in enumerate(new["queues"]) if id in kept})

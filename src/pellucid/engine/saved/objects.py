@@ -20,7 +20,7 @@ from pellucid.engine.saved.form import Damaged
 from pellucid.engine.saved.own_types import OwnTypes
 from pellucid.engine.saved.value_records import kind_of
 from pellucid.engine.saved.values import Damage, Misfit, Unfit, decode, encode
-from pellucid.errors import StateError
+from pellucid.errors import StateError, option
 
 if TYPE_CHECKING:
     from pellucid.engine.state import State
@@ -86,7 +86,7 @@ def load_objects(node: Node, data: bytes | memoryview, own: OwnTypes, count: int
     except Misfit as error:
         raise Changed(
             f"{node.describe()}: its saved state does not fit: {error}; bring the type back as it was, or start anew; "
-            f"on Spark, or with carry, drop={[node.id]} gives up what the step remembers"
+            f"on Spark, or with carry, {option('drop', [node.id])} gives up what the step remembers"
         ) from None
     except ValueError as error:
         raise Damaged(f"what step {node.id!r} remembers: {error}") from None

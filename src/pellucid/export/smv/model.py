@@ -1,4 +1,5 @@
-"""A pipeline as a model for NuSMV and nuXmv, the way seed 001 does it (section 3).
+"""A pipeline as a model for NuSMV and nuXmv, the way Model Checking of Stream Processing Pipelines (2021) does it
+(section 3).
 
 Each pipe is three variables ``c, b, l`` (event, presence, last); each processor an instance of a module with
 3m + 3n + 1 parameters; everything that one push causes happens in one transition.  The meaning is that of
@@ -38,6 +39,7 @@ from pellucid.graph.model import Graph
 
 __all__ = ["export"]
 
+PAPER = "Model Checking of Stream Processing Pipelines (2021)"
 _MAIN = ["main", "stopped", "running", "overflowed", "broken", "stop", "halted", "live", "prst"]
 
 
@@ -89,7 +91,7 @@ def _bounds(graph: Graph, queue: int | Mapping[str, int]) -> Any:
 
 def _header(graph: Graph, domain: Domain, main: _Main) -> list[str]:
     """What the names stand for."""
-    out = [f"-- {graph.name}: {domain}; written by pellucid as in seed 001, section 3", "--", "-- streams:"]
+    out = [f"-- {graph.name}: {domain}; written by pellucid as in {PAPER}, section 3", "--", "-- streams:"]
     for name, stream in main.named.items():
         pipe = main.wiring.streams[main.position[name]]
         node = graph.nodes[main.position[name]]

@@ -1,4 +1,4 @@
-"""One NuSMV module for each processor (seed 001, sections 3.2 and 3.3).
+"""One NuSMV module for each processor (Model Checking of Stream Processing Pipelines, 2021, sections 3.2 and 3.3).
 
 A module of an m:n processor has 3m + 3n + 1 parameters: for each input and output pipe its event ``c``, its presence
 ``b`` and its flag ``l`` (the event is the last), and a reset flag.  (An event that is a record has one ``c`` for each
@@ -264,7 +264,7 @@ class Library:
                 f"init({name}) := {start};",
                 f"next({name}) := case rst : {start}; {i.b} : {fresh}; TRUE : {name}; esac;",
             ]
-        note = "Task (seed 000, section 3.1): state and event to state and at most one event"
+        note = "Task: state and event to state and at most one event"
         return Built(self.add("Task", [*i.names, *o.names, "rst"], sections, note), f.fails)
 
     STEPS: ClassVar[dict[str, Callable[..., Built]]] = {

@@ -1,4 +1,5 @@
-"""Steps that wait for all their inputs: ApplyFunction with m > 1 inputs, and Filter (seed 001, section 3.3).
+"""Steps that wait for all their inputs: ApplyFunction with m > 1 inputs, and Filter (Model Checking of Stream
+Processing Pipelines, 2021, section 3.3).
 
 The queue of an input pipe is two arrays: ``q_c`` holds its events, ``q_b`` tells at which positions there is one; what
 waits always stands at the front.  In a push the step fires if every input has an event, waiting or just come: it

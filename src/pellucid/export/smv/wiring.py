@@ -1,4 +1,5 @@
-"""Pipes between processors, Group and Window (seed 001, sections 3.2 and 3.3).
+"""Pipes between processors, Group and Window (Model Checking of Stream Processing Pipelines, 2021, sections 3.2 and
+3.3).
 
 A graph is wired by a triplet of variables for each pipe and an instance of a module for each processor.  A stream that
 several processors read goes through a Fork.  A Group, the sub-pipeline of a window, is wired in a module of its own.

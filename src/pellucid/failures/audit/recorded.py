@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pellucid.engine.epochs.recording import ACK, COORDINATOR, RULES, schema
-from pellucid.errors import DataError, UsageError
+from pellucid.errors import DataError, UsageError, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,13 +64,16 @@ def trace_files(place: str | os.PathLike[str]) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise UsageError(
-            f"{path}: no such file or folder: expected a recorded trace, or the state directory of a run with --record"
+            f"{path}: no such file or folder: expected a recorded trace, or the state directory of a run with "
+            f"{option('record', True)}"
         )
     for folder in (path / "trace", path):
         found = sorted(folder.glob("*.parquet"))
         if found:
             return found
-    raise UsageError(f"{path}: has no recorded trace (no .parquet file, and none in trace/): run with --record")
+    raise UsageError(
+        f"{path}: has no recorded trace (no .parquet file, and none in trace/): run with {option('record', True)}"
+    )
 
 
 def unfinished(place: str | os.PathLike[str]) -> bool:

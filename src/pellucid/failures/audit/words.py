@@ -89,7 +89,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "source-differs": (
         "replay",
         "it produced another message in generation {a} at the same place of epoch {b}: the source cannot be replayed, "
-        "or cuts its batches otherwise (a changed --chunk)",
+        "or cuts its batches otherwise (another size of chunks)",
     ),
     "task-differs": (
         "replay",

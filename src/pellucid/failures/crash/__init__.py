@@ -1,6 +1,6 @@
 """Run a pipeline for real under kill -9, again and again, and compare with the run in which nothing happened.
 
-The promise of `pellucid run --epochs` is that a crash does not show.  Here it is tried: the pipeline runs as a user
+The promise of `pellucid run --pushes` is that a crash does not show.  Here it is tried: the pipeline runs as a user
 would run it (the same command, in processes of its own), tasks, the coordinator or the whole tree are killed at points
 of the protocol where it hurts and at random moments, and whenever the command dies it is started again as it was.  In
 the end the output must be that of the failure-free run, byte by byte, and the recorded trace must pass the audit.
@@ -27,7 +27,7 @@ from typing import Any
 
 from pellucid.address import Address
 from pellucid.base.faults import VARIABLE
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, option
 from pellucid.failures.audit import Audit, audit
 from pellucid.failures.crash.contents import difference, drop_table, is_table, read_output
 from pellucid.failures.crash.schedule import MOMENT, Round, Strike, draw, points_of, save_rounds
@@ -54,7 +54,7 @@ class Command:
     target: str
     inputs: tuple[str, ...]
     outputs: Mapping[str, str] = field(repr=False)  # may have a password in them
-    epochs: int
+    pushes: int  # in an epoch
     chunk: int
     more: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -78,8 +78,8 @@ class Command:
             out += ["--out", f"{name}={place}" if len(places) > 1 else place]
         return [
             *out,
-            "--epochs",
-            str(self.epochs),
+            "--pushes",
+            str(self.pushes),
             "--chunk",
             str(self.chunk),
             "--state",
@@ -410,6 +410,8 @@ def default_outputs(names: Sequence[str], given: Mapping[str, str]) -> dict[str,
         else:
             ending = place[place.rfind("/") + 1 :].partition(".")[2]
             if not ending:
-                raise UsageError(f"--out {place}: the format is told by the ending of the name, as in {name}.csv")
+                raise UsageError(
+                    f"{option('out', place)}: the format is told by the ending of the name, as in {name}.csv"
+                )
             out[name] = f"{{folder}}/{name}.{ending}"
     return out

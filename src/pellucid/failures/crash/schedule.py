@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.base.faults import POINTS, RUNTIME
-from pellucid.errors import DataError, UsageError, nearest
+from pellucid.errors import DataError, UsageError, nearest, option
 
 __all__ = ["GROUPS", "Round", "Strike", "draw", "load_rounds", "points_of", "save_rounds"]
 
@@ -85,7 +85,7 @@ def points_of(names: Sequence[str]) -> list[str]:
     ['sink:finish', 'sink:finished', 'coordinator:finish', 'coordinator:finished']
     >>> points_of(["comit"])
     Traceback (most recent call last):
-    pellucid.errors.UsageError: --points 'comit': no such point or group; did you mean 'commit'? Groups: snapshot,
+    pellucid.errors.UsageError: points='comit': no such point or group; did you mean 'commit'? Groups: snapshot,
     commit, recovery, work, finish, moment
     """
     out: list[str] = []
@@ -93,7 +93,9 @@ def points_of(names: Sequence[str]) -> list[str]:
         found = GROUPS.get(name) or ((name,) if name in POINTS else ())
         if not found:
             hint = nearest(name, [*GROUPS, *POINTS])
-            raise UsageError(f"--points {name!r}: no such point or group{hint or '.'} Groups: {', '.join(GROUPS)}")
+            raise UsageError(
+                f"{option('points', name)}: no such point or group{hint or '.'} Groups: {', '.join(GROUPS)}"
+            )
         out += [point for point in found if point not in out]
     return out
 

@@ -1,5 +1,6 @@
 # ruff: noqa: N803, N806 - the paper's letters: Π, Σ, N, M, D, X
-"""The implementation model of seed 000, section 4, literally: one function for each rule, under the rule's name.
+"""The implementation model of Failure Transparency in Stateful Dataflow Systems (2024), section 4, literally: one
+function for each rule, under the rule's name.
 
 A configuration ⟨Π, Σ, N, M, D⟩ has tasks, their states, their sequence numbers, all messages, and the logged input.  A
 task TK⟨f, S, o⟩ takes one event of its epoch (I-EVENT) or a border from every input at once (I-BORDER), or it fails

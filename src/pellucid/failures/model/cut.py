@@ -1,5 +1,6 @@
 # ruff: noqa: N803 - the paper's letters
-"""Is a snapshot any good?  A cut through a run in space and time, judged (seed 000, section 3.2, Figure 3).
+"""Is a snapshot any good?  A cut through a run in space and time, judged (Failure Transparency in Stateful Dataflow
+Systems, 2024, section 3.2, Figure 3).
 
 A run has for each process its events in order: messages sent, messages received, and what concerns nobody else.  A
 snapshot cuts each process at one point: what is before it is in the snapshot.  It is

@@ -1,5 +1,6 @@
 # ruff: noqa: N803, N806 - the paper's letters
-"""Traces (seed 000, section 6.1): application, validity, causal order, and what a permutation may change.
+"""Traces (Failure Transparency in Stateful Dataflow Systems, 2024, section 6.1): application, validity, causal order,
+and what a permutation may change.
 
 A trace is a sequence of steps, each a short form of a derivation (Definition 6.1: `IEvent`, `IBorder`, `FFail`,
 `FRecover`).  Applied to a configuration it gives an execution (6.2), if every step can be derived where it stands

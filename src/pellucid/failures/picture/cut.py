@@ -1,4 +1,5 @@
-"""A snapshot over a run, in the form from which it is drawn: the cut as a line through all lanes (seed 000, Figure 3).
+"""A snapshot over a run, in the form from which it is drawn: the cut as a line through all lanes (Failure Transparency
+in Stateful Dataflow Systems, 2024, Figure 3).
 
 Messages that the snapshot has as received but not as sent are red; those in flight over the cut are violet.
 """

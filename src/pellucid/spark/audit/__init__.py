@@ -74,9 +74,10 @@ def _read(trace: Any, spark: SparkSession | None) -> DataFrame:
         made = spark or session(name="pellucid-audit")
         place = os.fspath(trace)
         if "://" not in place and unfinished(place):
-            raise UsageError(f"{place}: the run was killed or still goes on, and its last steps are not in Parquet "
-                             "yet, which is all that Spark reads: audit it "
-                             "without --engine spark, or let the same run command come to its end first")  # fmt: skip
+            raise UsageError(
+                f"{place}: the run was killed or still goes on, and its last steps are not in Parquet yet, which is "
+                "all that Spark reads: audit it without Spark, or let the same run command come to its end first"
+            )
         paths = [place] if "://" in place else [str(path.resolve()) for path in trace_files(place)]
         df = made.read.parquet(*paths)
     missing = [name for name in schema().names if name not in df.columns and name != "time"]

@@ -21,7 +21,7 @@ from typing import Any
 from pellucid.data.bind import refuse_twice
 from pellucid.data.files import look_through
 from pellucid.data.numbers import BLANKS, FALSE, FLOAT_CELL, INT_CELL, TRUE
-from pellucid.errors import DataError
+from pellucid.errors import DataError, option
 from pellucid.expr.types import BOOL, FLOAT, INT, Type
 from pellucid.graph.model import Graph
 from pellucid.sinks.address import absolute, on_this_machine
@@ -120,8 +120,8 @@ def cells(
     whole = stream or breaks
 
     def configured(read: Any, **more: Any) -> Any:
-        for name, option in (_READ | {"sep": sep, "multiLine": whole} | more).items():
-            read = read.option(name, option)
+        for name, setting in (_READ | {"sep": sep, "multiLine": whole} | more).items():
+            read = read.option(name, setting)
         return (read.option("pathGlobFilter", only) if only else read).format("csv")
 
     head = configured(spark.read, header=False).load(place).head(1)
@@ -171,7 +171,7 @@ def _checked_names(path: str, raw: list[str]) -> list[str]:
     if len(names) == 1 and any(c in names[0] for c in ";\t"):
         raise DataError(
             f"{path}: its header is one column {names[0]!r}: its fields must be parted by commas (or by tabs, with "
-            "--in-format tsv)"
+            f"{option('in_format', 'tsv')})"
         )
     return names
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.errors import DataError, StateError
+from pellucid.errors import DataError, StateError, option
 from pellucid.spark.job import Job
 from pellucid.spark.step import Runner
 
@@ -158,8 +158,8 @@ def _check_held(runner: Runner, held: Any, same: bool) -> None:
 def _other_rows(held: Any, found: str, how: str) -> StateError:
     many = f"{held.num_rows} row{'s wait' if held.num_rows > 1 else ' waits'}"
     return StateError(
-        f"{many} in a bucket of the state: {found}; go on {how} until none waits (without wait= all go on with the "
-        "next rows of their bucket), or begin anew with a new state folder and a new checkpoint"
+        f"{many} in a bucket of the state: {found}; go on {how} until none waits (without {option('wait')} all go on "
+        "with the next rows of their bucket), or begin anew with a new state folder and a new checkpoint"
     )
 
 
@@ -200,7 +200,8 @@ def _ready(job: Job, bucket: Bucket, rows: Any) -> tuple[Any, Any]:
     if first is None:
         bucket.runner.check(rows)  # says which row has no order
         raise DataError(
-            f"wait= needs an order of whole numbers or times, but the order column {job.fields.order[0][0]!r} is a text"
+            f"{option('wait')} needs an order of whole numbers or times, but the order column "
+            f"{job.fields.order[0][0]!r} is a text"
         )
     high = max(int(first[-1]), bucket.high if bucket.high is not None else int(first[-1]))
     bucket.high = high

@@ -20,7 +20,7 @@ from typing import Any
 
 from pellucid.data.columns import Batch, Column
 from pellucid.engine.kernel.engine import Engine
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, option
 from pellucid.expr.types import INT, TupleType, Type
 from pellucid.graph.build import build
 from pellucid.graph.model import Graph
@@ -115,15 +115,19 @@ def _after(a: Sequence[Any], b: Sequence[Any]) -> Any:
 def check_sequence(order: tuple[tuple[str, Type], ...], sequence: int | None, gaps: str) -> None:
     """Whether these arguments go together."""
     if gaps not in ("fail", "wait"):
-        raise UsageError(f"gaps= must be 'fail' or 'wait', found {gaps!r}")
+        raise UsageError(f"{option('gaps')} must be 'fail' or 'wait', found {gaps!r}")
     if sequence is None:
         if gaps == "wait":
-            raise UsageError("gaps='wait' needs sequence=N, the first number of each key's sequence")
+            raise UsageError(
+                f"{option('gaps', 'wait')} needs {option('sequence', 'N')}, the first number of each key's sequence"
+            )
         return
     if isinstance(sequence, bool) or not isinstance(sequence, int):
-        raise UsageError(f"sequence= is the first number of each key's sequence, a whole number, found {sequence!r}")
+        raise UsageError(
+            f"{option('sequence')} is the first number of each key's sequence, a whole number, found {sequence!r}"
+        )
     if len(order) != 1 or order[0][1] != INT:
-        raise UsageError("sequence= needs order= to be one column of whole numbers")
+        raise UsageError(f"{option('sequence')} needs {option('order')} to be one column of whole numbers")
 
 
 def shown(value: object, kind: Any = None) -> str:
