@@ -107,7 +107,7 @@ def rewritten(path: Path, **changes: Any) -> None:
 
 
 def run() -> Any:
-    words = ["run", "p.py:total", "--in", "x.jsonl", "--out", "out.jsonl", "--epochs", "10", "--state", "state"]
+    words = ["run", "p.py:total", "--in", "x.jsonl", "--out", "out.jsonl", "--pushes", "10", "--state", "state"]
     return CliRunner().invoke(cli, [*words, "--json"])
 
 
