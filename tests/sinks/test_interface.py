@@ -125,30 +125,30 @@ def events(folder: Path) -> Path:
 
 def test_a_run_with_epochs_takes_a_sink_of_ones_own(tmp_path: Path) -> None:
     sink = Lines(tmp_path / "out")
-    report = total.run_epochs(events(tmp_path), sink, state=tmp_path / "state", epochs=10)
+    report = total.run_epochs(events(tmp_path), sink, state=tmp_path / "state", pushes=10)
     assert report.epochs == 5
     assert [row["out"] for row in sink.rows()] == [sum(range(i + 1)) for i in range(50)]
-    again = total.run_epochs(tmp_path / "x.jsonl", {"out": sink}, state=tmp_path / "state", epochs=10)
+    again = total.run_epochs(tmp_path / "x.jsonl", {"out": sink}, state=tmp_path / "state", pushes=10)
     assert again.epochs == report.epochs and len(sink.rows()) == 50
-    with pytest.raises(StateError, match=r"belongs to another run: --out was out=lines: .*, and is out=lines: .* now"):
-        total.run_epochs(tmp_path / "x.jsonl", Lines(tmp_path / "other"), state=tmp_path / "state", epochs=10)
+    with pytest.raises(StateError, match=r"belongs to another run: outputs= was out=lines: .*, and is out=lines: .* now"):
+        total.run_epochs(tmp_path / "x.jsonl", Lines(tmp_path / "other"), state=tmp_path / "state", pushes=10)
 
 
 def test_the_sink_of_a_table_is_its_address(tmp_path: Path) -> None:
     """A run that began with the address goes on with the sink itself."""
     source = events(tmp_path)
-    total.run_epochs(source, f"sqlite:///{tmp_path}/out.db#sums", state=tmp_path / "state", epochs=10)
+    total.run_epochs(source, f"sqlite:///{tmp_path}/out.db#sums", state=tmp_path / "state", pushes=10)
     sink = sinks.sqlite(tmp_path / "out.db", "sums")
-    total.run_epochs(source, sink, state=tmp_path / "state", epochs=10)
+    total.run_epochs(source, sink, state=tmp_path / "state", pushes=10)
     assert sink.read()["out"].to_pylist() == [sum(range(i + 1)) for i in range(50)]
 
 
 def test_any_sink_is_an_output(tmp_path: Path) -> None:
     sink = sinks.parquet(tmp_path / "out")
-    total.run_epochs(events(tmp_path), sink, state=tmp_path / "state", epochs=20)
+    total.run_epochs(events(tmp_path), sink, state=tmp_path / "state", pushes=20)
     assert sorted(sink.read()["out"].to_pylist()) == [sum(range(i + 1)) for i in range(50)]
-    with pytest.raises(UsageError, match="goes with --engine spark"):
-        total.run_epochs(events(tmp_path), f"delta:{tmp_path}/lake", state=tmp_path / "other", epochs=20)
+    with pytest.raises(UsageError, match="goes with Spark"):
+        total.run_epochs(events(tmp_path), f"delta:{tmp_path}/lake", state=tmp_path / "other", pushes=20)
 
 
 PROGRAM = """
@@ -159,7 +159,7 @@ from tests.sinks.own import Lines
 
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="sum"), x=int)
 folder = Path(sys.argv[1])
-total.run_epochs(folder / "x.jsonl", Lines(folder / "out"), state=folder / "state", epochs=10, chunk=10)
+total.run_epochs(folder / "x.jsonl", Lines(folder / "out"), state=folder / "state", pushes=10, chunk=10)
 """
 
 
