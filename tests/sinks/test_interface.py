@@ -130,7 +130,9 @@ def test_a_run_with_epochs_takes_a_sink_of_ones_own(tmp_path: Path) -> None:
     assert [row["out"] for row in sink.rows()] == [sum(range(i + 1)) for i in range(50)]
     again = total.run_epochs(tmp_path / "x.jsonl", {"out": sink}, state=tmp_path / "state", pushes=10)
     assert again.epochs == report.epochs and len(sink.rows()) == 50
-    with pytest.raises(StateError, match=r"belongs to another run: outputs= was out=lines: .*, and is out=lines: .* now"):
+    with pytest.raises(
+        StateError, match=r"belongs to another run: outputs= was out=lines: .*, and is out=lines: .* now"
+    ):
         total.run_epochs(tmp_path / "x.jsonl", Lines(tmp_path / "other"), state=tmp_path / "state", pushes=10)
 
 
