@@ -15,10 +15,11 @@ from typing import Any
 
 from pellucid.base.files import sync
 from pellucid.cli.main import main
-from pellucid.engine.epochs import parts, sink, targets
+from pellucid.engine.epochs import parts, targets
 from pellucid.engine.epochs.generation import Generation
 from pellucid.engine.epochs.parts import PartName, parts_in
 from pellucid.engine.epochs.store import Snapshot
+from pellucid.engine.epochs.tasks import sink
 from pellucid.failures.crash import Command
 from pellucid.sinks import Staged
 

@@ -16,7 +16,7 @@ from pellucid.engine.kernel.compile import _HEAD, _PLAIN
 from pellucid.expr.checked import wrap
 from pellucid.expr.codegen import OVERFLOW, RAISED, Writer
 from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate_call
-from pellucid.expr.trace import Traced
+from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, conform
 
 SITE = 7

@@ -19,8 +19,8 @@ import pytest
 
 from pellucid import PipelineError, TypeMismatch, pipeline
 from pellucid.expr.function import Function
-from pellucid.expr.symbolic import Untraceable
-from pellucid.expr.trace import trace
+from pellucid.expr.tracing.symbolic import Untraceable
+from pellucid.expr.tracing.trace import trace
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, TupleType, Type
 from tests.expr.functions import Side
 

@@ -25,7 +25,7 @@ from pellucid.expr.node import Expr
 from pellucid.expr.operations import OPERATIONS, Operation
 from pellucid.expr.printing import show
 from pellucid.expr.rewrite import substitute
-from pellucid.expr.trace import Traced
+from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type
 from pellucid.solve.terms import Terms
 from pellucid.spark.native.column import _Translation, why_not

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pellucid.expr.evaluate import evaluate
 from pellucid.expr.function import Function
 from pellucid.expr.printing import show
-from pellucid.expr.trace import trace
+from pellucid.expr.tracing.trace import trace
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
 from tests.expr.compare import values
 from tests.expr.functions import POINT, SIDE, Side

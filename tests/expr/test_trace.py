@@ -11,8 +11,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from pellucid.expr.function import Function
-from pellucid.expr.symbolic import Untraceable
-from pellucid.expr.trace import trace
+from pellucid.expr.tracing.symbolic import Untraceable
+from pellucid.expr.tracing.trace import trace
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, TupleType, Type
 from tests.expr import functions as fs
 from tests.expr.compare import Compiled, agree, arguments, evaluated, plain, values

@@ -14,8 +14,8 @@ import pytest
 from pellucid import sinks
 from pellucid.base import faults, files
 from pellucid.errors import DataError, StateError
-from pellucid.sinks import folder, manifest
-from pellucid.sinks.manifest import DataFile, Manifest, ManifestLog
+from pellucid.sinks.files import folder, manifest
+from pellucid.sinks.files.manifest import DataFile, Manifest, ManifestLog
 from pellucid.spark.state.store import Store
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from pellucid import sinks
 from pellucid.errors import StateError
-from pellucid.sinks import manifest, parquet_read
+from pellucid.sinks.files import manifest
+from pellucid.sinks.files import read as parquet_read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

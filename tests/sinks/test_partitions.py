@@ -15,7 +15,7 @@ import pytest
 
 from pellucid import sinks
 from pellucid.errors import DataError
-from pellucid.sinks import folder
+from pellucid.sinks.files import folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -56,7 +56,7 @@ from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.system.same import same_graph
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
-from pellucid.expr.witness import fickle_reason
+from pellucid.expr.tracing.witness import fickle_reason
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import silent
 from pellucid.model import Status, Verdict

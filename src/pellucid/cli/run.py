@@ -187,7 +187,7 @@ def run(
     p = load_pipeline(target)
     graph = p.graph
     from pellucid.cli.run_epochs import EpochOptions, run_with_epochs
-    from pellucid.cli.run_spark import SparkOptions
+    from pellucid.cli.spark.run import SparkOptions
 
     epochs = EpochOptions.taken_from(others)
     settings = SparkOptions(verbose=_verbose(), **others)
@@ -208,7 +208,7 @@ def run(
     # A user's function may print: stdout belongs to the result.
     with contextlib.redirect_stdout(sys.stderr):
         if engine == "spark":
-            from pellucid.cli.run_spark import Places, json_line, run_on_spark
+            from pellucid.cli.spark.run import Places, json_line, run_on_spark
 
             done = run_on_spark(
                 p, Places(_inputs(graph, inputs), sinks, key, value, in_format, out_format), settings, stdout

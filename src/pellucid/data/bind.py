@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pellucid.errors import DataError, UsageError, option
-from pellucid.expr.mistakes import nearest
+from pellucid.expr.tracing.mistakes import nearest
 from pellucid.expr.types import TupleType, Type
 
 __all__ = [

@@ -17,7 +17,7 @@ from typing import Any
 from pellucid.errors import known
 from pellucid.expr.node import Expr
 from pellucid.expr.operations import LAZY, OPERATIONS, Overflow64
-from pellucid.expr.trace import Traced
+from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import INT, fits_int
 
 __all__ = ["Overflow64", "UserRaise", "evaluate", "evaluate_call"]
@@ -105,7 +105,7 @@ def _needed(e: Expr, memo: dict[int, Any]) -> Expr:
 def evaluate_call(traced: Traced, args: Sequence[Any]) -> Any:
     """What the traced function returns on these arguments.
 
-    >>> from pellucid.expr.trace import trace
+    >>> from pellucid.expr.tracing.trace import trace
     >>> from pellucid.expr.types import INT
     >>> evaluate_call(trace(lambda a, b: (a + b, a * b), (INT, INT)), [3, 4])
     (7, 12)

@@ -1,7 +1,7 @@
 """Operations on text, and calls of pure functions, as expressions: known in the systems of checks only.
 
 No engine that runs a pipeline ever sees them: a function that needs them is called there, as it is.  A check traces it
-once more (`pellucid.expr.textual`), so that a solver can look inside.
+once more (`pellucid.expr.tracing.textual`), so that a solver can look inside.
 They are those of the kinds ``text`` and ``call`` in `pellucid.expr.operations`, and ``lt`` and ``le`` of two strings.
 
 >>> from pellucid.expr.types import STR

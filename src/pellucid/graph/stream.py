@@ -16,7 +16,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from pellucid.errors import PipelineError, TypeMismatch
 from pellucid.expr.function import Function
-from pellucid.expr.mistakes import nearest
+from pellucid.expr.tracing.mistakes import nearest
 from pellucid.expr.types import (
     BOOL,
     FLOAT,

@@ -26,10 +26,10 @@ from __future__ import annotations
 
 from pellucid.sinks.address import sink_of
 from pellucid.sinks.delta_sink import delta
+from pellucid.sinks.files.sink import parquet, read, read_spark
 from pellucid.sinks.interface import Sink, Staged, Written
 from pellucid.sinks.kafka_sink import kafka
 from pellucid.sinks.once_sink import once
-from pellucid.sinks.parquet_sink import parquet, read, read_spark
 from pellucid.sinks.postgres_sink import postgres
 from pellucid.sinks.rows import rows_of
 from pellucid.sinks.split_sink import split

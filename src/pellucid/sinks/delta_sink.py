@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
 from pellucid.errors import DataError, StateError, UsageError
-from pellucid.sinks import interface, partitions
+from pellucid.sinks import interface
 from pellucid.sinks.address import absolute
+from pellucid.sinks.files import partitions
 from pellucid.sinks.rows import computed, is_spark, rows_of, schema_of
 from pellucid.sinks.schema import differences, refuse_doubled
 

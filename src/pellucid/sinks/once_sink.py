@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 
 from pellucid.base import faults
 from pellucid.errors import StateError, UsageError
-from pellucid.sinks import folder, interface
+from pellucid.sinks import interface
+from pellucid.sinks.files import folder
 from pellucid.sinks.rows import computed
 
 __all__ = ["OnceSink", "once"]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from pellucid.base import faults
 from pellucid.errors import DataError, UsageError
 from pellucid.sinks import interface
-from pellucid.sinks.partitions import spark_name
+from pellucid.sinks.files.partitions import spark_name
 from pellucid.sinks.rows import is_spark, rows_of, schema_of
 
 __all__ = ["SplitSink", "split"]

@@ -14,11 +14,11 @@ import pytest
 
 from pellucid.base.files import Draft
 from pellucid.engine.epochs import parts
-from pellucid.engine.epochs.messages import Events
 from pellucid.engine.epochs.parts import parts_in
-from pellucid.engine.epochs.sink import Sink
 from pellucid.engine.epochs.store import Damaged, Snapshot, Store
 from pellucid.engine.epochs.targets import FileTarget
+from pellucid.engine.epochs.tasks.messages import Events
+from pellucid.engine.epochs.tasks.sink import Sink
 from pellucid.expr.types import INT
 from tests.engine.epochs.conftest import Runs
 

@@ -14,8 +14,8 @@ from pellucid.data import blocks as text
 from pellucid.data.bind import Binding
 from pellucid.data.columns import values_of
 from pellucid.data.writers import open_writer
-from pellucid.engine.epochs.lanes import Lane
 from pellucid.engine.epochs.marks import check_unchanged
+from pellucid.engine.epochs.tasks.lanes import Lane
 from pellucid.errors import DataError
 from pellucid.expr.types import INT, STR
 

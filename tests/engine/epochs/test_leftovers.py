@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from pellucid import pipeline
-from pellucid.engine.epochs import run_epochs, task
-from pellucid.engine.epochs.channels import Gone, Inbox, Outbox, channel
-from pellucid.engine.epochs.messages import BORDER, Message, Shape
+from pellucid.engine.epochs import run_epochs
 from pellucid.engine.epochs.store import Store
+from pellucid.engine.epochs.tasks import task
+from pellucid.engine.epochs.tasks.channels import Gone, Inbox, Outbox, channel
+from pellucid.engine.epochs.tasks.messages import BORDER, Message, Shape
 from pellucid.errors import DataError, StateError
 from pellucid.expr.types import INT
 
@@ -139,7 +140,7 @@ def test_no_half_message_to_a_task_that_is_stopped() -> None:
     """The coordinator never waits for a task: what does not fit into the socket goes later, whole and in order."""
     import socket
 
-    from pellucid.engine.epochs.link import Link
+    from pellucid.engine.epochs.tasks.link import Link
 
     ours, theirs = socket.socketpair()
     ours.setblocking(False)

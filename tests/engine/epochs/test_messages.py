@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.data.columns import Strings
-from pellucid.engine.epochs.channels import Inbox, Outbox, channel
-from pellucid.engine.epochs.messages import (
+from pellucid.engine.epochs.tasks.channels import Inbox, Outbox, channel
+from pellucid.engine.epochs.tasks.messages import (
     BORDER,
     END,
     EVENTS,

@@ -1,7 +1,7 @@
 """Functions that are called and not traced: their answers, and what a verdict may say about them.
 
 All calls that one question makes are kept in its `Ledger`, each made once under the eyes of a
-`pellucid.expr.witness.Witness` and, before the answers are used, once more in another order.  A function that is fickle
+`Witness` (`expr.tracing`) and, before the answers are used, once more in another order.  A function that is fickle
 (it reads a clock, draws random numbers, changes something, or answers differently the second time) has no meaning that
 a proof could speak of: the verdict is *unknown*.  One that is in doubt is taken at its word, and a proof says so.
 """
@@ -23,9 +23,9 @@ from typing import Any, ParamSpec, TypeAlias
 from pellucid.check.given import check_arguments
 from pellucid.errors import NotTraceable
 from pellucid.expr.function import Function
-from pellucid.expr.trace import Traced
+from pellucid.expr.tracing.trace import Traced
+from pellucid.expr.tracing.witness import Witness, fickle_reason
 from pellucid.expr.types import INT
-from pellucid.expr.witness import Witness, fickle_reason
 from pellucid.graph.model import Graph
 from pellucid.model.budget import now
 from pellucid.model.verdict import Verdict

@@ -1,6 +1,6 @@
 """What a check knows of functions that engines call and do not trace, where their arguments cannot be listed.
 
-1. Traced once more, as a check sees it (`pellucid.expr.textual`): it looks inside text, and into constant dictionaries.
+1. Traced once more, as a check sees it (`expr.tracing.textual`): it looks inside text, and into constant dictionaries.
     No engine runs that.
 2. Otherwise the function is **uninterpreted**: of its answers only this is used, that the same arguments give the same
    one, also where it fails.  So what does not depend on them is decided.  In a counterexample it is really called; a
@@ -20,12 +20,12 @@ from pellucid.expr import node as n
 from pellucid.expr.function import Function, _samples, _spot_check, _widened
 from pellucid.expr.identity import identity_of
 from pellucid.expr.node import Expr
-from pellucid.expr.symbolic import Untraceable
 from pellucid.expr.text import Pure, call
-from pellucid.expr.textual import text_trace
-from pellucid.expr.trace import Traced
+from pellucid.expr.tracing.symbolic import Untraceable
+from pellucid.expr.tracing.textual import text_trace
+from pellucid.expr.tracing.trace import Traced
+from pellucid.expr.tracing.witness import fickle_reason
 from pellucid.expr.types import BOOL, INT, INT_MAX, INT_MIN
-from pellucid.expr.witness import fickle_reason
 
 __all__ = ["beyond", "inside"]
 

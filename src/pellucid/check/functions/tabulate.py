@@ -19,7 +19,7 @@ from pellucid.expr import node as n
 from pellucid.expr.function import Function
 from pellucid.expr.node import Expr
 from pellucid.expr.text import has_calls
-from pellucid.expr.trace import Traced
+from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import INT, Type, simplest
 
 _OPEN = 256  # rows of a table that is not complete anyway

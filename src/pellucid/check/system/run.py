@@ -21,7 +21,7 @@ from pellucid.expr import node as n
 from pellucid.expr.function import Function
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import failure, overflow, substitute
-from pellucid.expr.trace import Traced
+from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import INT, Type, simplest
 from pellucid.graph.model import Graph, Node
 

@@ -12,7 +12,7 @@ from pellucid.check.system.domains import Domain
 from pellucid.errors import NotTraceable
 from pellucid.expr.function import Function
 from pellucid.expr.identity import identity_of
-from pellucid.expr.witness import fickle_reason
+from pellucid.expr.tracing.witness import fickle_reason
 from pellucid.graph.model import Graph
 
 __all__ = ["same_graph"]

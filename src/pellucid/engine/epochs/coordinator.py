@@ -23,10 +23,10 @@ from collections.abc import Callable
 from pellucid.base import faults
 from pellucid.engine.epochs.generation import Crash, Generation, Report, Told, Watched
 from pellucid.engine.epochs.job import Job, identify, told_unseen
-from pellucid.engine.epochs.link import Link
-from pellucid.engine.epochs.process import Ends, start_task
 from pellucid.engine.epochs.recording import COORDINATOR, Recorder, last_generation, seal, stored, write_trace
 from pellucid.engine.epochs.store import Damaged, stopped_by
+from pellucid.engine.epochs.tasks.link import Link
+from pellucid.engine.epochs.tasks.process import Ends, start_task
 from pellucid.errors import StateError, option
 from pellucid.secrets import redact
 

@@ -21,8 +21,8 @@ from pellucid import errors
 from pellucid.base import faults
 from pellucid.data.feed import uneven
 from pellucid.engine.epochs.job import Job
-from pellucid.engine.epochs.link import BEAT, Link
 from pellucid.engine.epochs.recording import seal
+from pellucid.engine.epochs.tasks.link import BEAT, Link
 from pellucid.errors import DataError, StateError
 
 __all__ = ["Crash", "Generation", "Report", "Told", "Watched"]

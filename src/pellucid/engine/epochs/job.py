@@ -22,11 +22,11 @@ from pellucid.data.bind import SHORT, Binding, key_columns, nearest
 from pellucid.data.feed import Feed
 from pellucid.data.files import flows, format_of, open_reader
 from pellucid.data.writers import refuse_same_file
-from pellucid.engine.epochs.lanes import Lane
 from pellucid.engine.epochs.marks import check_unchanged
 from pellucid.engine.epochs.plan import Plan, make_plan, steps_of
 from pellucid.engine.epochs.store import READ, Store
 from pellucid.engine.epochs.targets import FileTarget, Target
+from pellucid.engine.epochs.tasks.lanes import Lane
 from pellucid.engine.saved.objects import check_states
 from pellucid.errors import DataError, StateError, UsageError, option
 from pellucid.expr.identity import differences

@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pellucid.expr.reach import global_names
+from pellucid.expr.tracing.reach import global_names
 
 if TYPE_CHECKING:
     from pellucid.graph.model import Graph

@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from pellucid.expr.tracing.witness import Witness, fickle_reason
 from pellucid.expr.types import Type
-from pellucid.expr.witness import Witness, fickle_reason
 from pellucid.failures.checker.given import made_up
 from pellucid.graph.model import Graph
 

@@ -29,7 +29,7 @@ from pellucid.expr import node as n
 from pellucid.expr.node import FALSE, TRUE, Expr, fails, fails_here, walk
 from pellucid.expr.operations import LAZY
 from pellucid.expr.rewrite import rebuild, substitute
-from pellucid.expr.trace import Traced
+from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import BOOL, INT, RecordType, TupleType, Type, conform
 from pellucid.graph.memory import remembers
 from pellucid.graph.model import Graph, Node

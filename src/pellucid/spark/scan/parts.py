@@ -37,7 +37,7 @@ from pellucid.expr.evaluate import evaluate_call
 from pellucid.expr.function import Function
 from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
-from pellucid.expr.trace import Traced
+from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import TupleType, Type
 from pellucid.graph.memory import remembering
 from pellucid.graph.model import Graph, Node

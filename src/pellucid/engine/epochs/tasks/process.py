@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 from pellucid.base import faults
 from pellucid.data.bind import type_of_key
-from pellucid.engine.epochs.channels import Inbox, Outbox, channel
 from pellucid.engine.epochs.job import Job
-from pellucid.engine.epochs.link import Link
-from pellucid.engine.epochs.messages import Shape
 from pellucid.engine.epochs.plan import Channel, Plan, TaskPlan
 from pellucid.engine.epochs.recording import Recorder
-from pellucid.engine.epochs.task import Context, Task, die_with, run_task
+from pellucid.engine.epochs.tasks.channels import Inbox, Outbox, channel
+from pellucid.engine.epochs.tasks.link import Link
+from pellucid.engine.epochs.tasks.messages import Shape
+from pellucid.engine.epochs.tasks.task import Context, Task, die_with, run_task
 
 __all__ = ["Ends", "start_task"]
 
@@ -98,7 +98,7 @@ def _build(
 
 
 def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], floor: int) -> Task:
-    from pellucid.engine.epochs.source import Borders, Source
+    from pellucid.engine.epochs.tasks.source import Borders, Source
 
     s = job.settings
     # The first generation of this command looks at the file itself; later ones trust its size and time.
@@ -116,14 +116,14 @@ def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], 
 
 
 def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> Task:
-    from pellucid.engine.epochs.worker import Worker
+    from pellucid.engine.epochs.tasks.worker import Worker
 
     assert task.graph is not None
     return Worker(context, task.graph, type_of_key(job.key), [c.streams for c in outputs])
 
 
 def _sink(job: Job, context: Context, task: TaskPlan) -> Task:
-    from pellucid.engine.epochs.sink import Sink
+    from pellucid.engine.epochs.tasks.sink import Sink
 
     schema, target = job.schemas[task.output], job.target(task.output)
     return Sink(context, task.output, task.step, job.plan.types[task.step], target, schema, job.key)

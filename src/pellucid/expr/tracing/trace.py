@@ -29,11 +29,11 @@ from typing import Any
 
 from pellucid.errors import PipelineError
 from pellucid.expr import node as n
-from pellucid.expr.mistakes import name_of, no_pair
 from pellucid.expr.node import Expr
-from pellucid.expr.purity import AsksIdentity, watched
-from pellucid.expr.shadow import shadowed, truth_of
-from pellucid.expr.symbolic import Sym, Untraceable, lift_scalar, promote
+from pellucid.expr.tracing.mistakes import name_of, no_pair
+from pellucid.expr.tracing.purity import AsksIdentity, watched
+from pellucid.expr.tracing.shadow import shadowed, truth_of
+from pellucid.expr.tracing.symbolic import Sym, Untraceable, lift_scalar, promote
 from pellucid.expr.types import BOOL, FLOAT, EnumType, RecordType, TupleType, Type, join, simplest, type_of_value
 
 __all__ = ["MAX_CHECKS", "MAX_DECISIONS", "MAX_OUTPUTS", "MAX_PATHS", "Traced", "current_path", "note_refusal", "trace"]
@@ -390,7 +390,7 @@ def trace(
     """Trace ``f`` on parameters of these types; raises ``Untraceable`` with the reason if it cannot.
 
     With ``task`` the function must return ``(state, [events])``; with ``truth`` only its truth counts.
-    With ``text`` it is the trace of a check (`pellucid.expr.textual`), which no engine can run.
+    With ``text`` it is the trace of a check (`pellucid.expr.tracing.textual`), which no engine can run.
     """
     explorer = _Explorer(f, params, truth, text)
     tree = explorer.tree()

@@ -17,13 +17,13 @@ import numpy as np
 
 from pellucid.base import faults
 from pellucid.data.feed import uneven
-from pellucid.engine.epochs.channels import Outbox
-from pellucid.engine.epochs.lanes import Lane
-from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, Message, take, workers_of
 from pellucid.engine.epochs.plan import Channel
 from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Snapshot
-from pellucid.engine.epochs.task import Context, Task
+from pellucid.engine.epochs.tasks.channels import Outbox
+from pellucid.engine.epochs.tasks.lanes import Lane
+from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, Events, Message, take, workers_of
+from pellucid.engine.epochs.tasks.task import Context, Task
 from pellucid.errors import DataError
 
 __all__ = ["Borders", "Source"]

@@ -27,7 +27,7 @@ from pellucid.data.feed import wanted_columns
 from pellucid.data.files import format_of, open_reader
 from pellucid.data.text import Chunk, TextReader
 from pellucid.engine.epochs.marks import ReadMark, stamp
-from pellucid.engine.epochs.messages import Events
+from pellucid.engine.epochs.tasks.messages import Events
 from pellucid.expr.types import Type
 
 __all__ = ["Lane"]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pellucid.errors import PipelineError, nearest
-from pellucid.expr.symbolic import Sym
+from pellucid.expr.tracing.symbolic import Sym
 from pellucid.expr.types import RecordType, TupleType, Type
 
 __all__ = ["described", "name_of", "nearest", "no_pair", "place_of", "refuse_missing_attribute"]

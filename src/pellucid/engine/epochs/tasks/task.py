@@ -25,12 +25,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.base import faults
-from pellucid.engine.epochs.channels import Gone, Inbox, Outbox
-from pellucid.engine.epochs.link import BEAT, Link
-from pellucid.engine.epochs.messages import BORDER, END, EVENTS, Message
 from pellucid.engine.epochs.recording import ACK, Recorder
 from pellucid.engine.epochs.recording import Message as Noted
 from pellucid.engine.epochs.store import Damaged, Snapshot, Store, full, stopped_by
+from pellucid.engine.epochs.tasks.channels import Gone, Inbox, Outbox
+from pellucid.engine.epochs.tasks.link import BEAT, Link
+from pellucid.engine.epochs.tasks.messages import BORDER, END, EVENTS, Message
 from pellucid.errors import PellucidError, StepError, from_outside, option
 from pellucid.secrets import redact
 

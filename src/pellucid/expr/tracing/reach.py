@@ -15,7 +15,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from pellucid.expr.symbolic import Untraceable
+from pellucid.expr.tracing.symbolic import Untraceable
 
 __all__ = ["MUTATORS", "Captured", "global_names"]
 

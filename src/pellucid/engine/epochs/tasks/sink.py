@@ -23,13 +23,13 @@ from pellucid.base.files import no_links, sync, write_lasting
 from pellucid.data.arrow import array_of, output_batch
 from pellucid.data.bind import type_of_key
 from pellucid.data.columns import Output
-from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, positions_of
 from pellucid.engine.epochs.parts import Part, PartName, checksum, parts_in
 from pellucid.engine.epochs.recording import ACK, digest
 from pellucid.engine.epochs.recording import Message as Noted
 from pellucid.engine.epochs.store import Damaged, Snapshot, full
 from pellucid.engine.epochs.targets import Target, whose
-from pellucid.engine.epochs.task import Context, Task
+from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, Events, positions_of
+from pellucid.engine.epochs.tasks.task import Context, Task
 from pellucid.errors import StateError
 from pellucid.expr.types import INT, Type
 

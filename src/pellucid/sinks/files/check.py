@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.errors import StateError
-from pellucid.sinks import folder
-from pellucid.sinks.manifest import DataFile, Manifest, ManifestLog
+from pellucid.sinks.files import folder
+from pellucid.sinks.files.manifest import DataFile, Manifest, ManifestLog
 
 __all__ = ["Placed", "check_contents", "check_on_spark", "checked_places"]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid.base.files import sync, temporary_name
-from pellucid.cli.run_spark import Work
 from pellucid.cli.signals import Stopped, checkpoint
-from pellucid.cli.spark_places import absolute, on_this_machine, sink_of, target
+from pellucid.cli.spark.places import absolute, on_this_machine, sink_of, target
+from pellucid.cli.spark.run import Work
 from pellucid.spark.files.csv import WRITTEN, as_cells
 from pellucid.spark.files.json import json_text
 

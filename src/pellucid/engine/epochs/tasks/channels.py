@@ -15,7 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.engine.epochs.messages import END, FRAME, Message, Shape, content, decode_parts, encode, frame_lengths
+from pellucid.engine.epochs.tasks.messages import (
+    END,
+    FRAME,
+    Message,
+    Shape,
+    content,
+    decode_parts,
+    encode,
+    frame_lengths,
+)
 
 __all__ = ["Gone", "Inbox", "Outbox", "channel"]
 

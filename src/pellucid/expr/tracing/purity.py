@@ -3,7 +3,7 @@
 Tracing a function that reads a clock would freeze one instant into the trace.  So while a trace runs, a
 profile hook looks at every call before it happens: C functions must be on the list below, and Python
 code must not set globals, outer variables or attributes, nor catch errors (it would catch those that a
-symbolic value cannot have).  `pellucid.expr.reach` guards what the function did not make itself.
+symbolic value cannot have).  `pellucid.expr.tracing.reach` guards what the function did not make itself.
 Anything else makes the function opaque, with the reason.
 """
 
@@ -22,8 +22,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from pellucid.expr.reach import MUTATORS, Captured
-from pellucid.expr.symbolic import Untraceable
+from pellucid.expr.tracing.reach import MUTATORS, Captured
+from pellucid.expr.tracing.symbolic import Untraceable
 
 __all__ = ["MAX_RECURSION", "AsksIdentity", "reads_environment", "troubles", "watched"]
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from pellucid.base import faults
 from pellucid.data.columns import Batch, Column, Output, Strings
-from pellucid.engine.epochs.channels import Outbox
-from pellucid.engine.epochs.messages import BORDER, EVENTS, Events, Message, as_arrays, kind_of, positions_of
 from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Damaged, Snapshot
-from pellucid.engine.epochs.task import Context, Task
+from pellucid.engine.epochs.tasks.channels import Outbox
+from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, Events, Message, as_arrays, kind_of, positions_of
+from pellucid.engine.epochs.tasks.task import Context, Task
 from pellucid.engine.kernel.engine import Engine
 from pellucid.engine.saved.objects import Changed
 from pellucid.errors import StateError, StepError

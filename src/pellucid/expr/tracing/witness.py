@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.expr.purity import reads_environment, troubles, watched
-from pellucid.expr.reach import Captured
-from pellucid.expr.symbolic import Untraceable
+from pellucid.expr.tracing.purity import reads_environment, troubles, watched
+from pellucid.expr.tracing.reach import Captured
+from pellucid.expr.tracing.symbolic import Untraceable
 
 __all__ = ["Witness", "fickle_reason"]
 

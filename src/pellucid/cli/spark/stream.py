@@ -16,9 +16,9 @@ from typing import Any
 import click
 
 from pellucid.cli.progress import count_text, rate_text
-from pellucid.cli.run_spark import Work, trigger, wait
 from pellucid.cli.signals import checkpoint
-from pellucid.cli.spark_places import absolute, delimiter_of, sink_of
+from pellucid.cli.spark.places import absolute, delimiter_of, sink_of
+from pellucid.cli.spark.run import Work, trigger, wait
 from pellucid.spark.files.looks import look_at
 
 __all__ = ["stream"]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.errors import StateError
-from pellucid.sinks import folder
+from pellucid.sinks.files import folder
 
 __all__ = ["DataFile", "Manifest", "ManifestLog"]
 

@@ -1,4 +1,4 @@
-"""The trace of a check: as `pellucid.expr.trace`, but it also looks inside text, and into constant dictionaries and
+"""The trace of a check: as `trace.py`, but it also looks inside text, and into constant dictionaries and
 sets.
 
 ``==``, ``<``, ``in``, ``startswith``, ``endswith``, ``find``, ``len``, ``+`` and parts (``s[:3]``) mean what they mean;
@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 from pellucid.expr import node as n
 from pellucid.expr import text
 from pellucid.expr.node import Expr
-from pellucid.expr.symbolic import Sym, Untraceable, _boolean, lift_scalar
 from pellucid.expr.text import Pure
+from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean, lift_scalar
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
 
 __all__ = [
@@ -246,6 +246,6 @@ def stand_in(value: Any) -> Any:
 
 def text_trace(f: Callable[..., Any], params: Sequence[Type], *, task: bool = False, truth: bool = False) -> Any:
     """Trace a function as a check sees it; raises `Untraceable` where that is not possible, too."""
-    from pellucid.expr.trace import trace
+    from pellucid.expr.tracing.trace import trace
 
     return trace(f, params, task=task, truth=truth, text=True)

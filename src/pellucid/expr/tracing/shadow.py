@@ -16,15 +16,15 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid.expr import node as n
-from pellucid.expr.symbolic import Sym, Untraceable, _boolean, _looks_inside, lift_scalar, promote
-from pellucid.expr.textual import converted, length_of, stand_in
+from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean, _looks_inside, lift_scalar, promote
+from pellucid.expr.tracing.textual import converted, length_of, stand_in
 from pellucid.expr.types import BOOL, FLOAT, INT, STR
 
 __all__ = ["shadowed", "truth_of"]
 
 
 def _identity() -> bool:
-    from pellucid.expr.trace import current_path
+    from pellucid.expr.tracing.trace import current_path
 
     return current_path().identity
 

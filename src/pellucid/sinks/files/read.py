@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pellucid.errors import DataError, StateError
-from pellucid.sinks import folder
-from pellucid.sinks.manifest import ManifestLog
-from pellucid.sinks.parquet_check import Placed, check_contents, check_on_spark, checked_places
-from pellucid.sinks.partitions import spark_name
+from pellucid.sinks.files import folder
+from pellucid.sinks.files.check import Placed, check_contents, check_on_spark, checked_places
+from pellucid.sinks.files.manifest import ManifestLog
+from pellucid.sinks.files.partitions import spark_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

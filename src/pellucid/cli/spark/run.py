@@ -22,7 +22,7 @@ import click
 
 from pellucid.cli.progress import TellPlain, tell_left_out
 from pellucid.cli.repeated import columns, once
-from pellucid.cli.spark_places import refuse_unwritable, target
+from pellucid.cli.spark.places import refuse_unwritable, target
 from pellucid.errors import DataError, UsageError
 from pellucid.secrets import redact
 
@@ -139,11 +139,11 @@ def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any
             if options.verbose:
                 click.echo(f"{p.name} on Spark\n{plan}", err=True)
             if options.stream:
-                from pellucid.cli.spark_stream import stream
+                from pellucid.cli.spark.stream import stream
 
                 stream(work)
             else:
-                from pellucid.cli.spark_batch import batch
+                from pellucid.cli.spark.batch import batch
 
                 batch(work)
             work.tell_plain()
@@ -190,7 +190,7 @@ class Work:
 
     def frame(self, **more: Any) -> Any:
         """The DataFrame that comes out; a dict of them for several outputs, or one with the column ``output``."""
-        from pellucid.cli.spark_places import absolute, reader
+        from pellucid.cli.spark.places import absolute, reader
         from pellucid.spark.files.columns import remember, remembered
         from pellucid.spark.files.csv import wanted_of
 

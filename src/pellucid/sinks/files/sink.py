@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
 from pellucid.errors import DataError, StateError
-from pellucid.sinks import folder, interface, partitions
-from pellucid.sinks.manifest import DataFile, Manifest, ManifestLog
-from pellucid.sinks.parquet_check import checked_places
-from pellucid.sinks.parquet_read import for_spark, read, read_spark, schema_path, schema_there
+from pellucid.sinks import interface
+from pellucid.sinks.files import folder, partitions
+from pellucid.sinks.files.check import checked_places
+from pellucid.sinks.files.manifest import DataFile, Manifest, ManifestLog
+from pellucid.sinks.files.read import for_spark, read, read_spark, schema_path, schema_there
 from pellucid.sinks.rows import is_spark, rows_of, schema_of
 from pellucid.sinks.schema import differences, refuse_doubled
 

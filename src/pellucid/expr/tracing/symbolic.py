@@ -1,7 +1,7 @@
 """Symbolic values: what a user's function sees while it is traced.
 
 A ``Sym`` stands for a scalar that is not known yet.  Arithmetic on it makes expressions; asking for
-its truth value asks the running trace to choose a side (`pellucid.expr.trace` then comes back
+its truth value asks the running trace to choose a side (`pellucid.expr.tracing.trace` then comes back
 for the other one).  What would need the value itself raises ``Untraceable`` with the reason.
 
 A ``Sym`` passes ``isinstance`` checks as the type it stands for.  Enums are never symbolic: the trace
@@ -35,7 +35,7 @@ class Untraceable(BaseException):
         self.reason = reason
         self.effect = effect
         self.cause = cause
-        from pellucid.expr.trace import note_refusal
+        from pellucid.expr.tracing.trace import note_refusal
 
         note_refusal(self)  # a bare `except:` may swallow this one, but not its record
 
@@ -82,7 +82,7 @@ def _arith(op: str, a: Sym, b: Any, swapped: bool) -> Any:
     x, y = a._expr, other
     if STR in (x.type, y.type) or not {x.type, y.type} <= {BOOL, INT, FLOAT}:
         if _looks_inside():
-            from pellucid.expr.textual import arithmetic
+            from pellucid.expr.tracing.textual import arithmetic
 
             return arithmetic(op, *((y, x) if swapped else (x, y)))
         raise Untraceable(f"uses '{_SIGNS[op]}' on {x.type} and {y.type}, which is not arithmetic")
@@ -120,15 +120,15 @@ _SIGNS = {
 
 def _boolean(e: Expr) -> Any:
     """A truth value; a real one where the function asks for identity, since ``x is True`` must work."""
-    from pellucid.expr.trace import current_path
+    from pellucid.expr.tracing.trace import current_path
 
     path = current_path()
     return path.decide(e) if path.identity else Sym(e)
 
 
 def _looks_inside() -> bool:
-    """Whether it is the trace of a check, which looks inside text (`pellucid.expr.textual`)."""
-    from pellucid.expr.trace import current_path
+    """Whether it is the trace of a check, which looks inside text (`pellucid.expr.tracing.textual`)."""
+    from pellucid.expr.tracing.trace import current_path
 
     return current_path().text
 
@@ -213,7 +213,7 @@ class Sym:
     def checked(expr: Expr) -> Sym:
         """A value whose computation may fail: the trace must remember the failure."""
         if n.fails_here(expr):
-            from pellucid.expr.trace import current_path
+            from pellucid.expr.tracing.trace import current_path
 
             current_path().note_check(expr)
         return Sym(expr)
@@ -224,7 +224,7 @@ class Sym:
 
     # -- truth: the trace forks
     def __bool__(self) -> bool:
-        from pellucid.expr.trace import current_path
+        from pellucid.expr.tracing.trace import current_path
 
         e = self._expr
         if e.type == INT:
@@ -411,14 +411,14 @@ class Sym:
 
     def __contains__(self, item: Any) -> Any:
         if self._expr.type == STR and _looks_inside():
-            from pellucid.expr.textual import contains
+            from pellucid.expr.tracing.textual import contains
 
             return contains(self._expr, item)
         raise Untraceable("searches inside an event's value")
 
     def __getitem__(self, key: Any) -> Any:
         if self._expr.type == STR and _looks_inside():
-            from pellucid.expr.textual import item
+            from pellucid.expr.tracing.textual import item
 
             return item(self._expr, key)
         raise Untraceable("takes a part of an event's value")
@@ -444,7 +444,7 @@ class Sym:
         cls = _CLASSES[self._expr.type]
         if hasattr(cls, name):
             if cls is str and _looks_inside():
-                from pellucid.expr.textual import method
+                from pellucid.expr.tracing.textual import method
 
                 return method(self._expr, name)
             raise Untraceable(f"uses the method {cls.__name__}.{name}")

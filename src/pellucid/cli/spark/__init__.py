@@ -1,0 +1,1 @@
+"""``pellucid run`` on Spark."""

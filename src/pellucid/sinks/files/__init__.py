@@ -1,0 +1,1 @@
+"""Parquet files with a manifest: the executors write, the manifest commits."""
