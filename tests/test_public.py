@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 import pellucid
 
@@ -37,3 +42,29 @@ def test_importing_pellucid_loads_few_rooms() -> None:
     code = "import sys, pellucid; print(sorted({m.split('.')[1] for m in sys.modules if m.startswith('pellucid.')}))"
     rooms = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert rooms == "['check', 'errors', 'expr', 'graph', 'pipeline', 'secrets']\n"
+
+
+ROOMS = ["pellucid.check", "pellucid.failures", "pellucid.sinks", "pellucid.spark"]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_is_public_is_at_the_top_of_its_room(room: str) -> None:
+    module = importlib.import_module(room)
+    assert module.__all__ == sorted(module.__all__)
+    for name in module.__all__:
+        assert inspect.getdoc(getattr(module, name)), name
+    with pytest.raises(AttributeError):
+        _ = module.nothing
+
+
+def test_the_rooms_load_no_solver_and_no_spark() -> None:
+    code = f"import sys, {', '.join(ROOMS)}; print([m for m in ('numba', 'pyspark', 'z3') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_page_names_what_is_public_and_nothing_else() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"pellucid\.(\w+)\.(\w+)(?![\w.])", page))
+    assert ("spark", "read_csv") in named and ("failures", "crash_test") in named
+    for room, name in named:
+        assert name in importlib.import_module(f"pellucid.{room}").__all__, f"pellucid.{room}.{name}"
