@@ -21,9 +21,10 @@ alone and exits with 2: a user's mistake never shows a traceback.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pellucid.secrets import redact
 
@@ -202,6 +203,24 @@ def from_outside(error: BaseException) -> PellucidError | None:
     if "psycopg.Error" in kinds:
         return DataError(f"PostgreSQL: {text}")
     return None
+
+
+def by_new_names(caller: str, names: Mapping[str, str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords with the names that they have now; one by its old name is taken, with a warning.
+
+    >>> by_new_names("run_epochs", {"keep": "snapshots"}, {"snapshots": 3, "keep": 2})
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: run_epochs: keep= is called snapshots= now, and both are given: leave one out
+    """
+    out = dict(given)
+    for old, new in names.items():
+        if old in out:
+            said = f"{caller}: {old}= is called {new}= now"
+            if out.get(new) is not None:
+                raise UsageError(f"{said}, and both are given: leave one out")
+            warnings.warn(said, DeprecationWarning, stacklevel=4)
+            out[new] = out.pop(old)
+    return out
 
 
 def nearest(name: str, options: Sequence[str]) -> str:

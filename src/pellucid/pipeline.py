@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from pellucid.errors import PipelineError, TypeMismatch, UsageError
+from pellucid.errors import PipelineError, TypeMismatch, UsageError, by_new_names
 from pellucid.expr.types import FLOAT, TupleType, Type, type_of
 from pellucid.graph.build import Built, build, call, check_call, instantiate, stream_types
 from pellucid.graph.model import Graph
@@ -205,6 +205,9 @@ class Pipeline(Built):
             totals = sum_of_odds.spark(df, value="x", key="user", order="seq")
         """
         from pellucid.spark.api import Options, run
+
+        if isinstance(sources.get("step"), str):  # no DataFrame, but a column
+            tag = by_new_names("spark", {"step": "tag"}, {"step": sources.pop("step"), "tag": tag})["tag"]
 
         options = Options(
             value, key, order, tag, nth, late, wait, sequence, gaps, partitions, native, state, store, buckets, drop

@@ -93,11 +93,12 @@ def test_json_and_pictures(pellucid: Command, shop: str, tmp_path: Path) -> None
     assert (tmp_path / "pictures" / "totals_failures.svg").read_text().startswith("<svg")
 
 
-def test_no_test_is_written_for_a_crash(pellucid: Command, shop: str, tmp_path: Path) -> None:
+def test_a_test_is_written_for_a_crash(pellucid: Command, shop: str, tmp_path: Path) -> None:
     done = pellucid(
         "check", f"{shop}:totals", "--failures", "--sink", "append", "--pytest", str(tmp_path / "test_found.py")
     )
-    assert done.exit_code == 1 and "crashes are tested by pellucid crash" in done.stderr
+    assert done.exit_code == 1 and done.stderr == ""
+    assert "example = check.failures(totals, sink='append'" in (tmp_path / "test_found.py").read_text()
 
 
 @pytest.mark.parametrize(

@@ -151,13 +151,25 @@ def test_a_key_column_that_is_not_there(pellucid: Command, folder: Path) -> None
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["run", "pipes.py:total", "--engine", "spark"], "--engine is called --on now: give --on spark"),
-        (["run", "pipes.py:total", "--epochs", "5"], "--epochs is called --pushes now: give --pushes 5"),
-        (["run", "pipes.py:total", "--keep", "5"], "--keep is called --snapshots now: give --snapshots 5"),
-        (["crash", "pipes.py:total", "--in", "a", "--keep", "f"], "--keep is called --folder now: give --folder f"),
-        (["audit", "trace", "--engine", "spark"], "--engine is called --on now: give --on spark"),
+        (["run", "pipes.py:total", "--engine=local", "--on", "local"], "--engine is called --on now"),
+        (["run", "pipes.py:total", "--epochs", "x"], "--epochs is called --pushes now"),
+        (["run", "pipes.py:total", "--keep", "0"], "--keep is called --snapshots now"),
+        (["crash", "pipes.py:total", "--in", "a", "--keep", "f"], "--keep is called --folder now"),
+        (["audit", "trace", "--engine", "nowhere"], "--engine is called --on now"),
     ],
 )
-def test_names_of_old_are_refused_with_the_new_ones(pellucid: Command, args: list[str], said: str) -> None:
+def test_names_of_old_are_taken_for_the_new_ones(pellucid: Command, args: list[str], said: str) -> None:
     done = pellucid(*args)
-    assert (done.exit_code, done.stderr) == (2, f"pellucid: {said}\n")
+    first, second = done.stderr.splitlines()[0], done.stderr.partition("\n")[2]
+    assert (done.exit_code, first) == (2, f"pellucid: {said}")
+    assert second and said.split()[0] not in second  # what is wrong is said of the new name
+
+
+def test_a_run_by_names_of_old(pellucid: Command, folder: Path) -> None:
+    (folder / "in.csv").write_text("x\n1\n2\n3\n")
+    done = pellucid(
+        *("run", "pipes.py:total", "--in", "in.csv", "--out", "out.csv"),
+        *("--epochs", "2", "--keep=1", "--state", "state", "--engine", "local"),
+    )
+    assert done.exit_code == 0, done.stderr
+    assert (folder / "out.csv").read_text().split() == ["out", "1", "3", "6"]

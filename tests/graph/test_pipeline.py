@@ -279,8 +279,10 @@ def test_run_epochs_to_a_table_and_what_it_refuses(tmp_path: Path) -> None:
         total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", pushes=4, worker=2)
     with pytest.raises(UsageError, match="when does an epoch end"):
         total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other")
-    with pytest.raises(UsageError, match="pushes=, no longer epochs="):
-        total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", epochs=4)
+    with pytest.warns(DeprecationWarning, match="run_epochs: epochs= is called pushes= now"):
+        total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "old", epochs=4)
+    with pytest.raises(UsageError, match="run_epochs: epochs= is called pushes= now, and both are given"):
+        total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", epochs=4, pushes=4)
     with pytest.raises(UsageError, match=r"^when does an epoch end\? Give pushes=N, or every=SECONDS$"):
         total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other")
     with pytest.raises(UsageError, match="pushes='4': expected a whole number, at least 1"):

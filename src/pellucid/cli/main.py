@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 import pellucid
-from pellucid.cli.repeated import refuse_repetition
+from pellucid.cli.repeated import by_new_names, refuse_repetition
 from pellucid.cli.signals import Interrupted, Stopped, stoppable
 from pellucid.errors import PellucidError, from_outside, speaking_to
 from pellucid.secrets import redact
@@ -43,6 +43,7 @@ class _Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, verb, rest = super().resolve_command(ctx, args)
         if verb is not None:
+            rest = by_new_names(verb, rest)
             refuse_repetition(verb, ctx, rest)
         return name, verb, rest
 

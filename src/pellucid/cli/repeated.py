@@ -13,7 +13,7 @@ import click
 
 from pellucid.errors import UsageError
 
-__all__ = ["columns", "once", "refuse_repetition", "renamed"]
+__all__ = ["by_new_names", "columns", "once", "refuse_repetition", "renamed"]
 
 
 def refuse_repetition(command: click.Command, parent: click.Context, args: Sequence[str]) -> None:
@@ -34,13 +34,25 @@ def refuse_repetition(command: click.Command, parent: click.Context, args: Seque
 
 
 def renamed(old: str, new: str) -> Callable[[Any], Any]:
-    """For a verb: the name that an option had before is refused with the one that it has now."""
+    """For a verb: the name that an option had before is taken for the one that it has now, and that is said."""
 
-    def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-        if value is not None:
-            raise UsageError(f"{old} is called {new} now: give {new} {value}")
+    def mark(verb: Any) -> Any:
+        verb.renamed = {**getattr(verb, "renamed", {}), old: new}
+        return verb
 
-    return click.option(old, f"old_{old[2:]}", hidden=True, expose_value=False, callback=refuse)
+    return mark
+
+
+def by_new_names(command: click.Command, args: Sequence[str]) -> list[str]:
+    """The arguments of a verb with the names that its options have now."""
+    out, names = [], getattr(command.callback, "renamed", {})
+    for arg in args:
+        name, equals, value = arg.partition("=")
+        if name in names:
+            click.echo(f"pellucid: {name} is called {names[name]} now", err=True)
+            arg = names[name] + equals + value
+        out.append(arg)
+    return out
 
 
 def once(pairs: Iterable[tuple[str, str]], option: str) -> dict[str, str]:

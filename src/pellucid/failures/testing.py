@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.errors import UsageError
+from pellucid.errors import UsageError, by_new_names
 from pellucid.failures.crash import Command, CrashReport, crash, default_outputs
 from pellucid.load import load_pipeline
 
@@ -57,8 +57,8 @@ def crash_test(
     """
     if kills < 1:
         raise UsageError(f"kills={kills}: expected at least 1")
-    if "epochs" in options:
-        raise UsageError("crash_test: how many pushes an epoch has is pushes=, no longer epochs=")
+    pushes = by_new_names("crash_test", {"epochs": "pushes"}, options).pop("pushes", pushes)
+    options.pop("epochs", None)
     target, names = _named(pipeline)
     given = [f"{k}={os.fspath(v)}" for k, v in inputs.items()] if isinstance(inputs, Mapping) else [os.fspath(inputs)]
     places = {names[0]: outputs} if isinstance(outputs, str) else dict(outputs or {})

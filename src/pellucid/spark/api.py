@@ -184,8 +184,6 @@ def _names(what: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
 def _given(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any]) -> dict[str | None, Any]:
     """DataFrames by source; None for one that holds all."""
     sources = [graph.nodes[i].id for i in graph.sources]
-    if isinstance(named.get("step"), str):
-        raise UsageError("the column that tells the output of a row is tag=, no longer step= (a step is a processor)")
     if len(frames) == 1 and isinstance(frames[0], Mapping):
         named, frames = {**frames[0], **named}, ()
     if len(frames) > len(sources):

@@ -54,7 +54,7 @@ def _wrong_filter(self: Run, node: Any, ins: Any, cap: Any) -> list[Slot]:
 @pytest.mark.parametrize("ints", [range(2), None], ids=["listed", "exact"])
 @pytest.mark.parametrize("asked", QUESTIONS)
 def test_a_wrong_value_is_noticed(asked: str, ints: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Run, "do_map", _wrong_map)
+    monkeypatch.setitem(Run.STEPS, "map", _wrong_map)
     verdict = QUESTIONS[asked](ints)
     assert verdict.unknown and "interpreter" in " ".join(verdict.notes), verdict
     assert verdict.counterexample is None
@@ -63,7 +63,7 @@ def test_a_wrong_value_is_noticed(asked: str, ints: Any, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("ints", [range(2), None], ids=["listed", "exact"])
 @pytest.mark.parametrize("asked", SILENT)
 def test_a_wrong_silence_is_noticed(asked: str, ints: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Run, "do_filter", _wrong_filter)
+    monkeypatch.setitem(Run.STEPS, "filter", _wrong_filter)
     verdict = SILENT[asked](ints)
     assert verdict.unknown and "interpreter" in " ".join(verdict.notes), verdict
 

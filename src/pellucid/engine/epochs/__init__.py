@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_epochs"]
 
-RENAMED = {
-    "epochs": "how many pushes an epoch has is pushes=, no longer epochs= (of which check.failures takes a number)",
-    "keep": "how many snapshots are kept is snapshots=, no longer keep=",
-}
+RENAMED = {"epochs": "pushes", "keep": "snapshots"}  # the names that options had, and have now
 
 
 def run_epochs(
@@ -58,12 +55,11 @@ def run_epochs(
     from pellucid.address import from_environment
     from pellucid.engine.epochs.coordinator import Coordinator
     from pellucid.engine.epochs.job import Settings, prepare
-    from pellucid.errors import UsageError, nearest
+    from pellucid.errors import UsageError, by_new_names, nearest
     from pellucid.sinks.interface import Sink
 
+    settings = by_new_names("run_epochs", RENAMED, settings)
     for name in settings:
-        if name in RENAMED:
-            raise UsageError(f"run_epochs: {RENAMED[name]}")
         if name not in Settings.__dataclass_fields__:
             known = [*Settings.__dataclass_fields__, "say", "progress", "idle"]
             raise UsageError(f"run_epochs has no option {name!r}: it has {', '.join(known)}{nearest(name, known)}")
