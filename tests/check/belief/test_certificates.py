@@ -136,10 +136,10 @@ def test_a_wrong_window(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = run.Run.do_decimate
-    monkeypatch.setattr(
-        run.Run,
-        "do_decimate",
+    right = run.Run.STEPS["decimate"]
+    monkeypatch.setitem(
+        run.Run.STEPS,
+        "decimate",
         lambda self, node, ins, cap: right(self, dataclasses.replace(node, k=node.k + 1), ins, cap),
     )
     p = pipeline(lambda x: x.decimate(2), x=int)

@@ -329,7 +329,7 @@ def test_pickle_is_used_from_process_to_process_only() -> None:
         "spark/audit/workers.py": "notes between the workers of an audit",
         "failures/model/tasks.py": "states of a checked model, in memory",
         "check/functions/called.py": "states of a function that a check calls, in memory",
-        "cli/run_spark.py": "cloudpickle is told which modules go to the workers by value",
+        "cli/spark/run.py": "cloudpickle is told which modules go to the workers by value",
     }
     found = set()
     root = Path(pellucid.__file__).parent
