@@ -13,7 +13,7 @@ from pellucid import Pipeline, merge, pipeline
 from pellucid.data.columns import columns_of, events_of
 from pellucid.engine.epochs.plan import fragments, make_plan
 from pellucid.engine.epochs.tasks.messages import EVENTS, Events, Message, Shape, as_arrays, decode, encode
-from pellucid.engine.epochs.worker import _events, joined
+from pellucid.engine.epochs.tasks.worker import _events, joined
 from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import PellucidError, UsageError
 from tests.strategies import inputs, pipelines

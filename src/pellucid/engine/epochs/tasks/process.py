@@ -116,7 +116,7 @@ def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], 
 
 
 def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> Task:
-    from pellucid.engine.epochs.worker import Worker
+    from pellucid.engine.epochs.tasks.worker import Worker
 
     assert task.graph is not None
     return Worker(context, task.graph, type_of_key(job.key), [c.streams for c in outputs])
