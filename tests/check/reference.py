@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from pellucid.check.explicit.program import choices_of
-from pellucid.check.formula import Formula, evaluate_ctl, evaluate_lasso, kind
+from pellucid.check.formula import AG, Formula, evaluate_ctl, evaluate_lasso, is_invariant, kind
 from pellucid.check.system.build import System
 from pellucid.errors import UsageError
 from pellucid.expr.evaluate import evaluate
@@ -66,6 +66,8 @@ def _body(atom: Formula) -> Expr:
 def decide_by_reference(system: System, formula: Formula) -> bool:
     """Whether a resolved formula holds; for CTL, and for LTL on structures that are small enough for every lasso."""
     successors, labels, initial = points(system, formula.atoms())
+    if formula.op == "G" and is_invariant(formula) is not None:  # of every point, however far away
+        formula = AG(formula.args[0])
     if kind(formula) != "ltl":
         return set(initial) <= evaluate_ctl(formula, successors, labels)
     return all(evaluate_lasso(formula, trace, loop) for trace, loop in _lassos(successors, labels, initial, 7))
