@@ -24,7 +24,7 @@ from typing import Any
 
 from pellucid import check
 from pellucid.failures.checker.search.explore import explore
-from pellucid.failures.checker.system import System
+from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.model import Configuration, Task, initial
 from pellucid.model import Budget
 
@@ -80,7 +80,7 @@ def checker(quick: bool) -> tuple[list[Row], bool]:
     for shape, epochs, events in sizes:
         c = shape(epochs, events)
         started, used = time.perf_counter(), time.process_time()
-        whole = explore(System(c, crashes=2), Budget(None, 20_000_000), reduce=False, reduce_free=True)
+        whole = explore(CrashSystem(c, crashes=2), Budget(None, 20_000_000), reduce=False, reduce_free=True)
         seconds, used = time.perf_counter() - started, time.process_time() - used
         verdict = check.failures(c, crashes=2, timeout=None)
         right &= verdict.proved and whole.unexplained is None and whole.dead_end is None

@@ -38,7 +38,7 @@ def completed(generation: Any, task: Any) -> None:
     _completed(generation, task)
 
 
-class CarelessSink(sink.Sink):
+class CarelessSink(sink.SinkTask):
     """Trusts its snapshot, whatever is there."""
 
     def restore(self, snapshot: Snapshot | None) -> None:
@@ -51,7 +51,7 @@ class CarelessSink(sink.Sink):
             if name is not None and (self.folder / own).exists():
                 part = self.target.part(self.folder / own)
                 part.size, part.crc = size, crc
-                self._staged.append(sink.Staged(part, [sink.Mark(name, size, crc)], name.first))
+                self._staged.append(sink.StagedPart(part, [sink.SinkMark(name, size, crc)], name.first))
         self._end, self.rows = snapshot.until, snapshot.about["rows"]
 
     def begin(self) -> None:
@@ -85,7 +85,7 @@ if __name__ == "__main__":
     from pellucid.engine.epochs import job
 
     Generation._completed = completed  # type: ignore[method-assign]
-    sink.Sink = CarelessSink  # type: ignore[misc]
+    sink.SinkTask = CarelessSink  # type: ignore[misc]
     job.FileTarget = CarelessFile  # type: ignore[misc]
     parts._NAME = re.compile(parts._NAME.pattern.replace(r"\.part", r"(-g\d+)?\.part"))
     sys.exit(main())

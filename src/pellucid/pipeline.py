@@ -204,12 +204,12 @@ class Pipeline(Built):
 
             totals = sum_of_odds.spark(df, value="x", key="user", order="seq")
         """
-        from pellucid.spark.api import Options, run
+        from pellucid.spark.api import SparkOptions, run
 
         if isinstance(sources.get("step"), str):  # no DataFrame, but a column
             tag = by_new_names("spark", {"step": "tag"}, {"step": sources.pop("step"), "tag": tag})["tag"]
 
-        options = Options(
+        options = SparkOptions(
             value, key, order, tag, nth, late, wait, sequence, gaps, partitions, native, state, store, buckets, drop
         )
         return run(self.graph, frames, sources, options)

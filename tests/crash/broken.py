@@ -31,7 +31,7 @@ class OffByOne(store.Store):
     """Reads the newest snapshot up to this micro-batch, where it must be below: a repeated one starts from its own
     result."""
 
-    def load(self, bucket: int, before: int) -> store.Snapshot | None:
+    def load(self, bucket: int, before: int) -> store.BucketSnapshot | None:
         return super().load(bucket, before + 1)
 
     def versions(self, bucket: int) -> list[int]:

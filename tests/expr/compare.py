@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pellucid.engine.kernel.compile import _HEAD, _PLAIN
 from pellucid.expr.checked import wrap
-from pellucid.expr.codegen import OVERFLOW, RAISED, Writer
+from pellucid.expr.codegen import OVERFLOW, RAISED, CodeWriter
 from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate_call
 from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, conform
@@ -110,7 +110,7 @@ class Compiled:
 
     def __init__(self, traced: Traced, numba: bool) -> None:
         self.traced = traced
-        w = Writer(numba)
+        w = CodeWriter(numba)
         w.depth = 2
         kinds = [kind for t in traced.params for _, kind in t.leaves()]
         names = [f"a{i}" for i in range(len(kinds))]

@@ -17,7 +17,7 @@ from pellucid.check.explicit.program import compile_program
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import Domain
 from pellucid.errors import NotNamed, PellucidError
-from pellucid.export.smv.expr import Kind, Writer
+from pellucid.export.smv.expr import SmvKind, SmvWriter
 from pellucid.expr import node as n
 from pellucid.expr import text
 from pellucid.expr.evaluate import evaluate
@@ -162,7 +162,7 @@ def by_explicit(e: Expr) -> Any:
 
 def by_smv(e: Expr) -> Any:
     small = tuple(range(-8, 9))
-    writer = Writer(NAMES, [Kind(t, small if t == INT else ()) for t in TYPES])
+    writer = SmvWriter(NAMES, [SmvKind(t, small if t == INT else ()) for t in TYPES])
     return writer(e) and None
 
 

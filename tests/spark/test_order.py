@@ -12,8 +12,8 @@ import pytest
 from pellucid import DataError, UsageError, apply, pipeline
 from pellucid.expr.types import BOOL, INT, STR, Type
 from pellucid.spark.api import _wait
-from pellucid.spark.frames import Fields, Frame, Source, key_leaf, order_leaf
-from pellucid.spark.job import Job, Late
+from pellucid.spark.frames import Fields, Frame, FrameSource, key_leaf, order_leaf
+from pellucid.spark.job import Late, SparkJob
 from pellucid.spark.state.bucket import Bucket, run_bucket
 from pellucid.spark.step import Runner
 
@@ -32,8 +32,8 @@ def refusal(
     **late: Any,
 ) -> str:
     """What is said of the last of some micro-batches of (user, at)."""
-    fields = Fields((Source("x", INT, ("x",)),), (("user", types[0]),), (("at", types[1]),))
-    job = Job(TOTAL.graph, fields, (("out", INT),), (("user", "k0"), ("at", "o0")), late=Late(**late))
+    fields = Fields((FrameSource("x", INT, ("x",)),), (("user", types[0]),), (("at", types[1]),))
+    job = SparkJob(TOTAL.graph, fields, (("out", INT),), (("user", "k0"), ("at", "o0")), late=Late(**late))
     bucket = Bucket(Runner(job))
     tables = [
         pa.table(
@@ -82,11 +82,11 @@ def test_a_number_before_the_first_of_a_sequence() -> None:
 
 @pytest.mark.parametrize("kind", ["date", "timestamp", "timestamp_ntz"])
 def test_times_are_no_sequence(kind: str) -> None:
-    fields = Fields((Source("x", INT, ("x",)),), order=(("at", INT),), types=(("o0", kind),))
+    fields = Fields((FrameSource("x", INT, ("x",)),), order=(("at", INT),), types=(("o0", kind),))
     with pytest.raises(
         UsageError, match=f"sequence= needs order= to be one column of whole numbers, but 'at' is a {kind}"
     ):
-        Job(TOTAL.graph, fields, (("out", INT),), (), late=Late(sequence=1))
+        SparkJob(TOTAL.graph, fields, (("out", INT),), (), late=Late(sequence=1))
 
 
 @pytest.mark.parametrize(

@@ -13,27 +13,27 @@ from hypothesis import strategies as st
 
 from pellucid import DataError, Pipeline, StepError, pipeline
 from pellucid.expr.types import INT, STR
-from pellucid.spark.frames import Fields, Source
-from pellucid.spark.job import Job, Late, packed, unpacked
+from pellucid.spark.frames import Fields, FrameSource
+from pellucid.spark.job import Late, SparkJob, packed, unpacked
 from pellucid.spark.state.bucket import Bucket, in_order, run_bucket
 from pellucid.spark.step import Runner, in_chunks
 from tests.spark.worlds import Failed, Row, expected, found, rows_of, table_of, tables_of
 from tests.strategies import Seeded, make_input, make_pipeline
 
 
-def job_of(p: Pipeline, key: Any, *, tagged: bool, late: Late | None = None) -> Job:
+def job_of(p: Pipeline, key: Any, *, tagged: bool, late: Late | None = None) -> SparkJob:
     sources = tuple(
-        Source(n.id, n.type, tuple(path or n.id for path, _ in n.type.leaves()))
+        FrameSource(n.id, n.type, tuple(path or n.id for path, _ in n.type.leaves()))
         for n in (p.graph.nodes[i] for i in p.graph.sources)
     )
     several = len(sources) > 1
     fields = Fields(sources, (("user", key),), (("seq", INT),), tagged=several and tagged, wide=several and not tagged)
     outputs = tuple((name, p.graph.nodes[at].type) for name, at in p.graph.outputs)
     kept = (("user", "k0"), ("seq", "o0"))
-    return Job(p.graph, fields, outputs, kept, late=late or Late(), nth="nth", tag="output")
+    return SparkJob(p.graph, fields, outputs, kept, late=late or Late(), nth="nth", tag="output")
 
 
-def frame_of(p: Pipeline, job: Job, rows: list[Row]) -> Any:
+def frame_of(p: Pipeline, job: SparkJob, rows: list[Row]) -> Any:
     """The internal frame of some rows, as an Arrow table."""
     if not job.fields.tagged:
         wide = table_of(p, rows).flatten()

@@ -22,8 +22,8 @@ from pellucid.engine.saved import form as saved
 from pellucid.expr.types import INT, STR
 from pellucid.spark import stream
 from pellucid.spark.failure import explain
-from pellucid.spark.frames import Fields, Source
-from pellucid.spark.job import Job, packed, unpacked
+from pellucid.spark.frames import Fields, FrameSource
+from pellucid.spark.job import SparkJob, packed, unpacked
 from pellucid.spark.state.store import Store
 from tests.old_form import old_state
 
@@ -34,7 +34,7 @@ TOTAL = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0, id="total"), 
 TENFOLD = pipeline(lambda x: x.cumulate(lambda t, v: t + 10 * v, start=0, id="total"), x=int)
 COUNT = pipeline(lambda x: x.cumulate(lambda n, v: n + 1, start=0, id="count"), x=int)
 FIELDS = Fields(
-    (Source("x", INT, ("x",)),), (("user", STR),), (("seq", INT),), types=(("k0", "string"), ("o0", "bigint"))
+    (FrameSource("x", INT, ("x",)),), (("user", STR),), (("seq", INT),), types=(("k0", "string"), ("o0", "bigint"))
 )
 
 
@@ -56,8 +56,8 @@ class Start:
 
     def __init__(self, p: Pipeline, folder: Path, *drop: str, buckets: int = 2) -> None:
         store = Store(str(folder))
-        self.data = packed(Job(p.graph, FIELDS, (("out", INT),), (("user", "k0"), ("seq", "o0"))))
-        self.plan = stream.Plan(store, buckets, drop, store.next_start(), uuid.uuid4().hex)
+        self.data = packed(SparkJob(p.graph, FIELDS, (("out", INT),), (("user", "k0"), ("seq", "o0"))))
+        self.plan = stream.StreamPlan(store, buckets, drop, store.next_start(), uuid.uuid4().hex)
 
     def check(self) -> None:
         """What happens on the driver, before the query starts."""

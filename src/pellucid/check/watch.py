@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.check.belief.certify import certify_space, distrust
-from pellucid.check.belief.literal import Literal
+from pellucid.check.belief.literal import LiteralRun
 from pellucid.check.belief.violated import disagreement, monitor_violated
 from pellucid.check.counterexample.pushes import Pushes
 from pellucid.check.counterexample.replay import replay
@@ -193,7 +193,7 @@ def _tried(system: Transitions, graph: Graph) -> str:
     """Random runs of the system, with the interpreter as the monitor: what it says that is not true."""
     rng, out = random.Random(0), graph.outputs[0][0]
     for _ in range(_RUNS):
-        literal, state, trail = Literal(graph), rng.choice(list(system.initial)), []
+        literal, state, trail = LiteralRun(graph), rng.choice(list(system.initial)), []
         for _ in range(12):
             trail.append(state)
             try:

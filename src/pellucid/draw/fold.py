@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from pellucid.draw.layout import Layout
 
-__all__ = ["Rows", "fold"]
+__all__ = ["FoldedRows", "fold"]
 
 _BETWEEN = 36.0  # between two rows: the pipe runs back in the middle of it
 _INDENT = 14.0
 
 
 @dataclass
-class Rows:
+class FoldedRows:
     """Where the layers stand after folding; ``turns`` has the height at which the pipe into a layer runs back."""
 
     columns: list[tuple[float, float]]
@@ -23,7 +23,7 @@ class Rows:
     turns: dict[int, float] = field(default_factory=dict)
 
 
-def fold(layout: Layout, columns: list[tuple[float, float]], limit: float) -> Rows:
+def fold(layout: Layout, columns: list[tuple[float, float]], limit: float) -> FoldedRows:
     """Break the layers into rows of about this width, only where a single pipe connects them.
 
     The heights of the layout's vertices are changed to those of their rows.
@@ -37,8 +37,8 @@ def fold(layout: Layout, columns: list[tuple[float, float]], limit: float) -> Ro
     """
     rows = _rows(layout, columns, limit)
     if len(rows) == 1:
-        return Rows(columns, columns[-1][1], layout.height)
-    folded = Rows([], 0.0, 0.0)
+        return FoldedRows(columns, columns[-1][1], layout.height)
+    folded = FoldedRows([], 0.0, 0.0)
     bottom = 0.0
     for n, (first, stop) in enumerate(rows):
         here = [v for layer in layout.layers[first:stop] for v in layer]

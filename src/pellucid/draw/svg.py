@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from pellucid.draw.fold import Rows, fold
+from pellucid.draw.fold import FoldedRows, fold
 from pellucid.draw.labels import cells, clean, describe, shorten, start_text, wrap
 from pellucid.draw.layout import Item, Layout, Segment, Wire, arrange
 from pellucid.draw.pictograms import pictogram, queue_glyph, window_glyph
 from pellucid.draw.theme import BOX, CHAR, STYLE
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["Part", "draw_svg", "parts"]
+__all__ = ["SvgPart", "draw_svg", "parts"]
 
 _GAP_X, _GAP_Y = 26.0, 22.0
 _STUB = 14.0  # the pipe before and after a box
@@ -30,7 +30,7 @@ _PAGE = 1180.0  # a longer pipeline goes on in the next row
 
 
 @dataclass(frozen=True)
-class Part:
+class SvgPart:
     """A box to draw: its size without the text below, and what is in it."""
 
     node: Node | None  # None: an output
@@ -40,7 +40,7 @@ class Part:
     text: tuple[str, ...]
     item: Item
     left: float  # from the item's left edge to the box
-    inner: tuple[Graph, Layout, list[Part], list[tuple[float, float]]] | None = None
+    inner: tuple[Graph, Layout, list[SvgPart], list[tuple[float, float]]] | None = None
 
 
 def draw_svg(graph: Graph) -> str:
@@ -73,7 +73,7 @@ def draw_svg(graph: Graph) -> str:
     )
 
 
-def parts(graph: Graph) -> tuple[Layout, list[Part], list[tuple[float, float]]]:
+def parts(graph: Graph) -> tuple[Layout, list[SvgPart], list[tuple[float, float]]]:
     """Where everything stands: the layout, the box of each of its items, the columns.
 
     >>> from pellucid import pipeline
@@ -94,7 +94,7 @@ def parts(graph: Graph) -> tuple[Layout, list[Part], list[tuple[float, float]]]:
     return layout, placed, layout.columns(gaps)
 
 
-def _part(node: Node) -> Part:
+def _part(node: Node) -> SvgPart:
     if node.kind == "source":
         return _end(node.id, node, node.type)
     if node.sub is not None:
@@ -106,10 +106,10 @@ def _part(node: Node) -> Part:
     right = max(_STUB, (_text_width(text) - BOX) / 2)
     ports = tuple(height * (i + 1) / (count + 1) if count > 2 else height * (i + 0.5) / count for i in range(count))
     item = Item(left + BOX + right, height + _LINE * len(text) + 6, ports, height / 2)
-    return Part(node, node.kind, BOX, height, text, item, left)
+    return SvgPart(node, node.kind, BOX, height, text, item, left)
 
 
-def _end(name: str, node: Node | None, t: object) -> Part:
+def _end(name: str, node: Node | None, t: object) -> SvgPart:
     """A source or an output: a labelled end of a pipe."""
     name = shorten(clean(name), 24)
     width, height = max(34.0, 8.0 * cells(name) + 22.0), 28.0
@@ -118,10 +118,10 @@ def _end(name: str, node: Node | None, t: object) -> Part:
     left, right = (max(_STUB, over), max(1.0, over)) if node is None else (max(1.0, over), max(_STUB, over))
     ports = () if node is not None else (height / 2,)
     item = Item(left + width + right, height + _LINE * len(text) + 6, ports, height / 2, last=node is None)
-    return Part(node, name, width, height, text, item, left)
+    return SvgPart(node, name, width, height, text, item, left)
 
 
-def _window(node: Node, sub: Graph) -> Part:
+def _window(node: Node, sub: Graph) -> SvgPart:
     layout, placed, columns = parts(sub)
     text = (shorten(clean(node.id), 40),)
     title = 84.0 + CHAR * cells(_window_title(node)) + _FRAME
@@ -130,7 +130,7 @@ def _window(node: Node, sub: Graph) -> Part:
     pin = _HEAD + _FRAME + layout.vertices[len(sub.nodes)].pin
     port = _HEAD + _FRAME + layout.vertices[sub.sources[0]].pin
     item = Item(width + 2 * _STUB, height + _LINE + 6, (port,), pin)
-    return Part(node, node.kind, width, height, text, item, _STUB, (sub, layout, placed, columns))
+    return SvgPart(node, node.kind, width, height, text, item, _STUB, (sub, layout, placed, columns))
 
 
 def _window_title(node: Node) -> str:
@@ -154,7 +154,7 @@ def _text_width(text: tuple[str, ...]) -> float:
 # ---------------------------------------------------------------- drawing
 
 
-def _draw(graph: Graph, layout: Layout, placed: list[Part], rows: Rows) -> str:
+def _draw(graph: Graph, layout: Layout, placed: list[SvgPart], rows: FoldedRows) -> str:
     columns = rows.columns
 
     def corner(i: int) -> tuple[float, float]:
@@ -185,7 +185,7 @@ def _draw(graph: Graph, layout: Layout, placed: list[Part], rows: Rows) -> str:
     return "".join(out)
 
 
-def _curve(segment: Segment, b: float, rows: Rows, corners: list[tuple[float, float]]) -> str:
+def _curve(segment: Segment, b: float, rows: FoldedRows, corners: list[tuple[float, float]]) -> str:
     """From the edge of one layer to the next, and on to the box."""
     y0, y1, end = segment.start.pin, segment.height, segment.end
     a = rows.columns[end.layer][0]
@@ -198,7 +198,7 @@ def _curve(segment: Segment, b: float, rows: Rows, corners: list[tuple[float, fl
     return bend if end.item is None else bend + f"H{_n(corners[end.item][0])}"
 
 
-def _box(part: Part, x: float, y: float) -> str:
+def _box(part: SvgPart, x: float, y: float) -> str:
     node = part.node
     family = "edge" if node is None else node.processor.family
     heights = part.item.ports
@@ -222,7 +222,7 @@ def _box(part: Part, x: float, y: float) -> str:
             f'<path class="plc-feed" d="M0 {_n(part.item.ports[0])}H{_n(starts)}'
             f'M{_n(ends)} {_n(part.item.pin)}H{_n(part.width)}"/>'
             f'<g transform="translate({_n(over)} '
-            f'{_n(_HEAD + _FRAME)})">\n{_draw(sub, layout, placed, Rows(columns, 0.0, 0.0))}</g>'
+            f'{_n(_HEAD + _FRAME)})">\n{_draw(sub, layout, placed, FoldedRows(columns, 0.0, 0.0))}</g>'
         )
     else:
         title, radius = describe(node), 9.0
@@ -251,7 +251,7 @@ def _badge(node: Node, width: float) -> str:
     )
 
 
-def _below(part: Part) -> str:
+def _below(part: SvgPart) -> str:
     lines = []
     for i, line in enumerate(part.text):
         if part.node is None or part.node.kind == "source":

@@ -21,14 +21,14 @@ __all__ = ["run_in_memory", "trace_in_memory"]
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """What is said besides the data: the columns of the key, and what an input is that ends before the others."""
 
     key: tuple[str, ...] = ()
     short: str = "fail"
 
     @classmethod
-    def taken_from(cls, graph: Graph, named: Mapping[str, Any]) -> tuple[Options, dict[str, Any]]:
+    def taken_from(cls, graph: Graph, named: Mapping[str, Any]) -> tuple[RunOptions, dict[str, Any]]:
         """The options among these keywords, and the rest; a source of the same name comes first."""
         sources = {graph.nodes[i].id for i in graph.sources}
         rest = {name: given for name, given in named.items() if name in sources or name not in ("key", "short")}
@@ -49,7 +49,7 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
     >>> run_in_memory(pipeline(lambda x: x.trim(1), x=int).graph, ([1, 2, 3],), {})
     [2, 3]
     """
-    options, named = Options.taken_from(graph, named)
+    options, named = RunOptions.taken_from(graph, named)
     inputs = _by_source(graph, data, named)
     first = next(iter(inputs.values()))
     kind = kind_of(first, graph.name)
@@ -76,7 +76,7 @@ def trace_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any
     >>> trace_in_memory(pipeline(lambda x: x.decimate(2), x=int).graph, ([1, 2, 3],), {})
     [[1], [], [3]]
     """
-    options, named = Options.taken_from(graph, named)
+    options, named = RunOptions.taken_from(graph, named)
     given = _given(graph, _by_source(graph, data, named), options)
     count = max(g.count for g in given)
     outputs, rows = _push_given(graph, given, positions=True)
@@ -150,7 +150,7 @@ def _by_source(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any]) ->
     return given
 
 
-def _given(graph: Graph, inputs: Mapping[str, Any], options: Options) -> list[Given]:
+def _given(graph: Graph, inputs: Mapping[str, Any], options: RunOptions) -> list[Given]:
     nodes = [graph.nodes[i] for i in graph.sources]
     if "" in inputs:
         from pellucid.data.kinds import read_wide

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pellucid.base.container import Buffer, Container
-from pellucid.engine.kernel.layout import Layout, dense, is_float
-from pellucid.engine.saved.form import Damaged, compare, describe, pack, pack_texts, unpack, unpack_texts
+from pellucid.engine.kernel.layout import KernelLayout, dense, is_float
+from pellucid.engine.saved.form import DamagedState, compare, describe, pack, pack_texts, unpack, unpack_texts
 from pellucid.engine.saved.own_types import OwnTypes
 from pellucid.engine.saved.words import BROKEN, check_words
 from pellucid.errors import StateError
@@ -24,13 +24,13 @@ from pellucid.expr.types import STR
 if TYPE_CHECKING:
     from pellucid.engine.saved.objects import ObjectWord
 
-__all__ = ["State", "Texts"]
+__all__ = ["EngineState", "TextTable"]
 
 _FEW_TEXTS = 1024  # so many that nothing needs may stay in a saved state
 _FIXED = 4  # M: position, code, site, spare
 
 
-class Texts(dict[str, int]):
+class TextTable(dict[str, int]):
     """The codes of texts, with the texts by their codes beside them; `setdefault` gives the next code."""
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -46,14 +46,14 @@ class Texts(dict[str, int]):
         return found
 
 
-class State:
+class EngineState:
     """All that a kernel remembers between two calls.  ``compiled`` tells which form it has now."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: KernelLayout) -> None:
         self.layout = layout
         self.compiled = False
         self.pushed = 0
-        self.strings = Texts(layout.strings)
+        self.strings = TextTable(layout.strings)
         regions, queues = layout.regions, layout.queues
         self.meta: Any = [0] * (_FIXED + len(regions) + len(layout.graph.outputs) + 3 * len(queues))
         for q in range(len(queues)):
@@ -258,9 +258,9 @@ class State:
             live[place[(place >= 0) & (place < len(texts))]] = True
         kept = np.flatnonzero(live).tolist()
         if len(kept) <= unless_used * len(texts):
-            self.recode(np.cumsum(live) - 1, Texts([texts[c] for c in kept]))
+            self.recode(np.cumsum(live) - 1, TextTable([texts[c] for c in kept]))
 
-    def recode(self, table: Any, new: Texts) -> None:
+    def recode(self, table: Any, new: TextTable) -> None:
         """Change every stored code ``c`` to ``table[c]``, its number among other texts."""
         for place in self._string_places():
             inside = (place >= 0) & (place < len(table))
@@ -348,25 +348,25 @@ class State:
         return out
 
     @staticmethod
-    def load(layout: Layout, data: Buffer) -> State:
+    def load(layout: KernelLayout, data: Buffer) -> EngineState:
         """The state that was saved, for the pipeline with this layout."""
         saved = unpack(data)
         try:
             compare(saved.head, layout)
-            return State._loaded(layout, saved)
+            return EngineState._loaded(layout, saved)
         except BROKEN as error:
-            raise Damaged(error) from None
+            raise DamagedState(error) from None
 
     @staticmethod
-    def _loaded(layout: Layout, saved: Container) -> State:
+    def _loaded(layout: KernelLayout, saved: Container) -> EngineState:
         import numpy as np
 
         from pellucid.engine.saved.objects import load_objects
 
-        state = State(layout)
+        state = EngineState(layout)
         state.pushed, state.dense = saved.head["pushed"], list(saved.head["dense"])
         if not isinstance(state.pushed, int) or state.pushed < 0:
-            raise Damaged("it has no number of pushes")
+            raise DamagedState("it has no number of pushes")
         old = unpack_texts(*saved.blocks[:2])
         if saved.head["objects"] and old[: len(layout.strings)] != layout.strings:
             raise StateError("the saved state was made with other constant texts: carry() takes it, load() does not")
@@ -374,7 +374,7 @@ class State:
         parts = iter(saved.blocks[2:])
         meta = np.frombuffer(next(parts), dtype=np.int64).copy()
         if len(meta) != len(state.meta) or len(state.dense) != len(layout.regions):
-            raise Damaged("it has other counters")
+            raise DamagedState("it has other counters")
         state.meta = meta
         for r, region in enumerate(layout.regions):
             next(parts)  # the row as it started then: of no use to the same pipeline
@@ -383,13 +383,13 @@ class State:
             if (len(words), len(keys)) != (rows * region.width, rows * len(region.keys)) or (
                 rows != 1 and not region.keys
             ):
-                raise Damaged("it has not as many rows as it says")
+                raise DamagedState("it has not as many rows as it says")
             state.put_region(r, words, keys)
         for q in range(len(layout.queues)):
             state.cells[q] = [np.frombuffer(next(parts), dtype=k).copy() for k in state._kinds(q)]
             if any(len(c) != meta[state.queue_at(q) + 1] for c in state.cells[q]):
-                raise Damaged("it has not as many cells as it says")
-        state.strings = Texts(old)
+                raise DamagedState("it has not as many cells as it says")
+        state.strings = TextTable(old)
         check_words(state)
         if old[: len(layout.strings)] != layout.strings:
             table, new = recoded(old, layout)
@@ -400,7 +400,7 @@ class State:
                 count = len(state.rows[o.region]) // o.width
                 _, state.rows[o.region][o.at :: o.width] = load_objects(layout.graph[o.step], data, state._types, count)
         elif next(parts, None) is not None:
-            raise Damaged("it goes on behind its end")
+            raise DamagedState("it goes on behind its end")
         return state
 
     def put_region(self, r: int, words: Any, keys: Any) -> None:
@@ -415,11 +415,11 @@ class State:
         self.table[r] = None
 
 
-def recoded(old: list[str], layout: Layout) -> tuple[Any, Texts]:
+def recoded(old: list[str], layout: KernelLayout) -> tuple[Any, TextTable]:
     """The new codes of old texts where a pipeline's own texts come first, and all texts by the new codes."""
     import numpy as np
 
-    new = Texts(layout.strings)
+    new = TextTable(layout.strings)
     return np.array([new.setdefault(text) for text in old], dtype=np.int64), new
 
 

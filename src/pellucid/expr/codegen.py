@@ -22,7 +22,7 @@ from pellucid.expr.operations import LAZY
 from pellucid.expr.text import order_of_text
 from pellucid.expr.types import FLOAT, INT, INT_MAX, INT_MIN, EnumType, Type
 
-__all__ = ["OVERFLOW", "RAISED", "TooDeep", "Writer"]
+__all__ = ["OVERFLOW", "RAISED", "CodeWriter", "TooDeep"]
 
 OVERFLOW = 1  # an integer left 64 bits
 RAISED = 2  # Python would raise here: the user's own raise, a division by zero, …
@@ -34,7 +34,7 @@ class TooDeep(Exception):  # noqa: N818
     """The function nests too deeply for one block of code."""
 
 
-class Writer:
+class CodeWriter:
     """Collects lines; knows the dialect, the indentation and how to leave on a failure."""
 
     def __init__(self, numba: bool) -> None:
@@ -109,7 +109,7 @@ class Writer:
 
 class _Function:
     def __init__(
-        self, w: Writer, roots: Sequence[Expr], leaves: Sequence[str], kinds: Sequence[Type], site: int
+        self, w: CodeWriter, roots: Sequence[Expr], leaves: Sequence[str], kinds: Sequence[Type], site: int
     ) -> None:
         self.w, self.roots, self.leaves, self.kinds, self.site = w, roots, leaves, kinds, site
         uses: dict[int, int] = {}

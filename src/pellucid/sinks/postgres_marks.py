@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COUNT",
     "EPOCHS",
-    "Target",
+    "MarkedTable",
     "advance",
     "checked_table",
     "identifier",
@@ -69,10 +69,10 @@ def checked_table(table: str) -> str:
 
 
 @dataclass(frozen=True)
-class Target:
+class MarkedTable:
     """A table as the server knows it; ``short`` says whether the name alone means it, too.
 
-    >>> Target("shop", "public", "sums", short=True).spellings()
+    >>> MarkedTable("shop", "public", "sums", short=True).spellings()
     ['public.sums', 'shop.public.sums', 'sums']
     """
 
@@ -91,7 +91,7 @@ class Target:
         return [self.name, f"{self.database}.{self.name}", *([self.table] if short else [])]
 
 
-def target_of(db: psycopg.Connection[Any], table: str) -> Target | None:
+def target_of(db: psycopg.Connection[Any], table: str) -> MarkedTable | None:
     """The table that the server takes this name for; None if there is none."""
     row = db.execute(
         "SELECT current_database(), n.nspname, c.relname, to_regclass(quote_ident(c.relname)) IS NOT DISTINCT FROM "
@@ -99,10 +99,10 @@ def target_of(db: psycopg.Connection[Any], table: str) -> Target | None:
         "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)",
         (quoted(table),),
     ).fetchone()
-    return None if row is None else Target(row[0], row[1], row[2], bool(row[3]))
+    return None if row is None else MarkedTable(row[0], row[1], row[2], bool(row[3]))
 
 
-def written(db: psycopg.Connection[Any], target: Target) -> int:
+def written(db: psycopg.Connection[Any], target: MarkedTable) -> int:
     """How many rows the queries have written to this table by our book."""
     row = db.execute(
         "SELECT coalesce(sum(rows), 0) FROM pellucid_epochs WHERE target = ANY(%s)", (target.spellings(),)
@@ -110,7 +110,7 @@ def written(db: psycopg.Connection[Any], target: Target) -> int:
     return 0 if row is None else int(row[0])
 
 
-def last_mark(db: psycopg.Connection[Any], target: Target, query: str) -> int:
+def last_mark(db: psycopg.Connection[Any], target: MarkedTable, query: str) -> int:
     """The highest number of the query under any name of the table; -1 if there is none."""
     books = db.execute(
         "SELECT n.nspname, c.oid::regclass IS NOT DISTINCT FROM to_regclass('pellucid_epochs') "
@@ -129,7 +129,7 @@ def last_mark(db: psycopg.Connection[Any], target: Target, query: str) -> int:
     return found
 
 
-def locked_mark(db: psycopg.Connection[Any], target: Target, query: str) -> int:
+def locked_mark(db: psycopg.Connection[Any], target: MarkedTable, query: str) -> int:
     """The same inside a transaction that alone may change it from now on."""
     db.execute(
         "INSERT INTO pellucid_epochs (target, query, batch) VALUES (%s, %s, -1) ON CONFLICT DO NOTHING",
@@ -150,7 +150,7 @@ def locked_mark(db: psycopg.Connection[Any], target: Target, query: str) -> int:
     return last_mark(db, target, query)
 
 
-def advance(db: psycopg.Connection[Any], target: Target, query: str, batch: int, rows: int) -> None:
+def advance(db: psycopg.Connection[Any], target: MarkedTable, query: str, batch: int, rows: int) -> None:
     """Set the locked mark to this batch, and count its rows."""
     done = db.execute(
         "UPDATE pellucid_epochs SET batch = %s, at = now(), rows = coalesce(rows, 0) + %s WHERE target = %s AND query "

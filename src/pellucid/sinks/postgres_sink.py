@@ -183,7 +183,7 @@ class PostgresSink(interface.Sink):
         with suppress(Exception):
             staged.held[1].__exit__(_Aborted, _Aborted(), None)
 
-    def _look(self, db: psycopg.Connection[Any], target: marks.Target, query: str) -> None:
+    def _look(self, db: psycopg.Connection[Any], target: marks.MarkedTable, query: str) -> None:
         """At the start: the numbers of this table tell of rows, so there must be some."""
         if self.drained or query in self._looked:
             return

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["INFINITE", "LARGEST", "NOT_A_NUMBER", "Operation", "facts"]
+__all__ = ["INFINITE", "LARGEST", "NOT_A_NUMBER", "FloatOperation", "facts"]
 
 LARGEST = int(sys.float_info.max)
 INFINITE = 2**1024
@@ -33,7 +33,7 @@ _PAIRS = 40  # of operations that are compared with each other
 
 
 @dataclass(frozen=True)
-class Operation:
+class FloatOperation:
     """An operation: its arguments, what it makes, and doubles near which each argument may lie."""
 
     op: str  # add, mul, truediv, sqrt or float_of_int
@@ -62,7 +62,7 @@ _PYTHON: dict[str, Any] = {
 }  # fmt: skip
 
 
-def facts(z3: Any, operations: list[Operation]) -> list[Any]:
+def facts(z3: Any, operations: list[FloatOperation]) -> list[Any]:
     """All that is told of these operations."""
     say = _Facts(z3)
     out = [fact for operation in operations for fact in say.of(operation)]
@@ -91,7 +91,7 @@ class _Facts:
         exact = Fraction(c)
         return self.z3.Q(exact.numerator, exact.denominator)
 
-    def of(self, o: Operation) -> list[Any]:
+    def of(self, o: FloatOperation) -> list[Any]:
         """What is told of one operation."""
         z3, r = self.z3, o.made
         nan = z3.Or([a == NOT_A_NUMBER for a in o.args]) if not o.whole else z3.BoolVal(False)
@@ -104,7 +104,7 @@ class _Facts:
             out += [z3.Implies(finite, fact) for fact in self._rounded(o, exact)]
         return out
 
-    def exact(self, o: Operation) -> Any:
+    def exact(self, o: FloatOperation) -> Any:
         """The exact result of finite arguments, where it is linear in them; None: it is not."""
         if o.op == "add":
             return o.args[0] + o.args[1]
@@ -121,7 +121,7 @@ class _Facts:
     def _number(self, x: Any) -> Fraction | None:
         return Fraction(x.numerator_as_long(), x.denominator_as_long()) if self.z3.is_rational_value(x) else None
 
-    def _rounded(self, o: Operation, x: Any) -> list[Any]:
+    def _rounded(self, o: FloatOperation, x: Any) -> list[Any]:
         """How far from the exact result, and on which side of some doubles."""
         z3, r = self.z3, o.made
         off = z3.If(x >= 0, x, -x) * self.real(_UNIT)
@@ -160,7 +160,7 @@ class _Facts:
 
     # ------------------------------------------------------------ one operation each
 
-    def _add(self, o: Operation) -> list[Any]:
+    def _add(self, o: FloatOperation) -> list[Any]:
         z3, (a, b), r = self.z3, o.args, o.made
         out = [z3.Implies(z3.And(self.finite(a), self.finite(b)), r != NOT_A_NUMBER)]
         for x, y in ((a, b), (b, a)):
@@ -177,10 +177,10 @@ class _Facts:
             )
         return out
 
-    def _float_of_int(self, o: Operation) -> list[Any]:
+    def _float_of_int(self, o: FloatOperation) -> list[Any]:
         return [o.made != NOT_A_NUMBER]
 
-    def _mul(self, o: Operation) -> list[Any]:
+    def _mul(self, o: FloatOperation) -> list[Any]:
         z3, (a, b), r = self.z3, o.args, o.made
         number = z3.And(a != NOT_A_NUMBER, b != NOT_A_NUMBER)
         out = [z3.Implies(z3.And(self.finite(a), self.finite(b)), r != NOT_A_NUMBER)]
@@ -201,14 +201,14 @@ class _Facts:
         out += [z3.Implies(z3.And(meets, same), r >= 0), z3.Implies(z3.And(meets, other), r <= 0)]
         x, y = size[a.get_id()], size[b.get_id()]
         for c, d in {(abs(c), abs(d)) for c, d in itertools.product(*o.near)}:
-            made = Operation.compute("mul", (c, d))
+            made = FloatOperation.compute("mul", (c, d))
             if math.isfinite(made):
                 low, high = z3.And(x >= self.real(c), y >= self.real(d)), z3.And(x <= self.real(c), y <= self.real(d))
                 out.append(z3.Implies(z3.And(meets, low), size[r.get_id()] >= self.real(made)))
                 out.append(z3.Implies(z3.And(meets, high), size[r.get_id()] <= self.real(made)))
         return out
 
-    def _truediv(self, o: Operation) -> list[Any]:
+    def _truediv(self, o: FloatOperation) -> list[Any]:
         z3, (a, b), r = self.z3, o.args, o.made
         size = {v.get_id(): z3.If(v >= 0, v, -v) for v in (a, b, r)}
         x, y, z = (size[v.get_id()] for v in (a, b, r))
@@ -229,7 +229,7 @@ class _Facts:
                 z3.Implies(z3.And(self.finite(a), y == INFINITE), r == 0),
             ]  # fmt: skip
         for c, d in {(abs(c), abs(d)) for c, d in itertools.product(*o.near)}:
-            made = Operation.compute("truediv", (c, d))
+            made = FloatOperation.compute("truediv", (c, d))
             if math.isfinite(made):
                 out.append(z3.Implies(z3.And(finite, x <= self.real(c), y >= self.real(d)), z <= self.real(made)))
                 out.append(z3.Implies(z3.And(finite, x >= self.real(c), y <= self.real(d)), z >= self.real(made)))
@@ -238,7 +238,7 @@ class _Facts:
             out.append(z3.Implies(z3.And(finite, x >= self.real(c) * y), z >= self.real(c)))
         return out
 
-    def _sqrt(self, o: Operation) -> list[Any]:
+    def _sqrt(self, o: FloatOperation) -> list[Any]:
         z3, (a,), r = self.z3, o.args, o.made
         there = z3.And(a >= 0, a != NOT_A_NUMBER)
         out = [
@@ -255,7 +255,7 @@ class _Facts:
 
     def _at(self, op: str, r: Any, at: tuple[float, ...], low: Any, high: Any) -> list[Any]:
         """Where all arguments are above, or below, some doubles the result is on the same side of theirs."""
-        made = Operation.compute(op, at)
+        made = FloatOperation.compute(op, at)
         if not math.isfinite(made):
             return []
         z3, value = self.z3, self.real(made)

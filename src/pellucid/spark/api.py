@@ -12,19 +12,19 @@ from pellucid.errors import UsageError, option
 from pellucid.expr.types import INT, Type
 from pellucid.graph.model import Graph
 from pellucid.spark.frames import Frame, one_frame
-from pellucid.spark.job import LATE, Job, Late
-from pellucid.spark.plan import Plan, choose
+from pellucid.spark.job import LATE, Late, SparkJob
+from pellucid.spark.plan import SparkPlan, choose
 from pellucid.spark.session import cores
 from pellucid.spark.state.order import check_sequence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Options", "run"]
+__all__ = ["SparkOptions", "run"]
 
 
 @dataclass(frozen=True)
-class Options:
+class SparkOptions:
     """The keyword arguments of ``p.spark``; see there."""
 
     value: str | Mapping[str, str] | None = None
@@ -44,7 +44,7 @@ class Options:
     drop: Sequence[str] = ()
 
 
-def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: Options) -> Any:
+def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: SparkOptions) -> Any:
     """A DataFrame, or a dict of them by output."""
     key, order = _names("key", options.key), _names("order", options.order)
     given = _given(graph, frames, named)
@@ -74,7 +74,9 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
     return _one(graph, frame, options, plan, outputs)
 
 
-def _one(graph: Graph, frame: Frame, options: Options, plan: Plan, outputs: tuple[tuple[str, Type], ...]) -> DataFrame:
+def _one(
+    graph: Graph, frame: Frame, options: SparkOptions, plan: SparkPlan, outputs: tuple[tuple[str, Type], ...]
+) -> DataFrame:
     """One DataFrame with these outputs."""
     job = _job(graph, frame, options, outputs)
     if plan.way == "native":
@@ -110,7 +112,7 @@ def _one(graph: Graph, frame: Frame, options: Options, plan: Plan, outputs: tupl
     return keyed(job, frame, options.partitions)
 
 
-def _streaming(graph: Graph, frame: Frame, options: Options, job: Job) -> DataFrame:
+def _streaming(graph: Graph, frame: Frame, options: SparkOptions, job: SparkJob) -> DataFrame:
     from pellucid.engine.saved.objects import check_states
 
     check_states(job.graph)
@@ -131,7 +133,7 @@ def _streaming(graph: Graph, frame: Frame, options: Options, job: Job) -> DataFr
     return streamed(job, frame, plan)
 
 
-def _job(graph: Graph, frame: Frame, options: Options, outputs: tuple[tuple[str, Type], ...]) -> Job:
+def _job(graph: Graph, frame: Frame, options: SparkOptions, outputs: tuple[tuple[str, Type], ...]) -> SparkJob:
     from pellucid.spark.reading import event_columns
 
     fields = frame.fields
@@ -168,7 +170,7 @@ def _job(graph: Graph, frame: Frame, options: Options, outputs: tuple[tuple[str,
     for (name, _), column in zip(frame.kept, columns, strict=True):
         if name not in taken:  # an event that carries the key or the order itself needs no second column of it
             kept.setdefault(name, column)
-    return Job(graph, fields, outputs, tuple(kept.items()), late=late, nth=nth, tag=options.tag)
+    return SparkJob(graph, fields, outputs, tuple(kept.items()), late=late, nth=nth, tag=options.tag)
 
 
 def _names(what: str, given: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -202,7 +204,7 @@ def _given(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any]) -> dic
     return given
 
 
-def _check(graph: Graph, options: Options, streaming: bool) -> None:
+def _check(graph: Graph, options: SparkOptions, streaming: bool) -> None:
     for what, value, allowed in (
         ("native", options.native, ("auto", "off")),
         ("store", options.store, ("own", "spark")),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pellucid.spark.frames import Frame
-from pellucid.spark.job import Job, output_schema, packed, unpacked
+from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["keyed", "per_row", "sorted_within", "worker"]
 
 
-def per_row(job: Job, frame: Frame) -> DataFrame:
+def per_row(job: SparkJob, frame: Frame) -> DataFrame:
     """A pipeline that remembers nothing: every row where it is."""
     return frame.df.mapInArrow(worker(job), output_schema(job, frame))
 
 
-def keyed(job: Job, frame: Frame, partitions: int | None) -> DataFrame:
+def keyed(job: SparkJob, frame: Frame, partitions: int | None) -> DataFrame:
     """The rows of a key in one partition (without a key: all in one), in order."""
     keys = frame.fields.keys
     if not keys:
@@ -39,7 +39,7 @@ def sorted_within(df: DataFrame, frame: Frame) -> DataFrame:
     return df.sortWithinPartitions(*fields.orders, *([*fields.keys, "s"] if fields.tagged else []))
 
 
-def worker(job: Job) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def worker(job: SparkJob) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """What a worker runs on a partition."""
     data = packed(job)
 

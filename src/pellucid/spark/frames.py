@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["Fields", "Frame", "Source", "column_at", "column_names", "key_leaf", "one_frame", "order_leaf"]
+__all__ = ["Fields", "Frame", "FrameSource", "column_at", "column_names", "key_leaf", "one_frame", "order_leaf"]
 
 
 @dataclass(frozen=True)
-class Source:
+class FrameSource:
     """A source and the user's columns that feed its leaves."""
 
     name: str
@@ -46,7 +46,7 @@ class Source:
 class Fields:
     """What the columns of a frame mean: all that a worker needs to know of them."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[FrameSource, ...]
     key: tuple[tuple[str, Type], ...] = ()
     order: tuple[tuple[str, Type], ...] = ()
     tagged: bool = False  # a row is of one source, and `s` says of which
@@ -104,7 +104,7 @@ def one_frame(
     if None in frames and not wide:
         frames = {next(iter(types)): frames[None]}
     _check_sources(graph.name, types, frames, wide)
-    parts: list[tuple[DataFrame, list[Source], str]] = []
+    parts: list[tuple[DataFrame, list[FrameSource], str]] = []
     if wide:
         df = frames[None]
         place = "the DataFrame"
@@ -199,14 +199,14 @@ def _source(
     key: Sequence[str],
     order: Sequence[str],
     wide: bool,
-) -> Source:
+) -> FrameSource:
     names = column_names(df.schema)
     scalar = t.width == 1 and next(t.leaves())[0] == ""
     if scalar and value is None and not wide:
         names = [n for n in names if n not in key and n not in order] or names
     bound = bind(name, t, names, place=place, value=value, wide=wide)
     source_leaves(bound, df.schema, place, silent=wide)  # a column of the wrong type is refused here, before any job
-    return Source(name, t, bound.columns)
+    return FrameSource(name, t, bound.columns)
 
 
 def _leaves(parts: Any, names: Sequence[str], what: str, leaf: Any) -> tuple[tuple[str, Type], ...]:

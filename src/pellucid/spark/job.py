@@ -17,7 +17,7 @@ from pellucid.spark.frames import Fields, Frame
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["LATE", "Job", "Late", "output_schema", "packed", "unpacked"]
+__all__ = ["LATE", "Late", "SparkJob", "output_schema", "packed", "unpacked"]
 
 LATE = "late"  # the name of the output that late rows go to
 
@@ -41,7 +41,7 @@ class Late:
 
 
 @dataclass(frozen=True)
-class Job:
+class SparkJob:
     """The work of one task."""
 
     graph: Graph
@@ -80,7 +80,7 @@ class Job:
         return self.ordered and not self.fields.key and not self.front
 
 
-def packed(job: Job) -> bytes:
+def packed(job: SparkJob) -> bytes:
     """The job as bytes; functions of modules that executors do not have go along."""
     from pyspark import cloudpickle
 
@@ -95,7 +95,7 @@ def packed(job: Job) -> bytes:
 
 
 @lru_cache(maxsize=32)
-def unpacked(data: bytes) -> Job:
+def unpacked(data: bytes) -> SparkJob:
     """The job again."""
     import pickle
 
@@ -104,7 +104,7 @@ def unpacked(data: bytes) -> Job:
     return job  # type: ignore[no-any-return]
 
 
-def output_schema(job: Job, frame: Frame) -> StructType:
+def output_schema(job: SparkJob, frame: Frame) -> StructType:
     """The schema of what comes out: key, order, output, number, events."""
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
@@ -128,7 +128,7 @@ def output_schema(job: Job, frame: Frame) -> StructType:
     return StructType(fields)
 
 
-def late_struct(job: Job, frame: Frame) -> StructType:
+def late_struct(job: SparkJob, frame: Frame) -> StructType:
     """A late row as it came in: the columns of its source."""
     from pyspark.sql.types import StructField, StructType
 
@@ -140,7 +140,7 @@ def late_columns(fields: Fields) -> list[tuple[str, str]]:
     """(name, column of the frame) of what a late row holds besides key and order.
 
     >>> from pellucid.expr.types import INT
-    >>> from pellucid.spark.frames import Source
+    >>> from pellucid.spark.frames import FrameSource
     >>> late_columns(Fields((Source("x", INT, ("v",)),)))
     [('v', 'v0_0')]
     """

@@ -22,14 +22,14 @@ from pellucid.graph.memory import inner_key, remembering
 from pellucid.graph.model import Graph, Node
 from pellucid.spark.native.prefix import front
 
-__all__ = ["Plan", "choose", "explain"]
+__all__ = ["SparkPlan", "choose", "explain"]
 
 
 SCAN_FROM = 4  # cores: the scan does the work of the sequential way about three times over, on all of them
 
 
 @dataclass(frozen=True)
-class Plan:
+class SparkPlan:
     """The chosen way, the reasons, and what is wrong with the question, if something is."""
 
     way: str
@@ -66,7 +66,7 @@ def choose(
     ansi: bool = True,
     tagged: bool = False,
     cores: int | None = None,
-) -> Plan:
+) -> SparkPlan:
     """The way for this pipeline on a DataFrame with or without a key and an order."""
     memory = remembering(graph)
     if not memory:
@@ -78,41 +78,45 @@ def choose(
             f"rows: say which column orders them with {option('order')}, and with {option('key')} which rows belong "
             "together"
         )
-        return Plan("keys" if key else "one", (f"{node.describe()} remembers",), problem)
+        return SparkPlan("keys" if key else "one", (f"{node.describe()} remembers",), problem)
     steps = _steps(graph, memory, front(graph, ansi=ansi) if native == "auto" and not tagged else [])
     why = [f"{node.describe()} remembers" for node in memory[:3]]
     if key:
-        return Plan("keys", tuple(why), steps=steps)
+        return SparkPlan("keys", tuple(why), steps=steps)
     if inner_key(graph) is not None and _inner_native(graph, ansi) is None:
-        return Plan("inner", ("all it remembers is kept apart by the key of key_by",), steps=steps)
+        return SparkPlan("inner", ("all it remembers is kept apart by the key of key_by",), steps=steps)
     if streaming:
-        return Plan("one", (*why, "the stream has no key"), steps=steps)
+        return SparkPlan("one", (*why, "the stream has no key"), steps=steps)
     from pellucid.spark.scan.run import scannable
 
     found = scannable(graph) if not tagged else "several sources are lined up row by row"
     if isinstance(found, str):
-        return Plan("one", (*why, f"it has no key, and cannot be cut into chunks: {found}"), steps=steps)
+        return SparkPlan("one", (*why, f"it has no key, and cannot be cut into chunks: {found}"), steps=steps)
     if cores is not None and cores < SCAN_FROM:
         why_one = (
             f"cutting it into chunks reads the rows again, which pays from {SCAN_FROM} cores on (here {cores}; "
             f"{option('partitions', 'N')} asks for it)"
         )
-        return Plan("one", (*why, why_one), steps=steps)
-    return Plan("scan", tuple(f"{node.describe()}: {reason}" for node, reason in found), steps=_steps(graph, memory))
+        return SparkPlan("one", (*why, why_one), steps=steps)
+    return SparkPlan(
+        "scan", tuple(f"{node.describe()}: {reason}" for node, reason in found), steps=_steps(graph, memory)
+    )
 
 
-def _without_memory(graph: Graph, native: str, ansi: bool, tagged: bool, order: bool, key: bool) -> Plan:
+def _without_memory(graph: Graph, native: str, ansi: bool, tagged: bool, order: bool, key: bool) -> SparkPlan:
     if tagged and order:
-        return Plan("keys" if key else "one", ("several sources are lined up by their order",), steps=_steps(graph, []))
+        return SparkPlan(
+            "keys" if key else "one", ("several sources are lined up by their order",), steps=_steps(graph, [])
+        )
     if native == "off":
-        return Plan("rows", ("native='off' was asked for",), steps=_steps(graph, []))
+        return SparkPlan("rows", ("native='off' was asked for",), steps=_steps(graph, []))
     if tagged or len(graph.sources) > 1:
-        return Plan("rows", ("it has several sources",), steps=_steps(graph, []))
+        return SparkPlan("rows", ("it has several sources",), steps=_steps(graph, []))
     reason = why_not_native(graph, ansi)
     if reason is not None:
-        return Plan("rows", ("it remembers nothing", reason), steps=_steps(graph, []))
+        return SparkPlan("rows", ("it remembers nothing", reason), steps=_steps(graph, []))
     steps = tuple((n.id, f"{n.kind}: a Column expression") for n in graph.nodes if n.kind != "source")
-    return Plan("native", ("it remembers nothing, and every function has an exact equal in Spark",), steps=steps)
+    return SparkPlan("native", ("it remembers nothing, and every function has an exact equal in Spark",), steps=steps)
 
 
 def why_not_native(graph: Graph, ansi: bool) -> str | None:

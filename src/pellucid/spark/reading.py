@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["Found", "column_of", "event_columns", "find", "never_null", "pack", "source_leaves", "surely_events"]
+__all__ = ["FoundColumn", "column_of", "event_columns", "find", "never_null", "pack", "source_leaves", "surely_events"]
 
 
 # ---------------------------------------------------------------- in
@@ -48,7 +48,7 @@ def never_null(c: Column, what: str, name: str, df: DataFrame) -> Column:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundColumn:
     steps: tuple[str, ...]  # the column's name, then fields of structs
     type: Any  # the Spark type
     nullable: bool
@@ -105,11 +105,11 @@ def surely_events(binding: Binding, schema: StructType, place: str = "the DataFr
     return out
 
 
-def find(schema: StructType, path: str, place: str) -> Found:
+def find(schema: StructType, path: str, place: str) -> FoundColumn:
     """The column of this path: one of that name, or a field of a struct (of a struct …)."""
     fields = {f.name: f for f in schema.fields}
     if path in fields:
-        return Found((path,), fields[path].dataType, fields[path].nullable)
+        return FoundColumn((path,), fields[path].dataType, fields[path].nullable)
     for i, c in enumerate(path):
         if c == "." and path[:i] in fields and fields[path[:i]].dataType.typeName() == "struct":
             f, rest = fields[path[:i]], path[i + 1 :]
@@ -125,7 +125,7 @@ def find(schema: StructType, path: str, place: str) -> Found:
                 f, rest = inner[step], rest[len(step) + 1 :]
                 steps, nullable = (*steps, step), nullable or f.nullable
             if not rest:
-                return Found(steps, f.dataType, nullable)
+                return FoundColumn(steps, f.dataType, nullable)
     raise DataError(f"{place}: no column {path!r}: its columns are {', '.join(fields)}")
 
 
@@ -145,7 +145,7 @@ def _arrow(found: Any, column: str, place: str, t: Type) -> Any:
         ) from None
 
 
-def _as_scalar(t: Type, f: Found, column: str, place: str) -> Column:
+def _as_scalar(t: Type, f: FoundColumn, column: str, place: str) -> Column:
     from pellucid.data.arrow import check_kind
 
     kind = f.type.typeName()
@@ -157,7 +157,7 @@ def _as_scalar(t: Type, f: Found, column: str, place: str) -> Column:
     return f.column if f.type.simpleString() == native_type(t) else f.column.cast(native_type(t))
 
 
-def _as_enum(t: EnumType, f: Found, column: str, place: str) -> Column:
+def _as_enum(t: EnumType, f: FoundColumn, column: str, place: str) -> Column:
     """Members by name, else by value; in texts also by a whole number's digits, like the local reader."""
     from pyspark.sql import functions as F
 
@@ -206,7 +206,7 @@ def _names(t: EnumType) -> str:
     return ", ".join(m.name for m in t.members[:8]) + (", …" if len(t.members) > 8 else "")
 
 
-def _all_or_none(binding: Binding, found: list[Found], leaves: list[Column], place: str) -> list[Column]:
+def _all_or_none(binding: Binding, found: list[FoundColumn], leaves: list[Column], place: str) -> list[Column]:
     """A record is silent where all its leaves are null; where only some are, it is broken."""
     from functools import reduce
 

@@ -20,7 +20,7 @@ from pellucid.data.columns import Batch, Column, Output, Strings
 from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import DataError, PellucidError, StepError, option
 from pellucid.expr.types import Type
-from pellucid.spark.job import LATE, Job, late_columns
+from pellucid.spark.job import LATE, SparkJob, late_columns
 from pellucid.spark.state.order import Judge, Refusal, shown
 
 __all__ = ["Done", "Runner", "in_chunks", "unnumbered"]
@@ -39,7 +39,7 @@ class Done:
 class Runner:
     """A pipeline at work on rows of a frame."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: SparkJob) -> None:
         self.job, self.fields = job, job.fields
         self.engine = Engine(job.graph, key=job.fields.key_type if job.external else None, mode=job.engine)
         self.judge: Judge | None = None

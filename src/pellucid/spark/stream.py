@@ -14,24 +14,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pellucid.base.identity import refuse_other
-from pellucid.engine.saved.form import Damaged
+from pellucid.engine.saved.form import DamagedState
 from pellucid.errors import StateError, UsageError, option
 from pellucid.spark.frames import Frame
-from pellucid.spark.job import Job, output_schema, packed, unpacked
-from pellucid.spark.state.store import Snapshot, Store
+from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
+from pellucid.spark.state.store import BucketSnapshot, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pellucid.spark.state.bucket import Bucket
 
-__all__ = ["Plan", "prepared", "streamed"]
+__all__ = ["StreamPlan", "prepared", "streamed"]
 
 _CACHED = 64  # buckets that a worker process remembers
 
 
 @dataclass(frozen=True)
-class Plan:
+class StreamPlan:
     """Where and how a query keeps its state; each call of ``p.spark`` is a start of its own."""
 
     store: Store
@@ -40,12 +40,12 @@ class Plan:
     start: int = 0
     token: str = ""
 
-    def identity(self, job: Job) -> dict[str, Any]:
+    def identity(self, job: SparkJob) -> dict[str, Any]:
         """What must not change from one start of the query to the next."""
         return identity(job, self.buckets)
 
 
-def identity(job: Job, buckets: int) -> dict[str, Any]:
+def identity(job: SparkJob, buckets: int) -> dict[str, Any]:
     """What decides where a key lies and which row comes first."""
     from pellucid.spark.state.bucket import made_key
 
@@ -60,7 +60,7 @@ def identity(job: Job, buckets: int) -> dict[str, Any]:
     }
 
 
-def prepared(job: Job, store: Store, frame: Frame, buckets: int | None, drop: tuple[str, ...]) -> Plan:
+def prepared(job: SparkJob, store: Store, frame: Frame, buckets: int | None, drop: tuple[str, ...]) -> StreamPlan:
     """The plan for this folder; refused here, before the query starts, if its state does not fit the pipeline."""
     from pellucid.spark.session import cores
 
@@ -68,7 +68,7 @@ def prepared(job: Job, store: Store, frame: Frame, buckets: int | None, drop: tu
     if found is not None and buckets is None:
         buckets = found.get("buckets")  # as it was begun: the number cannot change
     buckets = buckets or (cores(frame.df.sparkSession) if frame.fields.key else 1)
-    plan = Plan(store, buckets, drop, store.next_start(), uuid.uuid4().hex)
+    plan = StreamPlan(store, buckets, drop, store.next_start(), uuid.uuid4().hex)
     if found is not None:
         check_identity(
             found, plan.identity(job), f"the state folder {store.path}", "a new state folder and a new checkpoint"
@@ -77,7 +77,7 @@ def prepared(job: Job, store: Store, frame: Frame, buckets: int | None, drop: tu
     return plan
 
 
-def _check_state(job: Job, plan: Plan) -> None:
+def _check_state(job: SparkJob, plan: StreamPlan) -> None:
     """Whether the newest snapshots can be gone on from: of buckets that were left by one pipeline, one is enough."""
     from pellucid.spark.state.bucket import Bucket
     from pellucid.spark.step import Runner
@@ -94,18 +94,18 @@ def _check_state(job: Job, plan: Plan) -> None:
             load(Bucket(Runner(job)), job, plan, snapshot, 1 << 62)
 
 
-def load(bucket: Bucket, job: Job, plan: Plan, snapshot: Snapshot, version: int) -> None:
+def load(bucket: Bucket, job: SparkJob, plan: StreamPlan, snapshot: BucketSnapshot, version: int) -> None:
     """Go on from a snapshot in this micro-batch, without what was given up since it was saved."""
     given_up = plan.store.dropped(snapshot.version, version)
     same = snapshot.meta.get("digest") == job.graph.digest and not given_up
     try:
         bucket.load(snapshot.state, snapshot.extra, same=same, drop=(*plan.drop, *given_up))
-    except Damaged as error:
+    except DamagedState as error:
         raise StateError(f"the snapshot {snapshot.file.name} in {plan.store.path}: {error}") from None
     bucket.snapshot = snapshot
 
 
-def streamed(job: Job, frame: Frame, plan: Plan) -> DataFrame:
+def streamed(job: SparkJob, frame: Frame, plan: StreamPlan) -> DataFrame:
     """The frame through the pipeline, bucket by bucket."""
     from pyspark.sql import functions as F
 
@@ -119,7 +119,7 @@ def streamed(job: Job, frame: Frame, plan: Plan) -> DataFrame:
     return df.mapInArrow(_worker(job, plan), output_schema(job, frame))
 
 
-def _worker(job: Job, plan: Plan) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _worker(job: SparkJob, plan: StreamPlan) -> Callable[[Iterator[Any]], Iterator[Any]]:
     data = packed(job)
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
@@ -130,7 +130,7 @@ def _worker(job: Job, plan: Plan) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return run
 
 
-def run_task(data: bytes, plan: Plan, batches: Iterator[Any]) -> Iterator[Any]:
+def run_task(data: bytes, plan: StreamPlan, batches: Iterator[Any]) -> Iterator[Any]:
     """One partition of one micro-batch."""
     import numpy as np
     import pyarrow as pa
@@ -169,7 +169,7 @@ def _epoch() -> tuple[str, int, int]:
 _claimed: set[tuple[str, str, str]] = set()
 
 
-def _claim(job: Job, plan: Plan, query: str, version: int) -> None:
+def _claim(job: SparkJob, plan: StreamPlan, query: str, version: int) -> None:
     """The folder is this query's, and this start is the newest of it."""
     store = plan.store
     mark = (store.path, query, plan.token)
@@ -184,7 +184,7 @@ def _claim(job: Job, plan: Plan, query: str, version: int) -> None:
     _claimed.add(mark)
 
 
-def _check_begin(job: Job, plan: Plan, version: int) -> None:
+def _check_begin(job: SparkJob, plan: StreamPlan, version: int) -> None:
     """An empty folder in the middle of a query is right only for who gives up what there was."""
     from pellucid.graph.memory import remembering
 
@@ -210,7 +210,7 @@ _cache: dict[
 ] = {}  # by folder and bucket: of which start and query, as it was left
 
 
-def _step(job: Job, plan: Plan, query: str, version: int, number: int, rows: Any) -> list[Any]:
+def _step(job: SparkJob, plan: StreamPlan, query: str, version: int, number: int, rows: Any) -> list[Any]:
     """The rows of one bucket in one micro-batch: load, push, save, then give out."""
     from pellucid.spark.state.bucket import run_bucket
 
@@ -226,7 +226,7 @@ def _step(job: Job, plan: Plan, query: str, version: int, number: int, rows: Any
     return out
 
 
-def _bucket(job: Job, plan: Plan, query: str, version: int, number: int) -> Bucket:
+def _bucket(job: SparkJob, plan: StreamPlan, query: str, version: int, number: int) -> Bucket:
     """The bucket as it was before this micro-batch: from memory if that is the same, else from its file."""
     from pellucid.spark.state.bucket import Bucket
     from pellucid.spark.step import Runner

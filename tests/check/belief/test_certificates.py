@@ -124,21 +124,21 @@ def test_a_wrong_queue(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = run.Run.window_value
+    right = run.SystemRun.window_value
 
-    def without_the_first(self: run.Run, node: Any, events: Any, closes: Any) -> Any:
+    def without_the_first(self: run.SystemRun, node: Any, events: Any, closes: Any) -> Any:
         return right(self, node, events[1:], closes)
 
-    monkeypatch.setattr(run.Run, "window_value", without_the_first)
+    monkeypatch.setattr(run.SystemRun, "window_value", without_the_first)
     for engine in ("explicit", "smt"):
         verdict = check.holds(of_three, "G (out -> out.value <= 6)", ints=range(4), engine=engine)
         assert disbelieved(verdict) and "in the interpreter" in verdict.notes[0]
 
 
 def test_a_wrong_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = run.Run.STEPS["decimate"]
+    right = run.SystemRun.STEPS["decimate"]
     monkeypatch.setitem(
-        run.Run.STEPS,
+        run.SystemRun.STEPS,
         "decimate",
         lambda self, node, ins, cap: right(self, dataclasses.replace(node, k=node.k + 1), ins, cap),
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pellucid import check, pipeline
-from pellucid.check.system.run import Run
+from pellucid.check.system.run import SystemRun
 from pellucid.check.system.slot import FALSE, Slot
 from pellucid.expr import node as n
 
@@ -37,7 +37,7 @@ SILENT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _wrong_map(self: Run, node: Any, ins: Any, cap: Any) -> list[Slot]:
+def _wrong_map(self: SystemRun, node: Any, ins: Any, cap: Any) -> list[Slot]:
     """One more than it should be, or the opposite."""
     made = []
     for s in ins[0]:
@@ -46,7 +46,7 @@ def _wrong_map(self: Run, node: Any, ins: Any, cap: Any) -> list[Slot]:
     return made
 
 
-def _wrong_filter(self: Run, node: Any, ins: Any, cap: Any) -> list[Slot]:
+def _wrong_filter(self: SystemRun, node: Any, ins: Any, cap: Any) -> list[Slot]:
     """Nothing passes."""
     return [Slot(FALSE, s.leaves) for s in ins[0]]
 
@@ -54,7 +54,7 @@ def _wrong_filter(self: Run, node: Any, ins: Any, cap: Any) -> list[Slot]:
 @pytest.mark.parametrize("ints", [range(2), None], ids=["listed", "exact"])
 @pytest.mark.parametrize("asked", QUESTIONS)
 def test_a_wrong_value_is_noticed(asked: str, ints: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(Run.STEPS, "map", _wrong_map)
+    monkeypatch.setitem(SystemRun.STEPS, "map", _wrong_map)
     verdict = QUESTIONS[asked](ints)
     assert verdict.unknown and "interpreter" in " ".join(verdict.notes), verdict
     assert verdict.counterexample is None
@@ -63,7 +63,7 @@ def test_a_wrong_value_is_noticed(asked: str, ints: Any, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("ints", [range(2), None], ids=["listed", "exact"])
 @pytest.mark.parametrize("asked", SILENT)
 def test_a_wrong_silence_is_noticed(asked: str, ints: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(Run.STEPS, "filter", _wrong_filter)
+    monkeypatch.setitem(SystemRun.STEPS, "filter", _wrong_filter)
     verdict = SILENT[asked](ints)
     assert verdict.unknown and "interpreter" in " ".join(verdict.notes), verdict
 

@@ -203,7 +203,7 @@ def test_what_z3_is_told_of_operations_is_true_of_doubles(op: str) -> None:
     """Every fact, at the edges of doubles, with the result that Python has."""
     import z3
 
-    from pellucid.solve.float_facts import INFINITE, NOT_A_NUMBER, Operation, facts
+    from pellucid.solve.float_facts import INFINITE, NOT_A_NUMBER, FloatOperation, facts
 
     def number(v: float) -> Any:
         if isinstance(v, int):
@@ -218,12 +218,12 @@ def test_what_z3_is_told_of_operations_is_true_of_doubles(op: str) -> None:
     near = tuple(
         (0.0, 0.1, 1.0, -7.25, 100.0, 1e300) if fixed is None or i == 0 else (fixed,) for i in range(len(args))
     )
-    told = z3.And(facts(z3, [Operation(name, args, made, near, whole)]))
+    told = z3.And(facts(z3, [FloatOperation(name, args, made, near, whole)]))
     values: list[Any] = [0, 1, -1, 3, 2**53 + 1, -(2**62) + 1, 2**63 - 1] if whole or name == "float_of_int" else EDGES
     others = (values if whole else values[::2] + values[-2:]) if len(args) == 2 and fixed is None else [fixed]
     for x in values:
         for y in others:
-            result = Operation.compute(name, (x,) if len(args) == 1 else (x, y))
+            result = FloatOperation.compute(name, (x,) if len(args) == 1 else (x, y))
             raises = (name == "truediv" and y == 0) or (name == "sqrt" and x < 0)
             pairs = [
                 (a, number(x)),
@@ -236,15 +236,15 @@ def test_what_z3_is_told_of_operations_is_true_of_doubles(op: str) -> None:
 def test_two_operations_keep_the_order_of_their_exact_results() -> None:
     import z3
 
-    from pellucid.solve.float_facts import Operation, facts
+    from pellucid.solve.float_facts import FloatOperation, facts
 
     a, one, two = z3.Reals("a one two")
     told = z3.And(
         facts(
             z3,
             [
-                Operation("add", (a, z3.RealVal(1)), one, ((0.0,), (1.0,)), False),
-                Operation("mul", (a, z3.RealVal(3)), two, ((0.0,), (3.0,)), False),
+                FloatOperation("add", (a, z3.RealVal(1)), one, ((0.0,), (1.0,)), False),
+                FloatOperation("mul", (a, z3.RealVal(3)), two, ((0.0,), (3.0,)), False),
             ],
         )
     )

@@ -172,7 +172,7 @@ def test_what_cannot_be_said_is_refused_with_the_step() -> None:
         UsageError, match=r"^map-\w+: the symbolic engine does not do 'bxor' of int and int: give a finite"
     ):
         smt.search(s, n.not_(always(s, at_most(3))))
-    assert isinstance(smt.search(s, s.present("out")), smt.Found)  # which does not look at the value
+    assert isinstance(smt.search(s, s.present("out")), smt.FoundRun)  # which does not look at the value
     s = system_of(lambda x: x.cumulate(lambda a, v: a % v if v > 0 else a, 0.0), x=float)
     with pytest.raises(UsageError, match=r"^cumulate-\w+: the symbolic engine does not do 'mod' of float and float"):
         smt.search(s, s.present("out"))
@@ -233,7 +233,7 @@ def test_bounds_of_the_search() -> None:
     s = system_of(total, range(2))
     high = n.not_(always(s, at_most(5)))
     assert smt.search(s, high, max_depth=5) == smt.Nothing(5)
-    assert smt.search(s, high, max_depth=6) == smt.Found([{"x": 1}] * 6)
+    assert smt.search(s, high, max_depth=6) == smt.FoundRun([{"x": 1}] * 6)
     assert smt.search(s, high, max_depth=6, timeout=0) == smt.Unknown("the time was up", 0)
 
 
@@ -246,9 +246,9 @@ def test_a_value_where_there_is_no_event_refutes_nothing() -> None:
 def test_beyond_64_bits_is_said() -> None:
     s = system_of(lambda x: x.map(lambda v: v * v), range(2**40, 2**40 + 2))
     found = smt.search(s, s.present("out"), max_depth=1)
-    assert isinstance(found, smt.Found) and found.trace == [{"x": 2**40}]
+    assert isinstance(found, smt.FoundRun) and found.trace == [{"x": 2**40}]
     found = smt.search(s, n.not_(always(s, at_most(0))), max_depth=1)
-    assert isinstance(found, smt.Found) and "leaves 64 bits" in found.notes[0]
+    assert isinstance(found, smt.FoundRun) and "leaves 64 bits" in found.notes[0]
 
 
 # ---------------------------------------------------------------- proofs
@@ -440,5 +440,5 @@ def test_shortest_refutations_agree_with_brute_force(seed: int, p: Pipeline) -> 
                 pytest.fail(f"{trace} is no longer than {depth}")
             assert (status == "proved") == (proof is not None)
         else:
-            assert isinstance(found, smt.Found) and found.depth == wanted
+            assert isinstance(found, smt.FoundRun) and found.depth == wanted
             assert replay(s, bad, found.trace) is True

@@ -18,7 +18,7 @@ from pellucid.engine.epochs.parts import parts_in
 from pellucid.engine.epochs.store import Damaged, Snapshot, Store
 from pellucid.engine.epochs.targets import FileTarget
 from pellucid.engine.epochs.tasks.messages import Events
-from pellucid.engine.epochs.tasks.sink import Sink
+from pellucid.engine.epochs.tasks.sink import SinkTask
 from pellucid.expr.types import INT
 from tests.engine.epochs.conftest import Runs
 
@@ -47,9 +47,9 @@ class Around:
         raise Damaged(f"{until}: {why}")
 
 
-def sink_in(folder: Path, form: str) -> Sink:
+def sink_in(folder: Path, form: str) -> SinkTask:
     store = Store(folder)
-    return Sink(
+    return SinkTask(
         Around(store),
         "out",
         "out",
@@ -60,7 +60,7 @@ def sink_in(folder: Path, form: str) -> Sink:
     )  # type: ignore[arg-type]
 
 
-def stage(sink: Sink, epochs: range) -> list[Snapshot]:
+def stage(sink: SinkTask, epochs: range) -> list[Snapshot]:
     """Ten rows in each epoch, all of them on the disk together."""
     for epoch in epochs:
         first = 10 * (epoch - 1)
@@ -71,7 +71,7 @@ def stage(sink: Sink, epochs: range) -> list[Snapshot]:
     return [make() for make in around.made]
 
 
-def committed(sink: Sink, epoch: int) -> list[int]:
+def committed(sink: SinkTask, epoch: int) -> list[int]:
     sink._due.append((epoch, []))
     sink._commit()
     sink.target.finish(sum(name.rows for name, _ in parts_in(sink.target._folder)))  # type: ignore[attr-defined]

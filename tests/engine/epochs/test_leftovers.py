@@ -20,7 +20,7 @@ from pellucid.engine.epochs import run_epochs
 from pellucid.engine.epochs.store import Store
 from pellucid.engine.epochs.tasks import task
 from pellucid.engine.epochs.tasks.channels import Gone, Inbox, Outbox, channel
-from pellucid.engine.epochs.tasks.messages import BORDER, Message, Shape
+from pellucid.engine.epochs.tasks.messages import BORDER, ChannelMessage, Shape
 from pellucid.errors import DataError, StateError
 from pellucid.expr.types import INT
 
@@ -108,7 +108,7 @@ def test_a_dead_peer_is_one_thing(monkeypatch: pytest.MonkeyPatch) -> None:
     out = Outbox("a>b", ours, Shape({"x": INT}), noted=False)
     theirs.close()
     with pytest.raises(Gone):
-        out.send(out.prepare(Message(BORDER, 1)))
+        out.send(out.prepare(ChannelMessage(BORDER, 1)))
     ours.close()
     told: list[Any] = []
     monkeypatch.setattr(task, "wait_for_the_end", lambda: told.append("waits"))

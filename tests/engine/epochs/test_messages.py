@@ -18,8 +18,8 @@ from pellucid.engine.epochs.tasks.messages import (
     BORDER,
     END,
     EVENTS,
+    ChannelMessage,
     Events,
-    Message,
     Shape,
     as_arrays,
     content,
@@ -47,7 +47,7 @@ TYPES = st.sampled_from(list(VALUES))
 
 
 @st.composite
-def sent(draw: st.DrawFn) -> tuple[Message, Shape]:
+def sent(draw: st.DrawFn) -> tuple[ChannelMessage, Shape]:
     """A batch of some streams, with or without keys."""
     types = {name: draw(TYPES) for name in draw(st.lists(st.sampled_from("xyz"), unique=True, max_size=3))}
     key = draw(st.none() | TYPES | st.builds(lambda a, b: TupleType((a, b)), TYPES, TYPES))
@@ -67,7 +67,7 @@ def sent(draw: st.DrawFn) -> tuple[Message, Shape]:
             [column(t)], positions, None if key is None else [column(leaf) for _, leaf in key.leaves()]
         )
     kind = draw(st.sampled_from([EVENTS, BORDER, END]))
-    return Message(
+    return ChannelMessage(
         kind, draw(st.integers(0, 2**40)), 3, 103, parts, n=draw(st.integers(0, 2**40)), closes=draw(st.booleans())
     ), Shape(types, key)
 
@@ -81,7 +81,7 @@ def plain(column: Any) -> list[Any]:
     return found
 
 
-def same(a: Message, b: Message) -> bool:
+def same(a: ChannelMessage, b: ChannelMessage) -> bool:
     if (a.kind, a.epoch, a.first, a.until, a.n, a.closes, list(a.parts)) != (
         b.kind,
         b.epoch,
@@ -108,7 +108,7 @@ def same(a: Message, b: Message) -> bool:
 
 @given(sent(), st.booleans())
 @settings(max_examples=150)
-def test_what_is_sent_arrives(given_: tuple[Message, Shape], canonical: bool) -> None:
+def test_what_is_sent_arrives(given_: tuple[ChannelMessage, Shape], canonical: bool) -> None:
     message, shape = given_
     pieces = encode(message, shape, canonical=canonical)
     assert frame_lengths(pieces[0], "a>b") == (len(pieces[1]), sum(len(p) for p in pieces[2:]))
@@ -118,13 +118,13 @@ def test_what_is_sent_arrives(given_: tuple[Message, Shape], canonical: bool) ->
 def test_equal_texts_have_equal_bytes() -> None:
     """Two workers have other codes for the same texts; the digest of a recorded message must not show it."""
     shape = Shape({"x": STR})
-    one = Message(EVENTS, 1, 0, 3, {"x": Events([Strings(np.array([0, 1, 0]), ["a", "b"])])})
-    two = Message(
+    one = ChannelMessage(EVENTS, 1, 0, 3, {"x": Events([Strings(np.array([0, 1, 0]), ["a", "b"])])})
+    two = ChannelMessage(
         EVENTS, 1, 0, 3, {"x": Events([Strings(np.array([7, 3, 7]), ["c", "", "d", "b", "e", "f", "g", "a"])])}
     )
     found = [content(m, encode(m, shape, canonical=True)[2:]) for m in (one, two)]
     assert found[0] == found[1]
-    other = Message(EVENTS, 1, 0, 3, {"x": Events([Strings(np.array([0, 1, 1]), ["a", "b"])])})
+    other = ChannelMessage(EVENTS, 1, 0, 3, {"x": Events([Strings(np.array([0, 1, 1]), ["a", "b"])])})
     assert content(other, encode(other, shape, canonical=True)[2:]) != found[0]
 
 
@@ -137,9 +137,9 @@ def test_through_a_channel_in_order_and_with_the_same_digests() -> None:
     wide = {f"s{i}": Events([np.array([True, False, True])]) for i in range(400)}
     gaps = np.arange(3_000_000)[::3]
     messages = [
-        Message(EVENTS, 1, 0, 1_000_000, {"x": Events([gaps], np.arange(1_000_000) * 2)}),
-        Message(EVENTS, 1, 0, 3, wide, closes=True),
-        Message(EVENTS, 2, 3, 5, {"t": Events([Strings(np.array([0, 0]), ["ü"])])}),
+        ChannelMessage(EVENTS, 1, 0, 1_000_000, {"x": Events([gaps], np.arange(1_000_000) * 2)}),
+        ChannelMessage(EVENTS, 1, 0, 3, wide, closes=True),
+        ChannelMessage(EVENTS, 2, 3, 5, {"t": Events([Strings(np.array([0, 0]), ["ü"])])}),
     ]
 
     def send() -> None:
@@ -148,7 +148,7 @@ def test_through_a_channel_in_order_and_with_the_same_digests() -> None:
             if message.closes:
                 out.prepare_closing(message.border())
             out.send(pieces)
-        out.send(out.prepare(Message(END, 0)))
+        out.send(out.prepare(ChannelMessage(END, 0)))
         sender.close()
 
     thread = threading.Thread(target=send)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pellucid import Pipeline, merge, pipeline
 from pellucid.data.columns import columns_of, events_of
 from pellucid.engine.epochs.plan import fragments, make_plan
-from pellucid.engine.epochs.tasks.messages import EVENTS, Events, Message, Shape, as_arrays, decode, encode
+from pellucid.engine.epochs.tasks.messages import EVENTS, ChannelMessage, Events, Shape, as_arrays, decode, encode
 from pellucid.engine.epochs.tasks.worker import _events, joined
 from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import PellucidError, UsageError
@@ -39,7 +39,7 @@ def in_parts(p: Pipeline, cut: list[str], steps: list[dict[str, Any]], size: int
             )
         for part, engine in zip(parts, engines, strict=True):
             names = [part.nodes[i].id for i in part.sources]
-            message = Message(EVENTS, 1, first, first + size, {n: streams[n] for n in names})
+            message = ChannelMessage(EVENTS, 1, first, first + size, {n: streams[n] for n in names})
             pieces = encode(message, Shape(types), canonical=True)
             given_ = decode(b"".join(bytes(piece) for piece in pieces), Shape(types)).parts
             pushes, positions = joined(part, names, given_, first, None)

@@ -98,13 +98,13 @@ def test_where_generations_go_on_the_kept_steps_are_right(name: str) -> None:
         rows = TAMPERINGS[name][0](copy.deepcopy(rows), random.Random(seed)) if name in TAMPERINGS else rows
         if rows is None:
             continue
-        found = rules.Found()
+        found = rules.Findings()
         c = columns(trace_table(rows))
         targets = crashes.recoveries(c, found)
         f = rules.frame(rules.well_formed(c, found, set(targets)), targets)
         for rule in (rules.streams, messages.fifo, messages.delivery, rules.alignment, crashes.snapshots):
             rule(f, found)
-        mask, again = kept.kept_steps(f), rules.Found(kept=True)
+        mask, again = kept.kept_steps(f), rules.Findings(kept=True)
         kept.asked_again(f, mask, again)
         if kept.goes_on(f, mask, found):
             short += 1

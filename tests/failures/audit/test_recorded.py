@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pellucid.engine.epochs.recording import Message, Recorder, write_trace
+from pellucid.engine.epochs.recording import RecordedMessage, Recorder, write_trace
 from pellucid.errors import DataError, UsageError
 from pellucid.failures.audit import audit
 from pellucid.failures.audit.arrays import columns
@@ -43,14 +43,14 @@ def test_several_files_are_one_trace(tmp_path: Path) -> None:
 
 def test_a_run_that_was_killed_is_read_from_its_steps(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, "source.x", 0)
-    recorder.step("SOURCE", 1, produced=[Message("s", 0, False, 17)])
+    recorder.step("SOURCE", 1, produced=[RecordedMessage("s", 0, False, 17)])
     assert unfinished(tmp_path)
     made = write_trace(tmp_path)
     later = made.stat().st_mtime + 10
     os.utime(made, (later, later))
     assert not unfinished(tmp_path)
     assert trace_files(tmp_path) == [tmp_path / "trace" / "trace.parquet"]
-    recorder.step("SOURCE", 1, produced=[Message("s", 1, False, 18)])
+    recorder.step("SOURCE", 1, produced=[RecordedMessage("s", 1, False, 18)])
     recorder.close()
     os.utime(tmp_path / "trace" / "000000.source.x.steps", (later + 10, later + 10))
     assert len(read_trace(tmp_path)) == 2

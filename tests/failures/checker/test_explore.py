@@ -13,7 +13,7 @@ from pellucid.failures.checker.rules import NotReplayable, Rules
 from pellucid.failures.checker.search.explore import explore, labels_to
 from pellucid.failures.checker.search.literal import search
 from pellucid.failures.checker.sinks import Append, Idempotent, Observation, Transactional, Uncommitted
-from pellucid.failures.checker.system import Situation, System
+from pellucid.failures.checker.system import CrashSystem, Situation
 from pellucid.failures.checker.unaligned import UnalignedRules
 from pellucid.failures.checker.variants import VARIANTS, variant
 from pellucid.failures.model import FFail
@@ -32,7 +32,7 @@ def small(seed: int) -> model.Configuration:
     return random_graph(random.Random(seed), most_tasks=3, most_events=1, most_epochs=2)
 
 
-def reached(system: System) -> set[Situation]:
+def reached(system: CrashSystem) -> set[Situation]:
     found = explore(system, Budget(), reduce=False, stop=False)
     bare = ~(((1 << 20) - 1) << found.packed.set_shift)
     return {found.packed.unpack(x & bare) for x in found.parents}
@@ -59,7 +59,7 @@ def by_the_model(c: model.Configuration, crashes: int) -> set[tuple[model.Config
 @pytest.mark.seeded
 @pytest.mark.parametrize("seed", seeds(12))
 def test_the_packed_search_reaches_exactly_what_the_models_rules_reach(seed: int) -> None:
-    system = System(small(seed), crashes=1)
+    system = CrashSystem(small(seed), crashes=1)
     found = reached(system)
     assert {(at.c, at.crashes) for at in found} == by_the_model(system.c, 1)
 
@@ -73,12 +73,12 @@ def test_the_packed_search_reaches_exactly_what_the_rules_of_a_variant_reach(nam
         return own[name]() if name in own else variant(name)
 
     c = random_graph(random.Random(seed), most_tasks=2, most_events=1, most_epochs=2)
-    literal = search(System(c, crashes=1, rules=rules()), Budget(), stop=False)
-    system = System(c, crashes=1, rules=rules())
+    literal = search(CrashSystem(c, crashes=1, rules=rules()), Budget(), stop=False)
+    system = CrashSystem(c, crashes=1, rules=rules())
     assert {(at.c.Sigma, at.c.N, at.c.M, at.c.D, at.crashes) for at in reached(system)} == {
         (at.c.Sigma, at.c.N, at.c.M, at.c.D, at.crashes) for at in literal.seen
     }
-    fast = explore(System(c, crashes=1, rules=rules()), Budget(), reduce=False)
+    fast = explore(CrashSystem(c, crashes=1, rules=rules()), Budget(), reduce=False)
     assert (fast.unexplained is None) == (literal.unexplained is None)
     if fast.unexplained is not None:
         assert literal.unexplained is not None
@@ -91,7 +91,7 @@ def test_the_packed_search_reaches_exactly_what_the_rules_of_a_variant_reach(nam
 # ---------------------------------------------------------------- brute force
 
 
-def executions(system: System, *, failures: bool) -> set[tuple[Any, ...]]:
+def executions(system: CrashSystem, *, failures: bool) -> set[tuple[Any, ...]]:
     """What is seen along every maximal execution, without repetitions in a row (steps never lead back)."""
     known: dict[Situation, set[tuple[Any, ...]]] = {}
 
@@ -110,7 +110,7 @@ def is_subsequence(short: tuple[Any, ...], long: tuple[Any, ...]) -> bool:
     return all(any(x == y for y in rest) for x in short)
 
 
-def explainable(system: System) -> bool:
+def explainable(system: CrashSystem) -> bool:
     """Definition 5.6 for every execution, by listing all of them."""
     free = executions(system, failures=False)
     return all(any(is_subsequence(seen, one) for one in free) for seen in executions(system, failures=True))
@@ -131,8 +131,8 @@ TINY = {
 @pytest.mark.parametrize("sink", SINKS)
 @pytest.mark.parametrize("name", ["", *sorted(VARIANTS)])
 def test_the_verdict_is_that_of_listing_all_executions(shape: str, sink: type[Observation], name: str) -> None:
-    def system() -> System:
-        return System(TINY[shape](), crashes=1, rules=variant(name) if name else None, observation=sink())
+    def system() -> CrashSystem:
+        return CrashSystem(TINY[shape](), crashes=1, rules=variant(name) if name else None, observation=sink())
 
     if name == "not-recovered":
         return  # its executions need not end
@@ -152,7 +152,7 @@ def test_the_reduced_search_has_the_same_verdict(seed: int) -> None:
     sink = SINKS[seed % 4]
     rules = UnalignedRules if seed % 5 == 0 and len(c.M) < 9 else Rules
     found = [
-        explore(System(c, crashes=2, rules=rules(), observation=sink()), Budget(), reduce=r, reduce_free=f)
+        explore(CrashSystem(c, crashes=2, rules=rules(), observation=sink()), Budget(), reduce=r, reduce_free=f)
         for r, f in ((True, True), (False, False), (False, True))
     ]
     assert len({f.unexplained is None for f in found}) == 1
@@ -180,15 +180,15 @@ def late_border() -> model.Configuration:
 def test_a_border_is_not_taken_early_where_a_durable_sink_could_tell(crashes: int) -> None:
     """Else no crash would go back behind an epoch of which a sink holds later rows, and this would be proved."""
     for reduce in (True, False):
-        found = explore(System(late_border(), crashes=crashes, observation=Idempotent()), Budget(), reduce=reduce)
+        found = explore(CrashSystem(late_border(), crashes=crashes, observation=Idempotent()), Budget(), reduce=reduce)
         assert found.unexplained is not None, reduce
     assert check.failures(late_border(), crashes=crashes, sink="idempotent").refuted
     assert check.failures(late_border(), crashes=crashes).proved
 
 
 def test_the_reduced_search_is_much_smaller() -> None:
-    whole = explore(System(diamond(), crashes=2), Budget(), reduce=False)
-    less = explore(System(diamond(), crashes=2), Budget())
+    whole = explore(CrashSystem(diamond(), crashes=2), Budget(), reduce=False)
+    less = explore(CrashSystem(diamond(), crashes=2), Budget())
     assert (whole.states, less.states) == (45730, 1137)
     assert whole.failure_free == 2690 and less.failure_free == 247
 

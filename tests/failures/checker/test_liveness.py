@@ -12,7 +12,7 @@ from pellucid.failures.checker.rules import Rules
 from pellucid.failures.checker.search.liveness import components, fair_cycle
 from pellucid.failures.checker.sinks import Own
 from pellucid.failures.checker.story import FaultyExecution
-from pellucid.failures.checker.system import System
+from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.checker.variants import NotRecovered
 from pellucid.failures.model import Configuration, f_recover, gce, out
 from pellucid.model import Budget, follow
@@ -48,7 +48,7 @@ def test_a_deadlock_is_a_counterexample() -> None:
 
 
 def test_a_task_that_stays_failed_makes_a_fair_cycle() -> None:
-    system = System(chain(1, 1, 2), crashes=1, rules=NotRecovered("t1"), observation=BlindToTheOutput())
+    system = CrashSystem(chain(1, 1, 2), crashes=1, rules=NotRecovered("t1"), observation=BlindToTheOutput())
     found = fair_cycle(system, Budget())
     assert found is not None
     way, loop = found
@@ -66,7 +66,7 @@ def test_the_verdict_tells_the_cycle() -> None:
 
 
 def test_the_papers_rules_have_no_fair_cycle() -> None:
-    assert fair_cycle(System(chain(1, 1, 2), crashes=2), Budget()) is None
+    assert fair_cycle(CrashSystem(chain(1, 1, 2), crashes=2), Budget()) is None
 
 
 # ---------------------------------------------------------------- Definition 5.3

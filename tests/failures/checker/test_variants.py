@@ -14,7 +14,7 @@ from pellucid.failures.checker.rules import NotReplayable, Rules
 from pellucid.failures.checker.search.literal import judge, search
 from pellucid.failures.checker.sinks import Append, Uncommitted
 from pellucid.failures.checker.story import FaultyExecution
-from pellucid.failures.checker.system import System
+from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.checker.variants import VARIANTS, variant
 from pellucid.failures.model import Configuration, Task, initial
 from pellucid.model import Budget
@@ -68,7 +68,7 @@ def test_the_literal_rules_find_the_same_length_and_replay_it(name: str) -> None
     if "source" in how:
         rules = NotReplayable(rules)
     sink = Append() if how.get("sink") == "append" else how.get("sink")
-    system = System(shape(), crashes=1, rules=rules, observation=sink)
+    system = CrashSystem(shape(), crashes=1, rules=rules, observation=sink)
     found = search(system, Budget())
     assert found.unexplained is not None and len(found.unexplained) == length
     example = check.failures(shape(), crashes=1, **how).counterexample

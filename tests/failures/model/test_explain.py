@@ -302,13 +302,13 @@ def test_the_linear_checks_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def one_too_few(
         Z: tuple[TraceStep, ...], start: int, stop: int, recovered: bool, epoch: int
-    ) -> explain_module.Generation:
+    ) -> explain_module.ExplainedGeneration:
         g = original(Z, start, stop, recovered, epoch)
         return replace(g, kept=g.kept[:-1], discarded=(*g.kept[-1:], *g.discarded))
 
     def one_too_many(
         Z: tuple[TraceStep, ...], start: int, stop: int, recovered: bool, epoch: int
-    ) -> explain_module.Generation:
+    ) -> explain_module.ExplainedGeneration:
         g = original(Z, start, stop, recovered, epoch)
         more = [i for i in g.discarded if not isinstance(Z[i], FFail)][:1]
         return replace(g, kept=(*g.kept, *more), discarded=tuple(i for i in g.discarded if i not in more))

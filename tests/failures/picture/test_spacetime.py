@@ -17,7 +17,7 @@ from pellucid.failures.model.notation import read, read_cut, read_run
 from pellucid.failures.model.trace import CausalOrder, random_trace
 from pellucid.failures.picture.cut import from_cut
 from pellucid.failures.picture.recorded import from_recorded
-from pellucid.failures.picture.run import Run, fold, from_trace
+from pellucid.failures.picture.run import DrawnRun, fold, from_trace
 from pellucid.failures.picture.svg import spacetime_svg
 from tests.failures.random_graphs import random_run
 from tests.seeds import HUNT, seeds
@@ -27,14 +27,14 @@ CHAIN = "p1: i -> s1 copy\np2: s1 -> s2 sum\np3: s2 -> s3 copy\ni: 1 2 | 3 |"
 STEPS = "p1 p2 p1 p1| p2 p2| p3 p3 p3| p1 p2 p2! p1| ^ p1 p1| p2 p2| p3 p3|"
 
 
-def figure_4() -> tuple[Run, Explanation]:
+def figure_4() -> tuple[DrawnRun, Explanation]:
     c, Z = read_run(f"{CHAIN}\n{STEPS}")
     found = explain(Z, c)
     assert isinstance(found, Explanation)
     return from_trace(Z, c, found), found
 
 
-def parsed(run: Run, **options: Any) -> ET.Element:
+def parsed(run: DrawnRun, **options: Any) -> ET.Element:
     return ET.fromstring(spacetime_svg(run, **options))
 
 
@@ -106,7 +106,7 @@ def recorded(Z: list[TraceStep], found: Explanation) -> list[dict[str, Any]]:
     return rows
 
 
-def shape_of(run: Run) -> set[tuple[Any, ...]]:
+def shape_of(run: DrawnRun) -> set[tuple[Any, ...]]:
     return {(m.lane, m.rule, m.column, m.kept, m.commit, m.consumed, m.produced) for m in run.marks}
 
 
@@ -255,7 +255,7 @@ def test_a_run_that_is_no_run_is_drawn_too() -> None:
 # ---------------------------------------------------------------- folding
 
 
-def long_run(epochs: int, events: int, seed: int = 7) -> tuple[Run, list[TraceStep]]:
+def long_run(epochs: int, events: int, seed: int = 7) -> tuple[DrawnRun, list[TraceStep]]:
     copy = lambda v, w: (v, [w])
     c = initial(
         {"b": Task(copy, ("m",), "o"), "a": Task(copy, ("i",), "m")}, {"i": [[1] * events] * epochs}, {"a": 0, "b": 0}

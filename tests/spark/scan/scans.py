@@ -13,8 +13,8 @@ from pellucid import Pipeline, StepError, Stream, merge, pipeline
 from pellucid.data.arrow import arrow_type
 from pellucid.engine.interpreter import Interpreter
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
-from pellucid.spark.frames import Fields, Source
-from pellucid.spark.job import Job, packed
+from pellucid.spark.frames import Fields, FrameSource
+from pellucid.spark.job import SparkJob, packed
 from pellucid.spark.scan.parts import Cut, cuts
 from pellucid.spark.scan.run import run_worker
 from tests.spark.worlds import Row, found
@@ -121,13 +121,13 @@ def total(x: Stream[int]) -> Stream[int]:
     return x.cumulate(lambda t, v: t + v, start=0)
 
 
-def job_of(p: Pipeline, **more: Any) -> Job:
+def job_of(p: Pipeline, **more: Any) -> SparkJob:
     """The job of all outputs, in one order column of whole numbers."""
     nodes = [p.graph.nodes[i] for i in p.graph.sources]
-    sources = tuple(Source(m.id, m.type, tuple(path or m.id for path, _ in m.type.leaves())) for m in nodes)
+    sources = tuple(FrameSource(m.id, m.type, tuple(path or m.id for path, _ in m.type.leaves())) for m in nodes)
     fields = Fields(sources, order=(("seq", INT),), wide=len(sources) > 1)
     outputs = tuple((name, p.graph.nodes[at].type) for name, at in p.graph.outputs)
-    return Job(p.graph, fields, outputs, (("seq", "o0"),), **{"nth": "nth", "tag": "output", **more})
+    return SparkJob(p.graph, fields, outputs, (("seq", "o0"),), **{"nth": "nth", "tag": "output", **more})
 
 
 def table_of(p: Pipeline, rows: Sequence[Row]) -> Any:
@@ -143,7 +143,7 @@ def table_of(p: Pipeline, rows: Sequence[Row]) -> Any:
 
 
 def scanned_by_hand(
-    job: Job, table: Any, bounds: Sequence[int], rng: random.Random, *, sort_first: bool = False
+    job: SparkJob, table: Any, bounds: Sequence[int], rng: random.Random, *, sort_first: bool = False
 ) -> list[Any]:
     """All passes of a scan: rows in random partitions, chunks in some partitions, workers one after the other."""
     cut = cuts(job.graph)

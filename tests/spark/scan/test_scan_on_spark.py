@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pellucid import Pipeline, StepError, merge, pipeline
 from pellucid.engine.interpreter import Interpreter
-from pellucid.spark.api import Options, run
+from pellucid.spark.api import SparkOptions, run
 from pellucid.spark.failure import explain
 from pellucid.spark.scan.parts import Cut, cuts
 from tests.spark.scan.scans import by_interpreter, job_of, make_scannable, total
@@ -24,7 +24,7 @@ from tests.volumes import examples
 
 
 def on_spark(spark: Any, p: Pipeline, df: Any, partitions: int | None = 5, **more: Any) -> list[tuple[Any, ...]]:
-    out = run(p.graph, [df], {}, Options(order="seq", partitions=partitions, **more))
+    out = run(p.graph, [df], {}, SparkOptions(order="seq", partitions=partitions, **more))
     assert "MapInArrow" in out._jdf.queryExecution().toString()
     return sorted(tuple(r) for r in out.collect())
 
@@ -94,7 +94,7 @@ def test_many_rows_through_compiled_kernels(spark: Any) -> None:
     df = spark.createDataFrame(
         pa.table({"seq": pa.array(seqs, pa.int64()), "x": pa.array(xs, pa.int64())})
     ).repartition(4)
-    out = run(MANY.graph, [df], {}, Options(order="seq", partitions=6))
+    out = run(MANY.graph, [df], {}, SparkOptions(order="seq", partitions=6))
     found = out.withColumn("chunk", spark_partition_id()).collect()
     assert sorted(r[:2] for r in found) == oracle(MANY, rows)
     sizes = Counter(r["chunk"] for r in found).values()
@@ -106,7 +106,7 @@ def test_several_outputs_and_tie_breakers(spark: Any) -> None:
     rng = random.Random(2)
     rows = [(day, i, rng.randrange(100)) for day in range(7) for i in range(rng.randrange(30))]
     df = spark.createDataFrame(rng.sample(rows, len(rows)), "day int, i int, x bigint").repartition(2)
-    out = run(p.graph, [df], {}, Options(order=["day", "i"], tag="output", partitions=4))
+    out = run(p.graph, [df], {}, SparkOptions(order=["day", "i"], tag="output", partitions=4))
     it, want = Interpreter(p.graph), []
     for day, i, v in sorted(rows):
         want += [(day, i, name, e) for name, events in it.push(x=v).items() for e in events]
@@ -117,7 +117,7 @@ def test_several_outputs_and_tie_breakers(spark: Any) -> None:
 def test_nothing_runs_until_somebody_asks(spark: Any) -> None:
     df = spark.range(100).selectExpr("id as seq", "id as x")
     spark.sparkContext.setJobGroup("lazy-scan", "no job may run")
-    out = run(MANY.graph, [df], {}, Options(order="seq"))
+    out = run(MANY.graph, [df], {}, SparkOptions(order="seq"))
     assert list(out.columns) == ["seq", "out"]
     out.explain(True)
     tracker = spark.sparkContext.statusTracker()
@@ -130,7 +130,7 @@ def test_nothing_runs_until_somebody_asks(spark: Any) -> None:
 def test_sorted_passes_share_one_shuffle(spark: Any, tmp_path: Any) -> None:
     spark.range(1000).selectExpr("id as seq", "id as x").write.parquet(str(tmp_path / "rows"))
     df = spark.read.parquet(str(tmp_path / "rows"))
-    out = run(MANY.graph, [df], {}, Options(order="seq", partitions=3))
+    out = run(MANY.graph, [df], {}, SparkOptions(order="seq", partitions=3))
     plan = out._jdf.queryExecution()
     out._jdf.collectToPython()
     text = plan.executedPlan().toString()
@@ -148,14 +148,14 @@ def failure_of(df: Any) -> str:
 def test_doubled_and_missing_orders(spark: Any) -> None:
     rows = [(i, 1) for i in range(50)] + [(20, 5)]
     df = spark.createDataFrame(rows, "seq bigint, x bigint").repartition(3)
-    said = failure_of(run(SUM.graph, [df], {}, Options(order="seq", partitions=4)))
+    said = failure_of(run(SUM.graph, [df], {}, SparkOptions(order="seq", partitions=4)))
     assert (
         said == "DataError: seq=20: two rows have this order: add a column to order= that tells them apart, or with "
         "late='drop' keep the first"
     )
     rows = [(i, 1) for i in range(50)] + [(None, 5)]
     df = spark.createDataFrame(rows, "seq bigint, x bigint").repartition(3)
-    said = failure_of(run(SUM.graph, [df], {}, Options(order="seq", partitions=4)))
+    said = failure_of(run(SUM.graph, [df], {}, SparkOptions(order="seq", partitions=4)))
     assert (
         said == "DataError: seq=None: the order column 'seq' is null: give every row an order, or leave such rows out"
     )
@@ -174,7 +174,7 @@ def test_sequences_without_gaps(spark: Any) -> None:
     assert on_spark(spark, SUM, df, sequence=7) == oracle(SUM, rows)
     for gap in (7, 31):
         said = failure_of(
-            run(SUM.graph, [df.where(f"seq != {gap}")], {}, Options(order="seq", partitions=9, sequence=7))
+            run(SUM.graph, [df.where(f"seq != {gap}")], {}, SparkOptions(order="seq", partitions=9, sequence=7))
         )
         assert said.startswith(
             f"DataError: seq={gap + 1}: seq {gap} is missing: the sequence must go up by one from 7;"
@@ -184,7 +184,7 @@ def test_sequences_without_gaps(spark: Any) -> None:
 def test_a_failure_on_spark(spark: Any) -> None:
     p = pipeline(lambda x: total(x.map(lambda v: 100 // (v - 40), id="m")), x=int)
     df = spark.range(100).selectExpr("id * 2 as seq", "id as x").repartition(3)
-    said = failure_of(run(p.graph, [df], {}, Options(order="seq", partitions=5)))
+    said = failure_of(run(p.graph, [df], {}, SparkOptions(order="seq", partitions=5)))
     assert "step 'm'" in said and "on the event 40: ZeroDivisionError" in said and "from seq=80" in said
 
 
@@ -192,7 +192,7 @@ def test_what_cannot_be_cut_runs_on_one_core(spark: Any) -> None:
     p = pipeline(lambda x: x.cumulate(lambda t, v: t * 2 % 1001 + v, start=0), x=int)
     rows = [(i, i * i % 17) for i in range(100)]
     df = spark.createDataFrame(rows, "seq bigint, x bigint").repartition(3)
-    out = run(p.graph, [df], {}, Options(order="seq"))
+    out = run(p.graph, [df], {}, SparkOptions(order="seq"))
     assert out.rdd.getNumPartitions() == 1 and sorted(map(tuple, out.collect())) == oracle(p, rows)
     from pellucid.spark.frames import one_frame
     from pellucid.spark.scan.run import scanned
@@ -213,7 +213,7 @@ def test_two_sources_in_one_frame(spark: Any) -> None:
     rng = random.Random(4)
     rows = [(i, rng.choice([None, i]), rng.choice([None, -i])) for i in range(80)]
     df = spark.createDataFrame(rows, "seq bigint, x bigint, y bigint").repartition(3)
-    out = run(p.graph, [df], {}, Options(order="seq", partitions=4))
+    out = run(p.graph, [df], {}, SparkOptions(order="seq", partitions=4))
     it, want = Interpreter(p.graph), []
     for seq, x, y in rows:
         push = {k: v for k, v in (("x", x), ("y", y)) if v is not None}
@@ -236,6 +236,6 @@ def test_random_pipelines_on_spark(spark: Any, seed: int) -> None:
     want = by_interpreter(p, rows)
     assume(not isinstance(want, StepError))
     df = spark.createDataFrame(worlds.table_of(p, rng.sample(rows, len(rows)))).repartition(rng.randrange(1, 4))
-    out = run(p.graph, [df], {}, Options(order="seq", tag="output", nth="nth", partitions=rng.randrange(2, 7)))
+    out = run(p.graph, [df], {}, SparkOptions(order="seq", tag="output", nth="nth", partitions=rng.randrange(2, 7)))
     got = worlds.found(p, [{**r.asDict(recursive=True), "user": None} for r in out.collect()])
     assert repr(got) == repr(want)

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from pellucid.spark.state.store import Snapshot, Store
+from pellucid.spark.state.store import BucketSnapshot, Store
 
 BIG = 100_000  # bytes: large enough for deltas
 
@@ -19,7 +19,7 @@ def touched(data: bytes, at: int, what: bytes = b"changed!") -> bytes:
     return data[:at] + what + data[at + len(what) :]
 
 
-def contents(found: Snapshot | None) -> Any:
+def contents(found: BucketSnapshot | None) -> Any:
     return found and (found.version, bytes(found.state), bytes(found.extra), found.meta)
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from pellucid import DataError, Pipeline, StateError, pipeline
 from pellucid.expr.types import INT, STR, Type
-from pellucid.spark.frames import Fields, Source
-from pellucid.spark.job import Job, Late
+from pellucid.spark.frames import Fields, FrameSource
+from pellucid.spark.job import Late, SparkJob
 from pellucid.spark.native.prefix import cut, front, split
 from pellucid.spark.state.bucket import Bucket, held_about, run_bucket
 from pellucid.spark.step import Runner
@@ -52,15 +52,15 @@ class Half(enum.Enum):
     BUY = 1
 
 
-def job_of(p: Pipeline = TOTAL, late: Late = WAIT, *columns: str, types: dict[str, str] | None = None) -> Job:
+def job_of(p: Pipeline = TOTAL, late: Late = WAIT, *columns: str, types: dict[str, str] | None = None) -> SparkJob:
     node = p.graph.nodes[p.graph.sources[0]]
     names = columns or tuple(path or node.id for path, _ in node.type.leaves())
     kinds = {"k0": "string", "o0": "bigint"} | {f"v0_{j}": "bigint" for j in range(len(names))} | (types or {})
     fields = Fields(
-        (Source(node.id, node.type, names),), (("account", STR),), (("seq", INT),), types=tuple(kinds.items())
+        (FrameSource(node.id, node.type, names),), (("account", STR),), (("seq", INT),), types=tuple(kinds.items())
     )
     outputs = tuple((name, p.graph.nodes[at].type) for name, at in p.graph.outputs)
-    return Job(p.graph, fields, outputs, (("account", "k0"), ("seq", "o0")), late=late)
+    return SparkJob(p.graph, fields, outputs, (("account", "k0"), ("seq", "o0")), late=late)
 
 
 def table(rows: Rows, kind: Any = None) -> Any:
@@ -70,14 +70,14 @@ def table(rows: Rows, kind: Any = None) -> Any:
     return pa.table(columns)
 
 
-def saved(job: Job, rows: Rows, kind: Any = None) -> tuple[bytes, bytes]:
+def saved(job: SparkJob, rows: Rows, kind: Any = None) -> tuple[bytes, bytes]:
     bucket = Bucket(Runner(job))
     run_bucket(job, bucket, table(rows, kind))
     assert bucket.held is not None and bucket.read_as == held_about(job)
     return bucket.save()
 
 
-def gone_on(job: Job, state: tuple[bytes, bytes], rows: Rows, kind: Any = None) -> list[tuple[Any, ...]]:
+def gone_on(job: SparkJob, state: tuple[bytes, bytes], rows: Rows, kind: Any = None) -> list[tuple[Any, ...]]:
     """What comes of further rows, in a bucket that goes on from a state of another job."""
     bucket = Bucket(Runner(job))
     bucket.load(*state, same=False)
@@ -144,7 +144,7 @@ def test_a_record_with_a_field_more_is_refused() -> None:
         gone_on(job_of(two), saved(job_of(one), [("a", 1, 1)]), [("a", 20, 1, 5)])
 
 
-def without_front(job: Job) -> Job:
+def without_front(job: SparkJob) -> SparkJob:
     """The job as `prefix.cut` leaves it: the first steps are done before the rows come."""
     chain = front(job.graph)
     _, rest = split(job.graph, chain)
@@ -181,7 +181,7 @@ def test_a_job_knows_its_front(spark: SparkSession) -> None:
 
 
 def test_another_key_by_is_refused() -> None:
-    def by(n: int) -> Job:
+    def by(n: int) -> SparkJob:
         p = pipeline(
             lambda amount: amount.key_by(lambda v: v % n).cumulate(lambda t, v: t + v, start=0, id="total"), amount=int
         )
@@ -251,13 +251,13 @@ def test_no_bad_row_waits(late: Late) -> None:
     )
 
 
-def tagged(t: Type, rows: Rows) -> tuple[Job, Any]:
+def tagged(t: Type, rows: Rows) -> tuple[SparkJob, Any]:
     p = pipeline(lambda left, right: left.cumulate(lambda n, v: n + v, start=0) + right, left=int, right=int)
-    sources = tuple(Source(n, t, ("v",)) for n in ("left", "right"))
+    sources = tuple(FrameSource(n, t, ("v",)) for n in ("left", "right"))
     fields = Fields(sources, (("account", STR),), (("seq", INT),), tagged=True)
     columns = {"k0": [r[0] for r in rows], "o0": [r[1] for r in rows], "s": pa.array([r[2] for r in rows], pa.int32())}
     columns |= {f"v{s}_0": pa.array([r[3] if r[2] == s else None for r in rows], pa.int64()) for s in (0, 1)}
-    return Job(p.graph, fields, (("out", INT),), (("account", "k0"), ("seq", "o0")), late=WAIT), pa.table(columns)
+    return SparkJob(p.graph, fields, (("out", INT),), (("account", "k0"), ("seq", "o0")), late=WAIT), pa.table(columns)
 
 
 def test_two_rows_of_a_source_in_one_push_do_not_wait_either() -> None:

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pellucid import StateError
 from pellucid.spark.state.files import RemoteFiles
-from pellucid.spark.state.store import Snapshot, Store
+from pellucid.spark.state.store import BucketSnapshot, Store
 from tests.spark.state.stores import blob, contents, names, touched
 
 # ---------------------------------------------------------------- other file systems
@@ -68,7 +68,7 @@ class Model(RuleBasedStateMachine):
         self.saved: dict[int, tuple[bytes, bytes, dict[str, int]]] = {}
         self.start, self.by = 1, dict[int, int]()  # the query's start, and that which has written a version
         self.next = 0  # the micro-batch that is due
-        self.cached: Snapshot | None = None
+        self.cached: BucketSnapshot | None = None
 
     def teardown(self) -> None:
         self.folder.cleanup()

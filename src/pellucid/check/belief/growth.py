@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pellucid.check.belief.pushes import Pushes
+from pellucid.check.belief.pushes import DrawnPushes
 from pellucid.check.belief.straight import straight
 from pellucid.check.system.build import System
 from pellucid.engine.interpreter import Interpreter
@@ -145,7 +145,7 @@ def long_run(system: System, wide: Expr, graph: Graph) -> list[dict[str, Any]] |
     >>> len(long_run(s, s.wide, doubles))
     63
     """
-    drawn = Pushes(system, [wide])
+    drawn = DrawnPushes(system, [wide])
     drawn.begin()
     kinds: dict[str, tuple[dict[str, Any], list[Any]]] = {}
     for _ in range(20 * _KINDS):

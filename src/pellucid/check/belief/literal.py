@@ -13,17 +13,17 @@ from pellucid.check.system.build import HIDDEN, System, Variable
 from pellucid.engine.interpreter import Interpreter
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["Literal", "same", "state_readers"]
+__all__ = ["LiteralRun", "same", "state_readers"]
 
-Reader = Callable[["Literal"], Any]
+Reader = Callable[["LiteralRun"], Any]
 
 
-class Literal(Interpreter):
+class LiteralRun(Interpreter):
     """An interpreter that keeps what every stream carried in the last push; ``lost.STEP`` in a push makes that stream
     lose its events.
 
     >>> from pellucid import pipeline
-    >>> run = Literal(pipeline(lambda x: x.decimate(2), x=int).graph)
+    >>> run = LiteralRun(pipeline(lambda x: x.decimate(2), x=int).graph)
     >>> run.observe({"x": 7})["out"], run.observe({"x": 8})["out"]
     ([7], [])
     """
@@ -90,7 +90,7 @@ def _of_queue(v: Variable, node: Node, at: int) -> Reader | None:
     if node.key is not None:
         return None
 
-    def waiting(run: Literal) -> Sequence[Any]:
+    def waiting(run: LiteralRun) -> Sequence[Any]:
         held: Sequence[Any] = run._waiting[node.id].get(None, [()] * len(node.inputs))[at]
         return held
 
@@ -99,14 +99,14 @@ def _of_queue(v: Variable, node: Node, at: int) -> Reader | None:
     place, leaf = map(int, v.name.rsplit(".", 2)[-2:])
     t = run_type(node, at)
 
-    def item(run: Literal) -> Any:
+    def item(run: LiteralRun) -> Any:
         held = waiting(run)
         return t(run, held[place])[leaf] if place < len(held) else _ABSENT
 
     return item
 
 
-def run_type(node: Node, at: int) -> Callable[[Literal, Any], tuple[Any, ...]]:
+def run_type(node: Node, at: int) -> Callable[[LiteralRun, Any], tuple[Any, ...]]:
     """The leaves of an event in a queue of this step."""
     return lambda run, event: run.graph.nodes[node.inputs[at]].type.flatten(event)
 
@@ -140,7 +140,7 @@ def _of_step(v: Variable, node: Node) -> Reader | None:
         place, leaf = map(int, label.removeprefix("event").split("."))
         leaves = run_type(node, 0)
 
-        def event(run: Literal) -> Any:
+        def event(run: LiteralRun) -> Any:
             kept = run.state[node.id].get(None, ())[-node.earlier :]
             return leaves(run, kept[place])[leaf] if place < len(kept) else _ABSENT
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.check.counterexample.replay import Watched
+from pellucid.check.counterexample.replay import WatchedInterpreter
 from pellucid.check.formula import Formula, resolve, terms
 from pellucid.check.formula.terms import Flag
 from pellucid.check.system.build import HIDDEN, System
@@ -49,7 +49,7 @@ def atoms_on(
                 f"{formula}: one stream is run with queues of any length, so nothing is ever full: "
                 "compare queue(ID).length, or ask check.holds with queue="
             )
-    run, failed, out = Watched(graph), False, []
+    run, failed, out = WatchedInterpreter(graph), False, []
     before: dict[str, Any] = {}  # the last event of each stream in an earlier push
     lengths = dict.fromkeys(run.queues, 0)
     over = False

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.check.belief.literal import Literal, is_absent, same, state_readers
-from pellucid.check.belief.pushes import Pushes
+from pellucid.check.belief.literal import LiteralRun, is_absent, same, state_readers
+from pellucid.check.belief.pushes import DrawnPushes
 from pellucid.check.belief.straight import straight
 from pellucid.check.system.build import System
 from pellucid.errors import DataError, IntOverflow, StepError
@@ -110,7 +110,7 @@ class _Runs:
         ends = [sum(map(len, parts[: i + 1])) for i in range(len(parts))]
         self.cuts = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
         self.readers = state_readers(system) if self.beside else []
-        self.pushes = Pushes(system, [*invariant, *([bad] if bad is not None else []), *questions, *observed])
+        self.pushes = DrawnPushes(system, [*invariant, *([bad] if bad is not None else []), *questions, *observed])
         self.others_come = system.keys is not None and system.keys.chosen
         self.trial = Trial(beside=self.beside, seen=[False] * len(questions))
 
@@ -134,7 +134,7 @@ class _Runs:
     def _run(self, trail: list[dict[str, Any]]) -> str:
         system, trial = self.system, self.trial
         state: list[Any] = [v.start for v in system.state]
-        literal = Literal(system.graph) if self.beside and system.graph is not None else None
+        literal = LiteralRun(system.graph) if self.beside and system.graph is not None else None
         try:
             for push in system.lead if literal is not None else ():
                 literal.observe(push)  # type: ignore[union-attr]
@@ -187,7 +187,7 @@ class _Runs:
 
     def _compare(
         self,
-        literal: Literal,
+        literal: LiteralRun,
         push: dict[str, Any],
         after: tuple[Any, ...],
         overflow: bool,

@@ -174,7 +174,7 @@ def wide_notes(
     small, (wide,) = cone(strict, [strict.wide], all_inputs=True)
     if wide.op == "const" or (pushes_before(small, wide) or 0) >= _MANY:
         return ()
-    from pellucid.check.smt.engine import Found, Nothing, search
+    from pellucid.check.smt.engine import FoundRun, Nothing, search
 
     sources = {name for name, _ in strict.own_sources}
     unclear = ('of exact integers; whether a run leaves 64 bits first was not found out: ask "G !failed"',)
@@ -182,7 +182,7 @@ def wide_notes(
         found = search(small, wide, max_depth=_FEW, timeout=min(1.5, options.left or 1.5))
     except UsageError:  # bits, which z3 is not asked about
         found = None
-    if isinstance(found, Found) and found.replays:
+    if isinstance(found, FoundRun) and found.replays:
         return _may_fail(found.trace, sources)
     run = long_run(small, wide, graph)
     if run is not None:

@@ -13,7 +13,7 @@ from pellucid.errors import StepError
 from pellucid.expr.types import conform
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["StepView", "Watched", "replay"]
+__all__ = ["StepView", "WatchedInterpreter", "replay"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class StepView:
     queues: Mapping[str, list[Any]] = field(default_factory=dict)
 
 
-class Watched(Interpreter):
+class WatchedInterpreter(Interpreter):
     """An interpreter that remembers what every stream carried in the last push."""
 
     carried: dict[str, list[Any]]
@@ -87,7 +87,7 @@ def replay(graphs: Sequence[Graph], pushes: Sequence[dict[str, Any]]) -> tuple[S
     >>> [view.streams["rest"] for view in replay([p.graph], [{"x": 1}, {}, {"x": 2}])]
     [[], [], [2]]
     """
-    runs = [Watched(g) for g in graphs]
+    runs = [WatchedInterpreter(g) for g in graphs]
     engines = [Engine(g, mode="python") for g in graphs]
     lossy = any(key.startswith("lost.") for push in pushes for key in push)  # an engine loses nothing
     views = []

@@ -33,7 +33,7 @@ from pellucid.check.smt.encode import Encoding
 from pellucid.check.smt.frames import replay
 from pellucid.check.smt.lemmas import bound_candidates, linear_lemmas, pair_candidates, sample_states, surviving
 from pellucid.check.smt.order import Ordered
-from pellucid.check.smt.search import Found, Nothing, Search, Unknown
+from pellucid.check.smt.search import BoundedSearch, FoundRun, Nothing, Unknown
 from pellucid.check.smt.stumble import stumbled
 from pellucid.check.smt.text import with_texts
 from pellucid.check.smt.waiting import waiting_candidates
@@ -47,21 +47,21 @@ from pellucid.model import Budget, Status, now
 from pellucid.solve.certificate import Induction, Proof, check_certificate, shrink
 from pellucid.solve.spacer import spacer
 
-__all__ = ["Found", "Nothing", "Proof", "Unknown", "check_certificate", "invariant", "prove", "search"]
+__all__ = ["FoundRun", "Nothing", "Proof", "Unknown", "check_certificate", "invariant", "prove", "search"]
 
 _BITS = 1.5  # seconds for floats bit by bit: what z3 does not decide in them it does not decide in minutes
 
 
 def search(
     system: System, bad: Expr, *, max_depth: int = 20, timeout: float | None = 30.0
-) -> Found | Nothing | Unknown:
+) -> FoundRun | Nothing | Unknown:
     """The shortest run, of at most ``max_depth`` pushes, in whose last push ``bad`` holds, with the smallest values.
 
     `Nothing` means that there is none so short; `Unknown` that the time was up.
     """
     _check(bad, max_depth)
     system, clock = with_texts(system, bad), Budget(timeout)
-    looking = Search(Encoding(system), bad, clock)
+    looking = BoundedSearch(Encoding(system), bad, clock)
     while looking.depth < max_depth:
         found = looking.deeper()
         if found is not None:
@@ -136,7 +136,7 @@ def _by_turns(
     code: Encoding, bad: Expr, max_depth: int, clock: Budget, tell: Callable[[str], None], search: float = 0.4
 ) -> tuple[Status, list[dict[str, Any]] | None, Proof | None, tuple[str, ...]]:
     """Search and proofs by turns, depth by depth; a search takes this share of what is left at most."""
-    looking = Search(code, bad, clock)
+    looking = BoundedSearch(code, bad, clock)
     proofs = _Proofs(code, bad, clock, tell)
     for depth in range(1, max_depth + 1):
         tell(f"depth {depth}")

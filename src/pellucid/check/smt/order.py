@@ -22,7 +22,7 @@ from pellucid.check.smt.encode import Encoding
 from pellucid.check.system.build import System
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import FLOAT, INT, Type
-from pellucid.solve.float_facts import INFINITE, LARGEST, NOT_A_NUMBER, Operation, facts
+from pellucid.solve.float_facts import INFINITE, LARGEST, NOT_A_NUMBER, FloatOperation, facts
 
 __all__ = ["Ordered"]
 
@@ -38,7 +38,7 @@ class Ordered(Encoding):
 
     def __init__(self, system: System, roots: Sequence[Expr]) -> None:
         self.roots = tuple(roots)
-        self.operations: dict[int, Operation] = {}
+        self.operations: dict[int, FloatOperation] = {}
         self._functions: dict[str, Any] = {}
         self._near_constants: dict[int, tuple[float, ...]] = {}
         self._constants = _constants(system, roots)
@@ -59,7 +59,7 @@ class Ordered(Encoding):
                 return []
             whole = o.whole or o.op == "float_of_int"
             given = tuple(v.numerator_as_long() if whole else self.python(FLOAT, v) for v in values)
-            pairs.append((o.made, self.value(FLOAT, Operation.compute(o.op, given))))
+            pairs.append((o.made, self.value(FLOAT, FloatOperation.compute(o.op, given))))
         return super().settled(terms, pairs)
 
     # ------------------------------------------------------------ values and variables
@@ -155,7 +155,7 @@ class Ordered(Encoding):
             for d in (*o.args, *o.inner)
             if not z3.is_rational_value(d)
         }
-        self.operations[made.get_id()] = Operation(
+        self.operations[made.get_id()] = FloatOperation(
             op, tuple(args), made, tuple(near), whole, tuple(inner.values())[:_INNER]
         )
         return made
@@ -182,9 +182,9 @@ class Ordered(Encoding):
         if e.op in ("ite", "after"):
             found = {c for part in parts for c in part}
         elif len(parts) == 2:
-            found = {Operation.compute(e.op, (a, b)) for a in parts[0] for b in parts[1]}
+            found = {FloatOperation.compute(e.op, (a, b)) for a in parts[0] for b in parts[1]}
         else:
-            found = {Operation.compute(e.op, (a,)) for a in parts[0]} if parts else set()
+            found = {FloatOperation.compute(e.op, (a,)) for a in parts[0]} if parts else set()
         kept = sorted((c for c in found if math.isfinite(c)), key=lambda c: (abs(c), c))
         few = {*kept[:4], *(kept and (min(kept), max(kept), kept[-1])), 0.0}
         return tuple(sorted(few))

@@ -15,11 +15,11 @@ from pellucid.model.budget import Budget
 from pellucid.solve.session import ask
 from pellucid.solve.transition import Frames
 
-__all__ = ["Found", "Nothing", "Search", "Unknown"]
+__all__ = ["BoundedSearch", "FoundRun", "Nothing", "Unknown"]
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRun:
     """A run in whose last push the bad thing holds: for each push the events of the sources that are not silent."""
 
     trace: list[dict[str, Any]]
@@ -51,7 +51,7 @@ class Unknown:
 _ROUNDS = 40  # in which the real answers of functions are learnt
 
 
-class Search:
+class BoundedSearch:
     """Looks for a run, one push deeper at a time."""
 
     def __init__(self, code: Encoding, bad: Expr, clock: Budget) -> None:
@@ -63,7 +63,7 @@ class Search:
         self.stuck = False
         self.invented = False  # the runs that were found depend on answers of functions that are not their real ones
 
-    def deeper(self, limit: float | None = None) -> Found | None:
+    def deeper(self, limit: float | None = None) -> FoundRun | None:
         """Look at runs of one push more; sets ``stuck`` where z3 has no answer."""
         if self.depth > 0 and len(self.frames.states) == self.depth:
             self.frames.extend()
@@ -125,7 +125,7 @@ class Search:
             if kind == STR
         ]
 
-    def _found(self, model: Any) -> Found:
+    def _found(self, model: Any) -> FoundRun:
         smaller = _Smaller(self.code, self.solver, self.clock, model)
         smaller.run(self.frames)
         trace = pushes_of(self.frames, self.code.system, smaller.model)
@@ -140,7 +140,7 @@ class Search:
             notes.append("on the way an integer leaves 64 bits: an engine stops there with an overflow")
         elif not holds:
             notes.append("the run does not replay: the property looks at a value where there is no event")
-        return Found(trace, smaller.whole, holds is not False, tuple(notes))
+        return FoundRun(trace, smaller.whole, holds is not False, tuple(notes))
 
 
 class _Smaller:

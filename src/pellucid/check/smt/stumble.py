@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pellucid.check.belief.pushes import Pushes
+from pellucid.check.belief.pushes import DrawnPushes
 from pellucid.check.belief.straight import straight
 from pellucid.check.smt.frames import input_leaves, replay
 from pellucid.check.system.build import System
@@ -36,7 +36,7 @@ def stumbled(system: System, bad: Expr, clock: Budget) -> list[dict[str, Any]] |
     [[inf]]
     """
     compute = straight([*system.next, system.assume, system.partial, bad])
-    drawn, many = Pushes(system, [bad]), len(system.state)
+    drawn, many = DrawnPushes(system, [bad]), len(system.state)
     if any(v.role not in ("present", "leaf", "lost") for v in system.inputs):
         return None  # choices that no source makes cannot be replayed from what is drawn
     best: list[dict[str, Any]] | None = None
@@ -76,7 +76,7 @@ def repeated(system: System, bad: Expr) -> bool:
     if system.keys is not None or any(v.role not in ("present", "leaf", "lost") for v in system.inputs):
         return False
     compute, many = straight([*system.next, system.assume, bad]), len(system.state)
-    drawn = Pushes(system, [bad])
+    drawn = DrawnPushes(system, [bad])
     drawn.begin()
     for _ in range(_EVENTS):
         push, _ = drawn.draw()

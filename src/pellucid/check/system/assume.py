@@ -27,7 +27,7 @@ from pellucid.check.functions.inside import inside
 from pellucid.check.smt.text import with_texts
 from pellucid.check.system.build import System
 from pellucid.check.system.domains import Domain
-from pellucid.check.system.run import Run
+from pellucid.check.system.run import SystemRun
 from pellucid.check.system.slot import TRUE, Slot
 from pellucid.errors import PipelineError, TypeMismatch, UsageError
 from pellucid.expr import node as n
@@ -246,7 +246,7 @@ class _Said:
         if many == 2:
             before = self.memory.of(name)
             there, leaves = n.and_(before.present, there), [*before.leaves, *leaves]
-        run = Run(self.system.domain)
+        run = SystemRun(self.system.domain)
         (holds,) = run.call(fn, leaves, TRUE, "assume=")
         return n.or_(n.not_(there), n.and_(n.not_(run.failed), holds))
 

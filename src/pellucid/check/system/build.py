@@ -30,9 +30,9 @@ from pellucid.check.system.domains import Domain
 from pellucid.check.system.guess import Guess, is_guess
 from pellucid.check.system.lanes import Lanes, any_of, groups
 from pellucid.check.system.queues import Room
-from pellucid.check.system.run import Run
+from pellucid.check.system.run import SystemRun
 from pellucid.check.system.slot import FALSE, TRUE, Slot
-from pellucid.check.system.tracking import Asked, Keys, Recorder, Track, chosen_lanes, plan
+from pellucid.check.system.tracking import Asked, KeyRecorder, Keys, Track, chosen_lanes, plan
 from pellucid.check.system.variable import Variable
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
@@ -201,7 +201,7 @@ def build_system(
 
     def once(
         lanes: Callable[[Graph, int], Lanes],
-    ) -> tuple[Run, list[list[Slot]], list[Variable], list[tuple[str, str]], dict[str, Expr], Guess]:
+    ) -> tuple[SystemRun, list[list[Slot]], list[Variable], list[tuple[str, str]], dict[str, Expr], Guess]:
         """One push on symbolic events.
 
         State variables are found while the graph is run; inputs are numbered from a mark, and moved behind them.
@@ -216,7 +216,9 @@ def build_system(
 
         lost = {id: n.var(_MARK + i, BOOL) for id, i in losses.items()}
         guess = Guess(domain, state, inputs, types, _MARK, 2 * _MARK)
-        run = Run(domain, strict=strict, fresh=fresh, room=room, guess=guess, lost=lost, lanes=lanes, tables=tables)
+        run = SystemRun(
+            domain, strict=strict, fresh=fresh, room=room, guess=guess, lost=lost, lanes=lanes, tables=tables
+        )
         # 0 running, 1 overflow, 2 failed, 3 too many keys, 4 outside
         size = 5 if graph.opaque() else 4 if keyed else 3
         stopped = {side: fresh(side, "stopped", INT, 0, size, "stopped", side) for side in apart}
@@ -235,7 +237,7 @@ def build_system(
     if keyed:
         asked: list[Asked] = []
         number, recorders = groups(graph), dict[int, Lanes]()
-        _, _, state, order, *_ = once(lambda _, at: recorders.setdefault(number[at], Recorder(number[at], asked)))
+        _, _, state, order, *_ = once(lambda _, at: recorders.setdefault(number[at], KeyRecorder(number[at], asked)))
         source_of = {_MARK + i: v.of for i, v in enumerate(inputs) if v.role in ("present", "leaf")}
         step_of = {i: step for i, (step, _) in enumerate(order) if i >= len(apart) and state[i].role != "key"}
 

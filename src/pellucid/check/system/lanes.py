@@ -21,7 +21,7 @@ from pellucid.expr.types import BOOL, FLOAT, Type, simplest
 from pellucid.graph.model import Graph
 
 if TYPE_CHECKING:
-    from pellucid.check.system.run import Run
+    from pellucid.check.system.run import SystemRun
 
 __all__ = ["Came", "Chosen", "Lanes", "Listed", "Memory", "any_of", "groups", "untracked"]
 
@@ -33,14 +33,14 @@ class Lanes:
         self.marks: list[str] = []
         self._found: dict[tuple[int, ...], tuple[Expr, ...]] = {}
 
-    def find(self, run: Run, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
+    def find(self, run: SystemRun, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
         """For each lane, whether it is that of this key."""
         asked = (run.pushed, *map(id, key), id(present))  # what is found in one push is not so in the next
         if asked not in self._found:
             self._found[asked] = self._find(run, key, present)
         return self._found[asked]
 
-    def _find(self, run: Run, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
+    def _find(self, run: SystemRun, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
         raise NotImplementedError
 
 
@@ -52,7 +52,7 @@ class Listed(Lanes):
         self.values = values
         self.marks = [f"[{', '.join(str(getattr(v, 'name', v)) for v in key)}]" for key in values]
 
-    def _find(self, run: Run, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
+    def _find(self, run: SystemRun, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
         return tuple(_same(key, [n.const(v) for v in value]) for value in self.values)
 
 
@@ -66,7 +66,7 @@ class Came(Lanes):
         if many is not None:
             self.marks = _marks(many)
 
-    def _find(self, run: Run, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
+    def _find(self, run: SystemRun, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
         if self.limit is None:
             self.marks.append(f"@{len(self.marks) + 1}")
         out = []
@@ -100,7 +100,7 @@ class Chosen(Lanes):
         self.marks = _marks(len(keys))
         self._keys: list[list[Expr]] = []
 
-    def _find(self, run: Run, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
+    def _find(self, run: SystemRun, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
         if not self._keys:
             begun = run.cell(self.name, "begun", BOOL, False, None, "key")
             for mark, given in zip(self.marks, self.given, strict=True):
@@ -122,7 +122,7 @@ class Memory:
 
     def __init__(
         self,
-        run: Run,
+        run: SystemRun,
         step: str,
         slot: Slot,
         marks: Sequence[str],
@@ -191,7 +191,7 @@ def _marks(many: int) -> list[str]:
     return [""] if many == 1 else [f"@{i + 1}" for i in range(many)]
 
 
-def _key_cells(run: Run, name: str, mark: str, key: tuple[Expr, ...]) -> list[Expr]:
+def _key_cells(run: SystemRun, name: str, mark: str, key: tuple[Expr, ...]) -> list[Expr]:
     return [
         run.cell(name, f"key{mark}.{j}", e.type, simplest(e.type), run.size(e.type), "key") for j, e in enumerate(key)
     ]

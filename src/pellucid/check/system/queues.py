@@ -23,7 +23,7 @@ from pellucid.expr.types import INT, Type, simplest
 from pellucid.graph.model import Node
 
 if TYPE_CHECKING:
-    from pellucid.check.system.run import Run
+    from pellucid.check.system.run import SystemRun
 
 __all__ = ["Queue", "Room", "fronts_of"]
 
@@ -56,7 +56,7 @@ class Queue:
 
     def __init__(
         self,
-        run: Run,
+        run: SystemRun,
         id: str,
         step: str,
         kinds: Sequence[Type],
@@ -159,7 +159,7 @@ class Queue:
 
 
 def fronts_of(
-    run: Run, node: Node, ins: list[list[Slot]], lanes: Lanes | None
+    run: SystemRun, node: Node, ins: list[list[Slot]], lanes: Lanes | None
 ) -> list[tuple[Slot, list[tuple[Expr, ...]]]]:
     """What a step consumes: from each input one event, wherever all have one.  The slots have no leaves yet."""
     first = ins[0][0]
@@ -223,7 +223,7 @@ def _all_first(queues: list[Queue], takes: int) -> list[tuple[Slot, list[tuple[E
 
 
 def _by_lane(
-    run: Run, node: Node, ins: list[list[Slot]], marks: Sequence[str], queues: list[list[Queue]]
+    run: SystemRun, node: Node, ins: list[list[Slot]], marks: Sequence[str], queues: list[list[Queue]]
 ) -> list[tuple[Slot, list[tuple[Expr, ...]]]]:
     """With keys: input by input and event by event, as the step fires with the event that completes a front of its
     key."""

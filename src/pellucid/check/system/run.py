@@ -25,11 +25,11 @@ from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import INT, Type, simplest
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["Run"]
+__all__ = ["SystemRun"]
 
 
 @dataclass
-class Run:
+class SystemRun:
     """A symbolic run of a graph: where its steps keep their state, and what went wrong so far."""
 
     domain: Domain
@@ -325,7 +325,7 @@ class Run:
     def window_value(self, node: Node, events: list[tuple[Expr, ...]], closes: Expr) -> tuple[Expr, tuple[Expr, ...]]:
         """The definition, unrolled: the last event of a fresh sub-pipeline over these events."""
         assert node.sub is not None
-        inner = Run(self.domain, strict=self.strict, tables=self.tables)
+        inner = SystemRun(self.domain, strict=self.strict, tables=self.tables)
         has: Expr = FALSE
         last: tuple[Expr, ...] | None = None
         for event in events:

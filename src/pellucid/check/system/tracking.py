@@ -37,9 +37,9 @@ from pellucid.expr.types import BOOL, INT, EnumType, Type
 from pellucid.graph.model import Graph
 
 if TYPE_CHECKING:
-    from pellucid.check.system.run import Run
+    from pellucid.check.system.run import SystemRun
 
-__all__ = ["Asked", "Keys", "Plan", "Recorder", "Track", "chosen_lanes", "plan"]
+__all__ = ["Asked", "KeyPlan", "KeyRecorder", "Keys", "Track", "chosen_lanes", "plan"]
 
 _ALL, _FEW, _TRIED = 12, 4, 4096
 
@@ -87,21 +87,21 @@ class Asked:
     present: Expr
 
 
-class Recorder(Came):
+class KeyRecorder(Came):
     """One lane, and a list of what is asked for."""
 
     def __init__(self, group: int, asked: list[Asked]) -> None:
         super().__init__(f"key {group}", 1)
         self.group, self.asked = group, asked
 
-    def _find(self, run: Run, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
+    def _find(self, run: SystemRun, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
         if present.op != "const" or present.value:
             self.asked.append(Asked(self.group, key, present))
         return super()._find(run, key, present)
 
 
 @dataclass
-class Plan:
+class KeyPlan:
     """The lanes of each group of steps, to be made afresh for every system."""
 
     number: list[int]  # of each step, its group
@@ -117,7 +117,7 @@ def plan(
     source_of: Mapping[int, str],
     step_of: Mapping[int, str],
     pool: Callable[[int], Sequence[Any] | None],
-) -> Plan:
+) -> KeyPlan:
     """What to track, from what a first run on symbolic events asked for.
 
     ``source_of`` has the source of each input variable, ``step_of`` the step of each state variable; ``pool`` the
@@ -151,7 +151,7 @@ def plan(
             chosen[g] = [tuple(e.type for e in keys[0])] * need if keys else []
     lanes = max((len(made().marks) for made in make.values()), default=0)
     if track.lanes is not None or not inexact:
-        return Plan(number, make, {}, Keys(graph, True, True, False, lanes))
+        return KeyPlan(number, make, {}, Keys(graph, True, True, False, lanes))
     open_ = {a.key for a in asked if number[a.group] in inexact}
     keyed = tuple(sorted({source_of[v] for key in open_ for v in _variables(key) if v in source_of}))
     blind = bool(feeding & set(inexact))
@@ -162,8 +162,8 @@ def plan(
             why = "a key is computed from what is kept under another key, of which there are too many to list"
         elif not enough:
             why = "it looks at all pushes together, and there are too many keys to list"
-        return Plan(number, make, {}, Keys(graph, False, enough, False, lanes, why, apart, keyed))
-    return Plan(number, make, chosen, Keys(graph, False, True, True, lanes, "", apart, keyed))
+        return KeyPlan(number, make, {}, Keys(graph, False, enough, False, lanes, why, apart, keyed))
+    return KeyPlan(number, make, chosen, Keys(graph, False, True, True, lanes, "", apart, keyed))
 
 
 def _came(group: int, many: int) -> Callable[[], Lanes]:

@@ -28,9 +28,9 @@ from pellucid.secrets import redact
 
 if TYPE_CHECKING:
     from pellucid.pipeline import Pipeline
-    from pellucid.spark.plan import Plan
+    from pellucid.spark.plan import SparkPlan
 
-__all__ = ["Places", "Report", "SparkOptions", "Work", "json_line", "run_on_spark", "trigger", "wait"]
+__all__ = ["Places", "SparkOptions", "SparkReport", "Work", "json_line", "run_on_spark", "trigger", "wait"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Places:
 
 
 @dataclass
-class Report:
+class SparkReport:
     """What a run on Spark did."""
 
     pipeline: str
@@ -92,7 +92,7 @@ class Report:
     def line(self) -> str:
         """One line for a person.
 
-        >>> Report("totals", "keys", ["in"], {"out": "out"}, 12, 3.4, rows_in=12, batches=2, stopped=True).line()
+        >>> SparkReport("totals", "keys", ["in"], {"out": "out"}, 12, 3.4, rows_in=12, batches=2, stopped=True).line()
         'on Spark (keys), 2 micro-batches, 12 in, 12 out, 3.40 s; stopped: the same command goes on from there'
         """
         parts = [f"on Spark ({self.plan})"]
@@ -110,19 +110,19 @@ class Report:
         return made | {k: v for k, v in counts.items() if v is not None} | {"seconds": round(self.seconds, 6)}
 
 
-def json_line(report: Report) -> str:
+def json_line(report: SparkReport) -> str:
     """The report as a versioned document."""
     return json.dumps({"pellucid": 1, "verb": "run", **report.document()})
 
 
-def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any) -> Report:
+def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any) -> SparkReport:
     """Run, and say what was done; whatever Spark throws becomes one clear message."""
     from pellucid.spark.session import session
 
     with _explained(places, options.verbose):
         plan = _check(p, places, options)
         shown = {name: redact(place) for name, place in places.outputs.items()}
-        report = Report(p.name, plan.way, [redact(place) for place in places.inputs.values()], shown)
+        report = SparkReport(p.name, plan.way, [redact(place) for place in places.inputs.values()], shown)
         before = signal.getsignal(signal.SIGINT)
         there = _session_is_there()
         spark = session(
@@ -170,7 +170,7 @@ class Work:
     places: Places
     options: SparkOptions
     stdout: Any
-    report: Report
+    report: SparkReport
     left: bool = False  # its session is stopped, or is not ours to stop
 
     def outputs(self) -> list[str]:
@@ -273,7 +273,7 @@ def _explained(places: Places, verbose: bool) -> Iterator[None]:
         raise type(ours)(said) from None
 
 
-def _check(p: Pipeline, places: Places, o: SparkOptions) -> Plan:
+def _check(p: Pipeline, places: Places, o: SparkOptions) -> SparkPlan:
     """Refuse what is wrong before Spark starts; the plan otherwise."""
     from pellucid.spark.plan import choose
 

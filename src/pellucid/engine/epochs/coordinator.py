@@ -26,7 +26,7 @@ from pellucid.engine.epochs.job import Job, identify, told_unseen
 from pellucid.engine.epochs.recording import COORDINATOR, Recorder, last_generation, seal, stored, write_trace
 from pellucid.engine.epochs.store import Damaged, stopped_by
 from pellucid.engine.epochs.tasks.link import Link
-from pellucid.engine.epochs.tasks.process import Ends, start_task
+from pellucid.engine.epochs.tasks.process import ChannelEnds, start_task
 from pellucid.errors import StateError, option
 from pellucid.secrets import redact
 
@@ -253,7 +253,7 @@ class Coordinator:
         if self.report.resumed_from == epoch and not self.report.began_at:
             self.report.began_at = floor
         self._warm()
-        ends = Ends(job.plan)
+        ends = ChannelEnds(job.plan)
         sys.stdout.flush()
         sys.stderr.flush()
         try:

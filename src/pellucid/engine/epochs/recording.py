@@ -50,7 +50,7 @@ __all__ = [
     "ACK",
     "COORDINATOR",
     "RULES",
-    "Message",
+    "RecordedMessage",
     "Recorder",
     "digest",
     "last_generation",
@@ -70,7 +70,7 @@ _NAME = re.compile(r"(?P<generation>\d+)\.(?P<task>.+)\.steps")
 
 
 @dataclass(frozen=True)
-class Message:
+class RecordedMessage:
     """A message on a stream: its number there, whether it is a border, and the digest of its content."""
 
     stream: str
@@ -99,7 +99,7 @@ class Recorder:
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
     >>> recorder = Recorder(folder, "source.x", 0)
-    >>> recorder.step("SOURCE", 1, produced=[Message("source.x>worker", 0, False, 17)])
+    >>> recorder.step("SOURCE", 1, produced=[RecordedMessage("source.x>worker", 0, False, 17)])
     >>> recorder.close()
     >>> trace_table(folder).select(["task", "index", "rule", "epoch"]).to_pylist()
     [{'task': 'source.x', 'index': 0, 'rule': 'SOURCE', 'epoch': 1}]
@@ -117,8 +117,8 @@ class Recorder:
         rule: str,
         epoch: int,
         *,
-        consumed: Iterable[Message] = (),
-        produced: Iterable[Message] = (),
+        consumed: Iterable[RecordedMessage] = (),
+        produced: Iterable[RecordedMessage] = (),
         state: int | None = None,
         task: str | None = None,
     ) -> None:

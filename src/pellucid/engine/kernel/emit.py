@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pellucid.engine.kernel.emit_keys import finders
-from pellucid.engine.kernel.emit_state import Cell, Storage, array_of
-from pellucid.engine.kernel.layout import Layout, capacity, dense, encode, is_float, leaf_types
+from pellucid.engine.kernel.emit_state import StateCell, Storage, array_of
+from pellucid.engine.kernel.layout import KernelLayout, capacity, dense, encode, is_float, leaf_types
 from pellucid.errors import known
-from pellucid.expr.codegen import TooDeep, Writer
+from pellucid.expr.codegen import CodeWriter, TooDeep
 from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Graph, Node
@@ -36,7 +36,7 @@ class Kernel:
     """The text of a kernel and what the host must know to call it."""
 
     source: str
-    layout: Layout
+    layout: KernelLayout
     numba: bool
     positions: bool
     params: tuple[str, ...]  # names of the arguments, in order
@@ -62,8 +62,8 @@ def emit(graph: Graph, *, numba: bool, external: Type | None = None, positions: 
 class Emitter:
     def __init__(self, graph: Graph, numba: bool, external: Type | None, positions: bool) -> None:
         self.graph, self.numba, self.positions = graph, numba, positions
-        self.layout = Layout(graph, external)
-        self.w = Writer(numba)
+        self.layout = KernelLayout(graph, external)
+        self.w = CodeWriter(numba)
         self.locals_: list[tuple[str, int, int, Type]] = []  # words kept in local variables
         self.resets: list[tuple[str, str]] = []  # words of a window's inner run
         self.scratch: list[tuple[str, Type, int]] = []
@@ -407,7 +407,7 @@ class Emitter:
             self.push(out, advance(values, key), key)
         return out
 
-    def state_cells(self, node: Node, store: Storage) -> list[Cell]:
+    def state_cells(self, node: Node, store: Storage) -> list[StateCell]:
         assert node.state is not None
         leaves = node.state.flatten(node.start)
         return [

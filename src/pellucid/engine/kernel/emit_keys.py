@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pellucid.engine.kernel.layout import Layout
+from pellucid.engine.kernel.layout import KernelLayout
 
 __all__ = ["finders"]
 
 
-def finders(layout: Layout, numba: bool) -> str:
+def finders(layout: KernelLayout, numba: bool) -> str:
     """For each keyed region: the function that finds a key's row, or makes one."""
     out = []
     for r, region in enumerate(layout.regions):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pellucid.engine.kernel.layout import Queue
+from pellucid.engine.kernel.layout import QueueLayout
 from pellucid.expr.types import BOOL, INT, Type
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class QueueWriter:
             self.fixed = e.numba
         else:
             q = len(e.layout.queues)
-            e.layout.queues.append(Queue(id, leaves, burst))
+            e.layout.queues.append(QueueLayout(id, leaves, burst))
             self.free, self.bump, self.live = f"qf{q}", f"qb{q}", f"ql{q}"
             self.next, self.cells = f"Q{q}n", [f"Q{q}_{j}" for j in range(len(leaves))]
             self.fixed = e.numba

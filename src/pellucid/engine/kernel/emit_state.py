@@ -12,7 +12,7 @@ from pellucid.graph.model import Node
 if TYPE_CHECKING:
     from pellucid.engine.kernel.emit import Emitter
 
-__all__ = ["Cell", "Ring", "Storage", "array_of"]
+__all__ = ["Ring", "StateCell", "Storage", "array_of"]
 
 
 class Storage:
@@ -21,20 +21,20 @@ class Storage:
     def __init__(self, e: Emitter, node: Node, region: int | None) -> None:
         self.e, self.node, self.region = e, node, region
 
-    def word(self, label: str, t: Type, start: Any) -> Cell:
+    def word(self, label: str, t: Type, start: Any) -> StateCell:
         """One word of state."""
         e = self.e
         if self.region is None:
             name = e.w.fresh("s")
             e.resets.append((name, e.literal(t, start) if isinstance(start, (bool, int, float)) else e.object(start)))
-            return Cell(e, t, name, None)
+            return StateCell(e, t, name, None)
         region = e.layout.regions[self.region]
         at = region.add(Word(self.node.id, label, t, start))
         if not region.keys:
             name = f"s{self.region}_{at}"
             e.locals_.append((name, self.region, at, t))
-            return Cell(e, t, name, None)
-        return Cell(e, t, f"{array_of(self.region, t)}", at, region)
+            return StateCell(e, t, name, None)
+        return StateCell(e, t, f"{array_of(self.region, t)}", at, region)
 
     def ring(self, label: str, t: Type, size: int) -> Ring:
         """A row of words that is addressed by position."""
@@ -53,7 +53,7 @@ def array_of(region: int, t: Type) -> str:
 
 
 @dataclass
-class Cell:
+class StateCell:
     e: Emitter
     t: Type
     name: str

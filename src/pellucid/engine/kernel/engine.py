@@ -21,8 +21,8 @@ from pellucid.engine.failure import call, step_error
 from pellucid.engine.kernel.compile import compile_numba, compile_plain
 from pellucid.engine.kernel.emit import GROW_QUEUE, GROW_REGION, Kernel, emit
 from pellucid.engine.kernel.emit_window import needs_interpreter
-from pellucid.engine.kernel.layout import Layout, dense, encode, is_float, leaf_types
-from pellucid.engine.state import State
+from pellucid.engine.kernel.layout import KernelLayout, dense, encode, is_float, leaf_types
+from pellucid.engine.state import EngineState
 from pellucid.errors import DataError, StateError, StepError, UsageError
 from pellucid.expr.codegen import OVERFLOW, TooDeep
 from pellucid.expr.evaluate import Overflow64
@@ -52,7 +52,7 @@ class Engine:
         self._calls: dict[tuple[bool, bool], Callable[..., None]] = {}
         if mode == "numba" and self.why_plain is not None:
             raise UsageError(f"{graph.name} cannot be compiled: {self.why_plain.splitlines()[0]}")
-        self.state = State(self._kernel(mode == "numba", False).layout)
+        self.state = EngineState(self._kernel(mode == "numba", False).layout)
         self._failed: str | None = None
         self._enough_strings = _MANY_STRINGS
 
@@ -264,7 +264,7 @@ class Engine:
                     out[f"key{s}_{j}"] = self._column(t, column if whole else _cut(column, start, stop), kernel.numba)
         return out
 
-    def _look_for_small_keys(self, layout: Layout, columns: dict[str, Any], count: int) -> None:
+    def _look_for_small_keys(self, layout: KernelLayout, columns: dict[str, Any], count: int) -> None:
         """Where keys are small whole numbers, let them be row numbers: a search costs more than the work."""
         for key, r in layout.region_of.items():
             name = "key0_0" if key is None else self._key_column(key)
@@ -457,7 +457,7 @@ class Engine:
 
     # ------------------------------------------------------------ failures
 
-    def _fail(self, layout: Layout, code: int, site: int, position: int, ei: Any, ef: Any) -> None:
+    def _fail(self, layout: KernelLayout, code: int, site: int, position: int, ei: Any, ef: Any) -> None:
         """The kernel stopped in a function: call the user's own on the same arguments for the message."""
         node, fn = layout.sites[site]
         assert fn is not None
@@ -493,7 +493,7 @@ class Engine:
 
     def load(self, data: bytes | memoryview) -> None:
         """Go on from a saved state; refused if it is damaged or of another pipeline."""
-        self._go_on(State.load(self.state.layout, data))
+        self._go_on(EngineState.load(self.state.layout, data))
 
     def carry(self, data: bytes | memoryview, *, drop: Collection[str] = ()) -> None:
         """Go on from the saved state of another version of this pipeline (see `pellucid.engine.saved.carry`).
@@ -514,7 +514,7 @@ class Engine:
 
         self._go_on(carry(self.state.layout, data, drop=drop))
 
-    def _go_on(self, state: State) -> None:
+    def _go_on(self, state: EngineState) -> None:
         self.state = state
         self._failed = None
         self._calls = {k: v for k, v in self._calls.items() if k[0]}

@@ -14,7 +14,18 @@ from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["Layout", "Queue", "Region", "Word", "capacities", "capacity", "dense", "encode", "is_float", "leaf_types"]
+__all__ = [
+    "KernelLayout",
+    "QueueLayout",
+    "Region",
+    "Word",
+    "capacities",
+    "capacity",
+    "dense",
+    "encode",
+    "is_float",
+    "leaf_types",
+]
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Queue:
+class QueueLayout:
     """The queue before one input of a step."""
 
     id: str
@@ -59,14 +70,14 @@ class Queue:
 
 
 @dataclass
-class Layout:
+class KernelLayout:
     """All of the above for one kernel."""
 
     graph: Graph
     external: Type | None  # the type of a key that comes with the data
     regions: list[Region] = field(default_factory=list)
     region_of: dict[Type | None, int] = field(default_factory=dict)
-    queues: list[Queue] = field(default_factory=list)
+    queues: list[QueueLayout] = field(default_factory=list)
     sites: list[tuple[Node, Function | None]] = field(default_factory=list)
     strings: list[str] = field(default_factory=list)
     objects: list[Any] = field(default_factory=list)  # initial states inside windows that are any Python object

@@ -26,12 +26,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pellucid.base.container import Buffer, Container
-from pellucid.engine.kernel.layout import Layout
-from pellucid.engine.saved.form import Damaged, describe, unpack, unpack_texts
+from pellucid.engine.kernel.layout import KernelLayout
+from pellucid.engine.saved.form import DamagedState, describe, unpack, unpack_texts
 from pellucid.engine.saved.objects import load_objects, object_words
 from pellucid.engine.saved.own_types import OwnTypes
 from pellucid.engine.saved.words import BROKEN, check_words
-from pellucid.engine.state import State, recoded
+from pellucid.engine.state import EngineState, recoded
 from pellucid.errors import StateError, option
 from pellucid.graph.processors import PROCESSORS
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["carry", "check"]
 
 
-def check(layout: Layout, about: dict[str, Any], *, drop: Collection[str] = (), name: str = "") -> None:
+def check(layout: KernelLayout, about: dict[str, Any], *, drop: Collection[str] = (), name: str = "") -> None:
     """Refuse what `carry` would refuse, given only the description (`saved.describe`) of the state's pipeline.
 
     >>> from pellucid import pipeline
@@ -56,7 +56,7 @@ def check(layout: Layout, about: dict[str, Any], *, drop: Collection[str] = (), 
     _plan(layout, about, drop, name)
 
 
-def carry(layout: Layout, data: Buffer, *, drop: Collection[str] = ()) -> State:
+def carry(layout: KernelLayout, data: Buffer, *, drop: Collection[str] = ()) -> EngineState:
     """The saved state, for the changed pipeline with this layout.
 
     >>> from pellucid import pipeline
@@ -72,16 +72,16 @@ def carry(layout: Layout, data: Buffer, *, drop: Collection[str] = ()) -> State:
     saved = unpack(data)
     try:
         plan = _plan(layout, saved.head["about"], drop, saved.head["pipeline"])
-        state = State(layout)
+        state = EngineState(layout)
         state.pushed = saved.head["pushed"]
         if state.pushed == 0:
             return state  # nothing has come yet: all is as it starts
         if not isinstance(state.pushed, int) or state.pushed < 0:
-            raise Damaged("it has no number of pushes")
+            raise DamagedState("it has no number of pushes")
         state = _Carrier(state, saved, plan).run()
         check_words(state)
     except BROKEN as error:
-        raise Damaged(error) from None
+        raise DamagedState(error) from None
     return state
 
 
@@ -129,7 +129,7 @@ def _places(about: dict[str, Any]) -> dict[str, dict[str, _Place]]:
     return out
 
 
-def _plan(layout: Layout, old: dict[str, Any], drop: Collection[str], name: str) -> _Plan:
+def _plan(layout: KernelLayout, old: dict[str, Any], drop: Collection[str], name: str) -> _Plan:
     new = describe(layout)
     if (old["external"], old["regions"][0]["keys"]) != (new["external"], new["regions"][0]["keys"]):
         was, now = (f"of type {_keys(a, 0)}" if a["external"] else "without" for a in (old, new))
@@ -166,7 +166,12 @@ def _plan(layout: Layout, old: dict[str, Any], drop: Collection[str], name: str)
 
 
 def _reason(
-    layout: Layout, old: dict[str, Any], new: dict[str, Any], step: str, was: dict[str, _Place], now: dict[str, _Place]
+    layout: KernelLayout,
+    old: dict[str, Any],
+    new: dict[str, Any],
+    step: str,
+    was: dict[str, _Place],
+    now: dict[str, _Place],
 ) -> str | None:
     """Why a step's memory does not fit, in words."""
     if step not in layout.graph.position:
@@ -228,7 +233,7 @@ def _apart(about: dict[str, Any], region: int) -> str:
 class _Carrier:
     """Moves the words: 64-bit words as they are; Python values where some state is any Python object."""
 
-    def __init__(self, state: State, saved: Container, plan: _Plan) -> None:
+    def __init__(self, state: EngineState, saved: Container, plan: _Plan) -> None:
         self.state, self.plan, self.header = state, plan, saved.head
         self.old: dict[str, Any] = saved.head["about"]
         self.objects: bool = saved.head["objects"] or state.has_objects()
@@ -279,7 +284,7 @@ class _Carrier:
             out[:, j] = (words.view(np.float64) if mark == "float" else words)[j :: len(marks)].tolist()
         return out.ravel()
 
-    def run(self) -> State:
+    def run(self) -> EngineState:
         state = self.state
         if not self.objects:
             state.to_compiled()

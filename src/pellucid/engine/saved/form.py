@@ -16,14 +16,14 @@ from typing import Any
 from pellucid.base import container
 from pellucid.base.container import Buffer, Container
 from pellucid.base.identity import refuse_other
-from pellucid.engine.kernel.layout import Layout
+from pellucid.engine.kernel.layout import KernelLayout
 from pellucid.errors import StateError
 from pellucid.expr.types import EnumType, Type
 
-__all__ = ["Damaged", "compare", "describe", "mark", "pack", "pack_texts", "unpack", "unpack_texts"]
+__all__ = ["DamagedState", "compare", "describe", "mark", "pack", "pack_texts", "unpack", "unpack_texts"]
 
 
-class Damaged(StateError):  # noqa: N818 - reads as what it is
+class DamagedState(StateError):  # noqa: N818 - reads as what it is
     """The bytes are not those that were saved."""
 
     def __init__(self, what: object) -> None:
@@ -48,7 +48,7 @@ def unpack(data: Buffer) -> Container:
     except container.OtherVersion as error:
         raise StateError(container.refused("the saved state", error)) from None
     except container.Broken as error:
-        raise Damaged(error) from None
+        raise DamagedState(error) from None
     if found.head.get("format") == 2 and found.head.get("objects"):
         raise StateError(
             "the saved state was written by an older version of Pellucid with pickle, which could run code when it is "
@@ -88,7 +88,7 @@ def unpack_texts(lengths: memoryview, text: memoryview) -> list[str]:
 # ---------------------------------------------------------------- descriptions
 
 
-def describe(layout: Layout) -> dict[str, Any]:
+def describe(layout: KernelLayout) -> dict[str, Any]:
     """What the state of a pipeline is made of, as plain data (the same in any process).
 
     ``steps`` has for every step that remembers something its kind, and for a window what runs inside, since what a
@@ -123,7 +123,7 @@ def mark(t: Type) -> str:
     return str(t)
 
 
-def compare(header: dict[str, Any], layout: Layout) -> None:
+def compare(header: dict[str, Any], layout: KernelLayout) -> None:
     """Refuse a state of another pipeline, with the steps that differ."""
     found, wanted = header["about"], describe(layout)
     if found != wanted:

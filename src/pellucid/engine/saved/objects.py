@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pellucid.engine.saved.form import Damaged
+from pellucid.engine.saved.form import DamagedState
 from pellucid.engine.saved.own_types import OwnTypes
 from pellucid.engine.saved.value_records import kind_of
 from pellucid.engine.saved.values import Damage, Misfit, Unfit, decode, encode
 from pellucid.errors import StateError, option
 
 if TYPE_CHECKING:
-    from pellucid.engine.state import State
+    from pellucid.engine.state import EngineState
     from pellucid.graph.model import Graph, Node
 
 __all__ = ["Changed", "ObjectWord", "check_states", "load_objects", "object_words", "save_objects"]
@@ -47,7 +47,7 @@ class ObjectWord:
     at: int
     width: int  # of a row
 
-    def of(self, state: State) -> list[Any]:
+    def of(self, state: EngineState) -> list[Any]:
         """How it starts, and the states of all keys."""
         return [state.templates[self.region][self.at], *state.rows[self.region][self.at :: self.width]]
 
@@ -89,7 +89,7 @@ def load_objects(node: Node, data: bytes | memoryview, own: OwnTypes, count: int
             f"on Spark, or with carry, {option('drop', [node.id])} gives up what the step remembers"
         ) from None
     except ValueError as error:
-        raise Damaged(f"what step {node.id!r} remembers: {error}") from None
+        raise DamagedState(f"what step {node.id!r} remembers: {error}") from None
     return start, values
 
 

@@ -3,10 +3,10 @@
 What is read is never believed: each column says its type and size, and whoever reads it says how many values there must
 be.
 
->>> out = Writer()
+>>> out = ColumnWriter()
 >>> out.ints([1, 2, 300]), out.texts(["a", "größer"]), out.about
 (None, None, [['i2', 6], ['i1', 0], ['i1', 2], ['b', 9]])
->>> found = Reader(out.about, memoryview(b"".join(out.pieces)))
+>>> found = ColumnReader(out.about, memoryview(b"".join(out.pieces)))
 >>> found.ints(3).tolist(), found.texts(2)
 ([1, 2, 300], ['a', 'größer'])
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Damage", "Reader", "Writer"]
+__all__ = ["ColumnReader", "ColumnWriter", "Damage"]
 
 _MANY = 64
 _FLOAT = np.dtype("<f8")
@@ -29,7 +29,7 @@ class Damage(ValueError):  # noqa: N818 - reads as what it is
     """The bytes are not what was written."""
 
 
-class Writer:
+class ColumnWriter:
     """Columns, one after another."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Writer:
         self.raw(b"".join(values))
 
 
-class Reader:
+class ColumnReader:
     """The columns again, in the same order; :class:`Damage` if they are not as they must be."""
 
     def __init__(self, about: Iterable[Any], data: memoryview) -> None:

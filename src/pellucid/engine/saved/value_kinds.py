@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from pellucid.engine.saved.value_columns import Damage, Reader, Writer
+from pellucid.engine.saved.value_columns import ColumnReader, ColumnWriter, Damage
 
-__all__ = ["FIXED", "MANY", "Box", "Column", "Kind", "Leaf", "Record", "Unfit"]
+__all__ = ["FIXED", "MANY", "Box", "Column", "Leaf", "Record", "Unfit", "ValueKind"]
 
 MANY = 1000  # so many boxes of one length are written place by place
 _WIDEST = 32
@@ -44,41 +44,41 @@ class Unfit(Exception):  # noqa: N818 - reads as what it is
 Column = list[Any]
 
 
-class Kind:
+class ValueKind:
     """How the values of one type are saved; ``about`` stands for it in the file."""
 
     about: Any
     paid = True  # whether each value costs a byte at least, besides its tag
 
-    def write(self, group: Sequence[Any], out: Writer, below: list[Column]) -> None:
+    def write(self, group: Sequence[Any], out: ColumnWriter, below: list[Column]) -> None:
         """Write these values; what they hold goes to the next level, as one column or several."""
         raise NotImplementedError
 
 
-class Leaf(Kind):
+class Leaf(ValueKind):
     """A value that holds no others."""
 
     def __init__(
         self,
         about: Any,
-        put: Callable[[Writer, Any], None],
-        get: Callable[[Reader, int], list[Any]],
+        put: Callable[[ColumnWriter, Any], None],
+        get: Callable[[ColumnReader, int], list[Any]],
         *,
         paid: bool = True,
     ) -> None:
         self.about, self.put, self.get, self.paid = about, put, get, paid
 
-    def write(self, group: Sequence[Any], out: Writer, below: list[Column]) -> None:
+    def write(self, group: Sequence[Any], out: ColumnWriter, below: list[Column]) -> None:
         """All of them as columns."""
         self.put(out, group)
 
 
-class Box(Kind):
+class Box(ValueKind):
     """A value that holds others."""
 
     mutable = False
 
-    def shape(self, count: int, found: Reader) -> tuple[Any, list[int]]:
+    def shape(self, count: int, found: ColumnReader) -> tuple[Any, list[int]]:
         """What was written about so many of them, and the sizes of the columns of what they hold."""
         raise NotImplementedError
 
@@ -123,12 +123,12 @@ class _Row(Box):
         self.mutable = fill is not None
         self.counted = not issubclass(cls, (tuple, list))  # what is equal is held once
 
-    def write(self, group: Sequence[Any], out: Writer, below: list[Column]) -> None:
+    def write(self, group: Sequence[Any], out: ColumnWriter, below: list[Column]) -> None:
         lengths = np.fromiter(map(len, group), np.int64, len(group))
         out.ints(lengths)
         below += _rows(list(chain.from_iterable(group)), _width(lengths))
 
-    def shape(self, count: int, found: Reader) -> tuple[Any, list[int]]:
+    def shape(self, count: int, found: ColumnReader) -> tuple[Any, list[int]]:
         lengths = found.lengths(count)
         return lengths, _sizes(lengths)
 
@@ -156,11 +156,11 @@ class _Deque(_Row):
     def __init__(self) -> None:
         super().__init__(collections.deque, collections.deque.extend)
 
-    def write(self, group: Sequence[Any], out: Writer, below: list[Column]) -> None:
+    def write(self, group: Sequence[Any], out: ColumnWriter, below: list[Column]) -> None:
         out.ints([-1 if box.maxlen is None else box.maxlen for box in group])
         super().write(group, out, below)
 
-    def shape(self, count: int, found: Reader) -> tuple[Any, list[int]]:
+    def shape(self, count: int, found: ColumnReader) -> tuple[Any, list[int]]:
         most = [None if m < 0 else m for m in found.ints(count).tolist()]
         lengths, sizes = super().shape(count, found)
         return (most, lengths), sizes
@@ -201,7 +201,7 @@ class _Table(Box):
         # Counter.update adds up, and dict.update of an OrderedDict forgets the order.
         self.update: Any = collections.OrderedDict.update if cls is collections.OrderedDict else dict.update
 
-    def write(self, group: Sequence[Any], out: Writer, below: list[Column]) -> None:
+    def write(self, group: Sequence[Any], out: ColumnWriter, below: list[Column]) -> None:
         if self.has_factory:
             strange = [d.default_factory for d in group if d.default_factory not in _FACTORIES]
             if strange:
@@ -218,7 +218,7 @@ class _Table(Box):
         below += _rows(list(chain.from_iterable(group)), _width(lengths))
         below += _rows(list(chain.from_iterable(map(self.cls.values, group))), _width(lengths))  # type: ignore[attr-defined]
 
-    def shape(self, count: int, found: Reader) -> tuple[Any, list[int]]:
+    def shape(self, count: int, found: ColumnReader) -> tuple[Any, list[int]]:
         factories = found.ints(count, low=0, below=len(_FACTORIES)).tolist() if self.has_factory else []
         lengths = found.lengths(count)
         return (factories, lengths), 2 * _sizes(lengths)
@@ -245,10 +245,10 @@ class Record(Box):
     def __init__(self, about: Any, parts: Sequence[Callable[[Any], Any]], make: Callable[..., Any]) -> None:
         self.about, self.parts, self.make = about, parts, make
 
-    def write(self, group: Sequence[Any], out: Writer, below: list[Column]) -> None:
+    def write(self, group: Sequence[Any], out: ColumnWriter, below: list[Column]) -> None:
         below += [list(map(part, group)) for part in self.parts]
 
-    def shape(self, count: int, found: Reader) -> tuple[Any, list[int]]:
+    def shape(self, count: int, found: ColumnReader) -> tuple[Any, list[int]]:
         return None, [count] * len(self.parts)
 
     def build(self, count: int, shape: Any, held: list[Column], made: list[Any]) -> list[Any]:
@@ -258,7 +258,7 @@ class Record(Box):
 # ---------------------------------------------------------------- Python's own
 
 
-def _put_ints(out: Writer, group: Any) -> None:
+def _put_ints(out: ColumnWriter, group: Any) -> None:
     """Whole numbers; those beyond 64 bits as bytes, after the others."""
     try:
         out.ints(np.fromiter(group, np.int64, len(group)))
@@ -272,7 +272,7 @@ def _put_ints(out: Writer, group: Any) -> None:
         out.chunks([group[i].to_bytes(group[i].bit_length() // 8 + 1, "little", signed=True) for i in places])
 
 
-def _get_ints(found: Reader, count: int) -> list[Any]:
+def _get_ints(found: ColumnReader, count: int) -> list[Any]:
     values = list(found.ints(count).tolist())
     places = found.ints(low=0, below=count)
     if len(places):
@@ -331,17 +331,17 @@ def _getters(*names: str) -> list[Callable[[Any], Any]]:
     return [attrgetter(name) for name in names]
 
 
-def _nothing(out: Writer, group: Any) -> None:
+def _nothing(out: ColumnWriter, group: Any) -> None:
     """Nothing to write: the tag says it all."""
 
 
-FIXED: dict[type, Kind] = {
+FIXED: dict[type, ValueKind] = {
     type(None): Leaf("None", _nothing, lambda found, n: [None] * n, paid=False),
-    bool: Leaf("bool", Writer.ints, lambda found, n: list(map(bool, found.ints(n, low=0, below=2).tolist()))),
+    bool: Leaf("bool", ColumnWriter.ints, lambda found, n: list(map(bool, found.ints(n, low=0, below=2).tolist()))),
     int: Leaf("int", _put_ints, _get_ints),
-    float: Leaf("float", Writer.floats, Reader.floats),
-    str: Leaf("str", Writer.texts, Reader.texts),
-    bytes: Leaf("bytes", Writer.chunks, Reader.chunks),
+    float: Leaf("float", ColumnWriter.floats, ColumnReader.floats),
+    str: Leaf("str", ColumnWriter.texts, ColumnReader.texts),
+    bytes: Leaf("bytes", ColumnWriter.chunks, ColumnReader.chunks),
     tuple: _Row(tuple),
     frozenset: _Row(frozenset),
     list: _Row(list, list.extend),

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from pellucid.engine.saved.own_types import OwnTypes, foreign, is_record
-from pellucid.engine.saved.value_columns import Damage, Reader, Writer
-from pellucid.engine.saved.value_kinds import FIXED, Column, Kind, Leaf, Record, Unfit
+from pellucid.engine.saved.value_columns import ColumnReader, ColumnWriter, Damage
+from pellucid.engine.saved.value_kinds import FIXED, Column, Leaf, Record, Unfit, ValueKind
 
 __all__ = ["Misfit", "kind_named", "kind_of"]
 
@@ -45,7 +45,7 @@ class _Object(Record):
             k for base in cls.__mro__ for k, v in vars(base).items() if isinstance(v, functools.cached_property)
         }
 
-    def write(self, group: Sequence[Any], out: Writer, below: list[Column]) -> None:
+    def write(self, group: Sequence[Any], out: ColumnWriter, below: list[Column]) -> None:
         if self.cls.__dictoffset__:
             for value in group:
                 for name in vars(value).keys() - self.names:
@@ -93,10 +93,10 @@ class _Members(Leaf):
         super().__init__(["enum", label, self.names], self._put, self._get)
         self._numbers = {name: i for i, name in enumerate(self.names)}
 
-    def _put(self, out: Writer, group: Any) -> None:
+    def _put(self, out: ColumnWriter, group: Any) -> None:
         out.ints(np.fromiter((self._numbers[m._name_] for m in group), np.int64, len(group)))
 
-    def _get(self, found: Reader, count: int) -> list[Any]:
+    def _get(self, found: ColumnReader, count: int) -> list[Any]:
         numbers = found.ints(count, low=0, below=len(self.names))
         members: list[Any] = [self.cls.__members__.get(name) for name in self.names]
         for i in np.unique(numbers).tolist():
@@ -105,7 +105,7 @@ class _Members(Leaf):
         return [members[i] for i in numbers.tolist()]
 
 
-def kind_of(cls: type, own: OwnTypes) -> Kind:
+def kind_of(cls: type, own: OwnTypes) -> ValueKind:
     """How values of a type are saved; :class:`Unfit` if they are not."""
     if cls in FIXED:
         return FIXED[cls]
@@ -123,7 +123,7 @@ def kind_of(cls: type, own: OwnTypes) -> Kind:
     return _record(cls, label)
 
 
-def _record(cls: Any, label: str) -> Kind:
+def _record(cls: Any, label: str) -> ValueKind:
     if issubclass(cls, enum.Flag):
         return Record(["flag", label], [attrgetter("_value_")], cls)
     if issubclass(cls, enum.Enum):
@@ -131,7 +131,7 @@ def _record(cls: Any, label: str) -> Kind:
     return _Object(cls, label) if dataclasses.is_dataclass(cls) else _Tuple(cls, label)
 
 
-def kind_named(about: Any, own: OwnTypes) -> Kind:
+def kind_named(about: Any, own: OwnTypes) -> ValueKind:
     """The kind that stands so in a file: one of the fixed ones, or one of the pipeline's types as it is now."""
     match about:
         case str() if about in _BY_NAME:

@@ -40,8 +40,8 @@ from typing import Any
 import numpy as np
 
 from pellucid.engine.saved.own_types import OwnTypes
-from pellucid.engine.saved.value_columns import Damage, Reader, Writer
-from pellucid.engine.saved.value_kinds import MANY, Box, Column, Kind, Leaf, Unfit
+from pellucid.engine.saved.value_columns import ColumnReader, ColumnWriter, Damage
+from pellucid.engine.saved.value_kinds import MANY, Box, Column, Leaf, Unfit, ValueKind
 from pellucid.engine.saved.value_records import Misfit, kind_named, kind_of
 
 __all__ = ["DEEPEST", "Damage", "Misfit", "Unfit", "decode", "encode"]
@@ -60,7 +60,7 @@ def encode(values: list[Any], own: OwnTypes | None = None, *, name: str = "state
     Traceback (most recent call last):
     pellucid.engine.saved.value_kinds.Unfit: state[1] is a builtin_function_or_method, which is not data
     """
-    encoder, out = _Encoder(own or OwnTypes()), Writer()
+    encoder, out = _Encoder(own or OwnTypes()), ColumnWriter()
     level: list[Column] = [values] if values else []
     depth = 0
     while level:
@@ -87,7 +87,7 @@ def encode(values: list[Any], own: OwnTypes | None = None, *, name: str = "state
 class _Tags(dict[type, int]):
     """The number of each type's kind; a type that is new gets the next."""
 
-    def __init__(self, own: OwnTypes, kinds: list[Kind]) -> None:
+    def __init__(self, own: OwnTypes, kinds: list[ValueKind]) -> None:
         super().__init__()
         self.own, self.kinds = own, kinds
 
@@ -105,12 +105,12 @@ def _parted(sizes: list[int]) -> tuple[list[int], list[int]]:
 
 class _Encoder:
     def __init__(self, own: OwnTypes) -> None:
-        self.kinds: list[Kind] = []
+        self.kinds: list[ValueKind] = []
         self.tags = _Tags(own, self.kinds)
         self.counts: Counter[int] = Counter()  # for each kind that can be changed: how many there were
         self.seen: dict[int, int] = {}  # and the numbers of those that may come again, by their ids
 
-    def column(self, values: Column, out: Writer, below: list[Column]) -> None:
+    def column(self, values: Column, out: ColumnWriter, below: list[Column]) -> None:
         """Write a column; what its values hold is added below."""
         types = set(map(type, values))
         if len(types) == 1:
@@ -123,13 +123,13 @@ class _Encoder:
         for tag in np.flatnonzero(np.bincount(tags)).tolist():
             self._group(tag, list(compress(values, (tags == tag).tobytes())), _ONCE + 1, out, below)
 
-    def _group(self, tag: int, group: Column, once: int, out: Writer, below: list[Column]) -> None:
+    def _group(self, tag: int, group: Column, once: int, out: ColumnWriter, below: list[Column]) -> None:
         kind = self.kinds[tag]
         if isinstance(kind, Box):
             group = self._distinct(tag, group, once, out) if kind.mutable else self._values(group, once, out)
         kind.write(group, out, below)
 
-    def _distinct(self, tag: int, group: Column, once: int, out: Writer) -> Column:
+    def _distinct(self, tag: int, group: Column, once: int, out: ColumnWriter) -> Column:
         """Of what can be changed, those that are new, each once; the numbers of all are written, unless all are new."""
         before = self.counts[tag]
         if max(map(getrefcount, group)) <= once:  # nobody else holds any of them
@@ -148,7 +148,7 @@ class _Encoder:
         return new
 
     @staticmethod
-    def _values(group: Column, once: int, out: Writer) -> Column:
+    def _values(group: Column, once: int, out: ColumnWriter) -> Column:
         """Of what cannot be changed, each once in a column: enough that shared parts do not multiply."""
         if max(map(getrefcount, group)) <= once:
             out.ints([])
@@ -183,7 +183,7 @@ def _place(values: Sequence[Any], tags: _Tags, name: str) -> str:
         seen.add(id(value))
         below: list[Column] = []
         try:
-            tags.kinds[tags[type(value)]].write([value], Writer(), below)
+            tags.kinds[tags[type(value)]].write([value], ColumnWriter(), below)
         except Unfit:
             return where
         stack += reversed(list(_parts(where, value, below)))
@@ -263,7 +263,7 @@ class _Decoder:
             case {"count": int(count), "kinds": list(kinds), "columns": list(columns)}:
                 self.count = count
                 self.kinds = [kind_named(about, own) for about in kinds]
-                self.found = Reader(columns, view[start:])
+                self.found = ColumnReader(columns, view[start:])
             case _:
                 raise Damage("it does not begin as it must")
         self.room = len(view)  # how many values there may be still: each costs a byte

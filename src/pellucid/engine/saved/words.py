@@ -11,18 +11,18 @@ enum members.
 >>> engine.state.rows[0][3] = 7
 >>> check_words(engine.state)
 Traceback (most recent call last):
-pellucid.engine.saved.form.Damaged: the saved state is damaged (step 'w': at is out of its bounds): use an older one
+pellucid.engine.saved.form.DamagedState: the saved state is damaged (step 'w': at is out of its bounds): use ...
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pellucid.engine.saved.form import Damaged
+from pellucid.engine.saved.form import DamagedState
 from pellucid.expr.types import BOOL, STR, EnumType, Type
 
 if TYPE_CHECKING:
-    from pellucid.engine.state import State
+    from pellucid.engine.state import EngineState
 
 __all__ = ["BROKEN", "check_words"]
 
@@ -30,7 +30,7 @@ __all__ = ["BROKEN", "check_words"]
 BROKEN = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, StopIteration, RecursionError)
 
 
-def check_words(state: State) -> None:
+def check_words(state: EngineState) -> None:
     """Refuse words that are no index where an index must be."""
     layout = state.layout
     used = [int(state.meta[state.queue_at(q) + 1]) for q in range(len(layout.queues))]
@@ -38,7 +38,7 @@ def check_words(state: State) -> None:
     for q, queue in enumerate(layout.queues):
         free, _, waiting = (int(v) for v in state.meta[state.queue_at(q) : state.queue_at(q) + 3])
         if not (0 <= used[q] <= len(state.cells[q][0]) and -1 <= free < used[q] and 0 <= waiting <= used[q]):
-            raise Damaged(f"queue {queue.id} has no such cells")
+            raise DamagedState(f"queue {queue.id} has no such cells")
         links, *leaves = (cells[: used[q]] for cells in state.cells[q])
         _within(links, -1, used[q], f"queue {queue.id}: a link")
         for t, column in zip(queue.leaves, leaves, strict=True):
@@ -49,9 +49,9 @@ def check_words(state: State) -> None:
         if not 0 <= rows * max(region.width, 1) <= max(len(state.rows[r]), rows) or len(state.keys[r]) < rows * len(
             region.keys
         ):
-            raise Damaged("it has not as many rows as it says")
+            raise DamagedState("it has not as many rows as it says")
         if not 0 <= state.dense[r] <= rows:
-            raise Damaged("keys that are row numbers have no rows")
+            raise DamagedState("keys that are row numbers have no rows")
         sizes = {(w.step, w.label): w.count for w in region.words}
         objects = {o.at for o in state.objects if o.region == r}
         at = 0
@@ -72,7 +72,7 @@ def check_words(state: State) -> None:
             _coded(state, t, state.keys[r][j : rows * len(region.keys) : len(region.keys)], "a key")
 
 
-def _coded(state: State, t: Type, column: Any, where: str) -> None:
+def _coded(state: EngineState, t: Type, column: Any, where: str) -> None:
     """The numbers of texts and members stand for something."""
     if t == STR:
         _within(column, 0, max(len(state.strings), 1), where)  # a place that was never used is 0
@@ -87,4 +87,4 @@ def _within(column: Any, low: int, stop: int, where: str) -> None:
 
     array = np.asarray(column, dtype=np.int64)
     if len(array) and not (array.min() >= low and array.max() < stop):
-        raise Damaged(f"{where} is out of its bounds")
+        raise DamagedState(f"{where} is out of its bounds")

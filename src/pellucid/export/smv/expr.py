@@ -17,7 +17,7 @@ from pellucid.errors import UsageError
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import BOOL, INT, EnumType, Type
 
-__all__ = ["Kind", "Names", "Writer", "literal", "plain"]
+__all__ = ["SmvKind", "SmvNames", "SmvWriter", "literal", "plain"]
 
 Interval = tuple[int, int]
 
@@ -30,10 +30,10 @@ self TRUE FALSE count abs max min toint floor W R
 """
 
 
-class Names:
+class SmvNames:
     """Names for NuSMV: letters, digits and ``_``, none twice, none a word of the language.
 
-    >>> names = Names()
+    >>> names = SmvNames()
     >>> names("cumulate-3fa2c1"), names("cumulate_3fa2c1"), names("U"), names("2nd")
     ('cumulate_3fa2c1', 'cumulate_3fa2c1_2', 'U_2', 'n_2nd')
     """
@@ -85,10 +85,10 @@ def plain(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Kind:
+class SmvKind:
     """What a variable may hold: its type, and for an int the values themselves.
 
-    >>> print(Kind(INT, (0, 1, 2)), Kind(INT, (0, 2)), Kind(BOOL))
+    >>> print(SmvKind(INT, (0, 1, 2)), SmvKind(INT, (0, 2)), SmvKind(BOOL))
     0..2 {0, 2} boolean
     """
 
@@ -142,17 +142,19 @@ _BITS: dict[str, Callable[[int, int], int]] = {
 _ONE: dict[str, Callable[[int], int]] = {"neg": operator.neg, "invert": operator.invert, "abs": abs}
 
 
-class Writer:
+class SmvWriter:
     """Writes expressions over named variables; what is used twice, or long, becomes a definition.
 
     >>> from pellucid.expr import node as n
     >>> a, b = n.var(0, INT), n.var(1, INT)
-    >>> w = Writer(["a", "b"], [Kind(INT, (0, 1, 2, 3))] * 2)
+    >>> w = SmvWriter(["a", "b"], [SmvKind(INT, (0, 1, 2, 3))] * 2)
     >>> w(n.binary("mod", n.sub(a, b), n.const(4)))
     '((a - b) + 4) mod 4'
     """
 
-    def __init__(self, names: Sequence[str], kinds: Sequence[Kind], who: str = "a function", prefix: str = "t") -> None:
+    def __init__(
+        self, names: Sequence[str], kinds: Sequence[SmvKind], who: str = "a function", prefix: str = "t"
+    ) -> None:
         self.names, self.kinds, self.who, self.prefix = names, kinds, who, prefix
         self.definitions: list[tuple[str, str]] = []
         self._text: dict[int, str] = {}
@@ -191,7 +193,7 @@ class Writer:
         if op == "var":
             return self.names[int(e.value)]
         if op == "raise":
-            return Kind(e.type, (0,)).default
+            return SmvKind(e.type, (0,)).default
         if op == "const":
             if e.type != BOOL and e.type != INT and not isinstance(e.type, EnumType):
                 raise self._unknown(e)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from pellucid.check.system.domains import Domain
 from pellucid.errors import UsageError, known
-from pellucid.export.smv.expr import Kind
+from pellucid.export.smv.expr import SmvKind
 from pellucid.expr.types import BOOL, INT, EnumType, Type
 from pellucid.graph.model import Graph, Node
 
@@ -29,8 +29,8 @@ Leaves = tuple[Any, ...]
 class Kinds:
     """For each step: what its events are, and its state; for each window the same of its sub-pipeline."""
 
-    events: list[tuple[Kind, ...]] = field(default_factory=list)
-    states: dict[int, tuple[Kind, ...]] = field(default_factory=dict)
+    events: list[tuple[SmvKind, ...]] = field(default_factory=list)
+    states: dict[int, tuple[SmvKind, ...]] = field(default_factory=dict)
     subs: dict[int, Kinds] = field(default_factory=dict)
 
 
@@ -99,8 +99,8 @@ def _modulo(graph: Graph, domain: Domain) -> Kinds:
     return out
 
 
-def _of_type(t: Type, values: tuple[int, ...]) -> tuple[Kind, ...]:
-    return tuple(Kind(leaf, values if leaf == INT else ()) for _, leaf in t.leaves())
+def _of_type(t: Type, values: tuple[int, ...]) -> tuple[SmvKind, ...]:
+    return tuple(SmvKind(leaf, values if leaf == INT else ()) for _, leaf in t.leaves())
 
 
 class _Sets:
@@ -187,10 +187,10 @@ class _Sets:
         return Kinds(events, states, self.subs)
 
 
-def _hull(t: Type | None, found: set[Leaves]) -> tuple[Kind, ...]:
+def _hull(t: Type | None, found: set[Leaves]) -> tuple[SmvKind, ...]:
     assert t is not None
     out = []
     for j, (_, leaf) in enumerate(t.leaves()):
         values = tuple(sorted({leaves[j] for leaves in found})) if leaf == INT else ()
-        out.append(Kind(leaf, values or ((0,) if leaf == INT else ())))
+        out.append(SmvKind(leaf, values or ((0,) if leaf == INT else ())))
     return tuple(out)

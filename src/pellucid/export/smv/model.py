@@ -28,7 +28,7 @@ from pellucid.check.system.build import HIDDEN, System
 from pellucid.check.system.domains import Domain, domain_of
 from pellucid.check.system.slot import Slot
 from pellucid.errors import UsageError
-from pellucid.export.smv.expr import Kind, Names, Writer, plain
+from pellucid.export.smv.expr import SmvKind, SmvNames, SmvWriter, plain
 from pellucid.export.smv.kinds import kinds_of, refuse_what_smv_cannot
 from pellucid.export.smv.modules import Library
 from pellucid.export.smv.wiring import Wiring, wire
@@ -111,7 +111,7 @@ class _Main:
 
     def __init__(self, graph: Graph, domain: Domain, wiring: Wiring, bounds: dict[str, int]) -> None:
         self.graph, self.domain, self.wiring, self.bounds = graph, domain, wiring, bounds
-        names = Names(_MAIN)
+        names = SmvNames(_MAIN)
         for word in ("failed", "overflow", "full"):
             names(word)
         outputs = {name: graph.nodes[i].id for name, i in graph.outputs}
@@ -126,12 +126,12 @@ class _Main:
         self.kept = {id: names(f"kept_{id}") for id in wiring.lengths}
         self.write, self.system = self._observed()
 
-    def _observed(self) -> tuple[Writer, System]:
+    def _observed(self) -> tuple[SmvWriter, System]:
         """The observations as variables of a system of their own, so that formulas are read as everywhere."""
         texts: list[str] = []
-        kinds: list[Kind] = []
+        kinds: list[SmvKind] = []
 
-        def var(text: str, kind: Kind) -> Expr:
+        def var(text: str, kind: SmvKind) -> Expr:
             texts.append(text)
             kinds.append(kind)
             return n.var(len(texts) - 1, kind.type)
@@ -140,15 +140,15 @@ class _Main:
         for name, i in self.position.items():
             own = self.wiring.streams[i].kinds
             leaves = [var(text, kind) for text, kind in zip(self.values[name], own, strict=True)]
-            streams[name] = self.graph.nodes[i].type, (Slot(var(self.named[name], Kind(BOOL)), tuple(leaves)),)
-        lengths = {id: var(text, Kind(INT, tuple(range(self.bounds[id] + 2)))) for id, text in self.lengths.items()}
+            streams[name] = self.graph.nodes[i].type, (Slot(var(self.named[name], SmvKind(BOOL)), tuple(leaves)),)
+        lengths = {id: var(text, SmvKind(INT, tuple(range(self.bounds[id] + 2)))) for id, text in self.lengths.items()}
         sources = tuple((self.graph.nodes[i].id, self.graph.nodes[i].type) for i in self.graph.sources)
-        overflow, failed = var("overflow", Kind(BOOL)), var("failed", Kind(BOOL))
+        overflow, failed = var("overflow", SmvKind(BOOL)), var("failed", SmvKind(BOOL))
         system = System(
             self.graph.name, self.domain, (), (), (), streams, lengths, self.bounds, overflow, failed, sources,
             outputs={name: self.graph.nodes[i].id for name, i in self.graph.outputs},
         )  # fmt: skip
-        return Writer(texts, kinds, "a property", "q"), system
+        return SmvWriter(texts, kinds, "a property", "q"), system
 
     def spec(self, f: Formula, number: int) -> str:
         """A property in NuSMV's words; invariants as such, which NuSMV decides much faster than AG."""

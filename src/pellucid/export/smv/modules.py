@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from pellucid.check.system.domains import Domain
-from pellucid.check.system.run import Run
+from pellucid.check.system.run import SystemRun
 from pellucid.check.system.slot import TRUE
 from pellucid.errors import known
-from pellucid.export.smv.expr import Kind, Names, Writer, literal, plain
+from pellucid.export.smv.expr import SmvKind, SmvNames, SmvWriter, literal, plain
 from pellucid.expr import node as n
 from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Node
 
-__all__ = ["Built", "Library", "Pipe", "pipe"]
+__all__ = ["BuiltModule", "Library", "Pipe", "pipe"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Pipe:
     c: tuple[str, ...]
     b: str
     l: str  # noqa: E741 - the paper's name
-    kinds: tuple[Kind, ...]
+    kinds: tuple[SmvKind, ...]
 
     @property
     def names(self) -> list[str]:
@@ -40,7 +40,7 @@ class Pipe:
         return [*self.c, self.b, self.l]
 
 
-def pipe(form: str, kinds: tuple[Kind, ...]) -> Pipe:
+def pipe(form: str, kinds: tuple[SmvKind, ...]) -> Pipe:
     """A pipe whose variables are named by a form such as ``p{}_1``.
 
     >>> from pellucid.expr.types import BOOL
@@ -52,7 +52,7 @@ def pipe(form: str, kinds: tuple[Kind, ...]) -> Pipe:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltModule:
     """A module: its name, and which definitions it has for others to read."""
 
     name: str
@@ -65,7 +65,7 @@ class Library:
     """The modules so far.  Equal modules are written once."""
 
     domain: Domain
-    names: Names = field(default_factory=lambda: Names(["main"]))
+    names: SmvNames = field(default_factory=lambda: SmvNames(["main"]))
     modules: dict[tuple[str, str], str] = field(default_factory=dict)  # stem and text → name
     texts: list[str] = field(default_factory=list)
 
@@ -87,12 +87,12 @@ class Library:
 
     # ------------------------------------------------------------ functions
 
-    def function(self, fn: Function, who: str, ins: Sequence[Kind], outs: Sequence[Kind]) -> Built:
+    def function(self, fn: Function, who: str, ins: Sequence[SmvKind], outs: Sequence[SmvKind]) -> BuiltModule:
         """A function as a stateless module of m + n arguments."""
-        run = Run(self.domain)
+        run = SystemRun(self.domain)
         results = run.call(fn, [n.var(i, kind.type) for i, kind in enumerate(ins)], TRUE, who)
         given, made = [f"a_{i + 1}" for i in range(len(ins))], [f"r_{i + 1}" for i in range(len(outs))]
-        write = Writer(given, ins, who)
+        write = SmvWriter(given, ins, who)
         texts = write.all(results)
         assigns = []
         for name, text, kind, e in zip(made, texts, outs, results, strict=True):
@@ -105,9 +105,9 @@ class Library:
         defines += [f"failed := {failed};"] if fails else []
         note = f"Function (section 3.3): {fn}; stateless, {len(ins)} + {len(outs)} arguments"
         sections = {"DEFINE": defines, "ASSIGN": assigns}
-        return Built(self.add("Function", [*given, *made], sections, note), fails)
+        return BuiltModule(self.add("Function", [*given, *made], sections, note), fails)
 
-    def _into(self, kind: Kind, text: str, low: int) -> str:
+    def _into(self, kind: SmvKind, text: str, low: int) -> str:
         """An integer as a value of this kind: modulo N, or as it is; what cannot come must be some value as well."""
         m = self.domain.modulus
         if m is not None and len(kind.values) == m:
@@ -116,7 +116,7 @@ class Library:
 
     # ------------------------------------------------------------ processors
 
-    def fork(self, kinds: tuple[Kind, ...], count: int) -> str:
+    def fork(self, kinds: tuple[SmvKind, ...], count: int) -> str:
         """Fork: every event to each of its outputs."""
         i = pipe("i_{}", kinds)
         outs = [pipe(f"o{j + 1}_{{}}", kinds) for j in range(count)]
@@ -127,8 +127,13 @@ class Library:
         return self.add(stem, params, {"ASSIGN": lines}, note, numbered=False)
 
     def processor(
-        self, node: Node, ins: list[Pipe], out: tuple[Kind, ...], state: tuple[Kind, ...], bounds: list[int] | None
-    ) -> Built:
+        self,
+        node: Node,
+        ins: list[Pipe],
+        out: tuple[SmvKind, ...],
+        state: tuple[SmvKind, ...],
+        bounds: list[int] | None,
+    ) -> BuiltModule:
         """The module of a step that is no window; ``bounds`` of its queues, None where its inputs come together."""
         if node.processor.inputs == "together":
             from pellucid.export.smv.queues import waiting
@@ -136,13 +141,15 @@ class Library:
             return waiting(self, node, ins, out, bounds)
         return known(self.STEPS, node.kind, "NuSMV's model")(self, node, ins[0].kinds, out, state)
 
-    def _map(self, node: Node, kinds: tuple[Kind, ...], out: tuple[Kind, ...], state: tuple[Kind, ...]) -> Built:
+    def _map(
+        self, node: Node, kinds: tuple[SmvKind, ...], out: tuple[SmvKind, ...], state: tuple[SmvKind, ...]
+    ) -> BuiltModule:
         i, o = pipe("i_{}", kinds), pipe("o_{}", out)
         assigns = [f"{o.b} := {i.b};", f"{o.l} := {i.b} & {i.l};"]
         if node.fn is None:  # a merge of one stream
             assigns += [f"{to} := {a};" for a, to in zip(i.c, o.c, strict=True)]
             note = "Passthrough: every event as it is"
-            return Built(self.add("Passthrough", [*i.names, *o.names, "rst"], {"ASSIGN": assigns}, note))
+            return BuiltModule(self.add("Passthrough", [*i.names, *o.names, "rst"], {"ASSIGN": assigns}, note))
         f = self.function(node.fn, node.describe(), i.kinds, out)
         sections = {
             "VAR": [f"f : {f.name}({', '.join([*i.c, *o.c])});"],
@@ -150,12 +157,14 @@ class Library:
             "ASSIGN": assigns,
         }
         note = "ApplyFunction 1:1 (section 3.3): a function of each event; one input, so no queue"
-        return Built(self.add("ApplyFunction", [*i.names, *o.names, "rst"], sections, note), f.fails)
+        return BuiltModule(self.add("ApplyFunction", [*i.names, *o.names, "rst"], sections, note), f.fails)
 
-    def _filter(self, node: Node, kinds: tuple[Kind, ...], out: tuple[Kind, ...], state: tuple[Kind, ...]) -> Built:
+    def _filter(
+        self, node: Node, kinds: tuple[SmvKind, ...], out: tuple[SmvKind, ...], state: tuple[SmvKind, ...]
+    ) -> BuiltModule:
         assert node.fn is not None
         i, o = pipe("i_{}", kinds), pipe("o_{}", out)
-        f = self.function(node.fn, node.describe(), kinds, [Kind(BOOL)])
+        f = self.function(node.fn, node.describe(), kinds, [SmvKind(BOOL)])
         sections = {
             "VAR": ["keep : boolean;", f"f : {f.name}({', '.join([*i.c, 'keep'])});"],
             "DEFINE": [f"failed := {i.b} & f.failed;"] if f.fails else [],
@@ -166,9 +175,11 @@ class Library:
             ],
         }
         note = "Filter (section 2) by a predicate of the event itself"
-        return Built(self.add("Filter", [*i.names, *o.names, "rst"], sections, note), f.fails)
+        return BuiltModule(self.add("Filter", [*i.names, *o.names, "rst"], sections, note), f.fails)
 
-    def _counted(self, node: Node, kinds: tuple[Kind, ...], out: tuple[Kind, ...], state: tuple[Kind, ...]) -> Built:
+    def _counted(
+        self, node: Node, kinds: tuple[SmvKind, ...], out: tuple[SmvKind, ...], state: tuple[SmvKind, ...]
+    ) -> BuiltModule:
         """CountDecimate and Trim: straightforward, says section 3.3."""
         assert node.k is not None
         i, o, k = pipe("i_{}", kinds), pipe("o_{}", out), node.k
@@ -192,9 +203,11 @@ class Library:
             else (f"Trim_{k}", f"Trim (section 2): all but the first {k} events")
         )
         stem += "" if len(kinds) == 1 else f"_of_{len(kinds)}"
-        return Built(self.add(stem, [*i.names, *o.names, "rst"], sections, note, numbered=False))
+        return BuiltModule(self.add(stem, [*i.names, *o.names, "rst"], sections, note, numbered=False))
 
-    def _lag(self, node: Node, kinds: tuple[Kind, ...], out: tuple[Kind, ...], state: tuple[Kind, ...]) -> Built:
+    def _lag(
+        self, node: Node, kinds: tuple[SmvKind, ...], out: tuple[SmvKind, ...], state: tuple[SmvKind, ...]
+    ) -> BuiltModule:
         """Not in the paper: the last k events, which move up with each that comes."""
         assert node.k is not None
         i, o, k = pipe("i_{}", kinds), pipe("o_{}", out), node.k
@@ -215,9 +228,11 @@ class Library:
             f"{o.l} := {i.b} & n = {k} & {i.l};",
         ]
         note = f"Lag: each event beside the one {k} before it"
-        return Built(self.add("Lag", [*i.names, *o.names, "rst"], sections, note))
+        return BuiltModule(self.add("Lag", [*i.names, *o.names, "rst"], sections, note))
 
-    def _cumulate(self, node: Node, kinds: tuple[Kind, ...], out: tuple[Kind, ...], state: tuple[Kind, ...]) -> Built:
+    def _cumulate(
+        self, node: Node, kinds: tuple[SmvKind, ...], out: tuple[SmvKind, ...], state: tuple[SmvKind, ...]
+    ) -> BuiltModule:
         assert node.fn is not None and node.state is not None
         i, o = pipe("i_{}", kinds), pipe("o_{}", out)
         f = self.function(node.fn, node.describe(), [*state, *kinds], out)
@@ -237,14 +252,16 @@ class Library:
                 f"next({name}) := case rst : {start}; {i.b} : {new}; TRUE : {name}; esac;",
             ]
         note = "Cumulate (section 3.3): the variable last holds what the function gave on the last push of an event"
-        return Built(self.add("Cumulate", [*i.names, *o.names, "rst"], sections, note), f.fails)
+        return BuiltModule(self.add("Cumulate", [*i.names, *o.names, "rst"], sections, note), f.fails)
 
-    def _task(self, node: Node, kinds: tuple[Kind, ...], out: tuple[Kind, ...], state: tuple[Kind, ...]) -> Built:
+    def _task(
+        self, node: Node, kinds: tuple[SmvKind, ...], out: tuple[SmvKind, ...], state: tuple[SmvKind, ...]
+    ) -> BuiltModule:
         assert node.fn is not None and node.fn.traced is not None and node.state is not None
         i, o = pipe("i_{}", kinds), pipe("o_{}", out)
         puts = len(node.fn.traced.slots)
         f = self.function(
-            node.fn, node.describe(), [*state, *kinds], [*state, Kind(INT, (0, 1)), *(out if puts else ())]
+            node.fn, node.describe(), [*state, *kinds], [*state, SmvKind(INT, (0, 1)), *(out if puts else ())]
         )
         held, new = [f"s_{j + 1}" for j in range(len(state))], [f"new_{j + 1}" for j in range(len(state))]
         args = [*held, *i.c, *new, "many", *(o.c if puts else ())]
@@ -265,9 +282,9 @@ class Library:
                 f"next({name}) := case rst : {start}; {i.b} : {fresh}; TRUE : {name}; esac;",
             ]
         note = "Task: state and event to state and at most one event"
-        return Built(self.add("Task", [*i.names, *o.names, "rst"], sections, note), f.fails)
+        return BuiltModule(self.add("Task", [*i.names, *o.names, "rst"], sections, note), f.fails)
 
-    STEPS: ClassVar[dict[str, Callable[..., Built]]] = {
+    STEPS: ClassVar[dict[str, Callable[..., BuiltModule]]] = {
         "map": _map, "filter": _filter, "cumulate": _cumulate, "decimate": _counted, "trim": _counted, "lag": _lag,
         "task": _task, "merge": _map,
     }  # fmt: skip
@@ -279,6 +296,6 @@ class Library:
         return [literal(leaf % m if m is not None and kind == INT else leaf) for leaf, (_, kind) in leaves]
 
 
-def _span(write: Writer, e: n.Expr) -> tuple[int, int]:
+def _span(write: SmvWriter, e: n.Expr) -> tuple[int, int]:
     low, high = write._range[id(e)]
     return low, min(high, low + 10_000) + 1

@@ -11,18 +11,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pellucid.errors import NotNamed
-from pellucid.export.smv.expr import Kind
+from pellucid.export.smv.expr import SmvKind
 from pellucid.graph.model import Node
 
 if TYPE_CHECKING:
-    from pellucid.export.smv.modules import Built, Library, Pipe
+    from pellucid.export.smv.modules import BuiltModule, Library, Pipe
 
 __all__ = ["waiting"]
 
 
-def waiting(library: Library, node: Node, ins: list[Pipe], out: tuple[Kind, ...], bounds: list[int] | None) -> Built:
+def waiting(
+    library: Library, node: Node, ins: list[Pipe], out: tuple[SmvKind, ...], bounds: list[int] | None
+) -> BuiltModule:
     """The module of a step with several inputs; where these always come together (no bounds) it has no queues."""
-    from pellucid.export.smv.modules import Built, pipe
+    from pellucid.export.smv.modules import BuiltModule, pipe
 
     inputs = [pipe(f"i{j + 1}_{{}}", p.kinds) for j, p in enumerate(ins)]
     o = pipe("o_{}", out)
@@ -61,7 +63,7 @@ def waiting(library: Library, node: Node, ins: list[Pipe], out: tuple[Kind, ...]
     if bounds is not None:
         note = f"{what}: queues as arrays q_c, q_b of {', '.join(map(str, bounds))} cells"
     params = [name for p in (*inputs, o) for name in p.names]
-    return Built(library.add(stem, [*params, "rst"], sections, note), fails, bounds is not None)
+    return BuiltModule(library.add(stem, [*params, "rst"], sections, note), fails, bounds is not None)
 
 
 class _Queue:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pellucid.export.smv.expr import Kind
+from pellucid.export.smv.expr import SmvKind
 from pellucid.export.smv.kinds import Kinds
-from pellucid.export.smv.modules import Built, Library, Pipe, pipe
+from pellucid.export.smv.modules import BuiltModule, Library, Pipe, pipe
 from pellucid.graph.memory import presence
 from pellucid.graph.model import Graph, Node
 
@@ -54,7 +54,7 @@ def wire(
     together = presence(graph)
     reads: dict[tuple[int, int], Pipe] = {}  # the pipe that a node's input reads
 
-    def fresh(kinds_: tuple[Kind, ...], what: str) -> Pipe:
+    def fresh(kinds_: tuple[SmvKind, ...], what: str) -> Pipe:
         p = pipe(f"p{{}}_{len(w.pipes) + 1}", kinds_)
         w.pipes.append((p, what))
         return p
@@ -105,23 +105,23 @@ def wire(
 
 def _build(
     library: Library, node: Node, i: int, ins: list[Pipe], kinds: Kinds, bound: Callable[[str], int], together: bool
-) -> Built:
+) -> BuiltModule:
     if node.sub is not None:
         return _window(library, node, ins[0], kinds.subs[i])
     bounds = None if together else [bound(f"{node.id}.{at}") for at in range(len(ins))]
     return library.processor(node, ins, kinds.events[i], kinds.states.get(i, ()), bounds)
 
 
-def _group(library: Library, graph: Graph, kinds: Kinds, k: int) -> Built:
+def _group(library: Library, graph: Graph, kinds: Kinds, k: int) -> BuiltModule:
     """Group: a pipeline as one processor.  It sees at most k events between resets, so k-1 may wait in a queue."""
     i, o = pipe("i_{}", kinds.events[graph.sources[0]]), pipe("o_{}", kinds.events[graph.outputs[0][1]])
     w = wire(library, graph, kinds, lambda _: k - 1, ends=(i, o), outer=False)
     sections = {"VAR": w.variables(), "DEFINE": [f"failed := {' | '.join(w.failed)};"] if w.failed else []}
     note = f"Group (section 3.3): the pipeline {graph.name} as a processor"
-    return Built(library.add("Group", [*i.names, *o.names, "rst"], sections, note), bool(w.failed))
+    return BuiltModule(library.add("Group", [*i.names, *o.names, "rst"], sections, note), bool(w.failed))
 
 
-def _window(library: Library, node: Node, source: Pipe, kinds: Kinds) -> Built:
+def _window(library: Library, node: Node, source: Pipe, kinds: Kinds) -> BuiltModule:
     """Window: k instances of the sub-pipeline, each reset when its k events are over."""
     assert node.sub is not None and node.k is not None
     sub, k = node.sub, node.k
@@ -197,4 +197,4 @@ def _window(library: Library, node: Node, source: Pipe, kinds: Kinds) -> Built:
     params = [*i.names, *o.names, "rst"]
     stem = f"Window_{k}"
     name = library.add(stem, params, {"VAR": var, "DEFINE": define, "ASSIGN": assign}, note)
-    return Built(name, fails)
+    return BuiltModule(name, fails)

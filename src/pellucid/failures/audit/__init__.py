@@ -127,7 +127,7 @@ def audit(trace: pa.Table | str | os.PathLike[str], *, limit: int = 5, tasks: It
         c = columns(checked(trace, "trace"), tasks)
     else:
         c = columns(parts_of(trace, USED), [*tasks, *tasks_on_record(trace)])
-    found = rules.Found(limit)
+    found = rules.Findings(limit)
     targets = crashes.recoveries(c, found)
     c = rules.well_formed(c, found, set(targets))
     f = rules.frame(c, targets)

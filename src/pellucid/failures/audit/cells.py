@@ -16,14 +16,14 @@ from pellucid.failures.audit import recorded as rec
 from pellucid.failures.audit.arrays import Array, Columns, Messages
 from pellucid.failures.audit.rules import borders
 
-__all__ = ["CellSum", "Numbers", "Passed", "Span", "in_all", "intervals", "summed", "union"]
+__all__ = ["CellSum", "IndexSpan", "Numbers", "Passed", "in_all", "intervals", "summed", "union"]
 
 Interval = tuple[int, int]
 Place = tuple[int, int]
 
 
 @dataclass
-class Span:
+class IndexSpan:
     """A task in a generation: how many steps it has, and between which indices."""
 
     task: str

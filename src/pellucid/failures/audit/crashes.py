@@ -10,14 +10,14 @@ from pellucid.failures.audit import recorded as rec
 from pellucid.failures.audit import rules
 from pellucid.failures.audit.arrays import Array, Columns, Messages
 from pellucid.failures.audit.recorded import FIRST_EPOCH
-from pellucid.failures.audit.rules import NEVER, UNKNOWN, Found, Frame
+from pellucid.failures.audit.rules import NEVER, UNKNOWN, Findings, TraceFrame
 from pellucid.failures.audit.words import Violation
 
 __all__ = ["Archives", "archives", "commits", "common_epochs", "compare", "deaf", "recoveries", "recovery",
            "snapshots", "snapshots_early", "snapshots_twice", "unfounded", "visible"]  # fmt: skip
 
 
-def recoveries(c: Columns, found: Found) -> dict[int, int]:
+def recoveries(c: Columns, found: Findings) -> dict[int, int]:
     """By generation, the epoch that its F-RECOVER went back to: an F-RECOVER is the first thing of its generation."""
     steps = np.flatnonzero(c.rule == rec.RECOVER)
     steps = steps[np.lexsort((c.index[steps], c.generation[steps]))]
@@ -40,7 +40,7 @@ class Archives:
     lost: tuple[bool, ...]  # whether a snapshot turned out to be damaged
 
 
-def archives(f: Frame) -> Archives:
+def archives(f: TraceFrame) -> Archives:
     """The snapshots on record, generation by generation."""
     c = f.c
     mask = f.durable
@@ -84,7 +84,7 @@ def common_epochs(starts: Array, generation: Array, epoch: Array, lost: list[tup
     return Archives(common, ever, tuple(bool(gone.get(at)) for at in range(len(starts))))
 
 
-def recovery(f: Frame, found: Found, stored: Archives) -> None:
+def recovery(f: TraceFrame, found: Findings, stored: Archives) -> None:
     """Every recovery goes to ``gce`` (Definition 4.2), after a failure.
 
     A snapshot may be durable although the task died before it could say so; then its border is on record, and a
@@ -120,13 +120,13 @@ def recovery(f: Frame, found: Found, stored: Archives) -> None:
         before = generation
 
 
-def snapshots(f: Frame, found: Found) -> None:
+def snapshots(f: TraceFrame, found: Findings) -> None:
     """A snapshot is stored after the border of its epoch, once in a generation."""
     snapshots_early(f, found)
     snapshots_twice(f, found)
 
 
-def snapshots_early(f: Frame, found: Found) -> None:
+def snapshots_early(f: TraceFrame, found: Findings) -> None:
     """A snapshot is stored after the border of its epoch."""
     c = f.c
     steps = np.flatnonzero(c.rule == rec.SNAPSHOT)
@@ -134,7 +134,7 @@ def snapshots_early(f: Frame, found: Found) -> None:
     found.add("snapshot-early", c, bad, a=c.epoch[bad])
 
 
-def snapshots_twice(f: Frame, found: Found) -> None:
+def snapshots_twice(f: TraceFrame, found: Findings) -> None:
     """A snapshot is stored once in a generation."""
     c = f.c
     steps = np.flatnonzero(c.rule == rec.SNAPSHOT)
@@ -146,7 +146,7 @@ def snapshots_twice(f: Frame, found: Found) -> None:
     found.add("snapshot-twice", c, np.sort(o[again]), a=c.epoch[np.sort(o[again])])
 
 
-def _reached(f: Frame, mask: Array, steps: Array) -> Array:
+def _reached(f: TraceFrame, mask: Array, steps: Array) -> Array:
     """For each of these steps: the greatest epoch of the masked steps of the same task before it."""
     c = f.c
     marked = np.flatnonzero(mask)
@@ -158,7 +158,7 @@ def _reached(f: Frame, mask: Array, steps: Array) -> Array:
     return out
 
 
-def commits(f: Frame, found: Found, stored: Archives) -> int:
+def commits(f: TraceFrame, found: Findings, stored: Archives) -> int:
     """Each epoch becomes visible once, in order, when all tasks have its snapshot; the last one that every sink has."""
     c = f.c
     if len(c.heard) or len(c.told):
@@ -167,7 +167,7 @@ def commits(f: Frame, found: Found, stored: Archives) -> int:
     return visible(f, found, stored, np.unique(c.task[f.durable]))
 
 
-def visible(f: Frame, found: Found, stored: Archives, storing: Array) -> int:
+def visible(f: TraceFrame, found: Findings, stored: Archives, storing: Array) -> int:
     """The epochs of the commits against each other and against the snapshots; ``storing`` are the tasks that have any
     on record."""
     c = f.c
@@ -198,7 +198,7 @@ def visible(f: Frame, found: Found, stored: Archives, storing: Array) -> int:
     return min(ends_of)
 
 
-def deaf(f: Frame, found: Found) -> None:
+def deaf(f: TraceFrame, found: Findings) -> None:
     """The causal order of a commit: it comes after the snapshots of all tasks, because it has heard of each."""
     c = f.c
     steps = np.flatnonzero(c.rule == rec.COMMIT)
@@ -215,7 +215,7 @@ def deaf(f: Frame, found: Found) -> None:
         found.add("commit-deaf", c, bad, a=c.epoch[bad], other=c.tasks[task])
 
 
-def unfounded(f: Frame, found: Found) -> None:
+def unfounded(f: TraceFrame, found: Findings) -> None:
     """An ack that was heard has been told in this generation, or a recovery has found the snapshot."""
     c = f.c
     low = int(min(c.told.n.min(initial=0), c.heard.n.min(initial=0)))
@@ -239,7 +239,7 @@ def unfounded(f: Frame, found: Found) -> None:
     )
 
 
-def compare(place: str, reason: str | None, found: Found) -> None:
+def compare(place: str, reason: str | None, found: Findings) -> None:
     """An output that is not the one of the failure-free run."""
     if reason:
         found.say(Violation("output-differs", place, 0, -1, other=reason))

@@ -17,7 +17,7 @@ from pellucid.failures.audit import messages, rules
 from pellucid.failures.audit.arrays import Array, Messages
 from pellucid.failures.audit.crashes import Archives
 from pellucid.failures.audit.recorded import FIRST_EPOCH
-from pellucid.failures.audit.rules import NEVER, UNKNOWN, Found, Frame
+from pellucid.failures.audit.rules import NEVER, UNKNOWN, Findings, TraceFrame
 from pellucid.failures.audit.words import KINDS
 
 __all__ = ["Explained", "asked_again", "explanation", "goes_on", "kept_steps"]
@@ -35,13 +35,13 @@ class Explained:
     committed: int  # the last epoch that every sink has made visible
 
 
-def explanation(f: Frame, found: Found, committed: int, stored: Archives) -> Explained:
+def explanation(f: TraceFrame, found: Findings, committed: int, stored: Archives) -> Explained:
     """Build the failure-free trace and ask the rules of it (Theorem 6.9)."""
     c = f.c
     kept = kept_steps(f)
     by = [np.bincount(c.generation[mask], minlength=f.generations).tolist() for mask in (kept, f.work & ~kept)]
     if not kept.all() and f.generations > 1 and not goes_on(f, kept, found):
-        asked_again(f, kept, Found(found.limit, found.counts, found.first, kept=True))
+        asked_again(f, kept, Findings(found.limit, found.counts, found.first, kept=True))
     return Explained(
         tuple(by[0]),
         tuple(by[1]),
@@ -51,13 +51,13 @@ def explanation(f: Frame, found: Found, committed: int, stored: Archives) -> Exp
     )
 
 
-def kept_steps(f: Frame) -> Array:
+def kept_steps(f: TraceFrame) -> Array:
     """The steps that no later recovery undid."""
     out: Array = f.work & (f.c.epoch <= f.cuts[f.c.generation])
     return out
 
 
-def asked_again(f: Frame, kept: Array, found: Found) -> None:
+def asked_again(f: TraceFrame, kept: Array, found: Findings) -> None:
     """The rules of every kept step and message, as one generation."""
     joined = rules.frame(f.c.where(kept, generation=0), {})
     messages.fifo(joined, found)
@@ -65,7 +65,7 @@ def asked_again(f: Frame, kept: Array, found: Found) -> None:
     rules.alignment(joined, found)
 
 
-def goes_on(f: Frame, kept: Array, found: Found) -> bool:
+def goes_on(f: TraceFrame, kept: Array, found: Findings) -> bool:
     """Whether the kept steps are right because each generation is, and one goes on where the one before it ended.
 
     Epochs only go up, so within a generation the kept steps of a task come first: neighbours stay neighbours, and what
@@ -98,7 +98,7 @@ def goes_on(f: Frame, kept: Array, found: Found) -> bool:
     return bool((c.epoch[first] == due).all()) and all(_numbers_go_on(f, kept, m) for m in (c.consumed, c.produced))
 
 
-def _numbers_go_on(f: Frame, kept: Array, m: Messages) -> bool:
+def _numbers_go_on(f: TraceFrame, kept: Array, m: Messages) -> bool:
     """Whether the numbers of each stream in each task, of the kept steps, begin with 0 and go on in the next
     generation."""
     c = f.c

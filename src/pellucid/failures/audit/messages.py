@@ -6,12 +6,12 @@ import numpy as np
 
 from pellucid.failures.audit.arrays import Array, Messages
 from pellucid.failures.audit.recorded import FIRST_EPOCH
-from pellucid.failures.audit.rules import NEVER, UNKNOWN, Found, Frame
+from pellucid.failures.audit.rules import NEVER, UNKNOWN, Findings, TraceFrame
 
 __all__ = ["delivery", "fifo", "stream_starts"]
 
 
-def stream_starts(f: Frame) -> Array:
+def stream_starts(f: TraceFrame) -> Array:
     """By stream and generation: the first number (Definition 4.5), which is the one after the border gone back to;
     UNKNOWN if not on record."""
     c = f.c
@@ -34,14 +34,14 @@ def stream_starts(f: Frame) -> Array:
     return out
 
 
-def fifo(f: Frame, found: Found, starts: Array | None = None) -> None:
+def fifo(f: TraceFrame, found: Findings, starts: Array | None = None) -> None:
     """The messages of a stream are numbered, and taken by each consumer, in order and without holes."""
     starts = stream_starts(f) if starts is None else starts
     for messages, kind in ((f.c.consumed, "fifo-consumed"), (f.c.produced, "fifo-produced")):
         _in_order(f, messages, starts, kind, found)
 
 
-def _in_order(f: Frame, m: Messages, starts: Array, kind: str, found: Found) -> None:
+def _in_order(f: TraceFrame, m: Messages, starts: Array, kind: str, found: Findings) -> None:
     c = f.c
     if not len(m):
         return
@@ -67,7 +67,7 @@ def _stable_order(key: Array, size: int) -> Array:
 class _Sent:
     """The produced messages by stream, generation and number: found by arithmetic, since numbers have no holes."""
 
-    def __init__(self, f: Frame) -> None:
+    def __init__(self, f: TraceFrame) -> None:
         c, m = f.c, f.c.produced
         self.generations = f.generations
         group = m.stream.astype(np.int64) * f.generations + c.generation[m.step]
@@ -103,7 +103,7 @@ class _Sent:
         return out
 
 
-def delivery(f: Frame, found: Found) -> None:
+def delivery(f: TraceFrame, found: Findings) -> None:
     """What was consumed had been produced, and was the same; with the epochs and snapshots on both sides."""
     c, m = f.c, f.c.consumed
     sent = _Sent(f)
@@ -134,7 +134,7 @@ def delivery(f: Frame, found: Found) -> None:
     _in_flight(f, sent, got, where, found)
 
 
-def _in_flight(f: Frame, sent: _Sent, got: Array, where: Array, found: Found) -> None:
+def _in_flight(f: TraceFrame, sent: _Sent, got: Array, where: Array, found: Findings) -> None:
     """Sent in a snapshot that its consumer has taken, too, without having received it."""
     c, m = f.c, f.c.consumed
     made = c.produced.step[sent.at]

@@ -19,13 +19,13 @@ import numpy as np
 from pellucid.failures.audit import crashes, messages, recorded, replayed, rules
 from pellucid.failures.audit.arrays import Array, Columns, Messages, columns, reordered
 from pellucid.failures.audit.crashes import Archives
-from pellucid.failures.audit.rules import NEVER, Found, Frame
+from pellucid.failures.audit.rules import NEVER, Findings, TraceFrame
 from pellucid.failures.audit.words import Violation
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Ends", "Known", "Merged", "Moved", "Segment", "replay_piece", "steps_piece"]
+__all__ = ["Known", "Merged", "Moved", "PieceEnds", "TraceSegment", "replay_piece", "steps_piece"]
 
 # A message says on which side it stands; a SNAPSHOT step goes the same way, as the message that it is.
 PRODUCED, CONSUMED, TOLD, HEARD, STORED = range(5)
@@ -52,14 +52,14 @@ class Known:
     kept: bool = False  # the failure-free trace: all that is kept, as one generation (Theorem 6.9)
     cuts: Array | None = None  # by generation, the last epoch that is kept; for the failure-free trace
 
-    def frame(self, c: Columns) -> Frame:
+    def frame(self, c: Columns) -> TraceFrame:
         """What the rules share, from the piece and from the whole."""
         made = rules.frame(c, self.targets, generations=self.generations, atomic=self.atomic)
         return replace(made, last_border=self.last_border, consumers=self.consumers)
 
 
 @dataclass
-class Segment:
+class TraceSegment:
     """A task in a generation, as far as a piece has it: what is kept of it, for the joints between generations."""
 
     task: int
@@ -73,7 +73,7 @@ class Segment:
 
 
 @dataclass
-class Ends:
+class PieceEnds:
     """The first and the last step of a piece, and whether its indices go up by one in between."""
 
     piece: int
@@ -90,10 +90,10 @@ class Merged:
     limit: int
     counts: dict[tuple[bool, str], int] = field(default_factory=dict)
     first: dict[tuple[bool, str], list[Violation]] = field(default_factory=dict)
-    segments: list[Segment] = field(default_factory=list)
-    ends: list[Ends] = field(default_factory=list)
+    segments: list[TraceSegment] = field(default_factory=list)
+    ends: list[PieceEnds] = field(default_factory=list)
 
-    def found(self, other: Found) -> None:
+    def found(self, other: Findings) -> None:
         """The violations of one piece."""
         by: dict[tuple[bool, str], list[Violation]] = {}
         for v in other.first:
@@ -114,7 +114,7 @@ class Merged:
 
 
 @dataclass
-class _OfPiece(Found):
+class _OfPiece(Findings):
     """Violations of real steps: ghosts are asked no questions."""
 
     real: Array = field(default_factory=lambda: np.zeros(0, dtype=bool))
@@ -151,7 +151,7 @@ class Moved:
     next_border: Array
     digest: Array
 
-    def check(self, k: Known) -> Found:
+    def check(self, k: Known) -> Findings:
         """The rules of what was sent and received: these must be all messages of the same number on the same stream, in
         a generation."""
         order = np.lexsort((self.at, self.index, self.generation, self.task))
@@ -180,7 +180,7 @@ class Moved:
             [],
         )
         f = replace(k.frame(c), next_border=m.next_border)
-        found = Found(k.limit, kept=k.kept)
+        found = Findings(k.limit, kept=k.kept)
         messages.delivery(f, found)
         if not k.kept:
             if len(c.heard):
@@ -192,7 +192,7 @@ class Moved:
 
 def steps_piece(
     number: int, parts: Iterable[pa.Table], before: int, after: int, k: Known
-) -> tuple[Found, Moved, list[Segment], Ends] | None:
+) -> tuple[Findings, Moved, list[TraceSegment], PieceEnds] | None:
     """The rules of the steps of one piece: ``before`` of its rows are ghosts that come before the others, ``after``
     such that come after them.
 
@@ -222,7 +222,7 @@ def steps_piece(
     regular = bool(
         (c.generation >= 0).all() and (np.where(np.diff(c.task[own]) == 0, step == 1, c.index[own][1:] == 0)).all()
     )
-    ends = Ends(
+    ends = PieceEnds(
         number, (int(c.task[own[0]]), int(c.index[own[0]])), (int(c.task[own[-1]]), int(c.index[own[-1]])), regular
     )
     if not k.kept:
@@ -242,7 +242,7 @@ def steps_piece(
     return found, _moved(f, real), _segments(f, real), ends
 
 
-def _moved(f: Frame, real: Array) -> Moved:
+def _moved(f: TraceFrame, real: Array) -> Moved:
     c = f.c
     stored = np.flatnonzero((c.rule == recorded.SNAPSHOT) & real)
     zero = np.zeros(len(stored), dtype=np.int64)
@@ -270,7 +270,7 @@ def _moved(f: Frame, real: Array) -> Moved:
     )
 
 
-def _segments(f: Frame, real: Array) -> list[Segment]:
+def _segments(f: TraceFrame, real: Array) -> list[TraceSegment]:
     c = f.c
     kept = f.work & real & (c.epoch <= f.cuts[c.generation])
     late = kept & (f.cuts[c.generation] != NEVER) & (f.next_border > f.cuts[c.generation])
@@ -281,14 +281,14 @@ def _segments(f: Frame, real: Array) -> list[Segment]:
         mine = slice(int(own[at]), int(own[end - 1]) + 1)
         chosen, epoch, border = kept[mine], c.epoch[mine], f.border[mine]
         number = int(f.segment[own[at]])
-        out.append(Segment(number // f.generations, number % f.generations, int(chosen.sum()),
+        out.append(TraceSegment(number // f.generations, number % f.generations, int(chosen.sum()),
                            int((f.work[mine] & ~chosen).sum()), bool(late[mine].any()),
                            int(epoch[chosen].min(initial=NEVER)), int((epoch + border)[chosen].max(initial=-NEVER)),
                            int(epoch[chosen & border].max(initial=-NEVER))))  # fmt: skip
     return out
 
 
-def replay_piece(parts: Iterable[pa.Table], task: Array, epoch: Array, k: Known) -> Found:
+def replay_piece(parts: Iterable[pa.Table], task: Array, epoch: Array, k: Known) -> Findings:
     """What was done again: ``task`` and ``epoch`` name the epochs of which all steps are there; other rows are
     ghosts."""
     c = rules.resorted(columns(parts, k.tasks, k.streams))

@@ -6,12 +6,12 @@ import numpy as np
 
 from pellucid.failures.audit import recorded as rec
 from pellucid.failures.audit.arrays import Array, Columns, Messages
-from pellucid.failures.audit.rules import UNKNOWN, Found, Frame
+from pellucid.failures.audit.rules import UNKNOWN, Findings, TraceFrame
 
 __all__ = ["replay"]
 
 
-def replay(f: Frame, found: Found) -> None:
+def replay(f: TraceFrame, found: Findings) -> None:
     """From the same snapshot and the same messages a task does the same again.
 
     Two runs of the same epoch of a task are compared step by step for as long as they took the same messages: a merge
@@ -58,7 +58,7 @@ def replay(f: Frame, found: Found) -> None:
         found.add(kind, c, o[bad], a=c.generation[o][group][bad], b=c.epoch[o][bad])
 
 
-def _visible(f: Frame, steps: Array) -> Array:
+def _visible(f: TraceFrame, steps: Array) -> Array:
     """Steps of a sink in an epoch that it had made visible in an earlier generation: it leaves out what is there
     already."""
     c = f.c
@@ -100,7 +100,7 @@ def _digests(c: Columns, part: Array, m: Messages) -> Array:
     return out[part]
 
 
-def _before(f: Frame, part: Array, first: Array) -> Array:
+def _before(f: TraceFrame, part: Array, first: Array) -> Array:
     """The state that each run of an epoch began with: the digest of the snapshot before, the latest that was on
     record."""
     c = f.c

@@ -19,8 +19,8 @@ from pellucid.failures.audit.arrays import Array, Columns, Messages, reordered
 from pellucid.failures.audit.recorded import COORDINATOR, FIRST_EPOCH
 from pellucid.failures.audit.words import Violation
 
-__all__ = ["Found", "Frame", "alignment", "degrees", "frame", "known_generations", "later_cuts", "limits", "resorted",
-           "shapes", "streams", "tasks_of", "well_formed"]  # fmt: skip
+__all__ = ["Findings", "TraceFrame", "alignment", "degrees", "frame", "known_generations", "later_cuts", "limits",
+           "resorted", "shapes", "streams", "tasks_of", "well_formed"]  # fmt: skip
 
 NEVER = np.int64(1) << 62  # an epoch after all others
 UNKNOWN = -NEVER
@@ -28,7 +28,7 @@ Node = TypeVar("Node", int, str)
 
 
 @dataclass
-class Found:
+class Findings:
     """Violations: how many of each kind, and the first few of each."""
 
     limit: int = 5
@@ -85,7 +85,7 @@ def _plain(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Frame:
+class TraceFrame:
     """What the rules share about one trace: its generations, who talks to whom, which border comes next."""
 
     c: Columns
@@ -105,7 +105,7 @@ class Frame:
         return len(self.starts)
 
 
-def frame(c: Columns, targets: dict[int, int], *, generations: int = 0, atomic: bool | None = None) -> Frame:
+def frame(c: Columns, targets: dict[int, int], *, generations: int = 0, atomic: bool | None = None) -> TraceFrame:
     """``targets``: by generation, the epoch that its F-RECOVER went back to.
 
     The others are for a piece of a trace, which does not say how many generations there are, and whether there are no
@@ -127,7 +127,7 @@ def frame(c: Columns, targets: dict[int, int], *, generations: int = 0, atomic: 
     work = (c.rule == rec.SOURCE) | (c.rule == rec.EVENT) | (c.rule == rec.BORDER)
     next_border = np.where(inside, c.epoch[safe] if len(c) else 0, NEVER)
     atomic = not durable.any() if atomic is None else atomic
-    return Frame(
+    return TraceFrame(
         c,
         work,
         border,
@@ -167,7 +167,7 @@ def borders(c: Columns) -> Array:
     return out
 
 
-def well_formed(c: Columns, found: Found, generations: set[int]) -> Columns:
+def well_formed(c: Columns, found: Findings, generations: set[int]) -> Columns:
     """Indices without holes, generations that go up, steps of the right shape.  The trace sorted by generation, too."""
     first = np.ones(len(c), dtype=bool)
     first[1:] = c.task[1:] != c.task[:-1]
@@ -184,7 +184,7 @@ def well_formed(c: Columns, found: Found, generations: set[int]) -> Columns:
     return c
 
 
-def known_generations(c: Columns, found: Found, generations: set[int]) -> None:
+def known_generations(c: Columns, found: Findings, generations: set[int]) -> None:
     """Each generation but the first begins with an F-RECOVER."""
     known = np.array(sorted({0} | generations), dtype=np.int64)
     # A coordinator may die between two generations: then one of them has nothing but failures.
@@ -199,7 +199,7 @@ def resorted(c: Columns) -> Columns:
     return reordered(c, order, generation[order])
 
 
-def shapes(c: Columns, found: Found) -> None:
+def shapes(c: Columns, found: Findings) -> None:
     """Each step has the shape of its rule, and none comes after the failure of its task."""
     size = len(c)
     taken, took_borders = (
@@ -236,7 +236,7 @@ def shapes(c: Columns, found: Found) -> None:
         found.add("after-fail", c, np.flatnonzero(after & (rule != rec.FAIL) & (rule != rec.LOST)))
 
 
-def streams(f: Frame, found: Found) -> None:
+def streams(f: TraceFrame, found: Findings) -> None:
     """One producer for each stream; the graph of tasks has no cycle."""
     c = f.c
     producers: dict[int, list[int]] = {}
@@ -291,7 +291,7 @@ def degrees(c: Columns) -> tuple[Array, Array]:
     return taken, made
 
 
-def alignment(f: Frame, found: Found, degree: tuple[Array, Array] | None = None) -> None:
+def alignment(f: TraceFrame, found: Findings, degree: tuple[Array, Array] | None = None) -> None:
     """Epochs go up by one, exactly at borders; a border moves on all inputs and outputs at once."""
     c = f.c
     inputs, outputs = degrees(c) if degree is None else degree

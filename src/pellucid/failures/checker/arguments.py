@@ -13,14 +13,14 @@ from pellucid.failures.checker.sinks import SINKS, Observation, Own
 from pellucid.failures.checker.unaligned import UnalignedRules
 from pellucid.failures.model import Configuration
 
-__all__ = ["PROTOCOLS", "SOURCES", "Given"]
+__all__ = ["PROTOCOLS", "SOURCES", "GivenArguments"]
 
 SOURCES = ("replayable", "not-replayable")
 PROTOCOLS = ("aligned", "unaligned", "microbatch")
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenArguments:
     """The arguments of a question about failures."""
 
     p: Any

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.errors import UsageError
-from pellucid.failures.checker.arguments import PROTOCOLS, SOURCES, Given
+from pellucid.failures.checker.arguments import PROTOCOLS, SOURCES, GivenArguments
 from pellucid.failures.checker.beside import seen_beside
 from pellucid.failures.checker.calls import FoundImpure
 from pellucid.failures.checker.given import configuration_of
 from pellucid.failures.checker.microbatch import MicroBatch, batch_variant
 from pellucid.failures.checker.rules import NotReplayable, Rules
-from pellucid.failures.checker.search.explore import Found, explore, labels_to
+from pellucid.failures.checker.search.explore import Explored, explore, labels_to
 from pellucid.failures.checker.search.literal import judge, search
 from pellucid.failures.checker.search.liveness import check_monotone, fair_cycle
 from pellucid.failures.checker.sinks import SINKS, Observation, Own
 from pellucid.failures.checker.story import FaultyExecution, differs, told
-from pellucid.failures.checker.system import System
+from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.checker.unaligned import UnalignedRules
 from pellucid.failures.checker.variants import variant as rules_of
 from pellucid.failures.model import Configuration
@@ -77,7 +77,7 @@ def failures(
          seen: sum: 1, 1
     no failure-free execution shows this: sum: 1, 1; the nearest that one shows is: sum: 1
     """
-    given = Given(
+    given = GivenArguments(
         p,
         epochs,
         events,
@@ -110,7 +110,7 @@ def failures(
         )
     if source == "not-replayable":
         rules = NotReplayable(rules)
-    system = System(c, crashes=crashes, rules=rules, observation=observation, sinks=sinks)
+    system = CrashSystem(c, crashes=crashes, rules=rules, observation=observation, sinks=sinks)
     while True:
         try:
             return _decide(asked, system)
@@ -168,7 +168,7 @@ class _Asked:
 # ---------------------------------------------------------------- tasks that exchange messages
 
 
-def _decide(asked: _Asked, system: System) -> Verdict:
+def _decide(asked: _Asked, system: CrashSystem) -> Verdict:
     if isinstance(system.observation, Own):
         check_monotone(system, asked.budget)
     found = explore(system, asked.budget)
@@ -195,7 +195,7 @@ def _decide(asked: _Asked, system: System) -> Verdict:
     return asked.verdict("proved", notes=notes, explained=True, live=True)
 
 
-def _unexplained(asked: _Asked, system: System, found: Found) -> FaultyExecution:
+def _unexplained(asked: _Asked, system: CrashSystem, found: Explored) -> FaultyExecution:
     assert found.unexplained is not None
     labels = labels_to(found, found.unexplained)
     try:
@@ -210,7 +210,7 @@ def _unexplained(asked: _Asked, system: System, found: Found) -> FaultyExecution
     return asked.example(system, labels, system.observation, why, start=system.c)
 
 
-def _dead_end(asked: _Asked, system: System, found: Found) -> FaultyExecution:
+def _dead_end(asked: _Asked, system: CrashSystem, found: Explored) -> FaultyExecution:
     assert found.dead_end is not None
     labels = labels_to(found, found.dead_end)
     reached, behind = _reached(system, labels)
@@ -221,7 +221,7 @@ def _dead_end(asked: _Asked, system: System, found: Found) -> FaultyExecution:
     return asked.example(system, labels, system.observation, why, start=system.c, live=False)
 
 
-def _cycle(asked: _Asked, system: System, way: list[Any], loop: list[Any]) -> FaultyExecution:
+def _cycle(asked: _Asked, system: CrashSystem, way: list[Any], loop: list[Any]) -> FaultyExecution:
     labels = [*way, *loop]
     why = (
         f"from step {len(way) + 1} on this repeats for ever, fairly, and epoch {_reached(system, labels)[0] + 1} never "
@@ -230,7 +230,7 @@ def _cycle(asked: _Asked, system: System, way: list[Any], loop: list[Any]) -> Fa
     return asked.example(system, labels, system.observation, why, len(way), start=system.c, live=False)
 
 
-def _reached(system: System, labels: Sequence[Any]) -> tuple[int, list[str]]:
+def _reached(system: CrashSystem, labels: Sequence[Any]) -> tuple[int, list[str]]:
     """The last epoch that all tasks have, and who is not beyond it."""
     tasks = follow(system, labels)[-1].c.Sigma
     reached = min(max(state.archive) for state in tasks.values())
@@ -241,7 +241,7 @@ def _reached(system: System, labels: Sequence[Any]) -> tuple[int, list[str]]:
 
 
 def _microbatch(
-    asked: _Asked, given: Given, c: Configuration, sinks: Sequence[str], observation: Observation, variant: Any
+    asked: _Asked, given: GivenArguments, c: Configuration, sinks: Sequence[str], observation: Observation, variant: Any
 ) -> Verdict:
     kind = MicroBatch if variant is None else batch_variant(variant)
     query = kind(

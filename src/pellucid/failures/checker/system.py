@@ -30,7 +30,7 @@ from pellucid.failures.model import (
     on_stream,
 )
 
-__all__ = ["Situation", "System", "written"]
+__all__ = ["CrashSystem", "Situation", "written"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ class Situation:
     crashes: int  # how many may still come
 
 
-class System:
+class CrashSystem:
     """An initial configuration under a set of rules, seen through an observation.
 
     >>> from pellucid.failures.model import Task, initial
     >>> c = initial({"t": Task(lambda v, w: (v, [w]), ("i",), "o")}, {"i": [[1]]}, {"t": 0})
-    >>> system = System(c, crashes=1)
+    >>> system = CrashSystem(c, crashes=1)
     >>> [str(label) for label, _ in system.steps(system.start())]
     ['I-EVENT t  -i ⟨1, EV(1)⟩  +o ⟨1, EV(1)⟩', 'F-FAIL t']
     """
@@ -103,7 +103,7 @@ class System:
         return gce(at.c) >= self.last
 
 
-def written(system: System, c: Configuration, label: TraceStep, held: Map[str, Any]) -> Map[str, Any]:
+def written(system: CrashSystem, c: Configuration, label: TraceStep, held: Map[str, Any]) -> Map[str, Any]:
     """What the sinks hold after a step of a task."""
     if not held or isinstance(label, FFail | FRecover):
         return held

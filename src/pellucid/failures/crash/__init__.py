@@ -33,7 +33,7 @@ from pellucid.failures.crash.contents import difference, drop_table, is_table, r
 from pellucid.failures.crash.schedule import MOMENT, Round, Strike, draw, points_of, save_rounds
 from pellucid.model import Judgement, Status
 
-__all__ = ["Command", "CrashReport", "Outcome", "crash"]
+__all__ = ["Command", "CrashReport", "RoundOutcome", "crash"]
 
 PER_ROUND = (
     6  # strikes in one run: enough for crashes during the recovery of others, few enough to find the one at fault
@@ -98,7 +98,7 @@ class Command:
 
 
 @dataclass
-class Outcome:
+class RoundOutcome:
     """One round: what was struck, and what came out."""
 
     round: Round
@@ -127,7 +127,7 @@ class CrashReport(Judgement):
     target: str
     seed: int
     wanted: int
-    outcomes: list[Outcome]
+    outcomes: list[RoundOutcome]
     advice: list[str]
     seconds: float
     schedule: Path | None = None
@@ -212,7 +212,7 @@ def crash(command: Command, folder: Path, *, kills: int = 50, seed: int | None =
         run = _Run(command, folder / f"run-{len(report.outcomes)}", this.strikes, reference)
         run.go()
         this.hits, this.starts, this.seconds = min(run.generation, len(this.strikes)), run.starts, run.seconds
-        outcome = Outcome(this, run.folder, stopped=run.stopped)
+        outcome = RoundOutcome(this, run.folder, stopped=run.stopped)
         if not run.stopped:
             found = {name: read_output(place) for name, place in command.places(run.folder).items()}
             outcome.differences = [

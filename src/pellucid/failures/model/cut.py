@@ -31,7 +31,7 @@ from pellucid.errors import DataError, UsageError
 from pellucid.failures.model import Configuration, Consume, FFail, FRecover, IBorder, Produce
 from pellucid.failures.model.trace import Trace
 
-__all__ = ["Judgement", "Local", "Receive", "Send", "SpaceTime", "judge", "snapshot_of"]
+__all__ = ["CutJudgement", "Local", "Receive", "Send", "SpaceTime", "judge", "snapshot_of"]
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Flight:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class CutJudgement:
     """What a snapshot is worth: ``kind`` is ``inconsistent``, ``in flight`` or ``complete``."""
 
     not_sent: tuple[Flight, ...]
@@ -135,7 +135,7 @@ class Judgement:
         return f"consistent, with {count} message{'s' if count > 1 else ''} in flight: {listed}"
 
 
-def judge(run: SpaceTime, cut: Mapping[str, int]) -> Judgement:
+def judge(run: SpaceTime, cut: Mapping[str, int]) -> CutJudgement:
     """Judge a cut: for each process, how many of its events are before it.
 
     >>> judge(SpaceTime({"p": [Local()]}), {"p": 1}).kind
@@ -172,7 +172,7 @@ def judge(run: SpaceTime, cut: Mapping[str, int]) -> Judgement:
         in_flight += [Flight(message, sender, p) for p in late]
         if not by and message not in run.readers:
             in_flight.append(Flight(message, sender, None))
-    return Judgement(tuple(not_sent), tuple(in_flight))
+    return CutJudgement(tuple(not_sent), tuple(in_flight))
 
 
 def snapshot_of(Z: Trace, c: Configuration, epoch: int) -> tuple[SpaceTime, dict[str, int]]:

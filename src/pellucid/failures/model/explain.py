@@ -50,11 +50,11 @@ from pellucid.failures.model import RULE, Configuration, FFail, FRecover, IBorde
 from pellucid.failures.model.stepwise import Stepwise
 from pellucid.failures.model.trace import CausalOrder, InvalidTrace, Trace, apply_trace
 
-__all__ = ["Explanation", "Generation", "NotExplained", "explain"]
+__all__ = ["ExplainedGeneration", "Explanation", "NotExplained", "explain"]
 
 
 @dataclass(frozen=True)
-class Generation:
+class ExplainedGeneration:
     """The steps between two recoveries, by their positions in the trace."""
 
     start: int
@@ -76,7 +76,7 @@ class Explanation:
 
     trace: tuple[TraceStep, ...]
     start: Configuration
-    generations: tuple[Generation, ...]
+    generations: tuple[ExplainedGeneration, ...]
     commits: tuple[int, ...]  # the committing border steps: that of epoch 1, of epoch 2, …
     mapping: tuple[int, ...]  # for each configuration of the trace, the one of the explanation that shows the same
 
@@ -115,9 +115,9 @@ class Explanation:
 class NotExplained:
     """Why a trace has no explanation: the first step that cannot be explained, what kind of fault, and why, in words.
 
-    Kinds are those of `pellucid.failures.model.trace.Fault`; ``observation`` where something else was seen than the
-    explanation shows; and ``construction`` where all steps are valid and yet one of the four steps of the proof does
-    not do what the theorem says.
+    Kinds are those of `pellucid.failures.model.trace.TraceFault`; ``observation`` where something else was seen than
+    the explanation shows; and ``construction`` where all steps are valid and yet one of the four steps of the proof
+    does not do what the theorem says.
     """
 
     at: int
@@ -173,7 +173,7 @@ def _short(z: TraceStep) -> str:
 def _construct(Z: tuple[TraceStep, ...], c: Configuration) -> Explanation:
     """The construction, with the replay of both traces side by side."""
     faulty, ideal = Stepwise(c), Stepwise(c)
-    generations: list[Generation] = []
+    generations: list[ExplainedGeneration] = []
     commits: list[int] = []
     recommitted: list[int] = []  # the same in the explanation
     new_place: dict[int, int] = {}  # where a step stands in the explanation
@@ -216,7 +216,7 @@ def _take(run: Stepwise, z: TraceStep, i: int, where: str) -> None:
         raise _Failed(i, "construction" if where else wrong[0], where + wrong[1])
 
 
-def _generation(Z: tuple[TraceStep, ...], start: int, stop: int, recovered: bool, epoch: int) -> Generation:
+def _generation(Z: tuple[TraceStep, ...], start: int, stop: int, recovered: bool, epoch: int) -> ExplainedGeneration:
     """Step 2: the steps of epochs up to the common one before the others; failures are among the others."""
     kept: list[int] = []
     discarded: list[int] = []
@@ -224,7 +224,7 @@ def _generation(Z: tuple[TraceStep, ...], start: int, stop: int, recovered: bool
         z = Z[i]
         keep = not isinstance(z, FFail | FRecover) and z.epoch <= epoch
         (kept if keep else discarded).append(i)
-    return Generation(start, stop, recovered, epoch, tuple(kept), tuple(discarded))
+    return ExplainedGeneration(start, stop, recovered, epoch, tuple(kept), tuple(discarded))
 
 
 def _mapping(n: int, commits: Sequence[int], new_place: dict[int, int]) -> tuple[int, ...]:

@@ -56,13 +56,13 @@ from pellucid.failures.model import (
     steps,
 )
 
-__all__ = ["CausalOrder", "Fault", "InvalidTrace", "Trace", "apply_trace", "is_valid", "random_trace"]
+__all__ = ["CausalOrder", "InvalidTrace", "Trace", "TraceFault", "apply_trace", "is_valid", "random_trace"]
 
 Trace = Sequence[TraceStep]
 
 
 @dataclass(frozen=True)
-class Fault:
+class TraceFault:
     """The first step that cannot be taken where it stands: its position, what kind of fault, and why, in words.
 
     Kinds: ``task`` (no such task), ``failed`` (the task has failed and was not recovered), ``recover`` (nothing has
@@ -83,7 +83,7 @@ class Fault:
 class InvalidTrace(DataError):  # noqa: N818 - reads as what it is
     """A trace is not valid from its configuration; ``fault`` tells where and why."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: TraceFault) -> None:
         super().__init__(str(fault))
         self.fault = fault
 
@@ -100,7 +100,7 @@ def apply_trace(Z: Trace, c: Configuration) -> list[Configuration]:
     for at, z in enumerate(Z):
         after = _apply_step(C[-1], z)
         if isinstance(after, tuple):
-            raise InvalidTrace(Fault(at, *after))
+            raise InvalidTrace(TraceFault(at, *after))
         C.append(after)
     return C
 

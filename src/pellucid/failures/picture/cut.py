@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pellucid.failures.model.cut import Local, Receive, Send, SpaceTime, judge
-from pellucid.failures.picture.run import Mark, Ref, Run, placed
+from pellucid.failures.picture.run import DrawnRun, Mark, Ref, placed
 
 __all__ = ["from_cut"]
 
 
-def from_cut(run: SpaceTime, cut: Mapping[str, int]) -> Run:
+def from_cut(run: SpaceTime, cut: Mapping[str, int]) -> DrawnRun:
     """A run in space and time with a cut through it, judged.
 
     >>> from pellucid.failures.model.notation import read_cut

@@ -14,7 +14,7 @@ from typing import Any
 
 from pellucid.engine.epochs.recording import ACK
 from pellucid.errors import DataError
-from pellucid.failures.picture.run import Mark, Ref, Run, by_flow, placed
+from pellucid.failures.picture.run import DrawnRun, Mark, Ref, by_flow, placed
 
 __all__ = ["from_recorded"]
 
@@ -24,7 +24,7 @@ _MESSAGE = ("stream", "n", "border", "digest")
 _NEEDED = ("task", "generation", "index", "rule", "epoch", "consumed", "produced")
 
 
-def from_recorded(rows: Any, *, wrong: Mapping[tuple[str, int], str] | None = None) -> Run:
+def from_recorded(rows: Any, *, wrong: Mapping[tuple[str, int], str] | None = None) -> DrawnRun:
     """A recorded trace: an Arrow table, a pandas frame, or rows as mappings.
 
     ``wrong``: steps that cannot be explained, by task and index, with the reason; then nothing is greyed.

@@ -32,7 +32,7 @@ from pellucid.failures.model.explain import Explanation, NotExplained
 if TYPE_CHECKING:
     from pellucid.failures.model.trace import Trace
 
-__all__ = ["Mark", "Ref", "Run", "by_flow", "fold", "from_trace", "placed"]
+__all__ = ["DrawnRun", "Mark", "Ref", "by_flow", "fold", "from_trace", "placed"]
 
 Ref = tuple[int, str, int]  # generation, stream, number
 
@@ -60,7 +60,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Run:
+class DrawnRun:
     """Marks in an order that respects causality, their lanes, and what is known of their messages."""
 
     lanes: tuple[str, ...]
@@ -82,7 +82,7 @@ class Run:
 # ---------------------------------------------------------------- from the model
 
 
-def from_trace(Z: Trace, c: Configuration, explanation: Explanation | NotExplained | None = None) -> Run:
+def from_trace(Z: Trace, c: Configuration, explanation: Explanation | NotExplained | None = None) -> DrawnRun:
     """A trace of the model; with its explanation the discarded steps are known, with `NotExplained` the wrong one
     is."""
     kept = set(explanation.steps) if isinstance(explanation, Explanation) else None
@@ -144,7 +144,7 @@ def by_flow(marks: Sequence[Mark]) -> tuple[str, ...]:
 
 def placed(
     lanes: tuple[str, ...], marks: Iterable[Mark], borders: Iterable[Ref], labels: Mapping[Ref, str], explained: bool
-) -> Run:
+) -> DrawnRun:
     """The marks with their columns; they come in an order that respects causality.
 
     >>> run = placed(("a",), [Mark(0, "a", "F-FAIL", None, 0), Mark(1, None, "F-RECOVER", 0, 1)], (), {}, False)
@@ -169,10 +169,10 @@ def placed(
             sent |= dict.fromkeys(m.produced, column)
         furthest = max(furthest, column)
         placed.append(replace(m, column=column))
-    return Run(lanes, tuple(placed), frozenset(borders), dict(labels), explained)
+    return DrawnRun(lanes, tuple(placed), frozenset(borders), dict(labels), explained)
 
 
-def fold(run: Run, most: int) -> Run:
+def fold(run: DrawnRun, most: int) -> DrawnRun:
     """The run as it is if it has at most so many columns; otherwise with the events of each epoch of a task as one
     mark.
 
@@ -206,7 +206,7 @@ def _one(marks: Sequence[Mark]) -> Mark:
     )  # fmt: skip
 
 
-def _in_order(run: Run, groups: list[Mark]) -> list[Mark]:
+def _in_order(run: DrawnRun, groups: list[Mark]) -> list[Mark]:
     """Folded marks, causes first: by generation, epoch and lane, borders after the events of their epoch."""
     lane = {name: k for k, name in enumerate(run.lanes)}
     flow = _flow_depth(run, lane)
@@ -222,7 +222,7 @@ def _in_order(run: Run, groups: list[Mark]) -> list[Mark]:
     return sorted(groups, key=key)
 
 
-def _flow_depth(run: Run, lane: Mapping[str, int]) -> dict[str | None, int]:
+def _flow_depth(run: DrawnRun, lane: Mapping[str, int]) -> dict[str | None, int]:
     """How far down the flow a lane is; the lanes of the model need not be in that order."""
     flow = {name: k for k, name in enumerate(by_flow(run.marks))}
     return {name: flow.get(name, lane[name]) for name in lane}

@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 from pellucid.draw.labels import cells, clean, shorten
 from pellucid.draw.theme import CHAR, STYLE
 from pellucid.engine.epochs.recording import ACK
-from pellucid.failures.picture.run import Mark, Ref, Run, fold
+from pellucid.failures.picture.run import DrawnRun, Mark, Ref, fold
 
 __all__ = ["spacetime_svg"]
 
@@ -72,7 +72,7 @@ class _Part:
     below: dict[int, int]  # the columns that the explanation has, and where they stand in it
 
 
-def spacetime_svg(run: Run, *, title: str = "", most: int = 240, around: int | None = None) -> str:
+def spacetime_svg(run: DrawnRun, *, title: str = "", most: int = 240, around: int | None = None) -> str:
     """The picture as an SVG document, of at most so many columns; ``around``: the step that must be on it.
 
     >>> from pellucid.failures.model.explain import explain
@@ -121,7 +121,7 @@ _LEGEND = (
 _CUT_LEGEND = "● event · □ snapshot · red arrow: received, but not sent · violet arrow: in flight"
 
 
-def _window(run: Run, most: int, around: int | None) -> tuple[int, int]:
+def _window(run: DrawnRun, most: int, around: int | None) -> tuple[int, int]:
     """The first column that is drawn, and the one after the last."""
     count = max((m.column for m in run.marks), default=-1) + 1
     if count <= most:
@@ -133,7 +133,7 @@ def _window(run: Run, most: int, around: int | None) -> tuple[int, int]:
     return start, start + most
 
 
-def _notes(whole: Run, run: Run, shown: tuple[int, int]) -> list[str]:
+def _notes(whole: DrawnRun, run: DrawnRun, shown: tuple[int, int]) -> list[str]:
     notes = [f"step {m.at}: {m.wrong}" for m in whole.marks if m.wrong] + ([whole.judged] if whole.judged else [])
     if run.folded:
         notes.append("folded: a mark with a number stands for so many events of one task in one epoch")
@@ -148,7 +148,7 @@ def _notes(whole: Run, run: Run, shown: tuple[int, int]) -> list[str]:
 class _Plan:
     """Where everything stands."""
 
-    def __init__(self, run: Run, shown: tuple[int, int]) -> None:
+    def __init__(self, run: DrawnRun, shown: tuple[int, int]) -> None:
         self.run = run
         self.lane = {name: k for k, name in enumerate(run.lanes)}
         longest = max([cells(shorten(v, _LONGEST)) for v in run.labels.values()], default=0)
@@ -428,7 +428,7 @@ def _color(epoch: int | None) -> str:
     return f"plc-{_COLORS[(epoch or 0) % len(_COLORS)]}"
 
 
-def _words(run: Run) -> str:
+def _words(run: DrawnRun) -> str:
     """The picture in words: the lanes, and what happened besides events."""
     told = []
     for m in run.marks:

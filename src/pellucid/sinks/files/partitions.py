@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NULL",
-    "Names",
+    "FolderNames",
     "check",
     "check_counted",
     "check_delta",
@@ -109,7 +109,7 @@ def escaped(text: str) -> str:
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
-class Names:
+class FolderNames:
     """The folders of the rows of one batch of Arrow: while Arrow writes, each value is a number, and afterwards the
     folders get their names.
 

@@ -181,7 +181,9 @@ class ParquetSink(interface.Sink):
         import pyarrow.dataset as ds
 
         rows = rows_of(data)
-        names = partitions.Names(self.path, self.partition_by, rows.schema, folds=folder.folds_case(staging.parent))
+        names = partitions.FolderNames(
+            self.path, self.partition_by, rows.schema, folds=folder.folds_case(staging.parent)
+        )
         parts = ds.partitioning(pa.schema([names.schema.field(number) for number in names.numbers]), flavor="hive")
         ds.write_dataset(
             pa.RecordBatchReader.from_batches(names.schema, names.numbered(rows)),

@@ -24,15 +24,15 @@ import numpy as np
 
 from pellucid.errors import DataError, UsageError
 from pellucid.failures.audit import Audit, answer
-from pellucid.failures.audit.cells import CellSum, Numbers, Passed, Span, in_all, union
+from pellucid.failures.audit.cells import CellSum, IndexSpan, Numbers, Passed, in_all, union
 from pellucid.failures.audit.crashes import common_epochs
 from pellucid.failures.audit.kept import Explained
-from pellucid.failures.audit.pieces import Known, Merged, Segment
+from pellucid.failures.audit.pieces import Known, Merged, TraceSegment
 from pellucid.failures.audit.recorded import ACK, COORDINATOR, FIRST_EPOCH, schema, tasks_on_record
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, later_cuts, limits
 from pellucid.failures.audit.words import Violation
 from pellucid.spark.audit import ends
-from pellucid.spark.audit.blobs import Cut, Spanned, pack_worker, span_worker, survey_worker
+from pellucid.spark.audit.blobs import Spanned, TraceCut, pack_worker, span_worker, survey_worker
 from pellucid.spark.audit.carrier import SparkCarrier
 from pellucid.spark.audit.cutting import cells_of, ghosts_of, pieces_of, places_of
 from pellucid.spark.audit.workers import again_worker, messages_worker, replay_worker, steps_worker
@@ -122,7 +122,7 @@ class _Asked:
             return Explained((0,), (0,), (), FIRST_EPOCH - 1, FIRST_EPOCH - 1)
         wanted = sorted({int(e) for e in self.starts if e not in (FIRST_EPOCH - 1, UNKNOWN)})
         self.carrier.pack(
-            pack_worker(Cut(places_of(self.cells), self.piece_of, self.cuts.tolist(), wanted, self.piece)),
+            pack_worker(TraceCut(places_of(self.cells), self.piece_of, self.cuts.tolist(), wanted, self.piece)),
             self.partitions,
         )
         try:
@@ -251,7 +251,7 @@ class _Asked:
                     out[place[stream], generation] = n + 1
         return out
 
-    def _alone(self, known: Known, segments: list[Segment], kept: list[Row]) -> Known:
+    def _alone(self, known: Known, segments: list[TraceSegment], kept: list[Row]) -> Known:
         """The same for the kept steps as one generation (Theorem 6.9)."""
         last = np.full(len(self.names), UNKNOWN, dtype=np.int64)
         for s in segments:
@@ -313,7 +313,7 @@ def _look(carrier: Any) -> Spanned:
             raise DataError(f"trace: column {some.empty!r} is empty in some row")
         out.crashes += some.crashes
         for key, s in some.spans.items():
-            mine = out.spans.setdefault(key, Span(*key, 0, s.low, s.high))
+            mine = out.spans.setdefault(key, IndexSpan(*key, 0, s.low, s.high))
             mine.steps, mine.low, mine.high = mine.steps + s.steps, min(mine.low, s.low), max(mine.high, s.high)
     return out
 

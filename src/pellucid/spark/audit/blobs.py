@@ -17,7 +17,7 @@ import numpy as np
 
 from pellucid.errors import DataError
 from pellucid.failures.audit.arrays import Array, columns
-from pellucid.failures.audit.cells import CellSum, Span, summed
+from pellucid.failures.audit.cells import CellSum, IndexSpan, summed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = [
     "NEEDED",
     "ROWS",
-    "Cut",
     "Spanned",
+    "TraceCut",
     "blob_of",
     "pack_worker",
     "row",
@@ -49,13 +49,13 @@ class Spanned:
     """What a first look says: the tasks in their generations, and the crashes (task, generation, index, rule,
     epoch)."""
 
-    spans: dict[tuple[str, int], Span]
+    spans: dict[tuple[str, int], IndexSpan]
     crashes: list[tuple[str, int, int, str, int]]
     empty: str | None = None
 
 
 @dataclass(frozen=True)
-class Cut:
+class TraceCut:
     """How a trace is cut: by task and generation the first cell, the least index and the width of a cell (0: only one);
     the piece of each cell."""
 
@@ -84,7 +84,7 @@ def span_worker(batches: Rows) -> Rows:
         np.maximum.at(high, group, index)
         for at, place in enumerate(first.tolist()):
             key = (tasks[task[place]], int(generation[place]))
-            s = out.spans.setdefault(key, Span(*key, 0, int(low[at]), int(high[at])))
+            s = out.spans.setdefault(key, IndexSpan(*key, 0, int(low[at]), int(high[at])))
             s.steps, s.low, s.high = s.steps + int(count[at]), min(s.low, int(low[at])), max(s.high, int(high[at]))
         rules = batch["rule"].dictionary_encode()
         marked = np.array([name in ("F-RECOVER", "F-LOST") for name in rules.dictionary.to_pylist()], dtype=bool)[
@@ -103,7 +103,7 @@ def span_worker(batches: Rows) -> Rows:
     yield row(0, out)
 
 
-def pack_worker(cut: Cut) -> Worker:
+def pack_worker(cut: TraceCut) -> Worker:
     """Steps to blobs, one for each piece, with a note each: the sums of its cells; or a sentence on what is wrong with
     the trace."""
 
@@ -117,7 +117,7 @@ def pack_worker(cut: Cut) -> Worker:
     return run
 
 
-def _packed(table: pa.Table, cut: Cut) -> Rows:
+def _packed(table: pa.Table, cut: TraceCut) -> Rows:
     import pyarrow as pa
 
     for name in NEEDED:

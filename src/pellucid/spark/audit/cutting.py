@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.failures.audit.cells import CellSum, Passed, Span
+from pellucid.failures.audit.cells import CellSum, IndexSpan, Passed
 
-__all__ = ["Cell", "Ghosts", "cells_of", "ghosts_of", "pieces_of", "places_of"]
+__all__ = ["Ghosts", "TraceCell", "cells_of", "ghosts_of", "pieces_of", "places_of"]
 
 _MOST = 1 << 12  # pieces: the driver keeps what each must know
 _SPARSE = 4  # indices for each step: a range with more holes is not cut
 
 
 @dataclass(frozen=True)
-class Cell:
+class TraceCell:
     """Some steps of a task in a generation."""
 
     task: str
@@ -34,21 +34,23 @@ class Ghosts:
     after: list[dict[str, Any]]
 
 
-def cells_of(spans: Iterable[Span], piece: int) -> list[Cell]:
+def cells_of(spans: Iterable[IndexSpan], piece: int) -> list[TraceCell]:
     """The cells in the order of the trace; where a trace is very long, they are longer than a piece was to be."""
     spans = sorted(spans, key=lambda s: (s.task, s.generation))
     width = max(piece, sum(s.steps for s in spans) // _MOST)
-    out: list[Cell] = []
+    out: list[TraceCell] = []
     for s in spans:
         reach = s.high - s.low + 1
         if s.steps <= width or reach > _SPARSE * s.steps:
-            out.append(Cell(s.task, s.generation, s.low, 0, s.steps))
+            out.append(TraceCell(s.task, s.generation, s.low, 0, s.steps))
         else:
-            out += [Cell(s.task, s.generation, s.low, width, min(width, reach - at)) for at in range(0, reach, width)]
+            out += [
+                TraceCell(s.task, s.generation, s.low, width, min(width, reach - at)) for at in range(0, reach, width)
+            ]
     return out
 
 
-def places_of(cells: list[Cell]) -> dict[tuple[str, int], tuple[int, int, int]]:
+def places_of(cells: list[TraceCell]) -> dict[tuple[str, int], tuple[int, int, int]]:
     """By task and generation: the first cell, the least index, the width."""
     out: dict[tuple[str, int], tuple[int, int, int]] = {}
     for at, cell in enumerate(cells):
@@ -56,7 +58,7 @@ def places_of(cells: list[Cell]) -> dict[tuple[str, int], tuple[int, int, int]]:
     return out
 
 
-def pieces_of(cells: list[Cell], piece: int) -> list[int]:
+def pieces_of(cells: list[TraceCell], piece: int) -> list[int]:
     """For each cell the number of its piece: neighbours together, as long as they are small."""
     out: list[int] = []
     size = number = 0
@@ -126,7 +128,7 @@ def _most(a: int | None, b: int | None) -> int | None:
 
 
 def ghosts_of(
-    cells: list[Cell], piece_of: list[int], sums: dict[int, CellSum], *, atomic: bool, kept: bool
+    cells: list[TraceCell], piece_of: list[int], sums: dict[int, CellSum], *, atomic: bool, kept: bool
 ) -> dict[int, Ghosts]:
     """The ghosts of each piece, from what is known of each cell; ``kept``: of the kept steps, of which all generations
     of a task are one."""
@@ -162,7 +164,7 @@ def ghosts_of(
 
 
 def _next_border(
-    cells: list[Cell], passed: dict[int, Passed | None], after: list[int], cell: Cell, kept: bool
+    cells: list[TraceCell], passed: dict[int, Passed | None], after: list[int], cell: TraceCell, kept: bool
 ) -> int | None:
     for at in after:
         if cells[at].task != cell.task or (cells[at].generation != cell.generation and not kept):

@@ -9,21 +9,22 @@ from dataclasses import dataclass
 from pellucid.failures.audit.arrays import Array
 from pellucid.failures.audit.cells import Numbers, Passed
 from pellucid.failures.audit.kept import Explained
-from pellucid.failures.audit.pieces import Ends as PieceEnds
-from pellucid.failures.audit.pieces import Known, Merged, Segment
+from pellucid.failures.audit.pieces import Known, Merged, TraceSegment
+from pellucid.failures.audit.pieces import PieceEnds as PieceEnds
 from pellucid.failures.audit.recorded import ACK, COORDINATOR, FIRST_EPOCH
-from pellucid.failures.audit.rules import NEVER, UNKNOWN, Found, way_back
+from pellucid.failures.audit.rules import NEVER, UNKNOWN, Findings, way_back
 from pellucid.failures.audit.words import KINDS, Violation
 
 __all__ = ["Ends", "in_order", "joined"]
 
 
-def joined(parts: Iterable[Segment]) -> list[Segment]:
+def joined(parts: Iterable[TraceSegment]) -> list[TraceSegment]:
     """One for each task in each generation, of those of the pieces; in their order."""
-    out: dict[tuple[int, int], Segment] = {}
+    out: dict[tuple[int, int], TraceSegment] = {}
     for p in parts:
         s = out.setdefault(
-            (p.task, p.generation), Segment(p.task, p.generation, 0, 0, False, int(NEVER), int(-NEVER), int(-NEVER))
+            (p.task, p.generation),
+            TraceSegment(p.task, p.generation, 0, 0, False, int(NEVER), int(-NEVER), int(-NEVER)),
         )
         s.kept, s.undone, s.late = s.kept + p.kept, s.undone + p.undone, s.late or p.late
         s.first, s.due, s.border = min(s.first, p.first), max(s.due, p.due), max(s.border, p.border)
@@ -49,13 +50,13 @@ class Ends:
     known: Known
     starts: Array
     cuts: Array
-    segments: list[Segment]
+    segments: list[TraceSegment]
     streams: list[tuple[str, str, str, int, Numbers]]  # side, task, stream, generation, numbers
     kept_streams: list[tuple[str, str, str, int, Numbers]]  # of the kept steps
     found: Merged
 
     def _say(self, violation: Violation) -> None:
-        one = Found(self.found.limit)
+        one = Findings(self.found.limit)
         one.say(violation)
         self.found.found(one)
 

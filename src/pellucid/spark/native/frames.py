@@ -11,7 +11,7 @@ from pellucid.expr.types import BOOL, INT, STR, Type
 from pellucid.graph.memory import inner_key
 from pellucid.graph.model import Graph
 from pellucid.spark.frames import Frame, column_at
-from pellucid.spark.job import Job
+from pellucid.spark.job import SparkJob
 from pellucid.spark.native.column import column
 from pellucid.spark.reading import never_null, source_leaves, surely_events
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["leaves_of", "native_frame", "with_inner_key"]
 
 
-def native_frame(job: Job, frame: Frame, *, ansi: bool) -> DataFrame:
+def native_frame(job: SparkJob, frame: Frame, *, ansi: bool) -> DataFrame:
     """A pipeline that remembers nothing, as a filter and a projection of the user's DataFrame."""
     from pellucid.spark.native.stateless import frame as stateless_frame
 
@@ -44,7 +44,7 @@ def leaves_of(frame: Frame) -> tuple[list[Column], list[bool]]:
     return source_leaves(binding, schema, "the DataFrame"), surely_events(binding, schema, "the DataFrame")
 
 
-def with_inner_key(graph: Graph, frame: Frame, job: Job, *, ansi: bool) -> tuple[Frame, Job]:
+def with_inner_key(graph: Graph, frame: Frame, job: SparkJob, *, ansi: bool) -> tuple[Frame, SparkJob]:
     """The frame with the key that the pipeline makes by ``key_by`` as its key; the engine makes it again for itself."""
     leaves, _ = leaves_of(frame)
     found = inner_key(graph)

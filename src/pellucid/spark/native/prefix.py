@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pellucid.graph.model import Graph, Node
-from pellucid.spark.frames import Frame, Source, column_at
-from pellucid.spark.job import Job
+from pellucid.spark.frames import Frame, FrameSource, column_at
+from pellucid.spark.job import SparkJob
 from pellucid.spark.native.column import NotNative, why_not
 from pellucid.spark.native.stateless import Remembers, slots
 from pellucid.spark.native.stateless import frame as stateless_frame
@@ -78,7 +78,9 @@ def split(graph: Graph, chain: Sequence[Node]) -> tuple[Graph, Graph]:
     return first, Graph(graph.name, tuple(rest), (0,), outputs)
 
 
-def cut(job: Job, frame: Frame, leaves: Sequence[Column], sure: Sequence[bool], *, ansi: bool) -> tuple[Job, Frame]:
+def cut(
+    job: SparkJob, frame: Frame, leaves: Sequence[Column], sure: Sequence[bool], *, ansi: bool
+) -> tuple[SparkJob, Frame]:
     """The job and its frame with the front done by Spark; as they are, if there is none."""
     late = job.late
     whole = late.policy == "keep" or late.wait or late.sequence is not None  # rows are kept as they came, or counted
@@ -98,7 +100,7 @@ def cut(job: Job, frame: Frame, leaves: Sequence[Column], sure: Sequence[bool], 
     if any(p.split(".")[0] not in names for p in paths):  # a tuple: its items have names of their own
         return job, frame
     values = [column_at(df.schema, path).alias(f"v0_{j}") for j, path in enumerate(paths)]
-    source = Source(
+    source = FrameSource(
         job.fields.sources[0].name, t, tuple(f"{chain[-1].id}.{p}" if p != "out" else chain[-1].id for p in paths)
     )
     fields = replace(job.fields, sources=(source,))

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_SLOTS",
     "MAX_TOTAL",
-    "Frame",
     "Remembers",
-    "Slot",
+    "RowFrame",
+    "RowSlot",
     "Stateless",
     "frame",
     "obligations",
@@ -67,7 +67,7 @@ class Remembers(PellucidError):  # noqa: N818
 
 
 @dataclass(frozen=True)
-class Slot:
+class RowSlot:
     """One event that a push may put out: when it comes, its leaves, and the leaves of its key if it has one."""
 
     when: Expr
@@ -80,12 +80,12 @@ class Stateless:
     """A graph as slots: those of every step, what each push evaluates, and the messages of the users' raises."""
 
     graph: Graph
-    slots: list[list[Slot]] = field(default_factory=list)
+    slots: list[list[RowSlot]] = field(default_factory=list)
     evaluated: list[tuple[Expr, Expr]] = field(default_factory=list)  # (when, what): may fail
     raises: list[str] = field(default_factory=list)
 
 
-def slots(graph: Graph, at: int) -> list[Slot]:
+def slots(graph: Graph, at: int) -> list[RowSlot]:
     """The events that the step at this position puts out in one push."""
     return stateless(graph, at).slots[at]
 
@@ -104,7 +104,7 @@ def stateless(graph: Graph, at: int | None = None) -> Stateless:
         if node.kind == "source":
             if i != graph.sources[0]:
                 raise Remembers(node, "is a second source, which may be silent")
-            out.slots.append([Slot(TRUE, tuple(n.var(k, t) for k, (_, t) in enumerate(node.type.leaves())))])
+            out.slots.append([RowSlot(TRUE, tuple(n.var(k, t) for k, (_, t) in enumerate(node.type.leaves())))])
         else:
             out.slots.append(step(out, node, [out.slots[j] for j in node.inputs]))
         if len(out.slots[-1]) > MAX_SLOTS:
@@ -112,7 +112,7 @@ def stateless(graph: Graph, at: int | None = None) -> Stateless:
     return out
 
 
-def step(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
+def step(out: Stateless, node: Node, inputs: list[list[RowSlot]]) -> list[RowSlot]:
     """The slots of one step from those of its inputs; what it evaluates is noted in ``out``."""
     if node.processor.keeps in _KEPT and remembers(node):
         raise Remembers(node, f"remembers {_KEPT[node.processor.keeps]}")
@@ -122,21 +122,21 @@ def step(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
 _KEPT = {"value": "its last value", "count": "how many events it has seen", "events": "the last events"}
 
 
-def _merge(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
+def _merge(out: Stateless, node: Node, inputs: list[list[RowSlot]]) -> list[RowSlot]:
     return [slot for events in inputs for slot in events]
 
 
-def _window(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
+def _window(out: Stateless, node: Node, inputs: list[list[RowSlot]]) -> list[RowSlot]:
     return [_one_event(out, node, slot) for slot in inputs[0]]
 
 
-def _filter_by(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
+def _filter_by(out: Stateless, node: Node, inputs: list[list[RowSlot]]) -> list[RowSlot]:
     events = _together(node, inputs)
     width = len(events[0].leaves) - 1 if events else 0
     return [replace(s, when=n.and_(s.when, s.leaves[width]), leaves=s.leaves[:width]) for s in events]
 
 
-def _function(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot]:
+def _function(out: Stateless, node: Node, inputs: list[list[RowSlot]]) -> list[RowSlot]:
     events = _together(node, inputs) if node.queued else inputs[0]
     if node.fn is None or node.fn.traced is None:
         why = node.fn.reason if node.fn is not None else "has no function"
@@ -147,7 +147,7 @@ def _function(out: Stateless, node: Node, inputs: list[list[Slot]]) -> list[Slot
     return [_called(out, node, traced, slot) for slot in events]
 
 
-_STEPS: dict[str, Callable[[Stateless, Node, list[list[Slot]]], list[Slot]]] = {
+_STEPS: dict[str, Callable[[Stateless, Node, list[list[RowSlot]]], list[RowSlot]]] = {
     "merge": _merge, "decimate": _merge, "trim": _merge, "window": _window, "filter_by": _filter_by, "map": _function,
     "filter": _function, "apply": _function, "key_by": _function, "task": _function,
 }  # fmt: skip
@@ -177,7 +177,7 @@ def _evaluates(out: Stateless, when: Expr, *whats: Expr) -> None:
     out.evaluated += [(when, what) for what in whats if fails(what) and (when, what) not in out.evaluated]
 
 
-def _called(out: Stateless, node: Node, traced: Traced, slot: Slot) -> Slot:
+def _called(out: Stateless, node: Node, traced: Traced, slot: RowSlot) -> RowSlot:
     made = tuple(substitute(traced.outputs, slot.leaves))
     _evaluates(out, slot.when, *made)
     if node.processor.puts == "some":
@@ -185,7 +185,7 @@ def _called(out: Stateless, node: Node, traced: Traced, slot: Slot) -> Slot:
     return replace(slot, key=made) if node.processor.keyed else replace(slot, leaves=made)
 
 
-def _together(node: Node, inputs: list[list[Slot]]) -> list[Slot]:
+def _together(node: Node, inputs: list[list[RowSlot]]) -> list[RowSlot]:
     """The inputs side by side, if they always come together: slot by slot under the same condition and key."""
     first = inputs[0]
     for other in inputs[1:]:
@@ -194,7 +194,7 @@ def _together(node: Node, inputs: list[list[Slot]]) -> list[Slot]:
     return [replace(row[0], leaves=tuple(e for s in row for e in s.leaves)) for row in zip(*inputs, strict=True)]
 
 
-def _task(out: Stateless, node: Node, traced: Traced, slot: Slot) -> list[Slot]:
+def _task(out: Stateless, node: Node, traced: Traced, slot: RowSlot) -> list[RowSlot]:
     if node.state is None or traced.count is None:
         raise Remembers(node, "keeps a state")
     start = tuple(n.const(v) for v in node.state.flatten(conform(node.state, node.start)))
@@ -211,7 +211,7 @@ def _task(out: Stateless, node: Node, traced: Traced, slot: Slot) -> list[Slot]:
         leaves = tuple(rest[i * width : (i + 1) * width])
         if when is not FALSE:
             _evaluates(out, when, *leaves)  # on a path with fewer events they are constant
-            made.append(Slot(when, leaves, slot.key))
+            made.append(RowSlot(when, leaves, slot.key))
     return made
 
 
@@ -241,7 +241,7 @@ def _more_than(count: Expr, i: int) -> Expr:
     return made[id(count)]
 
 
-def _one_event(out: Stateless, node: Node, slot: Slot) -> Slot:
+def _one_event(out: Stateless, node: Node, slot: RowSlot) -> RowSlot:
     """A window of one event: the last event of a sub-pipeline that begins anew with each."""
     assert node.sub is not None
     inner = stateless(node.sub)
@@ -356,10 +356,10 @@ def frame(
     """
     found = stateless(graph)
     source = found.slots[graph.sources[0]][0]
-    return Frame(found, source.leaves, leaves, outputs=outputs, ansi=ansi, sure=sure, tag=tag).over(df, keep, nth)
+    return RowFrame(found, source.leaves, leaves, outputs=outputs, ansi=ansi, sure=sure, tag=tag).over(df, keep, nth)
 
 
-class Frame:
+class RowFrame:
     """Makes the DataFrame of slots: ``leaves`` are the columns of the variables that the slots are written in."""
 
     def __init__(
@@ -440,7 +440,7 @@ class Frame:
     def label(self, name: str) -> list[Column]:
         return [self.f.lit(name).alias(self.tag)] if self.tag is not None else []
 
-    def columns(self, name: str, slot: Slot) -> list[Column]:
+    def columns(self, name: str, slot: RowSlot) -> list[Column]:
         """The columns of one event; with a tag, one column for each output, null for the others."""
         mine = pack(self.types[name], [self.made(e) for e in slot.leaves], name)
         if self.tag is None:

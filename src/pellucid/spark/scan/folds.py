@@ -18,7 +18,7 @@ from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
 from pellucid.spark.native.ranges import may_be_nan
 
-__all__ = ["Part", "Term", "fold_of"]
+__all__ = ["FoldPart", "Term", "fold_of"]
 
 _BITS = ("band", "bor", "bxor")
 
@@ -33,7 +33,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Part:
+class FoldPart:
     """One leaf of a cumulate's value: ``leaf' = op(leaf, term)``."""
 
     op: str  # add, min, max, and, or, band, bor, bxor, last; same: it never changes
@@ -43,7 +43,7 @@ class Part:
     nan_kept: bool = True  # a start value that is NaN stays
 
 
-def fold_of(e: Expr, leaf: int, states: int, *, clean: bool) -> Part | str:
+def fold_of(e: Expr, leaf: int, states: int, *, clean: bool) -> FoldPart | str:
     """The fold that a leaf of a cumulate's value is, or why it is none that can be cut.
 
     The first ``states`` variables are the old leaves; ``clean`` says that no float of an event is NaN.
@@ -69,12 +69,12 @@ class _Splitter:
     def free(self, e: Expr) -> bool:
         return not any(p.op == "var" and p.value < self.states for p in walk(e))
 
-    def split(self, e: Expr) -> Part | str:
+    def split(self, e: Expr) -> FoldPart | str:
         """The fold, or why it is none."""
         if self.old(e):
-            return Part("same", e.type)
+            return FoldPart("same", e.type)
         if self.free(e):
-            return Part("last", e.type, (Term(n.TRUE, e),), first=False)
+            return FoldPart("last", e.type, (Term(n.TRUE, e),), first=False)
         if e.op == "after":
             # The checks can only fail, and if they do the chunk fails when it is run.
             return self.split(e.args[-1])
@@ -86,7 +86,7 @@ class _Splitter:
             return self.choice(e)
         return _NO_FOLD
 
-    def sum(self, e: Expr) -> Part | str:
+    def sum(self, e: Expr) -> FoldPart | str:
         """``t + a - b``: each term is summed on its own, so that no sum of terms overflows by itself."""
         terms: list[Term] = []
         olds: list[int] = []
@@ -103,9 +103,9 @@ class _Splitter:
                 return _NO_FOLD
         if olds != [1]:
             return _NO_FOLD
-        return Part("add", INT, tuple(terms)) if e.type == INT else _FLOATS
+        return FoldPart("add", INT, tuple(terms)) if e.type == INT else _FLOATS
 
-    def chain(self, e: Expr) -> Part | str:
+    def chain(self, e: Expr) -> FoldPart | str:
         """``t and a and b``, ``t | a | b``: what stands behind ``t`` in a truth value is not always evaluated."""
         operands: list[Expr] = []
         todo = [e]
@@ -123,9 +123,9 @@ class _Splitter:
             rest = [reduce(n.and_ if e.op == "and" else n.or_, rest)]
             if at[0] < len(operands) - 1 and n.fails(rest[0]):
                 return f"what follows the old value in its {e.op!r} may fail, and is not evaluated for every event"
-        return Part(e.op, e.type, tuple(Term(n.TRUE, x) for x in rest))
+        return FoldPart(e.op, e.type, tuple(Term(n.TRUE, x) for x in rest))
 
-    def choice(self, e: Expr) -> Part | str:
+    def choice(self, e: Expr) -> FoldPart | str:
         c, yes, no = e.args
         if c.op in ("lt", "le") and {yes, no} == set(c.args) and e.type in (INT, FLOAT):
             for old, value in ((yes, no), (no, yes)):
@@ -135,14 +135,14 @@ class _Splitter:
                         return "a value may be NaN, which ends its minimum or maximum"
                     keeps = old is (yes if c.op == "le" else no)
                     op = "min" if yes is c.args[0] else "max"
-                    return Part(op, e.type, (Term(n.TRUE, value),), first=keeps, nan_kept=old is no)
+                    return FoldPart(op, e.type, (Term(n.TRUE, value),), first=keeps, nan_kept=old is no)
         if not self.free(c):
             return _NO_FOLD
         sides = [self.split(yes), self.split(no)]
         for side in sides:
             if isinstance(side, str):
                 return side
-        a, b = (s for s in sides if isinstance(s, Part))
+        a, b = (s for s in sides if isinstance(s, FoldPart))
         real = a if a.op != "same" else b
         if "same" not in (a.op, b.op) and (a.op, a.first, a.nan_kept) != (b.op, b.first, b.nan_kept):
             return _NO_FOLD

@@ -41,20 +41,20 @@ from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import TupleType, Type
 from pellucid.graph.memory import remembering
 from pellucid.graph.model import Graph, Node
-from pellucid.spark.scan.folds import Part, fold_of
+from pellucid.spark.scan.folds import FoldPart, fold_of
 
-__all__ = ["LARGEST_WINDOW", "Cut", "Step", "cuts", "level_graph", "scannable"]
+__all__ = ["LARGEST_WINDOW", "Cut", "ScanStep", "cuts", "level_graph", "scannable"]
 
 LARGEST_WINDOW = 100_000  # events: the last of every chunk are sent to every chunk
 
 
 @dataclass(frozen=True)
-class Step:
+class ScanStep:
     """A step that remembers, and how a chunk is summed up for it: ``count``, ``tail`` or ``fold``."""
 
     node: Node
     how: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[FoldPart, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -73,7 +73,7 @@ class Cut:
     failure names its push by number."""
 
     graph: Graph
-    levels: tuple[tuple[Step, ...], ...]
+    levels: tuple[tuple[ScanStep, ...], ...]
 
 
 def scannable(graph: Graph) -> list[tuple[Node, str]] | str:
@@ -88,7 +88,7 @@ def cuts(graph: Graph) -> Cut | str:
     depth: list[int] = []
     opaque: list[tuple[Node, Function] | None] = []  # a function before or in a step that cannot be read
     clean: list[bool] = []  # whether the events are a source's own
-    levels: list[list[Step]] = [[]]
+    levels: list[list[ScanStep]] = [[]]
     for node in graph.nodes:
         remembers = node.id in memory
         below = max((depth[i] for i in node.inputs), default=0)
@@ -109,7 +109,7 @@ def cuts(graph: Graph) -> Cut | str:
     return Cut(graph, tuple(map(tuple, levels)))
 
 
-def _step(node: Node, before: tuple[Node, Function] | None, clean: bool) -> Step | str:
+def _step(node: Node, before: tuple[Node, Function] | None, clean: bool) -> ScanStep | str:
     """How a chunk is summed up for this step, or the rest of a sentence that says why it cannot be."""
     if node.key is not None:
         return " keeps one state for each key that the pipeline makes"
@@ -118,12 +118,12 @@ def _step(node: Node, before: tuple[Node, Function] | None, clean: bool) -> Step
         return f" comes after {at.describe()}: {fn.name} {fn.reason}, and would be called more than once for an event"
     how = node.processor.cut
     if how == "count":
-        return Step(node, "count")
+        return ScanStep(node, "count")
     if how == "tail":
         if node.earlier >= LARGEST_WINDOW:
             many = node.earlier + 1
             return f" has a window of {many:,} events, too many to send to every chunk (at most {LARGEST_WINDOW:,})"
-        return Step(node, "tail")
+        return ScanStep(node, "tail")
     if how != "fold":
         if not how:
             raise NotNamed(f"the scan does not know the processor {node.kind!r}: whether it can be cut is not said")
@@ -138,7 +138,7 @@ def _step(node: Node, before: tuple[Node, Function] | None, clean: bool) -> Step
         if isinstance(part, str):
             return f": {part}"
         parts.append(part)
-    return Step(node, "fold", tuple(parts))
+    return ScanStep(node, "fold", tuple(parts))
 
 
 # ---------------------------------------------------------------- the graph of a level
@@ -179,14 +179,14 @@ def level_graph(cut: Cut, level: int) -> Graph:
     return Graph(graph.name, tuple(nodes), tuple(place[i] for i in graph.sources), tuple(outputs))
 
 
-def _leaves(step: Step) -> list[Expr]:
+def _leaves(step: ScanStep) -> list[Expr]:
     """What is computed for each event: for each term, when it counts (unless always), and its value."""
     if step.how == "count":
         return [n.TRUE]
     return [e for p in step.parts for t in p.terms for e in ((t.value,) if t.when is n.TRUE else (t.when, t.value))]
 
 
-class Terms:
+class FoldTerms:
     """The terms of an event, as a plain function."""
 
     def __init__(self, traced: Traced) -> None:
@@ -197,7 +197,7 @@ class Terms:
         return evaluate_call(self.traced, [event])
 
 
-def _terms(step: Step, event: Type) -> Function:
+def _terms(step: ScanStep, event: Type) -> Function:
     states = step.node.state.width if step.node.state is not None and step.how == "fold" else 0
     own = [n.var(j, t) for j, (_, t) in enumerate(event.leaves())]
     exprs = substitute(_leaves(step), [n.const(0)] * states + own)
@@ -208,4 +208,4 @@ def _terms(step: Step, event: Type) -> Function:
         tuple(exprs),
         raises=step.node.fn.traced.raises if step.node.fn and step.node.fn.traced else (),
     )
-    return Function(Terms(traced), (event,), result, None, False, traced, None)
+    return Function(FoldTerms(traced), (event,), result, None, False, traced, None)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import PellucidError
 from pellucid.spark.frames import Frame
-from pellucid.spark.job import Job, output_schema, packed, unpacked
+from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
 from pellucid.spark.scan.parts import cuts, scannable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _SAMPLE = 2048  # rows, at least, that decide about the bounds
 _PER_CHUNK = 128  # of them for each chunk
 
 
-def scanned(job: Job, frame: Frame, partitions: int | None) -> DataFrame:
+def scanned(job: SparkJob, frame: Frame, partitions: int | None) -> DataFrame:
     """The pipeline on one stream without keys, in ``partitions`` chunks (twice as many as cores)::
 
     scanned(job, frame, 8).explain()
@@ -117,7 +117,7 @@ def _sorted(together: DataFrame, frame: Frame, sums: DataFrame | None) -> DataFr
 # ---------------------------------------------------------------- in the workers
 
 
-def _worker(job: Job, what: str, level: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _worker(job: SparkJob, what: str, level: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
     data = packed(job)
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
@@ -143,7 +143,7 @@ def run_worker(data: bytes, what: str, level: int, batches: Iterator[Any]) -> It
         yield pa.RecordBatch.from_arrays([pa.array([packed_summaries(found)], pa.binary())], names=[SUMS])
 
 
-def _sum_any(job: Job, level: int, batches: Iterator[Any]) -> dict[int, Any]:
+def _sum_any(job: SparkJob, level: int, batches: Iterator[Any]) -> dict[int, Any]:
     from pellucid.spark.scan.summary import Folder, level_job
     from pellucid.spark.step import in_chunks
 
@@ -154,7 +154,7 @@ def _sum_any(job: Job, level: int, batches: Iterator[Any]) -> dict[int, Any]:
     return folder.chunks
 
 
-def _sum_sorted(job: Job, level: int, batches: Iterator[Any]) -> dict[int, Any]:
+def _sum_sorted(job: SparkJob, level: int, batches: Iterator[Any]) -> dict[int, Any]:
     from pellucid.spark.scan.start import begin
     from pellucid.spark.scan.summary import Folder, Summary, level_job
     from pellucid.spark.step import unnumbered
@@ -183,7 +183,7 @@ def _sum_sorted(job: Job, level: int, batches: Iterator[Any]) -> dict[int, Any]:
     return out
 
 
-def _merge(job: Job, level: int, batches: Iterator[Any]) -> dict[int, Any]:
+def _merge(job: SparkJob, level: int, batches: Iterator[Any]) -> dict[int, Any]:
     from pellucid.spark.scan.summary import Summary, merged, unpacked_summaries
 
     steps = [s for level_ in _cut(job).levels for s in level_]
@@ -195,7 +195,7 @@ def _merge(job: Job, level: int, batches: Iterator[Any]) -> dict[int, Any]:
     return {chunk: merged(found, steps) for chunk, found in parts.items()}
 
 
-def _run(job: Job, level: int, batches: Iterator[Any]) -> Iterator[Any]:
+def _run(job: SparkJob, level: int, batches: Iterator[Any]) -> Iterator[Any]:
     from pellucid.spark.scan.start import begin
     from pellucid.spark.step import Runner
 
@@ -209,7 +209,7 @@ def _run(job: Job, level: int, batches: Iterator[Any]) -> Iterator[Any]:
         yield from runner.push(table).out
 
 
-def _cut(job: Job) -> Any:
+def _cut(job: SparkJob) -> Any:
     found = cuts(job.graph)
     assert not isinstance(found, str)
     return found

@@ -14,12 +14,12 @@ from typing import Any
 from pellucid.data.columns import Batch, Column
 from pellucid.engine.kernel.engine import Engine
 from pellucid.engine.kernel.layout import Word, encode, leaf_types
-from pellucid.engine.state import State
+from pellucid.engine.state import EngineState
 from pellucid.errors import DataError, IntOverflow
 from pellucid.expr.types import STR, EnumType, Type, fits_int
 from pellucid.graph.model import Graph, Node
-from pellucid.spark.scan.folds import Part
-from pellucid.spark.scan.parts import Cut, Step
+from pellucid.spark.scan.folds import FoldPart
+from pellucid.spark.scan.parts import Cut, ScanStep
 from pellucid.spark.scan.summary import JOIN, Summary, keeps_order, merged
 from pellucid.spark.state.order import Judge
 from pellucid.spark.step import Runner
@@ -49,7 +49,7 @@ def begin(runner: Runner, cut: Cut, level: int, summaries: Mapping[int, Summary]
         runner.judge.refused(1, [[before.last]], None)
 
 
-def _start(state: State, step: Step, found: list[Any]) -> None:
+def _start(state: EngineState, step: ScanStep, found: list[Any]) -> None:
     """Set what a step remembers."""
     r = state.layout.region_of[None]
     words = _words(state, step.node)
@@ -70,7 +70,7 @@ def _start(state: State, step: Step, found: list[Any]) -> None:
                 row[words[f"state{'.' + path if path else ''}"][0]] = encode(t, value, state.strings)
 
 
-def _from_start(part: Part, start: Any, total: Any) -> Any:
+def _from_start(part: FoldPart, start: Any, total: Any) -> Any:
     """The value after a chunk, from that before it."""
     if not keeps_order(part):
         return JOIN[part.op](start, total)
@@ -83,7 +83,7 @@ def _from_start(part: Part, start: Any, total: Any) -> Any:
     return value if ahead or (value == start and not part.first) else start
 
 
-def _start_window(state: State, node: Node, tail: Any) -> None:
+def _start_window(state: EngineState, node: Node, tail: Any) -> None:
     """Push the last events through the window alone, and copy what it remembers then."""
     t = _input_type(state.layout.graph, node)
     tail = tail.sort_by([(c, "ascending") for c in tail.schema.names if c[0] in "on"])
@@ -105,7 +105,7 @@ def _input_type(graph: Graph, node: Node) -> Type:
     return graph.nodes[graph[node.id].inputs[0]].type
 
 
-def _words(state: State, node: Node) -> dict[str, tuple[int, Word]]:
+def _words(state: EngineState, node: Node) -> dict[str, tuple[int, Word]]:
     """Where a step's words are in the row of what has no key, by their labels."""
     out: dict[str, tuple[int, Word]] = {}
     at = 0

@@ -28,9 +28,9 @@ from pellucid.engine.kernel.layout import leaf_types
 from pellucid.errors import PellucidError
 from pellucid.expr import node as n
 from pellucid.expr.types import FLOAT, Type
-from pellucid.spark.job import Job
-from pellucid.spark.scan.folds import Part
-from pellucid.spark.scan.parts import Cut, Step, level_graph
+from pellucid.spark.job import SparkJob
+from pellucid.spark.scan.folds import FoldPart
+from pellucid.spark.scan.parts import Cut, ScanStep, level_graph
 from pellucid.spark.step import Runner, _numbered, unnumbered
 
 __all__ = [
@@ -71,7 +71,7 @@ def unpacked_summaries(data: bytes | None) -> dict[int, Summary]:
 # ---------------------------------------------------------------- to sum up
 
 
-def level_job(job: Job, cut: Cut, level: int, *, ordered: bool) -> Job:
+def level_job(job: SparkJob, cut: Cut, level: int, *, ordered: bool) -> SparkJob:
     """The job that runs what the steps of a level get their events from; late rows are of no interest to it."""
     graph = level_graph(cut, level)
     late = replace(job.late, policy="drop") if job.late.policy == "keep" else job.late
@@ -82,7 +82,7 @@ def level_job(job: Job, cut: Cut, level: int, *, ordered: bool) -> Job:
 class Folder(Runner):
     """Runs the graph of a level on rows of any chunks, and sums up what comes out, by chunk."""
 
-    def __init__(self, job: Job, steps: Iterable[Step]) -> None:
+    def __init__(self, job: SparkJob, steps: Iterable[ScanStep]) -> None:
         super().__init__(job)
         self.steps = {s.node.id: s for s in steps}
         self.chunks: dict[int, Summary] = {}
@@ -175,7 +175,7 @@ class _Events:
         return at[first >= np.partition(first, len(at) - k)[len(at) - k]]
 
 
-def _summed(step: Step, events: _Events) -> list[Any]:
+def _summed(step: ScanStep, events: _Events) -> list[Any]:
     """What these events add up to."""
     everything = np.arange(len(events.rows))
     if step.how == "count":
@@ -205,12 +205,12 @@ def _summed(step: Step, events: _Events) -> list[Any]:
     return out
 
 
-def keeps_order(part: Part) -> bool:
+def keeps_order(part: FoldPart) -> bool:
     """Whether a sum is a row that was chosen, with its order."""
     return part.op == "last" or part.type == FLOAT
 
 
-def _best(part: Part, events: _Events, at: Any, column: slice) -> Any:
+def _best(part: FoldPart, events: _Events, at: Any, column: slice) -> Any:
     """The one event that decides, as a table of one row; None if there is none."""
     if part.op == "last":
         return _extreme(events.table(events.latest(at, 1), column), "late", 1)
@@ -220,13 +220,13 @@ def _best(part: Part, events: _Events, at: Any, column: slice) -> Any:
     return _least(part, events.table(ends if end == 0 else ends[:1], column))  # only zeros are equal and yet differ
 
 
-def _end(part: Part, values: Any) -> Any:
+def _end(part: FoldPart, values: Any) -> Any:
     """The least or greatest of these; NaN is neither (nor is it equal to itself)."""
     values = values[~np.isnan(values)]
     return np.nan if not len(values) else values.min() if part.op == "min" else values.max()
 
 
-def _least(part: Part, table: Any) -> Any:
+def _least(part: FoldPart, table: Any) -> Any:
     """The row with the least (greatest) value; of equals the first, or the last."""
     values = numpy_of(_one(table.column("v0")))
     table = table.take(pa.array(np.flatnonzero(values == _end(part, values))))
@@ -258,7 +258,7 @@ _REDUCE: dict[str, Any] = {
 # ---------------------------------------------------------------- to merge
 
 
-def merged(summaries: Iterable[Summary], steps: Iterable[Step]) -> Summary:
+def merged(summaries: Iterable[Summary], steps: Iterable[ScanStep]) -> Summary:
     """Summaries of one chunk, or of chunks in a row, as one."""
     known = {s.node.id: s for s in steps}
     out = Summary()
@@ -273,7 +273,7 @@ def merged(summaries: Iterable[Summary], steps: Iterable[Step]) -> Summary:
     return out
 
 
-def _joined(step: Step, a: list[Any], b: list[Any]) -> list[Any]:
+def _joined(step: ScanStep, a: list[Any], b: list[Any]) -> list[Any]:
     if step.how == "count":
         return [a[0] + b[0]]
     if step.how == "tail":
@@ -281,7 +281,7 @@ def _joined(step: Step, a: list[Any], b: list[Any]) -> list[Any]:
     return [_join(p, x, y) for p, x, y in zip(step.parts, a, b, strict=True)]
 
 
-def _join(part: Part, a: Any, b: Any) -> Any:
+def _join(part: FoldPart, a: Any, b: Any) -> Any:
     if a is None or b is None:
         return b if a is None else a
     if keeps_order(part):

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from pellucid.errors import DataError, StateError, option
-from pellucid.spark.job import Job
+from pellucid.spark.job import SparkJob
 from pellucid.spark.step import Runner
 
 __all__ = ["Bucket", "held_about", "in_order", "made_key", "run_bucket", "table_bytes", "table_of"]
@@ -72,7 +72,7 @@ class Bucket:
             _check_held(self.runner, self.held, same)
 
 
-def held_about(job: Job) -> dict[str, Any]:
+def held_about(job: SparkJob) -> dict[str, Any]:
     """What a row of this job is read as: equal for two jobs if one may take the rows that wait for the other.
 
     ``columns`` are those of the frame, each with what it is for, the user's name and the type that it has there;
@@ -81,7 +81,7 @@ def held_about(job: Job) -> dict[str, Any]:
 
     >>> from pellucid import pipeline
     >>> from pellucid.expr.types import INT, STR
-    >>> from pellucid.spark.frames import Fields, Source
+    >>> from pellucid.spark.frames import Fields, FrameSource
     >>> p = pipeline(lambda amount: amount.cumulate(lambda t, v: t + v, start=0), amount=int)
     >>> fields = Fields((Source("amount", INT, ("fee",)),), (("account", STR),), (("seq", INT),))
     >>> held_about(Job(p.graph, fields, (), ()))["columns"]
@@ -103,7 +103,7 @@ def held_about(job: Job) -> dict[str, Any]:
     }
 
 
-def made_key(job: Job) -> list[str]:
+def made_key(job: SparkJob) -> list[str]:
     """The key that the pipeline makes itself by ``key_by``, as expressions; empty if it comes with the data."""
     from pellucid.graph.memory import inner_key
 
@@ -169,7 +169,7 @@ def _words(about: dict[str, Any]) -> str:
     )
 
 
-def run_bucket(job: Job, bucket: Bucket, rows: Any) -> list[Any]:
+def run_bucket(job: SparkJob, bucket: Bucket, rows: Any) -> list[Any]:
     """New rows, with those that waited, through the bucket's pipeline."""
     if bucket.held is not None:
         schema = pa.schema(
@@ -194,7 +194,7 @@ def run_bucket(job: Job, bucket: Bucket, rows: Any) -> list[Any]:
     return out
 
 
-def _ready(job: Job, bucket: Bucket, rows: Any) -> tuple[Any, Any]:
+def _ready(job: SparkJob, bucket: Bucket, rows: Any) -> tuple[Any, Any]:
     """The rows that need not wait any more, and the others."""
     first = _plain(rows.column("o0"))
     if first is None:
@@ -220,7 +220,7 @@ def _cast(held: Any, schema: Any) -> Any:
         ) from None
 
 
-def in_order(job: Job, rows: Any) -> Any:
+def in_order(job: SparkJob, rows: Any) -> Any:
     """Rows by order, then key (then source): the same way however they came, so that a repeated step gives the same
     bytes."""
     fields = job.fields

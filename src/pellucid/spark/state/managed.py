@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pellucid.spark.frames import Frame
-from pellucid.spark.job import Job, output_schema, packed, unpacked
+from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
 from pellucid.spark.stream import check_identity, identity
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["managed"]
 _GUARD = -1  # the number of the bucket without keys
 
 
-def managed(job: Job, frame: Frame, buckets: int | None, drop: tuple[str, ...] = ()) -> DataFrame:
+def managed(job: SparkJob, frame: Frame, buckets: int | None, drop: tuple[str, ...] = ()) -> DataFrame:
     """The frame through the pipeline, with the state kept by Spark."""
     from pyspark.sql import functions as F
     from pyspark.sql.streaming.state import GroupStateTimeout

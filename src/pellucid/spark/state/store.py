@@ -35,7 +35,7 @@ from pellucid.errors import StateError, UsageError
 from pellucid.spark.state.claims import Claims
 from pellucid.spark.state.delta import changes, patch, split
 
-__all__ = ["Snapshot", "Store"]
+__all__ = ["BucketSnapshot", "Store"]
 
 _SMALL = 1 << 16  # bytes: below, a delta saves nothing
 _LINKS = 10
@@ -82,7 +82,7 @@ def _file(name: str) -> _File | None:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class BucketSnapshot:
     """One snapshot: the state, what else the caller keeps with it, and a small dict in JSON."""
 
     version: int
@@ -153,7 +153,7 @@ class Store(Claims):
             return StateError(container.refused(place, error))
         return StateError(f"{place} is damaged ({error}): {_WHAT_NOW}")
 
-    def load(self, bucket: int, before: int) -> Snapshot | None:
+    def load(self, bucket: int, before: int) -> BucketSnapshot | None:
         """The newest snapshot with a version below ``before``; None if the bucket never had one."""
         for attempt in range(4):
             files = self._list(bucket)
@@ -205,7 +205,7 @@ class Store(Claims):
             blocks = [blocks[0][:cut], blocks[0][cut:]]
         return header, blocks
 
-    def _read(self, bucket: int, file: _File, files: list[_File]) -> Snapshot:
+    def _read(self, bucket: int, file: _File, files: list[_File]) -> BucketSnapshot:
         chain, known = [file], {f.id: f for f in files}
         while (base := chain[-1].base) is not None:
             if base not in known:
@@ -226,7 +226,7 @@ class Store(Claims):
                 f"the snapshot {self.path}/{_folder(bucket)}/{file.name} is damaged (it does not give what was saved): "
                 f"{_WHAT_NOW}"
             )
-        return Snapshot(file.version, state, extra, header["meta"], file, header["links"], header["weight"])
+        return BucketSnapshot(file.version, state, extra, header["meta"], file, header["links"], header["weight"])
 
     # ------------------------------------------------------------ writing
 
@@ -237,9 +237,9 @@ class Store(Claims):
         state: Buffer,
         extra: Buffer,
         meta: dict[str, Any],
-        base: Snapshot | None = None,
+        base: BucketSnapshot | None = None,
         start: int = 0,
-    ) -> Snapshot:
+    ) -> BucketSnapshot:
         """Write a snapshot, for good when this returns; what it returns can be the ``base`` of the next.
 
         ``base`` is what was loaded or saved before: where little has changed since, only that is written.  ``start`` is
@@ -255,7 +255,7 @@ class Store(Claims):
         if same and same[-1].check == check:
             found = same[-1]  # another attempt wrote just this
             header, _ = self._head(bucket, found)
-            return Snapshot(version, state, extra, meta, found, header["links"], header["weight"])
+            return BucketSnapshot(version, state, extra, meta, found, header["links"], header["weight"])
         mine = [file.attempt for file in same if file.attempt // _TRIES == start]
         attempt = mine[-1] + 1 if mine else start * _TRIES
         size = len(state) + len(extra)
@@ -290,11 +290,11 @@ class Store(Claims):
         if len(files) < 2:  # the second time, should a crash have come between the two
             self._files.create(f"known/{bucket:05d}", b"")
         self._clean(bucket, file, files)
-        return Snapshot(version, state, extra, meta, file, header["links"], header["weight"])
+        return BucketSnapshot(version, state, extra, meta, file, header["links"], header["weight"])
 
     @staticmethod
     def _delta(
-        base: Snapshot, state: Buffer, extra: Buffer, limit: int
+        base: BucketSnapshot, state: Buffer, extra: Buffer, limit: int
     ) -> tuple[list[Any], list[Any], list[Any]] | None:
         first = changes(base.state, state, limit)
         second = changes(base.extra, extra, limit - sum(len(p) for p in first[1])) if first else None

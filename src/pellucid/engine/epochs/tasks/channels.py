@@ -18,7 +18,7 @@ import numpy as np
 from pellucid.engine.epochs.tasks.messages import (
     END,
     FRAME,
-    Message,
+    ChannelMessage,
     Shape,
     content,
     decode_parts,
@@ -61,7 +61,7 @@ class Outbox:
         self.name, self.sent = name, sent
         self._end, self._shape, self._noted = end, shape, noted
 
-    def prepare(self, message: Message) -> list[Any]:
+    def prepare(self, message: ChannelMessage) -> list[Any]:
         """Give the message its number and digest; what is returned goes to `send`, after the step is on record."""
         if message.kind != END:
             message.n = self.sent
@@ -71,7 +71,7 @@ class Outbox:
             message.digest = content(message, pieces[2:])
         return pieces
 
-    def prepare_closing(self, message: Message) -> None:
+    def prepare_closing(self, message: ChannelMessage) -> None:
         """Count a border that travels with the batch before it."""
         message.n = self.sent
         self.sent += 1
@@ -95,13 +95,15 @@ class Inbox:
 
     def __init__(self, name: str, end: socket.socket, shape: Shape, *, noted: bool, taken: int = 0) -> None:
         self.name, self.taken = name, taken
-        self.head: Message | None = None
+        self.head: ChannelMessage | None = None
         self._end, self._shape, self._noted = end, shape, noted
-        self._queue: queue.Queue[tuple[Message, Message | None] | BaseException] = queue.Queue(maxsize=_WAITING)
-        self._border: Message | None = None  # it came with the batch that was taken last
+        self._queue: queue.Queue[tuple[ChannelMessage, ChannelMessage | None] | BaseException] = queue.Queue(
+            maxsize=_WAITING
+        )
+        self._border: ChannelMessage | None = None  # it came with the batch that was taken last
         threading.Thread(target=self._read, name=f"read {name}", daemon=True).start()
 
-    def get(self) -> Message:
+    def get(self) -> ChannelMessage:
         """The next message; waits for it."""
         if self._border is not None:
             found, self._border = self._border, None

@@ -28,8 +28,8 @@ __all__ = [
     "BORDER",
     "END",
     "EVENTS",
+    "ChannelMessage",
     "Events",
-    "Message",
     "Shape",
     "content",
     "decode",
@@ -61,7 +61,7 @@ class Events:
 
 
 @dataclass
-class Message:
+class ChannelMessage:
     """A batch, a border, or the end; ``n`` is its number on the stream."""
 
     kind: str
@@ -73,13 +73,13 @@ class Message:
     digest: int = 0
     closes: bool = False  # a batch whose border travels with it
 
-    def border(self) -> Message:
+    def border(self) -> ChannelMessage:
         """The border that travels with a batch."""
-        return Message(BORDER, self.epoch, self.until, self.until, n=self.n + 1)
+        return ChannelMessage(BORDER, self.epoch, self.until, self.until, n=self.n + 1)
 
-    def noted(self, stream: str) -> recording.Message:
+    def noted(self, stream: str) -> recording.RecordedMessage:
         """For the trace."""
-        return recording.Message(stream, self.n, self.kind == BORDER, self.digest)
+        return recording.RecordedMessage(stream, self.n, self.kind == BORDER, self.digest)
 
 
 @dataclass(frozen=True)
@@ -131,14 +131,14 @@ def kind_of(t: Type) -> Any:
 # ---------------------------------------------------------------- as bytes
 
 
-def encode(message: Message, shape: Shape, *, canonical: bool = False) -> list[Any]:
+def encode(message: ChannelMessage, shape: Shape, *, canonical: bool = False) -> list[Any]:
     """A message as pieces of memory; with ``canonical`` equal content gives equal bytes, whatever codes texts have.
 
     Columns are sent as they lie in memory, each from a multiple of eight bytes on: both sides know their types.
 
     >>> from pellucid.expr.types import INT
     >>> shape = Shape({"x": INT})
-    >>> sent = Message(EVENTS, 1, 0, 2, {"x": Events([np.array([5, 6])])})
+    >>> sent = ChannelMessage(EVENTS, 1, 0, 2, {"x": Events([np.array([5, 6])])})
     >>> back = decode(b"".join(bytes(p) for p in encode(sent, shape)), shape)
     >>> back.parts["x"].columns, back.until
     ([array([5, 6])], 2)
@@ -198,7 +198,7 @@ def _words(kind: Any, column: Any) -> memoryview:
     return memoryview(array.view(np.uint8)) if len(array) else memoryview(b"")
 
 
-def decode(data: Any, shape: Shape) -> Message:
+def decode(data: Any, shape: Shape) -> ChannelMessage:
     """A message from one block of memory (nothing is copied)."""
     view = memoryview(data).cast("B")
     _, head, _ = _FRAME.unpack_from(view)
@@ -208,10 +208,10 @@ def decode(data: Any, shape: Shape) -> Message:
     )  # where words begin as they must
 
 
-def decode_parts(head: bytes, body: Any, shape: Shape) -> Message:
+def decode_parts(head: bytes, body: Any, shape: Shape) -> ChannelMessage:
     """A message from its head and its body, an array of bytes that begins at a multiple of eight."""
     kind, epoch, first, until, n, heads, closes = json.loads(head)
-    message, at = Message(kind, epoch, first, until, n=n, closes=bool(closes)), 0
+    message, at = ChannelMessage(kind, epoch, first, until, n=n, closes=bool(closes)), 0
 
     def words(dtype: Any, count: int) -> Any:
         nonlocal at
@@ -236,7 +236,7 @@ def decode_parts(head: bytes, body: Any, shape: Shape) -> Message:
     return message
 
 
-def content(message: Message, pieces: Sequence[Any]) -> int:
+def content(message: ChannelMessage, pieces: Sequence[Any]) -> int:
     """The digest of what a message says: not of its number, which has a column of its own."""
     what = f"{message.kind} {message.epoch} {message.first} {message.until} {list(message.parts)}"
     return recording.digest(what.encode(), *pieces)

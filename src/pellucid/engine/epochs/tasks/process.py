@@ -16,12 +16,12 @@ from pellucid.engine.epochs.recording import Recorder
 from pellucid.engine.epochs.tasks.channels import Inbox, Outbox, channel
 from pellucid.engine.epochs.tasks.link import Link
 from pellucid.engine.epochs.tasks.messages import Shape
-from pellucid.engine.epochs.tasks.task import Context, Task, die_with, run_task
+from pellucid.engine.epochs.tasks.task import Context, TaskProcess, die_with, run_task
 
-__all__ = ["Ends", "start_task"]
+__all__ = ["ChannelEnds", "start_task"]
 
 
-class Ends:
+class ChannelEnds:
     """All sockets of a generation: a pair for each channel, and one for each task's link to the coordinator."""
 
     def __init__(self, plan: Plan) -> None:
@@ -55,7 +55,7 @@ class Ends:
                 end.close()
 
 
-def start_task(job: Job, task: TaskPlan, ends: Ends, epoch: int, floor: int, generation: int) -> int:
+def start_task(job: Job, task: TaskPlan, ends: ChannelEnds, epoch: int, floor: int, generation: int) -> int:
     """Fork a task; returns its process id."""
     coordinator = os.getpid()
     with warnings.catch_warnings():
@@ -76,8 +76,8 @@ def start_task(job: Job, task: TaskPlan, ends: Ends, epoch: int, floor: int, gen
 
 
 def _build(
-    job: Job, task: TaskPlan, ends: Ends, link: Link, epoch: int, floor: int, generation: int
-) -> tuple[Context, Task]:
+    job: Job, task: TaskPlan, ends: ChannelEnds, link: Link, epoch: int, floor: int, generation: int
+) -> tuple[Context, TaskProcess]:
     plan, noted = job.plan, job.settings.record
     inputs, outputs = plan.inputs(task.name), plan.outputs(task.name)
     faults.arm(task.name, generation, os.getppid())
@@ -89,7 +89,7 @@ def _build(
     outboxes = [Outbox(c.name, ends.senders[c.name], shape(c), noted=noted) for c in outputs]
     recorder = Recorder(job.store.root, task.name, generation) if noted else None
     context = Context(task.name, job.run, generation, epoch, job.store, link, inboxes, outboxes, recorder)
-    make: dict[str, Callable[[], Task]] = {
+    make: dict[str, Callable[[], TaskProcess]] = {
         "source": lambda: _source(job, context, task, outputs, floor),
         "worker": lambda: _worker(job, context, task, outputs),
         "sink": lambda: _sink(job, context, task),
@@ -97,13 +97,13 @@ def _build(
     return context, make[task.kind]()
 
 
-def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], floor: int) -> Task:
-    from pellucid.engine.epochs.tasks.source import Borders, Source
+def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], floor: int) -> TaskProcess:
+    from pellucid.engine.epochs.tasks.source import Borders, SourceTask
 
     s = job.settings
     # The first generation of this command looks at the file itself; later ones trust its size and time.
     opened = lambda offsets: job.open_lanes(task.name, offsets, thorough=True)
-    return Source(
+    return SourceTask(
         context,
         opened,
         outputs,
@@ -115,15 +115,15 @@ def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], 
     )
 
 
-def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> Task:
+def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> TaskProcess:
     from pellucid.engine.epochs.tasks.worker import Worker
 
     assert task.graph is not None
     return Worker(context, task.graph, type_of_key(job.key), [c.streams for c in outputs])
 
 
-def _sink(job: Job, context: Context, task: TaskPlan) -> Task:
-    from pellucid.engine.epochs.tasks.sink import Sink
+def _sink(job: Job, context: Context, task: TaskPlan) -> TaskProcess:
+    from pellucid.engine.epochs.tasks.sink import SinkTask
 
     schema, target = job.schemas[task.output], job.target(task.output)
-    return Sink(context, task.output, task.step, job.plan.types[task.step], target, schema, job.key)
+    return SinkTask(context, task.output, task.step, job.plan.types[task.step], target, schema, job.key)

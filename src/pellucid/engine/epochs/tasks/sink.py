@@ -25,20 +25,20 @@ from pellucid.data.bind import type_of_key
 from pellucid.data.columns import Output
 from pellucid.engine.epochs.parts import Part, PartName, checksum, parts_in
 from pellucid.engine.epochs.recording import ACK, digest
-from pellucid.engine.epochs.recording import Message as Noted
+from pellucid.engine.epochs.recording import RecordedMessage as Noted
 from pellucid.engine.epochs.store import Damaged, Snapshot, full
 from pellucid.engine.epochs.targets import Target, whose
 from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, Events, positions_of
-from pellucid.engine.epochs.tasks.task import Context, Task
+from pellucid.engine.epochs.tasks.task import Context, TaskProcess
 from pellucid.errors import StateError
 from pellucid.expr.types import INT, Type
 
-__all__ = ["Sink"]
+__all__ = ["SinkTask"]
 
 _AGAIN = 0.5
 
 
-class Mark(NamedTuple):
+class SinkMark(NamedTuple):
     """How far an epoch goes in a staged file: its name if the file ended there, and the bytes and checksum up to
     there."""
 
@@ -48,18 +48,18 @@ class Mark(NamedTuple):
 
 
 @dataclass
-class Staged:
+class StagedPart:
     """A file of rows that are not committed, and its epochs."""
 
     part: Part
-    marks: list[Mark]
+    marks: list[SinkMark]
     first: int  # the push it begins with
     epochs: list[int] = field(default_factory=list)  # of the marks
 
     def __post_init__(self) -> None:
         self.epochs = [mark.name.epoch for mark in self.marks]
 
-    def mark(self, mark: Mark) -> None:
+    def mark(self, mark: SinkMark) -> None:
         """An epoch ends here."""
         self.marks.append(mark)
         self.epochs.append(mark.name.epoch)
@@ -70,7 +70,7 @@ class Staged:
         return self.marks[-1].name
 
 
-class Sink(Task):
+class SinkTask(TaskProcess):
     """One output of the pipeline."""
 
     def __init__(
@@ -96,8 +96,8 @@ class Sink(Task):
         self._unfinished: list[
             tuple[Part, int, int]
         ] = []  # rows that are not on the disk yet, up to which push, and of which epoch
-        self._growing: Staged | None = None  # what they are being written to
-        self._staged: list[Staged] = []
+        self._growing: StagedPart | None = None  # what they are being written to
+        self._staged: list[StagedPart] = []
         self._unsynced = False  # names of staged files that may not be there after a power failure
         self._due: list[tuple[int, list[list[Any]]]] = []  # epochs to commit, with the snapshots that were waited for
 
@@ -118,7 +118,7 @@ class Sink(Task):
             part = self.target.part(self.folder / own)
             part.size, part.crc = size, crc
             self._find(file, own, part)
-            self._staged.append(Staged(part, [Mark(name, size, crc)], name.first))
+            self._staged.append(StagedPart(part, [SinkMark(name, size, crc)], name.first))
             self._wanted.add(own)
             self._end = name.until
         if self._end < until:
@@ -274,12 +274,12 @@ class Sink(Task):
                 self._finish_part()
             if until > self._end or part.rows:
                 if self._growing is None:
-                    self._growing = Staged(part, [], self._end)
+                    self._growing = StagedPart(part, [], self._end)
                 whole, marks, first = self._growing.part, self._growing.marks, self._growing.first
                 whole.absorb(part)
                 rows = part.rows + (marks[-1].name.rows if marks else 0)
                 name = PartName.of(self._whose, first, until, epoch, rows, whole.size, whole.crc)
-                self._growing.mark(Mark(name, whole.size, whole.crc))
+                self._growing.mark(SinkMark(name, whole.size, whole.crc))
                 self._end = until
             self._unfinished.pop(0)
         if self._growing is not None:
@@ -325,7 +325,7 @@ class Sink(Task):
         context.link.send(committed=epoch)
 
 
-def _upto(staged: Staged, epoch: int) -> tuple[str, int, int] | None:
+def _upto(staged: StagedPart, epoch: int) -> tuple[str, int, int] | None:
     """What of a staged file belongs to the epochs up to one."""
     place = bisect_right(staged.epochs, epoch)
     if not place:

@@ -22,11 +22,11 @@ from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Snapshot
 from pellucid.engine.epochs.tasks.channels import Outbox
 from pellucid.engine.epochs.tasks.lanes import Lane
-from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, Events, Message, take, workers_of
-from pellucid.engine.epochs.tasks.task import Context, Task
+from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, ChannelMessage, Events, take, workers_of
+from pellucid.engine.epochs.tasks.task import Context, TaskProcess
 from pellucid.errors import DataError
 
-__all__ = ["Borders", "Source"]
+__all__ = ["Borders", "SourceTask"]
 
 
 class Borders:
@@ -54,7 +54,7 @@ class Borders:
         return timely or (self.count is not None and at - self.begin >= self.count)
 
 
-class Source(Task):
+class SourceTask(TaskProcess):
     """Reads one input, or several in lock-step (with borders by time, which all must have at the same push)."""
 
     def __init__(
@@ -148,13 +148,13 @@ class Source(Task):
 
     def _send(self, found: dict[str, Events], until: int, closes: bool) -> None:
         faults.point("source:read")
-        messages: list[tuple[Outbox, Message]] = []
+        messages: list[tuple[Outbox, ChannelMessage]] = []
         shares: dict[tuple[str, int], Any] = {}
         for box, channel in zip(self.context.outboxes, self._channels, strict=True):
             parts = {name: found[name] for name in channel.streams if name in found}
             if channel.share is not None:
                 parts = {name: self._share(name, events, channel.share, shares) for name, events in parts.items()}
-            messages.append((box, Message(EVENTS, self.epoch, self.at, until, parts, closes=closes)))
+            messages.append((box, ChannelMessage(EVENTS, self.epoch, self.at, until, parts, closes=closes)))
         self.context.send(messages, "SOURCE")
 
     def _share(self, name: str, events: Events, share: tuple[int, int], known: dict[tuple[str, int], Any]) -> Events:
@@ -170,7 +170,9 @@ class Source(Task):
         offsets = [lane.offset() for lane in self.lanes]
         mark = digest(json.dumps([[o["row"], o["ended"]] for o in offsets]).encode()) if context.recorder else None
         until = self.at
-        context.send([(box, Message(BORDER, epoch, until, until)) for box in context.outboxes], "SOURCE", (), mark)
+        context.send(
+            [(box, ChannelMessage(BORDER, epoch, until, until)) for box in context.outboxes], "SOURCE", (), mark
+        )
         if not self._alone:
             context.link.send(border=epoch)
         context.snapshot(lambda: Snapshot(context.name, epoch, until, about={"lanes": offsets}), epoch, 0, mark)

@@ -26,15 +26,15 @@ from typing import Any
 
 from pellucid.base import faults
 from pellucid.engine.epochs.recording import ACK, Recorder
-from pellucid.engine.epochs.recording import Message as Noted
+from pellucid.engine.epochs.recording import RecordedMessage as Noted
 from pellucid.engine.epochs.store import Damaged, Snapshot, Store, full, stopped_by
 from pellucid.engine.epochs.tasks.channels import Gone, Inbox, Outbox
 from pellucid.engine.epochs.tasks.link import BEAT, Link
-from pellucid.engine.epochs.tasks.messages import BORDER, END, EVENTS, Message
+from pellucid.engine.epochs.tasks.messages import BORDER, END, EVENTS, ChannelMessage
 from pellucid.errors import PellucidError, StepError, from_outside, option
 from pellucid.secrets import redact
 
-__all__ = ["Context", "Task", "die_with", "run_task"]
+__all__ = ["Context", "TaskProcess", "die_with", "run_task"]
 
 _MANY, _MUCH = 64, 64 << 20  # so many snapshots, or bytes of them, may wait for the disk
 _LINGER = 0.2  # seconds between two writes of snapshots, where borders come that fast
@@ -127,7 +127,7 @@ class Context:
 
     def send(
         self,
-        messages: Sequence[tuple[Outbox, Message]],
+        messages: Sequence[tuple[Outbox, ChannelMessage]],
         rule: str,
         consumed: Sequence[Noted] = (),
         state: int | None = None,
@@ -152,7 +152,7 @@ class Context:
             for box, pieces in prepared:
                 box.send(pieces)
 
-    def next(self) -> tuple[str, int, list[tuple[Inbox, Message]]]:
+    def next(self) -> tuple[str, int, list[tuple[Inbox, ChannelMessage]]]:
         """What the inputs bring next: batches of the same pushes, or the border of all inputs, or the end.
 
         An input whose border has come is not read until all have theirs: the alignment of the protocol.
@@ -182,7 +182,7 @@ class Context:
         """Tell all readers that nothing comes any more, and let all snapshots become durable."""
         with self.waiting():
             for box in self.outboxes:
-                box.send(box.prepare(Message(END, 0)))
+                box.send(box.prepare(ChannelMessage(END, 0)))
         self.flush()
 
     # ------------------------------------------------------------ snapshots
@@ -317,7 +317,7 @@ class Context:
         wait_for_the_end()
 
 
-class Task:
+class TaskProcess:
     """A task: `restore` what it was, then `run` until the inputs end."""
 
     def __init__(self, context: Context) -> None:
@@ -360,7 +360,7 @@ def report(link: Link, error: BaseException, root: Any = "") -> None:
         link.send(error="internal", text=redact(f"{type(error).__name__}: {error}"), trace=text)
 
 
-def run_task(make: Callable[[], tuple[Context, Task]], link: Link, coordinator: int, root: Any) -> None:
+def run_task(make: Callable[[], tuple[Context, TaskProcess]], link: Link, coordinator: int, root: Any) -> None:
     """What a task's process does; it does not return."""
     code = 1
     context: Context | None = None

@@ -16,8 +16,16 @@ from pellucid.data.columns import Batch, Column, Output, Strings
 from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Damaged, Snapshot
 from pellucid.engine.epochs.tasks.channels import Outbox
-from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, Events, Message, as_arrays, kind_of, positions_of
-from pellucid.engine.epochs.tasks.task import Context, Task
+from pellucid.engine.epochs.tasks.messages import (
+    BORDER,
+    EVENTS,
+    ChannelMessage,
+    Events,
+    as_arrays,
+    kind_of,
+    positions_of,
+)
+from pellucid.engine.epochs.tasks.task import Context, TaskProcess
 from pellucid.engine.kernel.engine import Engine
 from pellucid.engine.saved.objects import Changed
 from pellucid.errors import StateError, StepError
@@ -27,7 +35,7 @@ from pellucid.graph.model import Graph
 __all__ = ["Worker", "joined"]
 
 
-class Worker(Task):
+class Worker(TaskProcess):
     """Runs a graph, or a part of one."""
 
     def __init__(self, context: Context, graph: Graph, key: Type | None, wanted: list[tuple[str, ...]]) -> None:
@@ -64,7 +72,7 @@ class Worker(Task):
                     message.closes for _, message in heads
                 )  # then what comes next is the border, and no waiting for it
                 batches = [
-                    (box, Message(EVENTS, epoch, first, until, self._for(i, found), closes=closes))
+                    (box, ChannelMessage(EVENTS, epoch, first, until, self._for(i, found), closes=closes))
                     for i, box in enumerate(context.outboxes)
                 ]
                 context.send(batches, "I-EVENT", noted)
@@ -80,8 +88,8 @@ class Worker(Task):
         faults.point("worker:border")
         data = self.engine.save()
         mark = digest(data) if context.recorder else None
-        borders: list[tuple[Outbox, Message]] = [
-            (box, Message(BORDER, epoch, until, until)) for box in context.outboxes
+        borders: list[tuple[Outbox, ChannelMessage]] = [
+            (box, ChannelMessage(BORDER, epoch, until, until)) for box in context.outboxes
         ]
         context.send(borders, "I-BORDER", noted, mark)
         context.snapshot(lambda: Snapshot(context.name, epoch, until, payload=data), epoch, len(data), mark)

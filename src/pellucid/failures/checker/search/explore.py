@@ -16,17 +16,17 @@ from pellucid.failures.checker.search.candidates import Candidates
 from pellucid.failures.checker.search.packed import BITS, Moves, Packed
 from pellucid.failures.checker.search.reduce import ample, can_reduce, can_reduce_crashes
 from pellucid.failures.checker.sinks import Own, Transactional
-from pellucid.failures.checker.system import System
+from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.model import FFail, FRecover, TraceStep
 from pellucid.model import Budget, CutShort
 
-__all__ = ["Found", "explore", "failure_free", "labels_to", "successors"]
+__all__ = ["Explored", "explore", "failure_free", "labels_to", "successors"]
 
 _SETS = (1 << BITS) - 1
 
 
 @dataclass
-class Found:
+class Explored:
     """What a search saw: ``unexplained`` and ``dead_end`` are situations, ``parents`` says how each was reached."""
 
     packed: Packed
@@ -74,8 +74,8 @@ def failure_free(packed: Packed, budget: Budget, *, reduce: bool) -> tuple[Candi
 
 
 def explore(
-    system: System, budget: Budget, *, reduce: bool = True, reduce_free: bool | None = None, stop: bool = True
-) -> Found:
+    system: CrashSystem, budget: Budget, *, reduce: bool = True, reduce_free: bool | None = None, stop: bool = True
+) -> Explored:
     """Search until something unexplained is found (``stop``) or everything has been seen.
 
     ``reduce`` leaves out interleavings (`reduce.py`) of faulty executions, ``reduce_free`` of
@@ -89,7 +89,7 @@ def explore(
     """
     packed = Packed(system)
     start = packed.pack(system.start())
-    found = Found(packed, {})
+    found = Explored(packed, {})
     try:
         candidates, found.failure_free = failure_free(
             packed, budget, reduce=reduce if reduce_free is None else reduce_free
@@ -102,7 +102,7 @@ def explore(
     return found
 
 
-def _search(found: Found, candidates: Candidates, first: int, budget: Budget, reduce: bool, stop: bool) -> None:
+def _search(found: Explored, candidates: Candidates, first: int, budget: Budget, reduce: bool, stop: bool) -> None:
     packed, parents = found.packed, found.parents
     fuse, reducing = reduce and can_reduce_crashes(packed), reduce and can_reduce(packed)
     observation = packed.system.observation
@@ -200,7 +200,7 @@ def successors(packed: Packed, x: int) -> list[tuple[TraceStep, int]]:
     return [(label, packed.pack(after) + after.crashes * packed.one_crash) for label, after in steps]
 
 
-def labels_to(found: Found, end: int) -> list[TraceStep]:
+def labels_to(found: Explored, end: int) -> list[TraceStep]:
     """The trace to a situation: the literal step between each two on the way (two, where a crash was one move)."""
     packed, labels = found.packed, []
     bare = ~(_SETS << packed.set_shift)

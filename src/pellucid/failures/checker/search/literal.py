@@ -1,6 +1,6 @@
 """The same search without any cleverness, on whole values: for micro-batches, and as the judge of counterexamples.
 
-`pellucid.failures.checker.system.System` and `pellucid.failures.checker.microbatch.MicroBatch` are machines.
+`pellucid.failures.checker.system.CrashSystem` and `pellucid.failures.checker.microbatch.MicroBatch` are machines.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 from pellucid.failures.checker.search.candidates import Candidates
 from pellucid.model import Budget, CutShort, Machine, Search, follow
 
-__all__ = ["Judged", "Literal", "free_graph", "judge", "search"]
+__all__ = ["Judged", "LiteralSearch", "free_graph", "judge", "search"]
 
 
 @dataclass
-class Literal:
+class LiteralSearch:
     """What a literal search saw."""
 
     states: int = 0
@@ -49,9 +49,9 @@ def free_graph(machine: Machine, budget: Budget) -> tuple[Candidates, tuple[Any,
     return Candidates([[number[then] for _, then in after] for after in edges], seen), seen
 
 
-def search(machine: Machine, budget: Budget, *, stop: bool = True) -> Literal:
+def search(machine: Machine, budget: Budget, *, stop: bool = True) -> LiteralSearch:
     """Every situation, each with its set of candidates, breadth first."""
-    found = Literal()
+    found = LiteralSearch()
     try:
         candidates, free = free_graph(machine, budget)
         found.failure_free = len(free)

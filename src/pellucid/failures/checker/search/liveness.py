@@ -19,14 +19,14 @@ from pellucid.errors import UsageError
 from pellucid.failures.checker.search.explore import successors
 from pellucid.failures.checker.search.packed import Packed
 from pellucid.failures.checker.sinks import Own
-from pellucid.failures.checker.system import System
+from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.model import FFail, FRecover, TraceStep
 from pellucid.model import Budget, Search, components, shortest_cycle
 
 __all__ = ["check_monotone", "fair_cycle"]
 
 
-def fair_cycle(system: System, budget: Budget) -> tuple[list[TraceStep], list[TraceStep]] | None:
+def fair_cycle(system: CrashSystem, budget: Budget) -> tuple[list[TraceStep], list[TraceStep]] | None:
     """A way into a fair part without the last epoch, and a cycle there; None if every fair execution gets it.
 
     Dead ends are the business of `pellucid.failures.checker.search.explore`.
@@ -66,7 +66,7 @@ def _only_recovers(labels: list[TraceStep]) -> bool:
     return all(isinstance(label, FRecover) for label in labels)
 
 
-def check_monotone(system: System, budget: Budget) -> None:
+def check_monotone(system: CrashSystem, budget: Budget) -> None:
     """Refuse an observability function that is not monotone, with the two configurations that show it."""
     assert isinstance(system.observation, Own)
     packed = Packed(system)

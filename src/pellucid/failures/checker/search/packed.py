@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from pellucid.errors import UsageError
 from pellucid.failures.checker.sinks import Own, Transactional, Uncommitted
-from pellucid.failures.checker.system import Situation, System, written
+from pellucid.failures.checker.system import CrashSystem, Situation, written
 from pellucid.failures.model import FL, Configuration, FRecover, IBorder, IEvent, Map, Message, Normal, Numbers, State
 
 __all__ = ["BITS", "Moves", "Packed"]
@@ -42,7 +42,7 @@ class Moves(NamedTuple):
 class Packed:
     """The integers of a system, and the tables that are filled while it is explored."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: CrashSystem) -> None:
         self.system = system
         c = system.c
         self.tasks = tuple(c.Pi)
