@@ -47,7 +47,7 @@ class FloatOperation:
     def compute(op: str, args: tuple[float, ...]) -> float:
         """The same of doubles, in Python; NaN where that raises.
 
-        >>> Operation.compute("truediv", (1.0, 0.0)), Operation.compute("add", (0.1, 0.2))
+        >>> FloatOperation.compute("truediv", (1.0, 0.0)), FloatOperation.compute("add", (0.1, 0.2))
         (nan, 0.30000000000000004)
         """
         try:

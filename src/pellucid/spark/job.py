@@ -141,7 +141,7 @@ def late_columns(fields: Fields) -> list[tuple[str, str]]:
 
     >>> from pellucid.expr.types import INT
     >>> from pellucid.spark.frames import FrameSource
-    >>> late_columns(Fields((Source("x", INT, ("v",)),)))
+    >>> late_columns(Fields((FrameSource("x", INT, ("v",)),)))
     [('v', 'v0_0')]
     """
     out: list[tuple[str, str]] = []

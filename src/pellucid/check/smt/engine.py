@@ -16,7 +16,7 @@ it is first used.
 >>> system = build_system(total.graph, domain_of(range(0, 8)))
 >>> out, (value,) = system.present("out"), system.value("out")
 >>> search(system, n.and_(out, n.lt(n.const(9), value)), max_depth=5)
-Found(trace=[{'x': 3}, {'x': 7}], smallest=True, replays=True, notes=())
+FoundRun(trace=[{'x': 3}, {'x': 7}], smallest=True, replays=True, notes=())
 >>> print(prove(system, n.and_(out, n.lt(value, n.const(0)))))
 (cumulate-...:state >= 0)
 """

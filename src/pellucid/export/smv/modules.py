@@ -44,7 +44,7 @@ def pipe(form: str, kinds: tuple[SmvKind, ...]) -> Pipe:
     """A pipe whose variables are named by a form such as ``p{}_1``.
 
     >>> from pellucid.expr.types import BOOL
-    >>> pipe("p{}_1", (Kind(BOOL),)).names
+    >>> pipe("p{}_1", (SmvKind(BOOL),)).names
     ['pc_1', 'pb_1', 'pl_1']
     """
     c = (form.format("c"),) if len(kinds) == 1 else tuple(f"{form.format('c')}_{j + 1}" for j in range(len(kinds)))

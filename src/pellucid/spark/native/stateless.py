@@ -7,7 +7,7 @@ puts lists one behind the other.  A step whose answer depends on earlier pushes 
 >>> from pellucid import pipeline
 >>> p = pipeline(lambda x: x.map(lambda v: v + 1).filter(lambda v: v > 3), x=int)
 >>> slots(p.graph, 2)
-[Slot(when=v0 + 1 > 3, leaves=(v0 + 1,), key=())]
+[RowSlot(when=v0 + 1 > 3, leaves=(v0 + 1,), key=())]
 
 Failures keep their place.  A step that fails fails the push, also if no output reads it or a later filter drops the
 event.  Most of that happens by itself, since Spark computes the same expressions; what the outputs do not compute

@@ -152,7 +152,7 @@ def level_graph(cut: Cut, level: int) -> Graph:
     >>> print(level_graph(cuts(p.graph), 1))
     x: source → int
     t: trim(x; k=3) → int
-    sum: map(t; Terms) → (int,)
+    sum: map(t; FoldTerms) → (int,)
     sum = sum
     """
     graph, steps = cut.graph, cut.levels[level]

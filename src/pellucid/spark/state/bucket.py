@@ -83,8 +83,8 @@ def held_about(job: SparkJob) -> dict[str, Any]:
     >>> from pellucid.expr.types import INT, STR
     >>> from pellucid.spark.frames import Fields, FrameSource
     >>> p = pipeline(lambda amount: amount.cumulate(lambda t, v: t + v, start=0), amount=int)
-    >>> fields = Fields((Source("amount", INT, ("fee",)),), (("account", STR),), (("seq", INT),))
-    >>> held_about(Job(p.graph, fields, (), ()))["columns"]
+    >>> fields = Fields((FrameSource("amount", INT, ("fee",)),), (("account", STR),), (("seq", INT),))
+    >>> held_about(SparkJob(p.graph, fields, (), ()))["columns"]
     [['k0', 'key account', 'str'], ['o0', 'order seq', 'int'], ['v0_0', 'fee', 'int']]
     """
     fields = job.fields

@@ -83,7 +83,7 @@ def explore(
 
     >>> from pellucid.failures.model import Task, initial
     >>> c = initial({"t": Task(lambda v, w: (v, [w]), ("i",), "o")}, {"i": [[1]]}, {"t": 0})
-    >>> found = explore(System(c, crashes=1), Budget(60.0, 2_000_000), reduce=False)
+    >>> found = explore(CrashSystem(c, crashes=1), Budget(60.0, 2_000_000), reduce=False)
     >>> found.states, found.unexplained, found.dead_end
     (9, None, None)
     """
