@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 import random
 from collections.abc import Callable
 from typing import Any
 
-from pellucid.failures.model import Configuration, Task, TraceStep, initial
-from pellucid.failures.model.trace import random_trace
+from pellucid.failures.model import Configuration, FFail, FRecover, IBorder, IEvent, Task, TraceStep, initial, steps
+from pellucid.failures.model.tasks import TaskGraph
+from pellucid.failures.model.trace import CausalOrder
 
 
 def mixing(salt: int) -> Callable[[int, int], tuple[int, list[int]]]:
@@ -45,3 +47,63 @@ def random_run(seed: int, **limits: Any) -> tuple[Configuration, list[TraceStep]
     c = random_graph(rng, **limits)
     fail = rng.choice([0.02, 0.1, 0.3])
     return c, random_trace(c, rng, fail=fail, failures=4, length=rng.randint(0, length))
+
+
+def random_trace(
+    c: Configuration, rng: random.Random, *, fail: float = 0.05, failures: int = 3, length: int = 10**9
+) -> list[TraceStep]:
+    """The trace of a random execution: with this chance a step is a failure; it goes on until it ends or is long
+    enough.
+
+    A failed task is recovered with chance 1/2 at each step, so others go on for a while.
+
+    >>> from pellucid.failures.model import Task, initial
+    >>> c = initial({"t": Task(lambda v, w: (v, []), ("i",), "o")}, {"i": [[1]]}, {"t": 0})
+    >>> print(*random_trace(c, random.Random(0), fail=0), sep="; ")
+    I-EVENT t  -i ⟨1, EV(1)⟩; I-BORDER t  -i ⟨1, BD⟩  +o ⟨1, BD⟩
+    """
+    Z: list[TraceStep] = []  # noqa: N806 - the paper's letter
+    while len(Z) < length:
+        enabled = steps(c)
+        work = [e for e in enabled if isinstance(e[0], IEvent | IBorder)]
+        failing = [e for e in enabled if isinstance(e[0], FFail)]
+        recovering = [e for e in enabled if isinstance(e[0], FRecover)]
+        if failing and failures > 0 and rng.random() < fail:
+            failures -= 1
+            label, c = rng.choice(failing)
+        elif recovering and (not work or rng.random() < 0.5):
+            label, c = recovering[0]
+        elif work:
+            label, c = rng.choice(work)
+        else:
+            break
+        Z.append(label)
+    return Z
+
+
+def shuffled(order: CausalOrder, rng: random.Random) -> list[int]:
+    """A random permutation of the steps that preserves their causal order."""
+    missing = [len(before) for before in order.edges]
+    after: list[list[int]] = [[] for _ in order.edges]
+    for i, before in enumerate(order.edges):
+        for j in before:
+            after[j].append(i)
+    ready = [(rng.random(), i) for i, n in enumerate(missing) if n == 0]
+    heapq.heapify(ready)
+    done: list[int] = []
+    while ready:
+        _, j = heapq.heappop(ready)
+        done.append(j)
+        for i in after[j]:
+            missing[i] -= 1
+            if missing[i] == 0:
+                heapq.heappush(ready, (rng.random(), i))
+    return done
+
+
+def order_dependent(model: TaskGraph) -> tuple[str, ...]:
+    """The steps whose order of outputs may depend on the schedule; with none, one result is possible."""
+    if len(model.tasks) == 1 and len(model.graph.sources) == 1:
+        return ()  # then a push of the pipeline is a step of the task
+    several = [n for n in model.graph.nodes if len(n.inputs) > 1]
+    return tuple(n.id for n in several if not n.queued or (n.key is not None and len(set(n.inputs)) > 1))

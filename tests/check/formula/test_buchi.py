@@ -38,6 +38,7 @@ from pellucid.check.formula.automaton import Buchi
 from pellucid.check.formula.buchi import automaton
 from pellucid.check.formula.parse import parse
 from pellucid.errors import UsageError
+from tests.check.formula.meaning import accepts
 
 P, Q = stream("p").present, stream("q").present
 LETTERS = [{P: p, Q: q} for p in (False, True) for q in (False, True)]
@@ -57,7 +58,7 @@ def agree(formula: Formula, words) -> None:
     made = automaton(formula)
     well_formed(made)
     for word, loop in words:
-        assert made.accepts(word, loop) == evaluate_lasso(formula, word, loop), (str(formula), word, loop)
+        assert accepts(made, word, loop) == evaluate_lasso(formula, word, loop), (str(formula), word, loop)
 
 
 def well_formed(made: Buchi) -> None:
@@ -270,5 +271,5 @@ def as_buchi(first: str, states: dict[str, list[tuple[str, str]]]) -> Buchi:
 def test_against_spin(text):
     ours, theirs = automaton(parse(text)), as_buchi(*spin(text))
     for word, loop in lassos(4):
-        assert ours.accepts(word, loop) == theirs.accepts(word, loop), (word, loop)
+        assert accepts(ours, word, loop) == accepts(theirs, word, loop), (word, loop)
     assert ours.states <= theirs.states

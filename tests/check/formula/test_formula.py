@@ -23,7 +23,6 @@ from pellucid.check.formula import (
     U,
     X,
     as_formula,
-    evaluate_ctl,
     evaluate_finite,
     evaluate_lasso,
     explain,
@@ -41,6 +40,7 @@ from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Mod, domain_of
 from pellucid.errors import UsageError
 from pellucid.expr.evaluate import evaluate
+from tests.check.formula.meaning import evaluate_ctl
 
 x, out = stream("x"), stream("out")
 

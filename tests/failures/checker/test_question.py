@@ -20,6 +20,7 @@ from pellucid.failures.checker.story import FaultyExecution
 from pellucid.failures.model import Task, initial
 from pellucid.failures.model.explain import NotExplained, explain
 from pellucid.failures.model.tasks import tasks_of
+from tests.failures.random_graphs import order_dependent
 from tests.failures.shapes import chain, merged
 from tests.strategies import COLOR, ORDER, POINT, Color, pipelines
 
@@ -158,14 +159,14 @@ def test_random_pipelines_keep_the_promise(p: Pipeline, protocol: str) -> None:
         verdict = check.failures(p, epochs=2, events=1, crashes=1, protocol=protocol, max_states=20_000)
     except StepError:
         return  # a step that fails on an event fails with and without crashes
-    if protocol == "aligned" or not tasks_of(p).order_dependent:
+    if protocol == "aligned" or not order_dependent(tasks_of(p)):
         assert not verdict.refuted, str(verdict)
 
 
 @settings(max_examples=25)
 @given(p=pipelines(max_steps=3, windows=1, sources=2))
 def test_a_pipeline_with_one_result_may_use_an_idempotent_sink(p: Pipeline) -> None:
-    if tasks_of(p).order_dependent:
+    if order_dependent(tasks_of(p)):
         return
     try:
         verdict = check.failures(p, epochs=1, events=2, crashes=1, sink="idempotent", max_states=20_000)

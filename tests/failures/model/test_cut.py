@@ -9,8 +9,8 @@ import pytest
 
 from pellucid.errors import DataError, UsageError
 from pellucid.failures.model import FRecover, IBorder
-from pellucid.failures.model.cut import Local, Receive, Send, SpaceTime, judge, snapshot_of
-from pellucid.failures.model.notation import read_cut, read_run
+from pellucid.failures.model.notation import read_run
+from tests.failures.cuts import Local, Receive, Send, SpaceTime, judge, read_cut, snapshot_of
 from tests.failures.random_graphs import random_run
 from tests.seeds import HUNT, seeds
 

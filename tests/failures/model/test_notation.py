@@ -9,7 +9,8 @@ import pytest
 
 from pellucid.errors import UsageError
 from pellucid.failures.model import EV, FFail, FRecover, IBorder, IEvent, Task, initial
-from pellucid.failures.model.notation import read, read_cut, read_run, write, write_run
+from pellucid.failures.model.notation import read, read_run, write, write_run
+from tests.failures.cuts import read_cut
 from tests.failures.random_graphs import random_run
 from tests.seeds import seeds
 

@@ -13,13 +13,13 @@ import pytest
 from pellucid.errors import DataError, UsageError
 from pellucid.failures.model import FFail, FRecover, IBorder, Task, TraceStep, initial
 from pellucid.failures.model.explain import Explanation, explain
-from pellucid.failures.model.notation import read, read_cut, read_run
-from pellucid.failures.model.trace import CausalOrder, random_trace
-from pellucid.failures.picture.cut import from_cut
+from pellucid.failures.model.notation import read, read_run
+from pellucid.failures.model.trace import CausalOrder
 from pellucid.failures.picture.recorded import from_recorded
 from pellucid.failures.picture.run import DrawnRun, fold, from_trace
 from pellucid.failures.picture.svg import spacetime_svg
-from tests.failures.random_graphs import random_run
+from tests.failures.cuts import from_cut, read_cut
+from tests.failures.random_graphs import random_run, random_trace
 from tests.seeds import HUNT, seeds
 
 SVG = "{http://www.w3.org/2000/svg}"

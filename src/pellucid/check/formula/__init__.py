@@ -12,7 +12,7 @@ and as Python, with ``& | ~ >>`` (implies), comparisons, and constructors named 
 >>> answered == parse("G (x -> F out.value > 3)")
 True
 
-What they mean is said by `explain`, defined by `evaluate_lasso`, `evaluate_finite` and `evaluate_ctl`, and tied to a
+What they mean is said by `explain`, defined by `evaluate_lasso` and `evaluate_finite`, and tied to a
 pipeline's streams by `resolve`:
 
 >>> print(explain(liveness))
@@ -25,7 +25,7 @@ The parts: ``formula_terms`` (what atoms are about), ``formula_nodes`` (the tree
 
 from __future__ import annotations
 
-from pellucid.check.formula.evaluate import evaluate_ctl, evaluate_finite, evaluate_lasso
+from pellucid.check.formula.evaluate import evaluate_finite, evaluate_lasso
 from pellucid.check.formula.explain import explain
 from pellucid.check.formula.nodes import (
     AF,
@@ -78,6 +78,6 @@ from pellucid.check.formula.resolve import resolve
 __all__ = [
     "AF", "AG", "AU", "AX", "CTL", "EF", "EG", "EU", "EX", "FALSE", "LTL", "PAST", "TRUE", "And", "Atom", "F",
     "Formula", "G", "H", "Iff", "Implies", "Not", "O", "Or", "R", "S", "U", "W", "X", "Y", "any_", "as_formula",
-    "evaluate_ctl", "evaluate_finite", "evaluate_lasso", "explain", "failed", "flag", "full", "is_invariant", "kind",
+    "evaluate_finite", "evaluate_lasso", "explain", "failed", "flag", "full", "is_invariant", "kind",
     "output", "overflow", "queue", "resolve", "source", "step", "stream", "terms",
 ]  # fmt: skip

@@ -1,12 +1,10 @@
-"""Büchi automata: what they are, which words they accept, and how they are made small."""
+"""Büchi automata: what they are, and how they are made small."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pellucid.check.formula.evaluate import Labels
 from pellucid.check.formula.nodes import Formula
 from pellucid.model import components
 
@@ -36,46 +34,12 @@ class Buchi:
             out[source].append((guard, target))
         return out
 
-    def accepts(self, trace: Sequence[Labels], loop: int) -> bool:
-        """Whether it accepts the word whose steps from ``loop`` on repeat for ever.
-
-        >>> from pellucid.check.formula.buchi import automaton
-        >>> from pellucid.check.formula.parse import parse
-        >>> automaton(parse("G F p")).accepts([{parse("p"): True}, {}], loop=0)
-        True
-        """
-        labels = [frozenset(a for a, v in s.items() if v) if isinstance(s, Mapping) else frozenset(s) for s in trace]
-        outgoing, last = self.outgoing(), len(trace) - 1
-        follow: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        todo = [(q, 0) for q in self.initial]
-        while todo:
-            q, i = at = todo.pop()
-            if at in follow:
-                continue
-            after = i + 1 if i < last else loop
-            follow[at] = [(t, after) for (yes, no), t in outgoing[q] if yes <= labels[i] and not no & labels[i]]
-            todo += follow[at]
-        return any(_on_cycle(at, follow) for at in follow if at[0] in self.accepting)
-
     def __str__(self) -> str:
         lines = [f"{self.states} states, initial {sorted(self.initial)}, accepting {sorted(self.accepting)}"]
         for source, (yes, no), target in self.transitions:
             guard = " & ".join(sorted(map(str, yes)) + sorted(f"!{a}" for a in no)) or "true"
             lines.append(f"{source} → {target}: {guard}")
         return "\n".join(lines)
-
-
-def _on_cycle(start: tuple[int, int], follow: Mapping[tuple[int, int], list[tuple[int, int]]]) -> bool:
-    seen: set[tuple[int, int]] = set()
-    todo = list(follow[start])
-    while todo:
-        at = todo.pop()
-        if at == start:
-            return True
-        if at not in seen:
-            seen.add(at)
-            todo += follow[at]
-    return False
 
 
 def tidy(

@@ -1,7 +1,7 @@
 """What formulas mean, as directly as it can be written: the reference for every engine.
 
-LTL on a lasso (a run that ends in a loop) and on a finite trace, CTL on an explicit Kripke structure.  None of this is
-fast; all of it is meant to be seen to be right.
+LTL on a lasso (a run that ends in a loop) and on a finite trace.  None of this is fast; all of it is meant to be seen
+to be right.
 
 Finite traces (LTLf): ``X p`` is *strong*, so false in the last step; ``F p`` and ``p U q`` must be met before the end;
 ``G p``, ``p W q`` and ``p R q`` need to hold up to the end only.  Past operators mean the same everywhere: ``Y p`` is
@@ -10,12 +10,12 @@ false in the first step.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from pellucid.check.formula.nodes import CTL, LTL, PAST, Formula
+from pellucid.check.formula.nodes import CTL, PAST, Formula
 from pellucid.errors import UsageError
 
-__all__ = ["evaluate_ctl", "evaluate_finite", "evaluate_lasso", "past_depth"]
+__all__ = ["evaluate_finite", "evaluate_lasso", "past_depth"]
 
 Labels = Mapping[Formula, bool] | Collection[Formula]
 
@@ -46,7 +46,7 @@ def evaluate_lasso(formula: Formula, trace: Sequence[Labels], loop: int) -> bool
     >>> evaluate_lasso(parse("F G p"), [{p: False}, {p: True}], loop=0)
     False
     """
-    _check(formula, CTL, "an LTL formula")
+    _check(formula)
     if not 0 <= loop < len(trace):
         raise UsageError(f"the loop must start within the trace's {len(trace)} steps, found {loop}")
     # A past operator sees how often the loop has been gone round, but only up to its depth: unroll that often.
@@ -63,7 +63,7 @@ def evaluate_finite(formula: Formula, trace: Sequence[Labels]) -> bool:
     >>> [evaluate_finite(parse(text), [{p: False}, {p: True}]) for text in ("X p", "X X p", "X !X p", "G p", "G F p")]
     [True, False, True, False, True]
     """
-    _check(formula, CTL, "an LTL formula")
+    _check(formula)
     if not trace:
         raise UsageError("an empty trace has no first step to evaluate a formula in: give at least one step")
     return _linear(formula, trace, None, {})[0]
@@ -121,58 +121,7 @@ def _boolean(op: str, a: bool, b: bool) -> bool:
     return {"!": not a, "&": a and b, "|": a or b, "->": not a or b, "<->": a == b}[op]
 
 
-def evaluate_ctl(formula: Formula, successors: Sequence[Iterable[int]], labels: Sequence[Labels]) -> set[int]:
-    """The states in which a CTL formula holds; every state must have a successor.
-
-    >>> from pellucid.check.formula.parse import parse
-    >>> p = parse("p")
-    >>> sorted(evaluate_ctl(parse("EF p"), [[1], [1], [0, 2]], [{p}, set(), set()]))
-    [0, 2]
-    """
-    _check(formula, LTL, "a CTL formula")
-    follow = [set(s) for s in successors]
-    if len(follow) != len(labels):
-        raise UsageError(f"{len(follow)} states have successors, but {len(labels)} have labels")
-    for i, s in enumerate(follow):
-        if not s:
-            raise UsageError(
-                f"state {i} has no successor: CTL speaks of runs that go on for ever; let it follow itself"
-            )
-    return _branching(formula, follow, labels)
-
-
-def _branching(f: Formula, follow: list[set[int]], labels: Sequence[Labels]) -> set[int]:
-    every = set(range(len(follow)))
-    parts = [_branching(arg, follow, labels) for arg in f.args]
-    p = parts[0] if parts else set()
-    q = parts[-1] if parts else set()
-
-    def some(target: set[int]) -> set[int]:
-        return {s for s in every if follow[s] & target}
-
-    def all_(target: set[int]) -> set[int]:
-        return {s for s in every if follow[s] <= target}
-
-    op = f.op
-    if op == "atom":
-        return {s for s in every if _holds(f, labels[s])}
-    if op in ("true", "false"):
-        return every if op == "true" else set()
-    if op in ("!", "&", "|", "->", "<->"):
-        return {s for s in every if _boolean(op, s in p, s in q)}
-    step = some if op[0] == "E" else all_
-    if op[1] == "X":
-        return step(p)
-    out = set(every) if op[1] == "G" else set()
-    while True:
-        following = step(out)
-        new = p & following if op[1] == "G" else q | following if op[1] == "F" else q | (p & following)
-        if new == out:
-            return out
-        out = new
-
-
-def _check(formula: Formula, wrong: frozenset[str], wanted: str) -> None:
+def _check(formula: Formula) -> None:
     for part in formula.walk():
-        if part.op in wrong:
-            raise UsageError(f"{wanted} was expected, found {part.op} in {formula}")
+        if part.op in CTL:
+            raise UsageError(f"an LTL formula was expected, found {part.op} in {formula}")

@@ -27,10 +27,9 @@ order for both observability functions: with a ⊑ b on one side and b ⊑ a on 
 with ⊆.
 
 >>> from pellucid.failures.model import Task, initial
->>> from pellucid.failures.model.trace import random_trace
->>> import random
+>>> from pellucid.failures.model.notation import read
 >>> c = initial({"t": Task(lambda v, w: (v + w, [v + w]), ("i",), "o")}, {"i": [[1], [2, 3]]}, {"t": 0})
->>> found = explain(random_trace(c, random.Random(5), fail=0.2), c)
+>>> found = explain(read("t t| t t t! ^ t t t|", c), c)
 >>> print(found)
 explained: 5 of 9 steps remain, in 2 generations
 generation 0: steps 0-5, recovery to epoch 1 by step 5; 2 kept, discarded: 2 (I-EVENT t of epoch 2), 3 (I-EVENT t of

@@ -22,13 +22,6 @@ A whole run has a line for each task and each input before it; ``|`` ends an epo
 I-EVENT a  -i ⟨1, EV(1)⟩  +m ⟨1, EV(1)⟩
 >>> write(Z, c)
 'a a a| b a b! ^ a'
-
-The three snapshots of Figure 3 have a notation, too: a line for each process with ``>m`` (sends m), ``<m`` (receives m)
-and ``|`` (its snapshot).
-
->>> from pellucid.failures.model.cut import judge
->>> print(judge(*read_cut("p: >m |   q: | <m")))
-consistent, with 1 message in flight: m from p to q
 """
 
 from __future__ import annotations
@@ -56,10 +49,9 @@ from pellucid.failures.model import (
     initial,
     steps,
 )
-from pellucid.failures.model.cut import Local, Receive, Send, SpaceTime
 from pellucid.failures.model.trace import InvalidTrace, Trace, apply_trace
 
-__all__ = ["FUNCTIONS", "read", "read_cut", "read_run", "write", "write_run"]
+__all__ = ["FUNCTIONS", "read", "read_run", "write", "write_run"]
 
 Function = tuple[Callable[[Any, Any], tuple[Any, list[Any]]], Any]
 
@@ -161,34 +153,6 @@ def write_run(c: Configuration, Z: Trace, functions: Mapping[str, Function] | No
         on = sorted((m for m in c.D if m.s == s), key=lambda m: m.n)
         lines.append(f"{_named(s)}: {' '.join('|' if m.d == BD else _value(m.d) for m in on)}")
     return "\n".join([*lines, write(Z, c)])
-
-
-def read_cut(text: str) -> tuple[SpaceTime, dict[str, int]]:
-    """A run in space and time with a snapshot of each process: ``p: >m | <n``; a word alone concerns nobody else.
-
-    >>> run, cut = read_cut("p: >m x |  q: <m | y")
-    >>> cut, run.processes["q"]
-    ({'p': 2, 'q': 1}, [Receive(message='m'), Local(name='y')])
-    """
-    processes: dict[str, list[Send | Receive | Local]] = {}
-    cut: dict[str, int] = {}
-    at = ""
-    for word in text.split():
-        if word.endswith(":") and word[:-1]:
-            at = word[:-1]
-            processes[at] = []
-        elif not at:
-            raise UsageError(f"{word!r} comes before the first process: begin with 'name:'")
-        elif word == "|":
-            if at in cut:
-                raise UsageError(f"process {at!r} has two snapshots: put one | into its line")
-            cut[at] = len(processes[at])
-        else:
-            processes[at].append({"<": Receive, ">": Send}.get(word[0], Local)(word.lstrip("<>")))  # type: ignore[arg-type]
-    for p in processes:
-        if p not in cut:
-            raise UsageError(f"process {p!r} has no snapshot: put a | into its line")
-    return SpaceTime(processes), cut
 
 
 # ---------------------------------------------------------------- words

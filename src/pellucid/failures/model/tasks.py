@@ -5,10 +5,9 @@ oracle, and a task of the model calls its methods.  Between two steps a task's s
 so that a snapshot cannot be changed by a function that changes its argument.
 
 A pipeline's meaning takes events push by push; a task of the model takes them one by one, from any input that has one.
-So where a step puts together what comes from several streams, its order may depend on the schedule
-(``order_dependent``): a ``merge`` may interleave in every way, and a keyed step with several inputs may serve its keys
-in another order.  A pipeline of one source without such steps gives in every complete failure-free run exactly what it
-gives when it is called.
+So where a step puts together what comes from several streams, its order may depend on the schedule: a ``merge`` may
+interleave in every way, and a keyed step with several inputs may serve its keys in another order.  A pipeline of one
+source without such steps gives in every complete failure-free run exactly what it gives when it is called.
 
 The paper's *f* does not know from which input its event came.  Where a step must know, events carry the name of their
 stream: ``(stream, value)``.  Under ``key_by`` a value is ``Keyed(key, value)``.
@@ -121,19 +120,6 @@ class TaskGraph:
                     at, _, value = _decode(self.graph, m.d.w, position)
                     found[name] += [thaw(value)] if at == position else []
         return found
-
-    @property
-    def order_dependent(self) -> tuple[str, ...]:
-        """The steps whose order of outputs may depend on the schedule (see above); with none, one result is possible.
-
-        >>> from pellucid import merge, pipeline
-        >>> tasks_of(pipeline(lambda x: merge(x + 1, x + 2, id="both"), x=int)).order_dependent
-        ('both',)
-        """
-        if len(self.tasks) == 1 and len(self.graph.sources) == 1:
-            return ()  # then a push of the pipeline is a step of the task
-        several = [n for n in self.graph.nodes if len(n.inputs) > 1]
-        return tuple(n.id for n in several if not n.queued or (n.key is not None and len(set(n.inputs)) > 1))
 
 
 def tasks_of(p: Pipeline | Graph, *, fuse: bool | Mapping[str, Sequence[str]] = False) -> TaskGraph:

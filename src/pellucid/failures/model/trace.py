@@ -12,9 +12,10 @@ else is their transitive closure.  A permutation that keeps the edges keeps the 
 ends in the same configuration.
 
 >>> from pellucid.failures.model import Task, initial
+>>> from pellucid.failures.model.notation import read
 >>> copy = lambda v, w: (v, [w])
 >>> c = initial({"a": Task(copy, ("i",), "m"), "b": Task(copy, ("m",), "o")}, {"i": [[1]]}, {"a": 0, "b": 0})
->>> Z = random_trace(c, random.Random(1), fail=0.2)
+>>> Z = read("a! ^ a b a| b|", c)
 >>> print(*Z, sep="\\n")
 F-FAIL a
 F-RECOVER
@@ -28,8 +29,6 @@ I-BORDER b  -m ⟨1, BD⟩  +o ⟨1, BD⟩
 
 from __future__ import annotations
 
-import heapq
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -53,10 +52,9 @@ from pellucid.failures.model import (
     i_border,
     i_event,
     s_step,
-    steps,
 )
 
-__all__ = ["CausalOrder", "InvalidTrace", "Trace", "TraceFault", "apply_trace", "is_valid", "random_trace"]
+__all__ = ["CausalOrder", "InvalidTrace", "Trace", "TraceFault", "apply_trace", "is_valid"]
 
 Trace = Sequence[TraceStep]
 
@@ -91,7 +89,7 @@ class InvalidTrace(DataError):  # noqa: N818 - reads as what it is
 def apply_trace(Z: Trace, c: Configuration) -> list[Configuration]:
     """Z(c), Definition 6.2: the configurations of the execution, one more than steps; `InvalidTrace` if Z is not valid.
 
-    >>> from pellucid.failures.model import Task, gce, initial
+    >>> from pellucid.failures.model import Task, gce, initial, steps
     >>> c = initial({"t": Task(lambda v, w: (v, []), ("i",), "o")}, {"i": [[]]}, {"t": 0})
     >>> [gce(after) for after in apply_trace([label for label, _ in steps(c)[:1]], c)]
     [0, 1]
@@ -279,25 +277,6 @@ class CausalOrder:
             return False
         return all(place[j] < place[i] for i, before in enumerate(self.edges) for j in before)
 
-    def shuffled(self, rng: random.Random) -> list[int]:
-        """A random permutation that preserves the causal order."""
-        missing = [len(before) for before in self.edges]
-        after: list[list[int]] = [[] for _ in self.edges]
-        for i, before in enumerate(self.edges):
-            for j in before:
-                after[j].append(i)
-        ready = [(rng.random(), i) for i, n in enumerate(missing) if n == 0]
-        heapq.heapify(ready)
-        done: list[int] = []
-        while ready:
-            _, j = heapq.heappop(ready)
-            done.append(j)
-            for i in after[j]:
-                missing[i] -= 1
-                if missing[i] == 0:
-                    heapq.heappush(ready, (rng.random(), i))
-        return done
-
 
 def _places(z: IEvent | IBorder, kind: type[Consume | Produce]) -> list[tuple[str, int]]:
     """The streams and numbers of the messages that a step consumes or produces."""
@@ -308,35 +287,3 @@ def _places(z: IEvent | IBorder, kind: type[Consume | Produce]) -> list[tuple[st
         if isinstance(x, kind):
             places.append((x.s, n))
     return places
-
-
-def random_trace(
-    c: Configuration, rng: random.Random, *, fail: float = 0.05, failures: int = 3, length: int = 10**9
-) -> list[TraceStep]:
-    """The trace of a random execution: with this chance a step is a failure; it goes on until it ends or is long
-    enough.
-
-    A failed task is recovered with chance 1/2 at each step, so others go on for a while.
-
-    >>> from pellucid.failures.model import Task, initial
-    >>> c = initial({"t": Task(lambda v, w: (v, []), ("i",), "o")}, {"i": [[1]]}, {"t": 0})
-    >>> print(*random_trace(c, random.Random(0), fail=0), sep="; ")
-    I-EVENT t  -i ⟨1, EV(1)⟩; I-BORDER t  -i ⟨1, BD⟩  +o ⟨1, BD⟩
-    """
-    Z: list[TraceStep] = []
-    while len(Z) < length:
-        enabled = steps(c)
-        work = [e for e in enabled if isinstance(e[0], IEvent | IBorder)]
-        failing = [e for e in enabled if isinstance(e[0], FFail)]
-        recovering = [e for e in enabled if isinstance(e[0], FRecover)]
-        if failing and failures > 0 and rng.random() < fail:
-            failures -= 1
-            label, c = rng.choice(failing)
-        elif recovering and (not work or rng.random() < 0.5):
-            label, c = recovering[0]
-        elif work:
-            label, c = rng.choice(work)
-        else:
-            break
-        Z.append(label)
-    return Z
