@@ -33,7 +33,8 @@ import stream_pipelines
 from tests.export.smv.nusmv import find_nusmv, run_nusmv
 
 from pellucid import Mod, Pipeline, merge, pipeline
-from pellucid.check.decide import Answer, Options, decide
+from pellucid.check.answer import Answer
+from pellucid.check.decide import Options, decide
 from pellucid.check.explicit.search import Space, explore
 from pellucid.check.formula import as_formula, resolve
 from pellucid.check.system.build import build_system

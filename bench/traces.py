@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.failures.audit.recorded import RULES, schema
+from pellucid.engine.epochs.recording import RULES, schema
 
 __all__ = ["large_trace"]
 

@@ -13,8 +13,8 @@ from pellucid.errors import (
     TypeMismatch,
     UsageError,
 )
-from pellucid.graph.stream import Stream, apply, merge
-from pellucid.pipeline import Pipeline, pipeline, silent
+from pellucid.graph.stream import Stream, apply, merge, silent
+from pellucid.pipeline import Pipeline, pipeline
 
 __version__ = "0.1.0"
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pellucid.errors import UsageError, option
 from pellucid.secrets import HIDDEN, in_text, is_secret, redact, without
 
-__all__ = ["Address", "from_environment"]
-
 _KIND = re.compile(r"(postgres)(?:ql)?://|(kafka)://|(sqlite|delta):")
 _PAIRS = re.compile(r"(?:\s*\w+\s*=\s*(?:'(?:\\.|[^'\\])*'|[^\s'=]*))*\s*")  # keyword=value, as libpq has it
 

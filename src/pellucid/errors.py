@@ -28,27 +28,6 @@ from typing import Any, Literal, TypeVar
 
 from pellucid.secrets import redact
 
-__all__ = [
-    "CycleError",
-    "DataError",
-    "IntOverflow",
-    "NotNamed",
-    "NotTraceable",
-    "PellucidError",
-    "PipelineError",
-    "StateError",
-    "StepError",
-    "TypeMismatch",
-    "UsageError",
-    "from_outside",
-    "known",
-    "listener",
-    "nearest",
-    "option",
-    "speak_to",
-    "speaking_to",
-]
-
 Listener = Literal["Python", "command line"]
 _to: Listener = "Python"
 _PLAIN = (bool, int, float, list, tuple)

@@ -14,14 +14,11 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from pellucid.data.bind import nearest
-from pellucid.errors import PellucidError, PipelineError, UsageError
+from pellucid.errors import PellucidError, PipelineError, UsageError, nearest
 from pellucid.graph.build import Built
 
 if TYPE_CHECKING:
     from pellucid.pipeline import Pipeline
-
-__all__ = ["load_pipeline"]
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 

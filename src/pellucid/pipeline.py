@@ -12,16 +12,14 @@ from pellucid.errors import PipelineError, TypeMismatch, UsageError, by_new_name
 from pellucid.expr.types import FLOAT, TupleType, Type, type_of
 from pellucid.graph.build import Built, build, call, check_call, instantiate, stream_types
 from pellucid.graph.model import Graph
-from pellucid.graph.stream import Stream, scope, silent
+from pellucid.graph.stream import Stream, scope
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from pellucid.engine.epochs.coordinator import Report
+    from pellucid.engine.epochs.generation import Report
     from pellucid.engine.kernel.engine import Engine
     from pellucid.sinks.interface import Sink
-
-__all__ = ["Pipeline", "pipeline", "silent"]
 
 
 class Pipeline(Built):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["HIDDEN", "in_text", "is_secret", "redact", "without"]
-
 HIDDEN = "***"
 
 _WORDS = r"password|passwd|passphrase|pwd|secret"

@@ -11,7 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pellucid import Mod, Pipeline, Stream, UsageError, check, merge, pipeline
-from pellucid.check.decide import Answer, Options, decide, expression
+from pellucid.check.answer import Answer, expression
+from pellucid.check.decide import Options, decide
 from pellucid.check.formula import Formula, evaluate_lasso, is_invariant, resolve
 from pellucid.check.formula.parse import parse
 from pellucid.check.system.build import System, build_system

@@ -15,14 +15,16 @@ from pellucid import check, pipeline
 from pellucid.check.explicit import machine
 from pellucid.check.explicit.program import compile_program
 from pellucid.check.smt.encode import Encoding
-from pellucid.check.system.build import System, Variable
+from pellucid.check.system.build import System
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.slot import FALSE
+from pellucid.check.system.variable import Variable
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.checked import Int64
-from pellucid.expr.evaluate import Overflow64, evaluate
+from pellucid.expr.evaluate import evaluate
 from pellucid.expr.node import Expr
+from pellucid.expr.operations import Overflow64
 from pellucid.expr.rewrite import failure, overflow
 from pellucid.expr.types import BOOL, FLOAT, INT, Type, fits_int
 

@@ -118,7 +118,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, monkeypatch: pytest.M
     store = stores.Store(tmp_path)
     store.write("run.json", {"run": "r"})
     store.write("hint.json", {"epoch": 1}, durable=False)
-    from pellucid.engine.epochs.targets import Part
+    from pellucid.engine.epochs.parts import Part
 
     part = Part(planted[2], lambda data: data, b"head", b"")
     part.absorb(part)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from pellucid.engine.kernel.compile import _HEAD, _PLAIN
 from pellucid.expr.checked import wrap
 from pellucid.expr.codegen import OVERFLOW, RAISED, CodeWriter
-from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate_call
+from pellucid.expr.evaluate import UserRaise, evaluate_call
+from pellucid.expr.operations import Overflow64
 from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, conform
 

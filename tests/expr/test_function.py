@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pellucid import PipelineError
-from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.function import Function
+from pellucid.expr.operations import Overflow64
 from pellucid.expr.types import BOOL, FLOAT, INT
 
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.expr import node as n
-from pellucid.expr.evaluate import _OPS, Overflow64, UserRaise, evaluate
+from pellucid.expr.evaluate import _OPS, UserRaise, evaluate
+from pellucid.expr.operations import Overflow64
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, fits_int
 from tests.expr.compare import values
 from tests.expr.functions import SIDE, Side

@@ -131,7 +131,9 @@ def test_folders_that_arrow_named_for_earlier_versions(spark: SparkSession, tmp_
 
 
 def test_every_character_below_160(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "sync", lambda path: None)  # hundreds of files, and no power failure here
+    monkeypatch.setattr(
+        "pellucid.sinks.files.sink.sync", lambda path: None
+    )  # hundreds of files, and no power failure here
     sink = sinks.parquet(tmp_path / "out", partition_by="c")
     values = [text for point in range(1, 160) for text in (chr(point), f"x{chr(point)}y")]
     sink.write(table(pa.array(values)), "q", 0)
@@ -194,7 +196,7 @@ def test_a_file_system_that_folds_case(spark: SparkSession, tmp_path: Path, monk
 
 
 def test_more_partitions_than_files_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "sync", lambda path: None)
+    monkeypatch.setattr("pellucid.sinks.files.sink.sync", lambda path: None)
     sink = sinks.parquet(tmp_path / "out", partition_by="c")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 200, before[1]))

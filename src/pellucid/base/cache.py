@@ -9,8 +9,6 @@ from pathlib import Path
 
 from pellucid.base import files
 
-__all__ = ["cache_folder", "own_cache"]
-
 
 def cache_folder() -> Path:
     """Where Pellucid keeps what it can make again: ``$PELLUCID_CACHE``, else in ``$XDG_CACHE_HOME`` or ``~/.cache``.

@@ -33,24 +33,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-__all__ = [
-    "VERSION",
-    "Broken",
-    "Buffer",
-    "Container",
-    "Head",
-    "OtherVersion",
-    "checksum",
-    "front",
-    "head",
-    "is_one",
-    "pack",
-    "parts",
-    "pieces",
-    "refused",
-    "unpack",
-]
-
 VERSION = 4
 MAGIC = b"PELLUCID"
 _START = struct.Struct("<8sIIII")

@@ -26,8 +26,6 @@ from dataclasses import dataclass
 
 from pellucid.errors import UsageError, nearest
 
-__all__ = ["ACTIONS", "POINTS", "RUNTIME", "VARIABLE", "Fault", "arm", "armed", "parse", "point", "torn"]
-
 VARIABLE = "PELLUCID_FAULTS"
 ACTIONS = ("kill", "tree", "group", "hang", "enospc", "torn")
 

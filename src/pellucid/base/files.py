@@ -22,24 +22,6 @@ from typing import Any
 
 from pellucid.errors import DataError, StateError, UsageError, option
 
-__all__ = [
-    "TEMPORARY",
-    "Draft",
-    "beside",
-    "inner_folder",
-    "make_lasting",
-    "no_links",
-    "output_draft",
-    "own_folder",
-    "own_user",
-    "refuse_links",
-    "sweep",
-    "sync",
-    "temporary_name",
-    "write_lasting",
-    "write_whole",
-]
-
 TEMPORARY = ".tmp"
 FOLDER, PRIVATE, PUBLIC = 0o700, 0o600, 0o666  # the last as the umask has it
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)

@@ -20,8 +20,6 @@ from typing import Any
 
 from pellucid.errors import StateError
 
-__all__ = ["refuse_other"]
-
 
 def refuse_other(
     place: str,

@@ -20,8 +20,6 @@ from pellucid.expr.node import Expr, walk
 from pellucid.expr.printing import show
 from pellucid.expr.types import INT
 
-__all__ = ["Threshold", "advice", "domain_notes", "suggested", "thresholds"]
-
 _MOST = 16  # values of a suggested domain
 
 

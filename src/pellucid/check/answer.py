@@ -10,8 +10,6 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.model import Judgement, Status
 
-__all__ = ["Answer", "expression"]
-
 
 @dataclass(frozen=True)
 class Answer(Judgement):

@@ -31,8 +31,6 @@ from pellucid.expr import node as n
 from pellucid.graph.model import Graph
 from pellucid.model import Budget, Status, Verdict
 
-__all__ = ["buffers"]
-
 _SIZES = (1, 2, 4, 8, 16, 32)
 _FEW_STATES = 20_000
 

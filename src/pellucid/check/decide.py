@@ -30,18 +30,6 @@ from pellucid.expr.node import Expr
 from pellucid.expr.types import INT
 from pellucid.model.budget import Budget, now
 
-__all__ = [
-    "Answer",
-    "Options",
-    "by_smt",
-    "decide",
-    "decide_invariant",
-    "expression",
-    "has_z3",
-    "if_refuted",
-    "listable",
-]
-
 _FLOATS = 8.0  # seconds
 ENGINES = ("auto", "explicit", "smt")
 

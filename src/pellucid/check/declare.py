@@ -26,8 +26,6 @@ from typing import Any, TypeVar
 from pellucid.errors import UsageError
 from pellucid.model.verdict import Verdict
 
-__all__ = ["Property", "declared", "properties", "property"]
-
 _KEPT = "__pellucid_properties__"
 _OPTIONS = ("ints", "queue", "assume", "engine", "timeout", "max_states", "max_depth", "progress")
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -13,8 +13,6 @@ from typing import Any
 from pellucid.errors import UsageError
 from pellucid.graph.model import Graph
 
-__all__ = ["OPTIONS", "check_arguments", "short"]
-
 OPTIONS = ("engine", "timeout", "max_states", "max_depth", "progress")
 
 

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from pellucid.check.answer import Answer
 from pellucid.check.compare.products import differs, fail_apart
-from pellucid.check.decide import Answer, Options
+from pellucid.check.decide import Options
 from pellucid.check.endless.unbounded import decide_unbounded
 from pellucid.check.formula import AG, Atom, Formula
 from pellucid.check.functions.called import asks
@@ -25,8 +26,6 @@ from pellucid.expr import node as n
 from pellucid.graph.build import assemble, instantiate, source
 from pellucid.graph.model import Graph
 from pellucid.model import Status, Verdict
-
-__all__ = ["dead_paths"]
 
 
 @asks(lambda p, **settings: f"every step of {p.name} matters")

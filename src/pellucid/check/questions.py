@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pellucid.check.advice import domain_notes
+from pellucid.check.answer import Answer, expression
 from pellucid.check.belief.companion import on_interpreter
 from pellucid.check.belief.observe import atoms_on
 from pellucid.check.belief.vacuity import idle_notes, vacuity_notes
@@ -28,7 +29,7 @@ from pellucid.check.compare.products import apart, beside, differs, no_longer_im
 from pellucid.check.compare.sequence import by_keys, decide_sequence
 from pellucid.check.counterexample.pushes import Pushes
 from pellucid.check.counterexample.replay import replay
-from pellucid.check.decide import Answer, Options, expression
+from pellucid.check.decide import Options
 from pellucid.check.endless.assumed_runs import NO_RUN, ending
 from pellucid.check.endless.keyed import track_of
 from pellucid.check.endless.unbounded import decide_about, decide_unbounded, speaks_of_queues
@@ -60,8 +61,6 @@ from pellucid.expr.tracing.witness import fickle_reason
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import silent
 from pellucid.model import Status, Verdict
-
-__all__ = ["equivalent", "holds", "holds_on", "implies", "live"]
 
 
 @asks(lambda p, formula, **settings: str(as_formula(formula)))

@@ -25,10 +25,11 @@ from pellucid.check.decide import Options
 from pellucid.check.explicit.search import explore
 from pellucid.check.functions.called import asks
 from pellucid.check.given import short
-from pellucid.check.system.build import System, Variable, build_system
+from pellucid.check.system.build import System, build_system
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.tracking import Track
+from pellucid.check.system.variable import Variable
 from pellucid.errors import StepError, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
@@ -37,8 +38,6 @@ from pellucid.expr.types import BOOL, INT, conform, simplest
 from pellucid.graph.model import Graph
 from pellucid.model import Budget, CutShort, Search
 from pellucid.model.verdict import Verdict
-
-__all__ = ["Transitions", "monitor"]
 
 _KEYS = 12  # that a monitor keeps apart
 

@@ -16,8 +16,6 @@ from pellucid.errors import DataError, UsageError
 if TYPE_CHECKING:
     from pellucid.failures.audit import Audit
 
-__all__ = ["audit"]
-
 
 @click.command()
 @click.argument("place", metavar="DIR")

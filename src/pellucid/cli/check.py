@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pellucid.model.show.outcomes import Outcome
     from pellucid.pipeline import Pipeline
 
-__all__ = ["check"]
-
 _COLOURS = {"proved": "green", "refuted": "red", "unknown": "yellow", "error": "red"}
 
 
@@ -264,7 +262,7 @@ def _about_failures(files: _Files, targets: tuple[str, ...], given: dict[str, An
 
 
 def _fit(given: dict[str, Any]) -> None:
-    from pellucid.failures.checker.question import PROTOCOLS, SOURCES
+    from pellucid.failures.checker.arguments import PROTOCOLS, SOURCES
     from pellucid.failures.checker.sinks import SINKS
 
     for name, known in (("sink", tuple(SINKS)), ("source", SOURCES), ("protocol", PROTOCOLS)):

@@ -13,8 +13,6 @@ from pellucid.address import from_environment
 from pellucid.cli.repeated import columns, once, renamed
 from pellucid.errors import UsageError
 
-__all__ = ["crash"]
-
 
 @click.command()
 @click.argument("target", metavar="FILE[:NAME]")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["export"]
-
 
 @click.command()
 @click.argument("target", metavar="FILE[:NAME]")

@@ -8,8 +8,6 @@ import click
 
 from pellucid.errors import UsageError
 
-__all__ = ["FILES", "init"]
-
 _PIPELINE = '''\
 """Running totals of the payments of each user, without the refunds."""
 

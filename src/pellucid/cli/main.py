@@ -18,8 +18,6 @@ from pellucid.cli.signals import Interrupted, Stopped, stoppable
 from pellucid.errors import PellucidError, from_outside, speaking_to
 from pellucid.secrets import redact
 
-__all__ = ["cli", "main"]
-
 
 class _Failure(click.ClickException):
     """A message for the user and an exit code; nothing else."""

@@ -10,8 +10,6 @@ from typing import Any
 
 import click
 
-__all__ = ["Progress", "TellPlain", "count_text", "rate_text", "tell_left_out"]
-
 
 def count_text(count: int, word: str) -> str:
     """A count with its word.

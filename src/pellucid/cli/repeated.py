@@ -13,8 +13,6 @@ import click
 
 from pellucid.errors import UsageError
 
-__all__ = ["by_new_names", "columns", "once", "refuse_repetition", "renamed"]
-
 
 def refuse_repetition(command: click.Command, parent: click.Context, args: Sequence[str]) -> None:
     """Refuse a second value of an option that takes one; of every verb, before it is run."""

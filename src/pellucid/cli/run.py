@@ -15,8 +15,7 @@ from pellucid.address import from_environment
 from pellucid.cli.progress import Progress, TellPlain, count_text, rate_text, tell_left_out
 from pellucid.cli.repeated import columns, renamed
 from pellucid.cli.signals import checkpoint
-from pellucid.data.bind import nearest
-from pellucid.errors import StepError, UsageError
+from pellucid.errors import StepError, UsageError, nearest
 from pellucid.secrets import redact
 
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from pellucid.data.writers import Writer
     from pellucid.expr.types import Type
     from pellucid.graph.model import Graph
-
-__all__ = ["run"]
 
 _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 

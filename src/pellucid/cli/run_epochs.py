@@ -17,10 +17,8 @@ from pellucid.errors import UsageError
 from pellucid.secrets import redact
 
 if TYPE_CHECKING:
-    from pellucid.engine.epochs.coordinator import Report
+    from pellucid.engine.epochs.generation import Report
     from pellucid.graph.model import Graph
-
-__all__ = ["EpochOptions", "run_with_epochs"]
 
 
 @dataclass(frozen=True)

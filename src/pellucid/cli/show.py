@@ -6,8 +6,6 @@ import json
 
 import click
 
-__all__ = ["show"]
-
 
 @click.command()
 @click.argument("target", metavar="FILE[:NAME]")

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["HungUp", "Interrupted", "Stopped", "Terminated", "checkpoint", "stoppable"]
-
 
 class Stopped(BaseException):
     """A signal wants the program to end."""

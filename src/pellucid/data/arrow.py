@@ -23,25 +23,6 @@ from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, Tup
 if TYPE_CHECKING:
     Mask = np.ndarray[Any, Any] | None
 
-__all__ = [
-    "arrow_type",
-    "check_kind",
-    "column_at",
-    "column_names",
-    "event_arrays",
-    "event_fields",
-    "flattened",
-    "key_type",
-    "leaf_column",
-    "nested_type",
-    "numpy_of",
-    "one_mask",
-    "output_batch",
-    "output_schema",
-    "source_columns",
-    "struct_fields",
-]
-
 
 _NO_KEY: Mapping[str, Type] = MappingProxyType({})
 

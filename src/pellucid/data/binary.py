@@ -22,8 +22,6 @@ from pellucid.data.text import Chunk
 from pellucid.errors import DataError
 from pellucid.expr.types import STR, Type
 
-__all__ = ["ArrowReader", "ParquetReader", "row_place"]
-
 # What Arrow raises for a file that is not what it says: also a length that no memory holds, a name that is no text.
 _DAMAGE = (
     pa.ArrowException,

@@ -10,22 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pellucid.errors import DataError, UsageError, option
-from pellucid.expr.tracing.mistakes import nearest
+from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import TupleType, Type
-
-__all__ = [
-    "SHORT",
-    "Binding",
-    "Place",
-    "bind",
-    "key_columns",
-    "nearest",
-    "refuse_twice",
-    "shorten",
-    "some",
-    "type_of_key",
-]
 
 #: What an input is that ends before the others: an error, or silent from then on.
 SHORT = ("fail", "silent")

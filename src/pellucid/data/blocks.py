@@ -16,8 +16,6 @@ import numpy as np
 
 from pellucid.errors import DataError
 
-__all__ = ["BLOCK", "BOM", "Block", "blocks", "line_end_in_quotes", "refuse_loose", "refuse_no_text"]
-
 BLOCK = 4 << 20
 BOM = b"\xef\xbb\xbf"
 _LONGEST = 64 << 20

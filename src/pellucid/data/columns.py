@@ -19,8 +19,6 @@ from pellucid.expr.types import EnumType, Type
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Batch", "Column", "Output", "Strings", "columns_of", "events_of", "values_of"]
-
 
 @dataclass(frozen=True)
 class Strings:

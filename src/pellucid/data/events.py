@@ -13,8 +13,6 @@ from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform
 from pellucid.graph.stream import silent
 
-__all__ = ["Given", "from_events", "place_of"]
-
 _EXACT: dict[Type, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str}
 
 

@@ -19,8 +19,6 @@ from pellucid.data.numbers import bool_of, float_of, int_of
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
 
-__all__ = ["Whole", "csv_columns", "csv_lines", "csv_rows", "json_columns", "json_lines", "json_path", "json_value"]
-
 CUT = "the file ends in the middle of it and seems cut off"
 
 

@@ -13,15 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pellucid.data.arrow import key_type, source_columns
-from pellucid.data.bind import SHORT, Binding, Place, bind, nearest, type_of_key
+from pellucid.data.bind import SHORT, Binding, Place, bind, type_of_key
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
 from pellucid.data.text import Chunk
-from pellucid.errors import DataError, UsageError, option
+from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import BOOL, FLOAT, STR, Type
 from pellucid.graph.model import Graph
-
-__all__ = ["Fed", "Feed", "source_types", "uneven", "wanted_columns"]
 
 ROWS = 1 << 17
 

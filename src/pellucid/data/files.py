@@ -23,8 +23,6 @@ from pellucid.data.text import Chunk, CsvReader, JsonLinesReader
 from pellucid.errors import DataError, option
 from pellucid.expr.types import Type
 
-__all__ = ["FORMATS", "Reader", "flows", "format_of", "look_through", "open_reader"]
-
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 _ENDINGS = {
     ".csv": "csv",
@@ -239,7 +237,7 @@ def _checked_size(path: str) -> int:
 
 
 def _similar(path: str) -> str:
-    from pellucid.data.bind import nearest
+    from pellucid.errors import nearest
 
     try:
         return nearest(os.path.basename(path), os.listdir(os.path.dirname(path) or "."))

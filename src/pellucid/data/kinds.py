@@ -16,8 +16,6 @@ from pellucid.data.events import Given, from_events
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, TupleType, Type
 
-__all__ = ["numpy_type", "read", "read_wide", "result"]
-
 
 def read(kind: str, source: str, t: Type, data: Any, place: Place, key: Sequence[str] = ()) -> Given:
     """One source's events from an array, a Series, a DataFrame or an Arrow object."""

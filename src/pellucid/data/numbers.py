@@ -20,8 +20,6 @@ import re
 from pellucid.data.bind import shorten
 from pellucid.expr.types import fits_int
 
-__all__ = ["BLANKS", "FALSE", "FLOAT_CELL", "INT_CELL", "TRUE", "bool_of", "float_of", "int_of"]
-
 BLANKS = " \t"
 TRUE, FALSE = ("true", "True", "TRUE", "1"), ("false", "False", "FALSE", "0")
 INT_CELL = r"[ \t]*[+-]?[0-9]+[ \t]*"

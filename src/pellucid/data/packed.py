@@ -11,8 +11,6 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-__all__ = ["Packer"]
-
 _LEVEL = 5
 _GZIP = 31  # zlib's word for "with gzip's header and checksum"
 

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 
 from pellucid.errors import DataError
 
-__all__ = ["Pages", "is_large", "pages_of", "refuse_huge_pages"]
-
 _SMALL = (
     64 << 20
 )  # a file, or a page that is never too large: in a large file a page can not be larger than the file by much

@@ -28,8 +28,6 @@ from pellucid.data.numbers import BLANKS, FALSE, INT_CELL, TRUE
 from pellucid.errors import DataError, option
 from pellucid.expr.types import FLOAT, INT, EnumType, Type
 
-__all__ = ["Chunk", "CsvReader", "JsonLinesReader", "TextReader"]
-
 _ROWS_AT_ONCE = 1 << 20  # bytes that one thread of Arrow's parser takes; a row must fit in
 
 

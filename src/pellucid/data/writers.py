@@ -26,8 +26,6 @@ from pellucid.data.files import flows, format_of
 from pellucid.data.packed import Packer
 from pellucid.errors import DataError
 
-__all__ = ["Writer", "json_texts", "open_writer", "refuse_same_file"]
-
 _ROW_GROUP = 1 << 19
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from pellucid.draw.labels import cells
 
-__all__ = ["Canvas"]
-
 _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
 _GLYPHS = {
     _LEFT: "─",

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from pellucid.draw.layout import Layout
 
-__all__ = ["FoldedRows", "fold"]
-
 _BETWEEN = 36.0  # between two rows: the pipe runs back in the middle of it
 _INDENT = 14.0
 

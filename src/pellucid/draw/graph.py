@@ -5,8 +5,6 @@ from __future__ import annotations
 from pellucid.errors import UsageError
 from pellucid.graph.model import Graph
 
-__all__ = ["STYLES", "draw"]
-
 #: The styles of drawing, and what each is for.
 STYLES = {
     "text": "box-drawing characters, for a terminal",

@@ -7,8 +7,6 @@ from typing import Any
 
 from pellucid.graph.model import Node
 
-__all__ = ["OPAQUE", "cells", "clean", "describe", "label", "shorten", "start_text", "wrap"]
-
 OPAQUE = " (?)"  # behind a step whose function could not be traced
 
 

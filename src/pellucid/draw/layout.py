@@ -18,8 +18,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-__all__ = ["Item", "Layout", "Segment", "Vertex", "Wire", "arrange"]
-
 
 @dataclass(frozen=True)
 class Item:

@@ -8,8 +8,6 @@ from pellucid.draw.labels import OPAQUE, clean, label
 from pellucid.graph.model import Graph, Node
 from pellucid.graph.processors import PROCESSORS
 
-__all__ = ["draw_mermaid"]
-
 # Inside quotes Mermaid knows HTML's names and numbers, written with # instead of &.
 _NAMES = {'"': "quot", "#": "35", "&": "amp", "<": "lt", ">": "gt", "`": "96", "\\": "92"}
 _ESCAPES = {ord(ch): f"#{name};" for ch, name in _NAMES.items()}

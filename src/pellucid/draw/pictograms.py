@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pellucid.errors import known
 from pellucid.graph.model import Node
 
-__all__ = ["pictogram", "queue_glyph", "window_glyph"]
-
 _F = "M15.5 9.5c-3.6-1.6-5.6.6-6.2 4.2L6.6 27c-.7 3.4-2.2 4.6-4.6 3.6M5 16.5h8.5"  # an italic f
 
 _FIXED = {

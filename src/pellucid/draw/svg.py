@@ -18,8 +18,6 @@ from pellucid.draw.pictograms import pictogram, queue_glyph, window_glyph
 from pellucid.draw.theme import BOX, CHAR, STYLE
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["SvgPart", "draw_svg", "parts"]
-
 _GAP_X, _GAP_Y = 26.0, 22.0
 _STUB = 14.0  # the pipe before and after a box
 _QUEUE = 24.0  # more of it where a queue is drawn

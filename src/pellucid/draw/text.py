@@ -13,8 +13,6 @@ from pellucid.draw.labels import OPAQUE, cells, clean, label
 from pellucid.draw.layout import Item, Layout, Segment, Wire, arrange
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["draw_text", "why_opaque"]
-
 _ARROW = " ─▶ "
 _INLINE = 40  # a sub-pipeline longer than this is drawn below
 

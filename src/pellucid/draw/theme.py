@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pellucid.graph.processors import PROCESSORS
 
-__all__ = ["BOX", "CHAR", "FAMILY", "STYLE"]
-
 BOX = 58.0  # the side of a processor's box
 CHAR = 6.3  # the width of a character of the small text
 

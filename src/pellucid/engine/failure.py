@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pellucid.errors import IntOverflow, PellucidError, StepError
-from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.function import Function
+from pellucid.expr.operations import Overflow64
 from pellucid.graph.model import Node
-
-__all__ = ["call", "step_error"]
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 

@@ -11,13 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.data.bind import SHORT, key_columns, nearest, type_of_key
+from pellucid.data.bind import SHORT, key_columns, type_of_key
 from pellucid.data.columns import Batch, Column, Output
 from pellucid.data.events import Given, from_events, place_of
-from pellucid.errors import DataError, StepError, UsageError
+from pellucid.errors import DataError, StepError, UsageError, nearest
 from pellucid.graph.model import Graph
-
-__all__ = ["run_in_memory", "trace_in_memory"]
 
 
 @dataclass(frozen=True)

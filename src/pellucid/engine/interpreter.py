@@ -30,8 +30,6 @@ from pellucid.errors import DataError, StepError, UsageError, known
 from pellucid.expr.types import conform
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["Interpreter"]
-
 Event = tuple[Any, Any]  # (key, value); the key is None where there is none
 
 

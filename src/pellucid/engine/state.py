@@ -24,8 +24,6 @@ from pellucid.expr.types import STR
 if TYPE_CHECKING:
     from pellucid.engine.saved.objects import ObjectWord
 
-__all__ = ["EngineState", "TextTable"]
-
 _FEW_TEXTS = 1024  # so many that nothing needs may stay in a saved state
 _FIXED = 4  # M: position, code, site, spare
 

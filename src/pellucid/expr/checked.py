@@ -19,10 +19,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from pellucid.expr.evaluate import Overflow64
+from pellucid.expr.operations import Overflow64
 from pellucid.expr.types import INT, RecordType, TupleType, Type, fits_int
-
-__all__ = ["Int64", "wrap"]
 
 
 class Int64(int):

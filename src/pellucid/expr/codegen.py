@@ -22,8 +22,6 @@ from pellucid.expr.operations import LAZY
 from pellucid.expr.text import order_of_text
 from pellucid.expr.types import FLOAT, INT, INT_MAX, INT_MIN, EnumType, Type
 
-__all__ = ["OVERFLOW", "RAISED", "CodeWriter", "TooDeep"]
-
 OVERFLOW = 1  # an integer left 64 bits
 RAISED = 2  # Python would raise here: the user's own raise, a division by zero, …
 

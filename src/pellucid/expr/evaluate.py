@@ -20,8 +20,6 @@ from pellucid.expr.operations import LAZY, OPERATIONS, Overflow64
 from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import INT, fits_int
 
-__all__ = ["Overflow64", "UserRaise", "evaluate", "evaluate_call"]
-
 
 class UserRaise(Exception):  # noqa: N818
     """The user's function raises here; ``number`` is the place."""

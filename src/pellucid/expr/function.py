@@ -25,9 +25,10 @@ from typing import Any
 
 from pellucid.errors import NotTraceable, PipelineError, TypeMismatch
 from pellucid.expr.checked import wrap
-from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate_call
+from pellucid.expr.evaluate import UserRaise, evaluate_call
 from pellucid.expr.identity import Identity, identity_of
 from pellucid.expr.node import Expr, digest, fails, walk
+from pellucid.expr.operations import Overflow64
 from pellucid.expr.printing import show
 from pellucid.expr.stable import code_form, sha
 from pellucid.expr.tracing.mistakes import described, name_of, no_pair, place_of, refuse_missing_attribute
@@ -35,8 +36,6 @@ from pellucid.expr.tracing.purity import watched
 from pellucid.expr.tracing.symbolic import Untraceable, promote
 from pellucid.expr.tracing.trace import Traced, trace
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform, fits_int, join, type_of, type_of_value
-
-__all__ = ["Function"]
 
 _SAMPLES = 40
 

@@ -30,8 +30,6 @@ from typing import Any
 
 from pellucid.expr.stable import chains, code_form, file_of, find_module, imports, sha, version_of, whose
 
-__all__ = ["Identity", "differences", "identity_of"]
-
 _MOST = 200_000  # objects to look at in one value
 _SCALARS = frozenset({bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented)})
 _BLIND = {

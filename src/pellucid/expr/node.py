@@ -31,39 +31,6 @@ from typing import Any
 from pellucid.expr.operations import LAZY, OPERATIONS
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, fits_int
 
-__all__ = [
-    "Expr",
-    "abs_",
-    "add",
-    "after",
-    "and_",
-    "binary",
-    "const",
-    "digest",
-    "eq",
-    "fails",
-    "fails_here",
-    "float_of_int",
-    "int_of_bool",
-    "ite",
-    "le",
-    "lt",
-    "mul",
-    "neg",
-    "not_",
-    "or_",
-    "overflows",
-    "raise_",
-    "round_to_int",
-    "sqrt",
-    "strict_parts",
-    "sub",
-    "unary",
-    "values_only",
-    "var",
-    "walk",
-]
-
 
 class Expr:
     """One node.  Make nodes with the functions of this module, never directly."""

@@ -18,8 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["LAZY", "OPERATIONS", "Operation", "Overflow64"]
-
 
 class Overflow64(OverflowError):  # noqa: N818
     """An integer left the signed 64-bit range."""

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from pellucid.expr.node import Expr
 from pellucid.expr.operations import OPERATIONS
 
-__all__ = ["show"]
-
 _IF, _NOT, _SIGN, _ATOM = 1, 4, 12, 20
 _MAX_DEPTH = 100  # a loop of the user's may have made a long chain
 

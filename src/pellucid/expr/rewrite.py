@@ -12,8 +12,6 @@ from pellucid.expr.operations import OPERATIONS
 from pellucid.expr.text import call_fails, rebuilt
 from pellucid.expr.types import FLOAT, INT
 
-__all__ = ["among_ints", "failure", "overflow", "rebuild", "substitute"]
-
 _BUILD: dict[str, Callable[..., Expr]] = {
     "eq": n.eq, "lt": n.lt, "le": n.le, "and": n.and_, "or": n.or_, "not": n.not_, "ite": n.ite,
     "int_of_bool": n.int_of_bool, "float_of_int": n.float_of_int, "sqrt": n.sqrt, "overflows": n.overflows,

@@ -17,8 +17,6 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["chains", "code_form", "codes", "file_of", "find_module", "imports", "sha", "version_of", "whose"]
-
 _SKIPPED = {"CACHE", "EXTENDED_ARG", "NOP", "RESUME"}
 _JUMPS = set(dis.hasjrel) | set(dis.hasjabs)
 _READS = {

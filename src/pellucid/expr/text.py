@@ -17,29 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.errors import PellucidError
-from pellucid.expr.node import Expr, _node, const, var, walk
+from pellucid.expr.node import Expr, _node, const, walk
 from pellucid.expr.operations import OPERATIONS
 from pellucid.expr.types import BOOL, INT, STR, Type, conform, simplest
-
-__all__ = [
-    "MEANING",
-    "TEXT_OPS",
-    "CallFails",
-    "Pure",
-    "call",
-    "call_fails",
-    "concat",
-    "ends",
-    "find",
-    "has_calls",
-    "has_text",
-    "holds",
-    "length",
-    "order_of_text",
-    "part",
-    "starts",
-    "var",
-]
 
 MEANING = {op: o.meaning for op, o in OPERATIONS.items() if o.kind == "text" and o.meaning is not None}
 TEXT_OPS = frozenset(op for op, o in OPERATIONS.items() if o.kind in ("text", "call"))

@@ -28,26 +28,6 @@ from typing import Any
 
 from pellucid.errors import TypeMismatch
 
-__all__ = [
-    "BOOL",
-    "FLOAT",
-    "INT",
-    "INT_MAX",
-    "INT_MIN",
-    "STR",
-    "EnumType",
-    "RecordType",
-    "ScalarType",
-    "TupleType",
-    "Type",
-    "conform",
-    "fits_int",
-    "join",
-    "simplest",
-    "type_of",
-    "type_of_value",
-]
-
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 

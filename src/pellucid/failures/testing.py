@@ -24,8 +24,6 @@ from pellucid.load import load_pipeline
 if TYPE_CHECKING:
     from pellucid.pipeline import Pipeline
 
-__all__ = ["command_for", "crash_test"]
-
 EPOCHS = 20  # in a run, unless told otherwise
 BATCHES = 4  # in an epoch
 

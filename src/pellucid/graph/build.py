@@ -21,8 +21,6 @@ from pellucid.expr.types import Type, type_of
 from pellucid.graph.model import Graph, Node, node_shape
 from pellucid.graph.stream import Step, Stream, caller, scope
 
-__all__ = ["assemble", "build", "call", "source", "stream_types", "sub_graph"]
-
 
 class Built:
     """What ``@pipeline`` makes of a function, for the rooms below the class that users see."""

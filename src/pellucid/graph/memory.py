@@ -22,8 +22,6 @@ from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import FLOAT
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["inner_key", "presence", "remembering", "remembers"]
-
 
 def remembering(graph: Graph) -> list[Node]:
     """The steps that remember something."""

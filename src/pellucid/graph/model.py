@@ -29,8 +29,6 @@ from pellucid.expr.stable import sha
 from pellucid.expr.types import Type
 from pellucid.graph.processors import PROCESSORS, Processor
 
-__all__ = ["Graph", "Node", "key_of"]
-
 
 @dataclass(frozen=True)
 class Node:

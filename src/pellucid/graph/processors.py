@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["PROCESSORS", "Processor"]
-
 _WAITS = " waits for its inputs: what waits depends on all that came before"
 
 

@@ -14,9 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Generic, NoReturn, TypeVar
 
-from pellucid.errors import PipelineError, TypeMismatch
+from pellucid.errors import PipelineError, TypeMismatch, nearest
 from pellucid.expr.function import Function
-from pellucid.expr.tracing.mistakes import nearest
 from pellucid.expr.types import (
     BOOL,
     FLOAT,
@@ -29,8 +28,6 @@ from pellucid.expr.types import (
     type_of_value,
 )
 from pellucid.graph.model import key_of
-
-__all__ = ["Stream", "apply", "merge", "scope", "silent"]
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["Budget", "CutShort", "now", "patiently"]
-
 T = TypeVar("T")
 
 _SLOWEST = (

@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 from pellucid.model.search import Search
 
-__all__ = ["components", "shortest_cycle"]
-
 L = TypeVar("L")
 _END = object()  # None may be a state
 

@@ -21,8 +21,6 @@ from pellucid.model.show.pytest_file import Case, Imports, literal, pytest_file
 from pellucid.model.show.svg import sheet_svg
 from pellucid.model.show.text import sheet_text
 
-__all__ = ["Counterexample", "Run", "follow"]
-
 
 @dataclass(frozen=True)
 class Counterexample:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any, Protocol
 
-__all__ = ["Machine"]
-
 
 class Machine(Protocol):
     """A system with steps.  States are hashable values; a label says in words which step it was."""

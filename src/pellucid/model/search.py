@@ -7,8 +7,6 @@ from typing import Generic, TypeVar
 
 from pellucid.model.budget import Budget
 
-__all__ = ["Search"]
-
 S = TypeVar("S", bound=Hashable)
 L = TypeVar("L")
 

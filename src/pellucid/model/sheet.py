@@ -13,8 +13,6 @@ from typing import Any
 
 from pellucid.draw.labels import clean
 
-__all__ = ["FAILS", "REPEATS", "Row", "Sheet", "event_fields", "event_text"]
-
 FAILS = "fails"
 REPEATS = "from here on it repeats"
 

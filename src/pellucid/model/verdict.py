@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pellucid.model.counterexample import Counterexample
 from pellucid.model.show.verdict import verdict_html, verdict_json, verdict_text
 
-__all__ = ["Judgement", "Status", "Verdict"]
-
 Status: TypeAlias = Literal["proved", "refuted", "unknown"]
 
 

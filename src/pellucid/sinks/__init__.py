@@ -26,7 +26,8 @@ from __future__ import annotations
 
 from pellucid.sinks.address import sink_of
 from pellucid.sinks.delta_sink import delta
-from pellucid.sinks.files.sink import parquet, read, read_spark
+from pellucid.sinks.files.read import read, read_spark
+from pellucid.sinks.files.sink import parquet
 from pellucid.sinks.interface import Sink, Staged, Written
 from pellucid.sinks.kafka_sink import kafka
 from pellucid.sinks.once_sink import once

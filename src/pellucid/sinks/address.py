@@ -13,8 +13,6 @@ from pellucid.errors import UsageError, option
 if TYPE_CHECKING:
     from pellucid.sinks.interface import Sink
 
-__all__ = ["absolute", "on_this_machine", "parsed", "sink_of"]
-
 
 def on_this_machine(path: str) -> bool:
     """Whether this is a plain path, not an address such as ``s3a://bucket/folder`` or ``file:/folder``.

@@ -15,8 +15,6 @@ from pellucid.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["csv_bytes"]
-
 
 def csv_bytes(batch: pa.RecordBatch) -> bytes:
     r"""The rows as CSV, without a header.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
 
-__all__ = ["DeltaSink", "delta"]
-
 
 class DeltaSink(interface.Sink):
     """A Delta table in which each micro-batch counts once; ``storage_options`` are those of ``deltalake``.

@@ -63,8 +63,6 @@ from typing import Any, ClassVar
 
 from pellucid.errors import StateError, UsageError
 
-__all__ = ["Sink", "Staged", "Turns", "Written", "checked_batch", "checked_query", "emptied", "query_of"]
-
 
 @dataclass(frozen=True)
 class Written:

@@ -30,8 +30,6 @@ from pellucid.sinks.schema import refuse_doubled
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["KafkaSink", "kafka"]
-
 
 class KafkaSink(interface.Sink):
     """A Kafka topic in which each micro-batch counts once for readers with ``isolation.level=read_committed``.

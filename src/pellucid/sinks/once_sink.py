@@ -24,8 +24,6 @@ from pellucid.sinks import interface
 from pellucid.sinks.files import folder
 from pellucid.sinks.rows import computed
 
-__all__ = ["OnceSink", "once"]
-
 _WAIT = 60.0  # seconds for the function to end that a stopped query in this process still runs
 
 

@@ -16,20 +16,6 @@ from pellucid.errors import StateError, UsageError
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = [
-    "COUNT",
-    "EPOCHS",
-    "MarkedTable",
-    "advance",
-    "checked_table",
-    "identifier",
-    "last_mark",
-    "locked_mark",
-    "quoted",
-    "target_of",
-    "written",
-]
-
 EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
     (target text NOT NULL, query text NOT NULL, batch bigint NOT NULL,
      at timestamptz NOT NULL DEFAULT now(), rows bigint, PRIMARY KEY (target, query))"""

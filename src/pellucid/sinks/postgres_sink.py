@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     import psycopg
     import pyarrow as pa
 
-__all__ = ["PostgresSink", "postgres"]
-
 # any number nobody else uses: held while tables are made, which IF NOT EXISTS alone does not guard
 _ADVISORY = 7233181290055142706
 

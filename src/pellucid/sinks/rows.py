@@ -20,8 +20,6 @@ from pellucid.errors import UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Rows", "computed", "is_spark", "rows_of", "schema_of"]
-
 
 @dataclass
 class Rows:

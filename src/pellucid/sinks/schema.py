@@ -14,8 +14,6 @@ from pellucid.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["differences", "postgres_type", "refuse_doubled", "sqlite_type"]
-
 
 def refuse_doubled(names: list[str], *, case_counts: bool = True) -> None:
     """Two columns of one name cannot be told apart in a target.

@@ -18,8 +18,6 @@ from pellucid.sinks import interface
 from pellucid.sinks.files.partitions import spark_name
 from pellucid.sinks.rows import is_spark, rows_of, schema_of
 
-__all__ = ["SplitSink", "split"]
-
 
 class SplitSink(interface.Sink):
     """Send each row to the sink of the output that ``column`` names; a sink of None leaves an output out on purpose.

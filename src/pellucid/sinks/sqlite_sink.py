@@ -25,8 +25,6 @@ from pellucid.sinks.schema import refuse_doubled, sqlite_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SQLiteSink", "sqlite"]
-
 _EPOCHS = """CREATE TABLE IF NOT EXISTS pellucid_epochs
     (target TEXT NOT NULL, query TEXT NOT NULL, batch INTEGER NOT NULL, rows INTEGER, PRIMARY KEY (target, query))"""
 

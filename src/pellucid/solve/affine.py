@@ -13,8 +13,6 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import gcd, lcm
 
-__all__ = ["Hull", "independent"]
-
 Row = list[Fraction]
 
 

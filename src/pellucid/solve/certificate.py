@@ -20,8 +20,6 @@ from pellucid.model.budget import Budget
 from pellucid.solve.session import ask
 from pellucid.solve.transition import Frames, Transition
 
-__all__ = ["Induction", "Proof", "check_certificate", "shrink"]
-
 
 @dataclass(frozen=True)
 class Proof:

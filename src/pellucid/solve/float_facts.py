@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["INFINITE", "LARGEST", "NOT_A_NUMBER", "FloatOperation", "facts"]
-
 LARGEST = int(sys.float_info.max)
 INFINITE = 2**1024
 NOT_A_NUMBER = 2**1025

@@ -9,8 +9,6 @@ from functools import cache, partial
 
 from pellucid.model.budget import now, patiently
 
-__all__ = ["Opinion", "ask_cvc5", "has_cvc5", "opinion_on"]
-
 
 @dataclass(frozen=True)
 class Opinion:

@@ -7,8 +7,6 @@ from typing import Any
 from pellucid.errors import UsageError
 from pellucid.model.budget import Budget, patiently
 
-__all__ = ["ask", "load_z3"]
-
 
 def load_z3() -> Any:
     """The z3 module, or a clear word on how to get it."""

@@ -16,8 +16,6 @@ from pellucid.model.budget import Budget, patiently
 from pellucid.solve.certificate import Proof
 from pellucid.solve.transition import Transition
 
-__all__ = ["expression_of", "spacer"]
-
 
 def spacer(code: Transition, bad: Expr, lemmas: Sequence[Expr], clock: Budget) -> Proof | None:
     """A proof that Spacer suggests, **unchecked**; None if it has none that can be read."""

@@ -24,8 +24,6 @@ from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumTyp
 from pellucid.solve.session import load_z3
 from pellucid.solve.text import Texts
 
-__all__ = ["Terms"]
-
 
 class Terms:
     """Expressions over ``variables`` as z3 terms; ``texts``: strings are looked into; ``strict``: ints have 64 bits.

@@ -24,8 +24,6 @@ from pellucid.expr.types import BOOL, FLOAT, STR, Type
 if TYPE_CHECKING:
     from pellucid.solve.terms import Terms
 
-__all__ = ["HIGHEST", "Texts"]
-
 HIGHEST = 0x1FFFF  # the largest code point of a constant
 
 

@@ -9,8 +9,6 @@ from pellucid.expr.node import Expr
 from pellucid.expr.types import Type
 from pellucid.solve.terms import Terms
 
-__all__ = ["Frames", "Transition"]
-
 
 class Transition(Terms):
     """States with a start, inputs, and what comes next, as terms over one frame.

@@ -20,8 +20,6 @@ from pellucid.spark.state.order import check_sequence
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SparkOptions", "run"]
-
 
 @dataclass(frozen=True)
 class SparkOptions:

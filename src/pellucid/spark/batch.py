@@ -15,8 +15,6 @@ from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["keyed", "per_row", "sorted_within", "worker"]
-
 
 def per_row(job: SparkJob, frame: Frame) -> DataFrame:
     """A pipeline that remembers nothing: every row where it is."""

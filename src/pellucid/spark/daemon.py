@@ -14,8 +14,6 @@ import sys
 import traceback
 from types import SimpleNamespace
 
-__all__ = ["MODULE", "manager"]
-
 MODULE = "pellucid.spark.daemon"  # for spark.python.daemon.module
 
 

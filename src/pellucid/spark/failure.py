@@ -23,8 +23,6 @@ import re
 from pellucid import errors
 from pellucid.errors import DataError, IntOverflow, PellucidError, StepError, UsageError, listener
 
-__all__ = ["MARK", "explain", "from_text"]
-
 MARK = "[pellucid] "  # what a native expression puts before the message it raises
 
 # Where a message ends that Spark has wrapped: its own words follow.

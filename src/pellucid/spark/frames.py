@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pellucid.data.bind import bind, nearest
+from pellucid.data.bind import bind
 from pellucid.data.feed import source_types
-from pellucid.errors import DataError, UsageError, option
+from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import BOOL, INT, STR, TupleType, Type
 from pellucid.graph.model import Graph
 from pellucid.spark.reading import find, source_leaves
@@ -29,8 +29,6 @@ from pellucid.spark.reading import find, source_leaves
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
-
-__all__ = ["Fields", "Frame", "FrameSource", "column_at", "column_names", "key_leaf", "one_frame", "order_leaf"]
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,6 @@ from pellucid.base.cache import cache_folder, own_cache
 from pellucid.base.files import write_lasting
 from pellucid.errors import UsageError
 
-__all__ = ["OLDEST", "JavaHome", "find", "install", "version_of"]
-
 OLDEST = 17  # Spark 4 is compiled for Java 17
 NEWEST_TRIED = 25
 VECTOR = "--add-modules=jdk.incubator.vector"

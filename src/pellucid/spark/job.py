@@ -17,8 +17,6 @@ from pellucid.spark.frames import Fields, Frame
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["LATE", "Late", "SparkJob", "output_schema", "packed", "unpacked"]
-
 LATE = "late"  # the name of the output that late rows go to
 
 

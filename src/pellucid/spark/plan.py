@@ -22,9 +22,6 @@ from pellucid.graph.memory import inner_key, remembering
 from pellucid.graph.model import Graph, Node
 from pellucid.spark.native.prefix import front
 
-__all__ = ["SparkPlan", "choose", "explain"]
-
-
 SCAN_FROM = 4  # cores: the scan does the work of the sequential way about three times over, on all of them
 
 
@@ -87,7 +84,7 @@ def choose(
         return SparkPlan("inner", ("all it remembers is kept apart by the key of key_by",), steps=steps)
     if streaming:
         return SparkPlan("one", (*why, "the stream has no key"), steps=steps)
-    from pellucid.spark.scan.run import scannable
+    from pellucid.spark.scan.parts import scannable
 
     found = scannable(graph) if not tagged else "several sources are lined up row by row"
     if isinstance(found, str):

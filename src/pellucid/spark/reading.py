@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["FoundColumn", "column_of", "event_columns", "find", "never_null", "pack", "source_leaves", "surely_events"]
-
 
 # ---------------------------------------------------------------- in
 

@@ -34,8 +34,6 @@ from pellucid.spark import daemon, failure, java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["cores", "defaults", "session", "stop_if_ours"]
-
 PATIENCE = 5.0  # seconds in which a master must take a connection
 DEFAULT_CORES = 8  # a guess, where a remote Spark does not say
 

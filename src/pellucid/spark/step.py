@@ -23,8 +23,6 @@ from pellucid.expr.types import Type
 from pellucid.spark.job import LATE, SparkJob, late_columns
 from pellucid.spark.state.order import Judge, Refusal, shown
 
-__all__ = ["Done", "Runner", "in_chunks", "unnumbered"]
-
 _ROWS = 1 << 17  # rows per call of the kernel: Spark's Arrow batches are smaller
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from pellucid.spark.state.bucket import Bucket
 
-__all__ = ["StreamPlan", "prepared", "streamed"]
-
 _CACHED = 64  # buckets that a worker process remembers
 
 

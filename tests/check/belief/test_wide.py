@@ -21,7 +21,8 @@ from pellucid.check.system.build import build_system
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import domain_of
 from pellucid.expr import node as n
-from pellucid.expr.evaluate import Overflow64, evaluate
+from pellucid.expr.evaluate import evaluate
+from pellucid.expr.operations import Overflow64
 from pellucid.expr.types import INT
 from tests.check.reference import decide_by_reference
 

@@ -28,8 +28,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pellucid.engine.saved.own_types import OwnTypes
-from pellucid.engine.saved.value_kinds import FIXED, MANY
-from pellucid.engine.saved.values import DEEPEST, Damage, Misfit, Unfit, decode, encode
+from pellucid.engine.saved.value_columns import Damage
+from pellucid.engine.saved.value_kinds import FIXED, MANY, Unfit
+from pellucid.engine.saved.value_records import Misfit
+from pellucid.engine.saved.values import DEEPEST, decode, encode
 
 
 class Mode(enum.Enum):

@@ -8,8 +8,7 @@ import pytest
 
 from pellucid import Pipeline, apply, pipeline
 from pellucid.spark.plan import choose
-from pellucid.spark.scan.parts import Cut, cuts, level_graph
-from pellucid.spark.scan.run import scannable
+from pellucid.spark.scan.parts import Cut, cuts, level_graph, scannable
 from tests.spark.scan.scans import total
 
 

@@ -10,8 +10,6 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import FLOAT
 
-__all__ = ["alike", "alike_leaves"]
-
 
 def alike(a: Any, b: Any) -> bool:
     """Whether two events are the same.

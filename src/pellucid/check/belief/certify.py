@@ -33,15 +33,13 @@ from pellucid.check.explicit.search import Space
 from pellucid.check.smt.encode import Encoding
 from pellucid.check.smt.order import Ordered
 from pellucid.check.system.build import System
-from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.node import Expr
+from pellucid.expr.operations import Overflow64
 from pellucid.expr.types import BOOL, INT
 from pellucid.model.budget import Budget, now
 from pellucid.solve.certificate import Proof, check_certificate
 from pellucid.solve.second import opinion_on
 from pellucid.solve.session import ask
-
-__all__ = ["Certified", "certify", "certify_space", "distrust"]
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from pellucid.check.answer import Answer
 from pellucid.check.belief.certify import distrust
 from pellucid.check.belief.trial import budget, try_out
-from pellucid.check.decide import Answer
 from pellucid.check.endless.history import as_invariant
 from pellucid.check.formula import Formula
 from pellucid.check.system.build import System, build_system
@@ -20,8 +20,6 @@ from pellucid.check.system.domains import Domain
 from pellucid.errors import PellucidError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
-
-__all__ = ["on_interpreter"]
 
 
 def on_interpreter(answer: Answer, system: System, wrong: Formula | Expr, spent: float) -> Answer:

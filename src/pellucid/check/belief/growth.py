@@ -17,12 +17,10 @@ from pellucid.check.belief.straight import straight
 from pellucid.check.system.build import System
 from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import DataError, IntOverflow, StepError
-from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.node import Expr, walk
+from pellucid.expr.operations import Overflow64
 from pellucid.expr.types import INT, INT_MAX
 from pellucid.graph.model import Graph
-
-__all__ = ["long_run", "pushes_before"]
 
 _Size = tuple[float, float]  # (a, c): an integer is at most a * R + c, where R is the largest of those that grow
 _ANY: _Size = (math.inf, math.inf)

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pellucid.check.system.build import HIDDEN, System, Variable
+from pellucid.check.system.build import HIDDEN, System
+from pellucid.check.system.variable import Variable
 from pellucid.engine.interpreter import Interpreter
 from pellucid.graph.model import Graph, Node
-
-__all__ = ["LiteralRun", "same", "state_readers"]
 
 Reader = Callable[["LiteralRun"], Any]
 

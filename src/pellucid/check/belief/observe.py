@@ -25,8 +25,6 @@ from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Graph
 
-__all__ = ["atoms_on"]
-
 
 def atoms_on(
     graph: Graph, formula: Formula, pushes: Sequence[Mapping[str, Any]], *, bounds: Mapping[str, int] | None = None

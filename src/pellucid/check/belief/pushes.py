@@ -16,8 +16,6 @@ from pellucid.check.system.build import System
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, fits_int, simplest
 
-__all__ = ["DrawnPushes"]
-
 _FIRST = 64  # of the events of a domain, the smallest
 _EDGES = (0, 1, -1, 2**31, -(2**31), 2**32, 2**62, -(2**62), INT_MAX, INT_MIN)
 _REALS = (0.0, -0.0, 1.0, -1.0, 0.5, 1e-3, 1e300, -1e300, 5e-324, math.inf, -math.inf, 100.0)

@@ -8,8 +8,6 @@ from pellucid.expr.node import Expr
 from pellucid.solve.certificate import Proof
 from pellucid.solve.second import Opinion, has_cvc5, opinion_on
 
-__all__ = ["second_opinion"]
-
 
 def second_opinion(system: System, bad: Expr, proof: Proof, seconds: float) -> Opinion:
     """Whether cvc5 finds the proof to be one, from the expressions alone.

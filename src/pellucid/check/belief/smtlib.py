@@ -17,8 +17,6 @@ from pellucid.expr.text import Pure
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, simplest
 from pellucid.solve.certificate import Proof
 
-__all__ = ["NotWritten", "obligations"]
-
 
 class NotWritten(Exception):  # noqa: N818
     """This cannot be said in the part of SMT-LIB that is used here."""

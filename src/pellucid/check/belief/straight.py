@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pellucid.expr import evaluate as _evaluate
-from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate
+from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.node import Expr, walk
+from pellucid.expr.operations import Overflow64
 from pellucid.expr.types import simplest
-
-__all__ = ["straight"]
 
 _MOST = 6000  # parts: beyond, compiling them takes longer than evaluating them
 _PLAIN = {

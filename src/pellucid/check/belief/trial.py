@@ -17,11 +17,9 @@ from pellucid.check.belief.pushes import DrawnPushes
 from pellucid.check.belief.straight import straight
 from pellucid.check.system.build import System
 from pellucid.errors import DataError, IntOverflow, StepError
-from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.node import Expr
+from pellucid.expr.operations import Overflow64
 from pellucid.model.budget import now
-
-__all__ = ["ENDS", "Trial", "budget", "try_out"]
 
 _FEWEST, _MOST = 40, 4000  # runs: however little time there is, and however much
 _HUGE = 2**512

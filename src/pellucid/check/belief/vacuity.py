@@ -22,8 +22,6 @@ from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 
-__all__ = ["idle_notes", "premises", "vacuity_notes"]
-
 _SECONDS = 1.0  # for each premise that no random run shows
 _MOST = 6  # premises of a formula that are asked about
 _INWARD = ("G", "F", "X", "U", "R", "W", "H", "O", "Y", "S", "AG", "AF", "AX", "AU", "EG", "EF", "EX", "EU", "&", "|")

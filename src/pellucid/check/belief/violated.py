@@ -28,11 +28,6 @@ from pellucid.errors import IntOverflow, StepError
 from pellucid.expr.types import simplest
 from pellucid.graph.model import Graph
 
-__all__ = [
-    "Violated", "disagreement", "formula_violated", "implication_violated", "monitor_violated", "paper_violated",
-    "put_out", "sequence_violated", "step_violated",
-]  # fmt: skip
-
 _TURNS = 12  # of a loop
 Given = Sequence[Mapping[str, Any]]
 Violated = Callable[[Pushes, Given, int | None], bool | None]

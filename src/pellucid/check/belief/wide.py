@@ -20,9 +20,10 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pellucid.check.answer import Answer
 from pellucid.check.belief.growth import long_run, pushes_before
 from pellucid.check.compare.products import side_by_side
-from pellucid.check.decide import Answer, Options
+from pellucid.check.decide import Options
 from pellucid.check.endless.keyed import track_of
 from pellucid.check.endless.unbounded import decide_about
 from pellucid.check.formula import Formula, is_invariant, resolve, terms
@@ -35,8 +36,6 @@ from pellucid.errors import UsageError
 from pellucid.expr.node import walk
 from pellucid.expr.types import INT
 from pellucid.graph.model import Graph
-
-__all__ = ["decide_failing", "in_64_bits", "mentions_failed", "pushes_at_least", "wide_notes"]
 
 _HALF = 2**62
 _FEW = 6  # pushes that are searched for a run that leaves 64 bits
@@ -174,7 +173,8 @@ def wide_notes(
     small, (wide,) = cone(strict, [strict.wide], all_inputs=True)
     if wide.op == "const" or (pushes_before(small, wide) or 0) >= _MANY:
         return ()
-    from pellucid.check.smt.engine import FoundRun, Nothing, search
+    from pellucid.check.smt.engine import search
+    from pellucid.check.smt.search import FoundRun, Nothing
 
     sources = {name for name, _ in strict.own_sources}
     unclear = ('of exact integers; whether a run leaves 64 bits first was not found out: ask "G !failed"',)

@@ -9,18 +9,18 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from pellucid.check.answer import Answer
 from pellucid.check.belief.certify import distrust
 from pellucid.check.belief.trial import budget, try_out
-from pellucid.check.decide import Answer, Options, decide_invariant
-from pellucid.check.system.build import System, Variable, build_system
+from pellucid.check.decide import Options, decide_invariant
+from pellucid.check.system.build import System, build_system
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.slot import Slot
+from pellucid.check.system.variable import Variable
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
-
-__all__ = ["output_by_output", "proof_by_outputs"]
 
 
 def proof_by_outputs(a: Any, b: Any, domain: Domain, options: Options) -> Answer | None:

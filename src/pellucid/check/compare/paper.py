@@ -12,15 +12,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from pellucid.check.answer import Answer
 from pellucid.check.compare.outputs import proof_by_outputs
 from pellucid.check.compare.products import beside
-from pellucid.check.decide import Answer, Options, decide_invariant
+from pellucid.check.decide import Options, decide_invariant
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
-
-__all__ = ["all_equal", "decide_paper", "within_bounds"]
 
 
 def decide_paper(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int] | None, options: Options) -> Answer:

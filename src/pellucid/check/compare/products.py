@@ -24,8 +24,6 @@ from pellucid.graph.build import assemble, instantiate, source
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import apply
 
-__all__ = ["apart", "beside", "differs", "fail_apart", "no_longer_implied", "side_by_side"]
-
 
 def beside(a: Any, b: Any, *, joined: bool = False) -> Graph:
     """One graph with the outputs ``a`` and ``b`` of two pipelines over the same sources.

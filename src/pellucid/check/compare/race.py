@@ -26,8 +26,6 @@ from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, INT, simplest
 
-__all__ = ["Pair", "Race", "pair", "race"]
-
 
 @dataclass(frozen=True)
 class Pair:

@@ -21,21 +21,20 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pellucid.check.answer import Answer
 from pellucid.check.belief.certify import distrust
 from pellucid.check.belief.trial import budget, try_out
 from pellucid.check.belief.violated import put_out
 from pellucid.check.compare.outputs import proof_by_outputs
 from pellucid.check.compare.race import Pair, Race, pair, race
 from pellucid.check.compare.waiting import again_and_again, falls_silent, trapped, waits_for_ever, within_rounds
-from pellucid.check.decide import Answer, Options, decide_invariant, if_refuted
+from pellucid.check.decide import Options, decide_invariant, if_refuted
 from pellucid.check.endless.keyed import sequence_of_keyed
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.slot import FALSE
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.model.budget import Budget
-
-__all__ = ["by_keys", "decide_sequence"]
 
 _ROOM = (1, 2, 4, 8)
 

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pellucid.check.advice import suggested
+from pellucid.check.answer import Answer
 from pellucid.check.compare.race import Pair, Race
-from pellucid.check.decide import Answer, Options, decide, decide_invariant, listable
+from pellucid.check.decide import Options, decide, decide_invariant, listable
 from pellucid.check.explicit.fair import accepting_lasso
 from pellucid.check.explicit.search import explore
 from pellucid.check.formula import FALSE, TRUE, And, Atom, F, Formula, G, Not, Or
@@ -28,8 +29,6 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, INT, simplest
 from pellucid.model.budget import Budget
-
-__all__ = ["again_and_again", "fair_lasso", "falls_silent", "trapped", "waits_for_ever", "within_rounds"]
 
 _ROUNDS = (1, 2, 4, 8, 16)
 _PART = 2000  # states that are searched for a loop where there are too many

@@ -19,8 +19,6 @@ from pellucid.model.show.pytest_file import Case, Imports, literal
 if TYPE_CHECKING:
     from pellucid.check.counterexample.pushes import Pushes
 
-__all__ = ["lines_of"]
-
 _ROUNDS = 3
 
 

@@ -13,8 +13,6 @@ from pellucid.model.sheet import Sheet
 from pellucid.model.show.documents import as_json
 from pellucid.model.show.pytest_file import Case, Imports
 
-__all__ = ["Pushes"]
-
 
 @dataclass(frozen=True)
 class Pushes(Counterexample):

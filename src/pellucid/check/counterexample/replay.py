@@ -13,8 +13,6 @@ from pellucid.errors import StepError
 from pellucid.expr.types import conform
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["StepView", "WatchedInterpreter", "replay"]
-
 
 @dataclass(frozen=True)
 class StepView:

@@ -17,8 +17,6 @@ from pellucid.model.sheet import Row, Sheet
 if TYPE_CHECKING:
     from pellucid.check.counterexample.pushes import Pushes
 
-__all__ = ["asked_about", "first_difference", "sheet_of"]
-
 _DERIVED = re.compile(r"\w+-[0-9a-f]{6}(-\d+)?")  # an id that the user did not choose: filter-21ef3c
 
 

@@ -26,8 +26,6 @@ from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, simplest
 
-__all__ = ["NO_RUN", "ending", "endless", "filled", "in_domain", "loosened"]
-
 NO_RUN = "no run satisfies what is assumed, so there is nothing to prove or refute"
 
 _MOST = 400  # pushes that are tried

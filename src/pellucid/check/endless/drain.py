@@ -19,7 +19,8 @@ from itertools import combinations, product
 from typing import Any
 
 from pellucid.check.advice import suggested
-from pellucid.check.decide import Answer, Options, by_smt, expression
+from pellucid.check.answer import Answer, expression
+from pellucid.check.decide import Options, by_smt
 from pellucid.check.formula import CTL, Formula
 from pellucid.check.smt.frames import input_leaves
 from pellucid.check.system.build import System
@@ -30,8 +31,6 @@ from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import INT, STR, Type, simplest
-
-__all__ = ["stays_possible"]
 
 _LONGEST = 24  # pushes of a plan
 _MOST_PUSHES = 60  # of some of the sources, tried as plans

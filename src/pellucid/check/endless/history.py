@@ -26,8 +26,6 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL
 
-__all__ = ["History", "as_invariant", "clauses", "linear", "normal", "pieces"]
-
 _MOST = 32  # clauses of a formula: beyond, it is not taken apart
 _DUAL = {
     "&": "|",

@@ -24,8 +24,6 @@ from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, INT, STR
 from pellucid.graph.model import Graph
 
-__all__ = ["decide_few", "sequence_of_keyed", "some_key_can", "track_of", "weighed"]
-
 
 def weighed(system: System, answer: Answer) -> Answer:
     """An answer about the pushes of a system that tracks some keys, as one about the pipeline."""

@@ -9,19 +9,19 @@ import dataclasses
 from typing import Any
 
 from pellucid.check.advice import suggested
-from pellucid.check.decide import Answer, Options, by_smt, expression, has_z3, listable
+from pellucid.check.answer import Answer, expression
+from pellucid.check.decide import Options, by_smt, has_z3, listable
 from pellucid.check.endless.assumed_runs import ending
 from pellucid.check.endless.ways import by_ways
 from pellucid.check.explicit.search import Space, explore
 from pellucid.check.formula import CTL, Formula
-from pellucid.check.system.build import System, Variable
+from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
 from pellucid.check.system.domains import Domain
+from pellucid.check.system.variable import Variable
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.model.budget import Budget
-
-__all__ = ["possible"]
 
 
 def possible(

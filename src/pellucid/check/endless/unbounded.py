@@ -22,7 +22,8 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from pellucid.check.advice import suggested
-from pellucid.check.decide import Answer, Options, decide, decide_invariant, expression, has_z3, listable
+from pellucid.check.answer import Answer, expression
+from pellucid.check.decide import Options, decide, decide_invariant, has_z3, listable
 from pellucid.check.endless.drain import stays_possible
 from pellucid.check.endless.history import normal
 from pellucid.check.endless.keyed import some_key_can, track_of
@@ -42,8 +43,6 @@ from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.graph.model import Graph
 from pellucid.model.budget import Budget, now
-
-__all__ = ["decide_about", "decide_unbounded", "speaks_of_queues"]
 
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _FIRST = 3  # up to here at first

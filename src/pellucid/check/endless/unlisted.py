@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pellucid.check.decide import Answer, Options, decide_invariant, has_z3
+from pellucid.check.answer import Answer
+from pellucid.check.decide import Options, decide_invariant, has_z3
 from pellucid.check.endless.history import as_invariant
 from pellucid.check.endless.possible import possible
 from pellucid.check.formula import Formula
 from pellucid.check.system.build import System
 from pellucid.expr.node import Expr
-
-__all__ = ["unlisted"]
 
 
 def unlisted(system: System, roots: list[Expr], formula: Formula, number: dict[Any, int], options: Options) -> Answer:

@@ -16,22 +16,22 @@ from itertools import islice, product
 from typing import Any, TypeAlias
 
 from pellucid.check.advice import suggested
+from pellucid.check.answer import Answer
 from pellucid.check.belief.straight import straight
-from pellucid.check.decide import Answer, Options, by_smt, decide_invariant
+from pellucid.check.decide import Options, by_smt, decide_invariant
 from pellucid.check.endless.assumed_runs import in_domain
 from pellucid.check.smt.frames import input_leaves
 from pellucid.check.smt.lemmas import sample_states
-from pellucid.check.system.build import System, Variable
+from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
+from pellucid.check.system.variable import Variable
 from pellucid.expr import node as n
-from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.node import Expr, walk
+from pellucid.expr.operations import Overflow64
 from pellucid.expr.printing import show
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, simplest
 from pellucid.model.budget import Budget
-
-__all__ = ["by_ways"]
 
 Plan: TypeAlias = tuple[int, ...]  # pushes by their number
 

@@ -9,8 +9,6 @@ from pellucid.check.explicit.fixpoint import eg, eu, ex
 from pellucid.check.explicit.search import Space
 from pellucid.check.formula import Formula
 
-__all__ = ["Branching"]
-
 
 class Branching:
     """Evaluates CTL on an explored space; a set of points is a Boolean array over states and choices."""

@@ -12,8 +12,6 @@ from typing import Any
 
 from pellucid.check.explicit.search import Space
 
-__all__ = ["accepting_lasso"]
-
 
 def accepting_lasso(space: Space, automaton: Any, atom_number: dict[Any, int]) -> tuple[list[int], int | None] | None:
     """Choices and the start of the loop of an accepted run, or None.

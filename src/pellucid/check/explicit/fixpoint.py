@@ -11,8 +11,6 @@ from typing import Any
 
 from pellucid.check.explicit.search import Space
 
-__all__ = ["eg", "eu", "ex"]
-
 
 def ex(space: Space, p: Any) -> Any:
     """EX p: some next point satisfies p."""

@@ -20,18 +20,6 @@ from pellucid.expr.rewrite import among_ints
 from pellucid.expr.text import TEXT_OPS, has_text, order_of_text
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, simplest
 
-__all__ = [
-    "OPS",
-    "Program",
-    "TooManyPushes",
-    "choices_of",
-    "compile_program",
-    "computes_floats",
-    "decode",
-    "encode",
-    "looks_inside_text",
-]
-
 OPS = [
     "copy", "add", "sub", "mul", "floordiv", "mod", "neg", "abs", "invert", "band", "bor", "bxor", "shl", "shr",
     "eq", "lt", "le", "and", "or", "not", "ite", "overflows add", "overflows sub", "overflows mul", "overflows neg",

@@ -19,8 +19,6 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.model.budget import Budget
 
-__all__ = ["Space", "explore"]
-
 _NO_RUN = "no run satisfies what is assumed"
 
 

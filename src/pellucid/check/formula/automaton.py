@@ -8,8 +8,6 @@ from typing import TypeAlias
 from pellucid.check.formula.nodes import Formula
 from pellucid.model import components
 
-__all__ = ["Buchi", "Guard", "tidy"]
-
 Guard: TypeAlias = tuple[frozenset[Formula], frozenset[Formula]]  # all of these hold, none of those
 
 

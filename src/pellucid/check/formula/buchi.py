@@ -25,8 +25,6 @@ from pellucid.check.formula.automaton import Buchi, Guard, tidy
 from pellucid.check.formula.nodes import CTL, FALSE, TRUE, And, Formula, Not, Or, S, U, X, Y
 from pellucid.errors import UsageError
 
-__all__ = ["Buchi", "Guard", "automaton"]
-
 Set: TypeAlias = frozenset[Formula]
 NONE: Set = frozenset()
 

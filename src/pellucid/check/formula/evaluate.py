@@ -15,8 +15,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pellucid.check.formula.nodes import CTL, PAST, Formula
 from pellucid.errors import UsageError
 
-__all__ = ["evaluate_finite", "evaluate_lasso", "past_depth"]
-
 Labels = Mapping[Formula, bool] | Collection[Formula]
 
 

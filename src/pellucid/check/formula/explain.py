@@ -8,8 +8,6 @@ from pellucid.check.formula.nodes import CTL, LTL, Formula, Not, Some, kind, ter
 from pellucid.check.formula.terms import Before, Calc, Compare, Flag, Length, Literal, Ref, Term, parts
 from pellucid.expr.node import Expr
 
-__all__ = ["explain"]
-
 _FLAGS = {
     "full": ("some queue is full", "no queue is full"),
     "overflow": ("a queue has overflowed", "no queue has overflowed"),

@@ -19,8 +19,6 @@ from pellucid.check.formula.terms import Flag, Ref
 from pellucid.check.system.build import HIDDEN, System
 from pellucid.errors import UsageError
 
-__all__ = ["Names"]
-
 Found = tuple[str, tuple[str, ...]]  # a stream by its key in the system, and what of it
 
 

@@ -27,13 +27,6 @@ from pellucid.check.formula.terms import (
 from pellucid.errors import UsageError
 from pellucid.expr.node import Expr
 
-__all__ = [
-    "AF", "AG", "AU", "AX", "CTL", "EF", "EG", "EU", "EX", "FALSE", "LTL", "PAST", "TRUE", "And", "Atom", "F",
-    "Formula", "G", "H", "Iff", "Implies", "Not", "O", "Operator", "Or", "QueueName", "R", "S", "Some", "StreamName",
-    "U", "Value", "W", "X", "Y", "any_", "as_formula", "failed", "flag", "full", "is_invariant", "kind", "output",
-    "overflow", "queue", "source", "step", "stream", "terms",
-]  # fmt: skip
-
 CTL = frozenset(("EX", "EF", "EG", "EU", "AX", "AF", "AG", "AU"))
 PAST = frozenset(("Y", "O", "H", "S"))
 LTL = frozenset(("X", "F", "G", "U", "W", "R")) | PAST

@@ -36,8 +36,6 @@ from pellucid.check.formula.terms import (
 )
 from pellucid.errors import UsageError
 
-__all__ = ["parse"]
-
 _PREFIX = frozenset(("X", "F", "G", "Y", "O", "H", "EX", "EF", "EG", "AX", "AF", "AG"))
 _BINARY = frozenset(("U", "W", "R", "S"))
 _COMPARE = frozenset(("=", "!=", "<", "<=", ">", ">="))

@@ -12,8 +12,6 @@ from pellucid.check.formula import And, Atom, Formula, Not, Or
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 
-__all__ = ["counted"]
-
 
 def counted(f: Formula, lost: Expr, *, for_it: bool) -> Formula:
     """The resolved formula with what is not known counted for it, or against it.

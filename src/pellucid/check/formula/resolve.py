@@ -34,8 +34,6 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, TupleType, Type, simplest
 
-__all__ = ["resolve"]
-
 _MOST = 4096  # choices of events that an atom is written out for
 
 

@@ -23,8 +23,6 @@ from pellucid.check.formula.nodes import Some
 from pellucid.check.formula.terms import Before, Flag, Length, Ref
 from pellucid.graph.model import Graph
 
-__all__ = ["Span", "looks_at", "span_of"]
-
 
 @dataclass(frozen=True)
 class Span:

@@ -20,11 +20,6 @@ from typing import Any, TypeAlias
 
 from pellucid.errors import UsageError
 
-__all__ = [
-    "FLAGS", "KINDS", "NAME", "RESERVED", "Before", "Calc", "Compare", "Flag", "Length", "Literal", "Ref", "Term",
-    "literal", "negative", "parts",
-]  # fmt: skip
-
 NAME = re.compile(r"[^\W\d]\w*(?:[-/]\w+)*")  # a step's id: letters, digits, _, and - or / inside
 _RAW = re.compile(r"[\w./-]+")  # what may stand in queue(…) and stream(…) without quotes
 FLAGS = ("full", "overflow", "failed")

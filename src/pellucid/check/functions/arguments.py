@@ -23,14 +23,13 @@ from pellucid.check.functions.inside import inside
 from pellucid.check.system.domains import Domain
 from pellucid.errors import NotTraceable, known
 from pellucid.expr import node as n
-from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate
+from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.function import Function
 from pellucid.expr.node import Expr
+from pellucid.expr.operations import Overflow64
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, INT, EnumType, Type
 from pellucid.graph.model import Graph, Node
-
-__all__ = ["tables_of"]
 
 _EVENTS = 50_000  # of a source
 _MOST = 4096  # events in a set, and arguments of a function

@@ -30,8 +30,6 @@ from pellucid.graph.model import Graph
 from pellucid.model.budget import now
 from pellucid.model.verdict import Verdict
 
-__all__ = ["Answers", "Failed", "Fickle", "Leaves", "Ledger", "asks", "key_of", "ledger"]
-
 Leaves: TypeAlias = tuple[Any, ...]
 P = ParamSpec("P")
 

@@ -27,8 +27,6 @@ from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.tracing.witness import fickle_reason
 from pellucid.expr.types import BOOL, INT, INT_MAX, INT_MIN
 
-__all__ = ["beyond", "inside"]
-
 _TRIED = 12  # calls of a function before anything is said about it
 
 

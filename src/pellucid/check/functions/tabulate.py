@@ -24,8 +24,6 @@ from pellucid.expr.types import INT, Type, simplest
 
 _OPEN = 256  # rows of a table that is not complete anyway
 
-__all__ = ["Table", "Tables", "tabulate"]
-
 
 class Table:
     """The roots of a function as a traced one has them (results; of a task its state, a count and events), and when it

@@ -11,8 +11,6 @@ from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import FLOAT, INT, EnumType, Type
 from pellucid.solve.transition import Transition
 
-__all__ = ["Encoding", "default"]
-
 
 def default(system: System, t: Type) -> Any:
     """The value of a leaf of a silent source, and of an operation that fails."""

@@ -47,8 +47,6 @@ from pellucid.model import Budget, Status, now
 from pellucid.solve.certificate import Induction, Proof, check_certificate, shrink
 from pellucid.solve.spacer import spacer
 
-__all__ = ["FoundRun", "Nothing", "Proof", "Unknown", "check_certificate", "invariant", "prove", "search"]
-
 _BITS = 1.5  # seconds for floats bit by bit: what z3 does not decide in them it does not decide in minutes
 
 

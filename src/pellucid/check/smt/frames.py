@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pellucid.check.smt.encode import default
-from pellucid.check.system.build import System, Variable
-from pellucid.expr.evaluate import Overflow64, UserRaise, evaluate
+from pellucid.check.system.build import System
+from pellucid.check.system.variable import Variable
+from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.node import Expr
+from pellucid.expr.operations import Overflow64
 from pellucid.solve.transition import Frames
-
-__all__ = ["input_leaves", "pushes_of", "replay"]
 
 
 def pushes_of(frames: Frames, system: System, model: Any) -> list[dict[str, Any]]:

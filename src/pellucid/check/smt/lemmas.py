@@ -30,8 +30,6 @@ from pellucid.solve.affine import Hull, independent
 from pellucid.solve.session import ask
 from pellucid.solve.transition import Frames
 
-__all__ = ["bound_candidates", "linear_lemmas", "pair_candidates", "sample_states", "surviving"]
-
 State = tuple[Any, ...]
 _MOST_CANDIDATES, _MOST_CONTEXTS, _FEW_INTS = 1500, 40, 5
 

@@ -24,8 +24,6 @@ from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import FLOAT, INT, Type
 from pellucid.solve.float_facts import INFINITE, LARGEST, NOT_A_NUMBER, FloatOperation, facts
 
-__all__ = ["Ordered"]
-
 _INNER = 6  # arguments of inner operations with which a result is compared
 
 

@@ -15,8 +15,6 @@ from pellucid.model.budget import Budget
 from pellucid.solve.session import ask
 from pellucid.solve.transition import Frames
 
-__all__ = ["BoundedSearch", "FoundRun", "Nothing", "Unknown"]
-
 
 @dataclass(frozen=True)
 class FoundRun:

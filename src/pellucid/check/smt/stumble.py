@@ -12,11 +12,9 @@ from pellucid.check.belief.pushes import DrawnPushes
 from pellucid.check.belief.straight import straight
 from pellucid.check.smt.frames import input_leaves, replay
 from pellucid.check.system.build import System
-from pellucid.expr.evaluate import Overflow64
 from pellucid.expr.node import Expr
+from pellucid.expr.operations import Overflow64
 from pellucid.model.budget import Budget
-
-__all__ = ["repeated", "stumbled"]
 
 _FEWEST, _RUNS = 300, 4000  # however little time there is, and however much
 _EVENTS, _LONG = 12, 80  # tried again and again, and how often

@@ -13,10 +13,6 @@ from pellucid.expr.text import Pure, has_text
 from pellucid.expr.types import BOOL, INT, STR, EnumType, Type
 from pellucid.solve.text import HIGHEST, Texts
 
-__all__ = [
-    "about_constants", "about_words", "calls_in", "constants_of", "known_answers", "with_texts", "words_near",
-]  # fmt: skip
-
 _FACTS = 400  # about constants
 _WORDS = 40  # that are tried first
 

@@ -14,8 +14,6 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import INT
 
-__all__ = ["waiting_candidates"]
-
 _MOST_NUMBERS = 12
 
 

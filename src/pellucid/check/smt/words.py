@@ -15,8 +15,6 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import BOOL, STR, EnumType
 
-__all__ = ["word_candidates"]
-
 _MOST, _FEW = 400, 8
 
 

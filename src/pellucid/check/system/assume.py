@@ -37,8 +37,6 @@ from pellucid.expr.rewrite import substitute
 from pellucid.expr.text import has_calls
 from pellucid.expr.types import BOOL, Type, simplest
 
-__all__ = ["Assumption", "assumed_text", "assumptions", "attach", "remembering"]
-
 _WANTED = (
     'a formula about sources, as in assume="x.value >= Y x.value", a predicate of an event or of two, or {"x": '
     "predicate}"

@@ -42,8 +42,6 @@ from pellucid.expr.text import has_text
 from pellucid.expr.types import BOOL, INT, Type, simplest
 from pellucid.graph.model import Graph
 
-__all__ = ["HIDDEN", "System", "Variable", "build_system"]
-
 _MARK = 1_000_000  # inputs are numbered from here until all state variables are known
 HIDDEN = "\0"  # in front of a step's name, among the streams, where an output of that name is another stream
 

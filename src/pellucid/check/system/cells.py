@@ -8,13 +8,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from pellucid.check.system.build import System, Variable
+from pellucid.check.system.build import System
+from pellucid.check.system.variable import Variable
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import Type
-
-__all__ = ["Cells"]
 
 
 class Cells:

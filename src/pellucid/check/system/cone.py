@@ -15,8 +15,6 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import substitute
 
-__all__ = ["cone"]
-
 
 @n.values_only()
 def cone(system: System, roots: Sequence[Expr], *, all_inputs: bool = False) -> tuple[System, list[Expr]]:

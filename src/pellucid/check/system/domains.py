@@ -23,8 +23,6 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, INT, EnumType, Type, fits_int
 
-__all__ = ["Domain", "Mod", "domain_of"]
-
 _MOST = 2_000_000  # integers of a domain
 
 

@@ -20,8 +20,6 @@ from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, FLOAT, INT, Type
 
-__all__ = ["Guess", "NoGuessError", "is_guess", "only"]
-
 _MARK = " ~ "  # no id of a step or a source begins so
 
 

@@ -23,8 +23,6 @@ from pellucid.graph.model import Graph
 if TYPE_CHECKING:
     from pellucid.check.system.run import SystemRun
 
-__all__ = ["Came", "Chosen", "Lanes", "Listed", "Memory", "any_of", "groups", "untracked"]
-
 
 class Lanes:
     """The lanes of streams that are under the same keys; ``marks`` tell their variables apart."""

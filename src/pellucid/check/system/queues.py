@@ -25,8 +25,6 @@ from pellucid.graph.model import Node
 if TYPE_CHECKING:
     from pellucid.check.system.run import SystemRun
 
-__all__ = ["Queue", "Room", "fronts_of"]
-
 
 @dataclass(frozen=True)
 class Room:

@@ -25,8 +25,6 @@ from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import INT, Type, simplest
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["SystemRun"]
-
 
 @dataclass
 class SystemRun:

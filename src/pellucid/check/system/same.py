@@ -15,8 +15,6 @@ from pellucid.expr.identity import identity_of
 from pellucid.expr.tracing.witness import fickle_reason
 from pellucid.graph.model import Graph
 
-__all__ = ["same_graph"]
-
 
 def same_graph(a: Graph, b: Graph, domain: Domain) -> bool:
     """Whether two graphs do the same because they are the same; what a proof by that relies on is noted in the

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 
-__all__ = ["FALSE", "TRUE", "Slot"]
-
 TRUE, FALSE = n.const(True), n.const(False)
 
 

@@ -39,8 +39,6 @@ from pellucid.graph.model import Graph
 if TYPE_CHECKING:
     from pellucid.check.system.run import SystemRun
 
-__all__ = ["Asked", "KeyPlan", "KeyRecorder", "Keys", "Track", "chosen_lanes", "plan"]
-
 _ALL, _FEW, _TRIED = 12, 4, 4096
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from pellucid.expr.types import Type
 
-__all__ = ["Variable"]
-
 
 @dataclass(frozen=True)
 class Variable:

@@ -12,12 +12,11 @@ from typing import Any
 
 from pellucid.base.files import sync, temporary_name
 from pellucid.cli.signals import Stopped, checkpoint
-from pellucid.cli.spark.places import absolute, on_this_machine, sink_of, target
+from pellucid.cli.spark.places import target
 from pellucid.cli.spark.run import Work
+from pellucid.sinks.address import absolute, on_this_machine, sink_of
 from pellucid.spark.files.csv import WRITTEN, as_cells
 from pellucid.spark.files.json import json_text
-
-__all__ = ["batch"]
 
 
 def batch(work: Work) -> None:

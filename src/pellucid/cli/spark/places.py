@@ -20,11 +20,9 @@ from typing import Any
 
 from pellucid.address import Address
 from pellucid.errors import DataError, UsageError
-from pellucid.sinks.address import absolute, on_this_machine, parsed, sink_of
+from pellucid.sinks.address import absolute, on_this_machine, parsed
 from pellucid.spark.files.csv import FILES_AT_ONCE, Wanted, cells, files_in
 from pellucid.spark.files.json import objects
-
-__all__ = ["absolute", "delimiter_of", "on_this_machine", "reader", "refuse_unwritable", "sink_of", "target"]
 
 _FORMATS = {
     ".parquet": "parquet",

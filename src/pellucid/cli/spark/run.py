@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pellucid.pipeline import Pipeline
     from pellucid.spark.plan import SparkPlan
 
-__all__ = ["Places", "SparkOptions", "SparkReport", "Work", "json_line", "run_on_spark", "trigger", "wait"]
-
 
 @dataclass(frozen=True)
 class SparkOptions:
@@ -190,7 +188,8 @@ class Work:
 
     def frame(self, **more: Any) -> Any:
         """The DataFrame that comes out; a dict of them for several outputs, or one with the column ``output``."""
-        from pellucid.cli.spark.places import absolute, reader
+        from pellucid.cli.spark.places import reader
+        from pellucid.sinks.address import absolute
         from pellucid.spark.files.columns import remember, remembered
         from pellucid.spark.files.csv import wanted_of
 

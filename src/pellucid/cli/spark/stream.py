@@ -17,11 +17,10 @@ import click
 
 from pellucid.cli.progress import count_text, rate_text
 from pellucid.cli.signals import checkpoint
-from pellucid.cli.spark.places import absolute, delimiter_of, sink_of
+from pellucid.cli.spark.places import delimiter_of
 from pellucid.cli.spark.run import Work, trigger, wait
+from pellucid.sinks.address import absolute, sink_of
 from pellucid.spark.files.looks import look_at
-
-__all__ = ["stream"]
 
 
 def stream(work: Work) -> None:

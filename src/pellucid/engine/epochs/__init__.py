@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pellucid.engine.epochs.coordinator import Report
+    from pellucid.engine.epochs.generation import Report
     from pellucid.sinks.interface import Sink
 
 __all__ = ["run_epochs"]

@@ -30,8 +30,6 @@ from pellucid.engine.epochs.tasks.process import ChannelEnds, start_task
 from pellucid.errors import StateError, option
 from pellucid.secrets import redact
 
-__all__ = ["Coordinator", "Report"]
-
 _LARGE = 1 << 20  # bytes of input from which on the workers will want to compile
 
 

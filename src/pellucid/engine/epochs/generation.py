@@ -25,8 +25,6 @@ from pellucid.engine.epochs.recording import seal
 from pellucid.engine.epochs.tasks.link import BEAT, Link
 from pellucid.errors import DataError, StateError
 
-__all__ = ["Crash", "Generation", "Report", "Told", "Watched"]
-
 _START = 60.0  # seconds in which a task has loaded its state
 _TIDY = 0.25  # seconds between two looks at what can be removed
 

@@ -18,7 +18,7 @@ from pellucid.address import Address
 from pellucid.base.container import VERSION, refused
 from pellucid.base.identity import refuse_other
 from pellucid.data.arrow import output_schema
-from pellucid.data.bind import SHORT, Binding, key_columns, nearest
+from pellucid.data.bind import SHORT, Binding, key_columns
 from pellucid.data.feed import Feed
 from pellucid.data.files import flows, format_of, open_reader
 from pellucid.data.writers import refuse_same_file
@@ -28,14 +28,12 @@ from pellucid.engine.epochs.store import READ, Store
 from pellucid.engine.epochs.targets import FileTarget, Target
 from pellucid.engine.epochs.tasks.lanes import Lane
 from pellucid.engine.saved.objects import check_states
-from pellucid.errors import DataError, StateError, UsageError, option
+from pellucid.errors import DataError, StateError, UsageError, nearest, option
 from pellucid.expr.identity import differences
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph
 from pellucid.sinks.address import parsed, sink_of
 from pellucid.sinks.interface import Sink
-
-__all__ = ["Job", "Settings", "identify", "prepare", "told_unseen"]
 
 _LEFT = re.compile(r"\.+(run\.json|lock)\..*\.tmp")  # of a run that was killed before it had written who it is
 

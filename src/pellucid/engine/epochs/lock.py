@@ -21,8 +21,6 @@ from pathlib import Path
 
 from pellucid.errors import StateError, UsageError, option
 
-__all__ = ["take", "who_holds"]
-
 _WAIT = 15.0  # seconds in which the tasks of a dead coordinator are gone
 _SOON = 1.0  # seconds in which those are that the kernel ends
 _LOCK = re.compile(r"FLOCK\s+ADVISORY\s+WRITE\s+(-?\d+)\s+[0-9a-f]+:[0-9a-f]+:(\d+)\s", re.IGNORECASE)

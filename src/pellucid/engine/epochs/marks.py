@@ -25,8 +25,6 @@ from pellucid.data.blocks import BOM
 from pellucid.data.files import open_reader
 from pellucid.errors import DataError
 
-__all__ = ["ReadMark", "check_unchanged", "stamp"]
-
 _SURE = 64 << 20  # bytes: so much is compared also where size and times have not changed
 _PIECE = 1 << 20
 _START = 1 << 32  # of the checksum: Adler-32 begins with 1

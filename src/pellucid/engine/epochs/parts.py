@@ -26,8 +26,6 @@ from pellucid.base import faults
 from pellucid.base.files import Draft, no_links
 from pellucid.errors import StateError, option
 
-__all__ = ["Chain", "Part", "PartName", "Survey", "checksum", "parts_in", "survey"]
-
 _SPILL = 1 << 20  # bytes of an epoch that are kept in memory until its border
 _NAME = re.compile(r"(\d{16})-(\d{16})-(\d{10})-(\d+)-(\d+)-([0-9a-f]{8})\.part")
 _MANY = 8  # neighbours that are merged

@@ -17,13 +17,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pellucid.data.bind import nearest
 from pellucid.engine.kernel.layout import capacities
-from pellucid.errors import UsageError, option
+from pellucid.errors import UsageError, nearest, option
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph, Node, node_digest
-
-__all__ = ["Channel", "Plan", "TaskPlan", "fragments", "make_plan", "steps_of"]
 
 
 @dataclass(frozen=True)

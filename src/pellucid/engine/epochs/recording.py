@@ -46,21 +46,6 @@ from pellucid.errors import StateError, option
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "ACK",
-    "COORDINATOR",
-    "RULES",
-    "RecordedMessage",
-    "Recorder",
-    "digest",
-    "last_generation",
-    "schema",
-    "seal",
-    "stored",
-    "trace_table",
-    "write_trace",
-]
-
 COORDINATOR = "coordinator"
 RULES = ("SOURCE", "I-EVENT", "I-BORDER", "SNAPSHOT", "COMMIT", "F-FAIL", "F-LOST", "F-RECOVER")
 ACK = "ack:"  # the streams on which a task says that its snapshot of an epoch is durable

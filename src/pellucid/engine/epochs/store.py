@@ -43,8 +43,6 @@ from pellucid.base.files import (
 from pellucid.engine.epochs.lock import take
 from pellucid.errors import StateError
 
-__all__ = ["READ", "Damaged", "Snapshot", "Store", "full", "stopped_by"]
-
 READ = (container.VERSION, [2, 3])  # what ``run.json`` may say of its format; the second was that of the version before
 _CHECKSUM = "checksum"  # of a small file
 _FILE = re.compile(r"(\d{12})(?:-(\d{12}))?\.snap")

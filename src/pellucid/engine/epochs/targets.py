@@ -31,8 +31,6 @@ from pellucid.engine.epochs.store import Store
 from pellucid.errors import DataError, StateError, option
 from pellucid.sinks.interface import Sink, Staged, Written
 
-__all__ = ["FileTarget", "Target", "whose"]
-
 _ROWS = 1 << 17  # of a batch in the whole file, wherever the borders were
 _END = b"\xff\xff\xff\xff\0\0\0\0"  # of an Arrow stream: four bytes of ones and a length of zero
 

@@ -24,8 +24,6 @@ from pellucid.engine.kernel.emit import Kernel
 from pellucid.engine.kernel.layout import is_float, leaf_types
 from pellucid.expr.types import BOOL, INT_MIN, Type, fits_int
 
-__all__ = ["compile_numba", "compile_plain"]
-
 _FORMAT = 1  # raise it when the meaning of the primitives changes
 
 

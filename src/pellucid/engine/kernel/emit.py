@@ -25,8 +25,6 @@ from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["GROW_QUEUE", "GROW_REGION", "Kernel", "emit"]
-
 GROW_REGION = 10  # codes above the failures: the host makes room and comes back
 GROW_QUEUE = 11
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pellucid.engine.kernel.layout import KernelLayout
 
-__all__ = ["finders"]
-
 
 def finders(layout: KernelLayout, numba: bool) -> str:
     """For each keyed region: the function that finds a key's row, or makes one."""

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pellucid.engine.kernel.emit import Emitter
     from pellucid.engine.kernel.emit_state import Storage
 
-__all__ = ["QueueWriter"]
-
 
 class QueueWriter:
     """Writes the code of one queue.

@@ -12,8 +12,6 @@ from pellucid.graph.model import Node
 if TYPE_CHECKING:
     from pellucid.engine.kernel.emit import Emitter
 
-__all__ = ["Ring", "StateCell", "Storage", "array_of"]
-
 
 class Storage:
     """Where a step's words live: in rows of a region, or in locals of a window's inner run."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pellucid.engine.kernel.emit import Emitter, _Flow
     from pellucid.engine.kernel.emit_state import Storage
 
-__all__ = ["associative", "needs_interpreter", "write_window"]
-
 
 def needs_interpreter(sub: Graph) -> bool:
     """Whether a sub-pipeline has keys inside: such a window is run by the interpreter."""

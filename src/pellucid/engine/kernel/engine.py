@@ -25,12 +25,10 @@ from pellucid.engine.kernel.layout import KernelLayout, dense, encode, is_float,
 from pellucid.engine.state import EngineState
 from pellucid.errors import DataError, StateError, StepError, UsageError
 from pellucid.expr.codegen import OVERFLOW, TooDeep
-from pellucid.expr.evaluate import Overflow64
+from pellucid.expr.operations import Overflow64
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform
 from pellucid.graph.model import Graph, Node
 from pellucid.graph.stream import silent
-
-__all__ = ["COMPILE_FROM", "Engine"]
 
 COMPILE_FROM = 30_000  # events: below, compiling costs more than it saves
 _CHUNK = 1 << 20  # events per call where a push may put out several events

@@ -14,19 +14,6 @@ from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
 from pellucid.graph.model import Graph, Node
 
-__all__ = [
-    "KernelLayout",
-    "QueueLayout",
-    "Region",
-    "Word",
-    "capacities",
-    "capacity",
-    "dense",
-    "encode",
-    "is_float",
-    "leaf_types",
-]
-
 
 @dataclass(frozen=True)
 class Word:

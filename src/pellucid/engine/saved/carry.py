@@ -38,8 +38,6 @@ from pellucid.graph.processors import PROCESSORS
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["carry", "check"]
-
 
 def check(layout: KernelLayout, about: dict[str, Any], *, drop: Collection[str] = (), name: str = "") -> None:
     """Refuse what `carry` would refuse, given only the description (`saved.describe`) of the state's pipeline.

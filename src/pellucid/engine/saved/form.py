@@ -20,8 +20,6 @@ from pellucid.engine.kernel.layout import KernelLayout
 from pellucid.errors import StateError
 from pellucid.expr.types import EnumType, Type
 
-__all__ = ["DamagedState", "compare", "describe", "mark", "pack", "pack_texts", "unpack", "unpack_texts"]
-
 
 class DamagedState(StateError):  # noqa: N818 - reads as what it is
     """The bytes are not those that were saved."""

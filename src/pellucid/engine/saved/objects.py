@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.engine.saved.form import DamagedState
 from pellucid.engine.saved.own_types import OwnTypes
-from pellucid.engine.saved.value_records import kind_of
-from pellucid.engine.saved.values import Damage, Misfit, Unfit, decode, encode
+from pellucid.engine.saved.value_columns import Damage
+from pellucid.engine.saved.value_kinds import Unfit
+from pellucid.engine.saved.value_records import Misfit, kind_of
+from pellucid.engine.saved.values import decode, encode
 from pellucid.errors import StateError, option
 
 if TYPE_CHECKING:
     from pellucid.engine.state import EngineState
     from pellucid.graph.model import Graph, Node
-
-__all__ = ["Changed", "ObjectWord", "check_states", "load_objects", "object_words", "save_objects"]
 
 _DATA = (
     "data (numbers, texts, bytes, dates, tuples, lists, dicts, sets, deques) and the pipeline's own dataclasses, "

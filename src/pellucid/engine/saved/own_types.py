@@ -31,8 +31,6 @@ from pellucid.expr.tracing.reach import global_names
 if TYPE_CHECKING:
     from pellucid.graph.model import Graph
 
-__all__ = ["OwnTypes", "foreign", "is_record"]
-
 _MOST = 20_000  # things to look at
 _LONG = 1000
 _CONTAINERS = (list, tuple, set, frozenset)

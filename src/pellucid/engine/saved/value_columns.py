@@ -18,8 +18,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ColumnReader", "ColumnWriter", "Damage"]
-
 _MANY = 64
 _FLOAT = np.dtype("<f8")
 _INTS: dict[str, Any] = {"i1": np.dtype("<i1"), "i2": np.dtype("<i2"), "i4": np.dtype("<i4"), "i8": np.dtype("<i8")}

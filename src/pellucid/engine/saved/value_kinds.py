@@ -23,8 +23,6 @@ import numpy as np
 
 from pellucid.engine.saved.value_columns import ColumnReader, ColumnWriter, Damage
 
-__all__ = ["FIXED", "MANY", "Box", "Column", "Leaf", "Record", "Unfit", "ValueKind"]
-
 MANY = 1000  # so many boxes of one length are written place by place
 _WIDEST = 32
 

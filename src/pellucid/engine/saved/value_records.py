@@ -24,8 +24,6 @@ from pellucid.engine.saved.own_types import OwnTypes, foreign, is_record
 from pellucid.engine.saved.value_columns import ColumnReader, ColumnWriter, Damage
 from pellucid.engine.saved.value_kinds import FIXED, Column, Leaf, Record, Unfit, ValueKind
 
-__all__ = ["Misfit", "kind_named", "kind_of"]
-
 _BY_NAME = {kind.about: kind for kind in FIXED.values()}
 
 

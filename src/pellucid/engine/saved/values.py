@@ -44,8 +44,6 @@ from pellucid.engine.saved.value_columns import ColumnReader, ColumnWriter, Dama
 from pellucid.engine.saved.value_kinds import MANY, Box, Column, Leaf, Unfit, ValueKind
 from pellucid.engine.saved.value_records import Misfit, kind_named, kind_of
 
-__all__ = ["DEEPEST", "Damage", "Misfit", "Unfit", "decode", "encode"]
-
 DEEPEST = 500  # levels: Python's own recursion ends at about a thousand calls
 _LENGTH = struct.Struct("<I")
 

@@ -24,8 +24,6 @@ from pellucid.expr.types import BOOL, STR, EnumType, Type
 if TYPE_CHECKING:
     from pellucid.engine.state import EngineState
 
-__all__ = ["BROKEN", "check_words"]
-
 #: What Python says of a header or of blocks that were written by somebody else.
 BROKEN = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, StopIteration, RecursionError)
 

@@ -17,8 +17,6 @@ from pellucid.errors import UsageError
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import BOOL, INT, EnumType, Type
 
-__all__ = ["SmvKind", "SmvNames", "SmvWriter", "literal", "plain"]
-
 Interval = tuple[int, int]
 
 _WORDS = """

@@ -18,8 +18,6 @@ from pellucid.export.smv.expr import SmvKind
 from pellucid.expr.types import BOOL, INT, EnumType, Type
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["Kinds", "kinds_of", "refuse_what_smv_cannot"]
-
 MOST = 4096  # values of a pipe, or arguments of a function
 
 Leaves = tuple[Any, ...]

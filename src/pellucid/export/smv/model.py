@@ -37,8 +37,6 @@ from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Graph
 
-__all__ = ["export"]
-
 PAPER = "Model Checking of Stream Processing Pipelines (2021)"
 _MAIN = ["main", "stopped", "running", "overflowed", "broken", "stop", "halted", "live", "prst"]
 

@@ -22,8 +22,6 @@ from pellucid.expr.function import Function
 from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Node
 
-__all__ = ["BuiltModule", "Library", "Pipe", "pipe"]
-
 
 @dataclass(frozen=True)
 class Pipe:

@@ -17,8 +17,6 @@ from pellucid.graph.model import Node
 if TYPE_CHECKING:
     from pellucid.export.smv.modules import BuiltModule, Library, Pipe
 
-__all__ = ["waiting"]
-
 
 def waiting(
     library: Library, node: Node, ins: list[Pipe], out: tuple[SmvKind, ...], bounds: list[int] | None

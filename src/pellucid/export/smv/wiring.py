@@ -16,8 +16,6 @@ from pellucid.export.smv.modules import BuiltModule, Library, Pipe, pipe
 from pellucid.graph.memory import presence
 from pellucid.graph.model import Graph, Node
 
-__all__ = ["Wiring", "wire"]
-
 
 @dataclass
 class Wiring:

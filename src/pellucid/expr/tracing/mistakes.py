@@ -18,8 +18,6 @@ from pellucid.errors import PipelineError, nearest
 from pellucid.expr.tracing.symbolic import Sym
 from pellucid.expr.types import RecordType, TupleType, Type
 
-__all__ = ["described", "name_of", "nearest", "no_pair", "place_of", "refuse_missing_attribute"]
-
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 

@@ -25,8 +25,6 @@ from typing import Any
 from pellucid.expr.tracing.reach import MUTATORS, Captured
 from pellucid.expr.tracing.symbolic import Untraceable
 
-__all__ = ["MAX_RECURSION", "AsksIdentity", "reads_environment", "troubles", "watched"]
-
 MAX_RECURSION = 100  # how often a function may be inside itself
 
 _PURE_BUILTINS = {

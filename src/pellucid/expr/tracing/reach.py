@@ -17,8 +17,6 @@ from typing import Any
 
 from pellucid.expr.tracing.symbolic import Untraceable
 
-__all__ = ["MUTATORS", "Captured", "global_names"]
-
 _READS_GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 
 #: The methods of lists, dicts, sets and bytearrays that change them.

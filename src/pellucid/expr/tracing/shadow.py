@@ -20,8 +20,6 @@ from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean, _looks_in
 from pellucid.expr.tracing.textual import converted, length_of, stand_in
 from pellucid.expr.types import BOOL, FLOAT, INT, STR
 
-__all__ = ["shadowed", "truth_of"]
-
 
 def _identity() -> bool:
     from pellucid.expr.tracing.trace import current_path

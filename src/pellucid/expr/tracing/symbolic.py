@@ -21,8 +21,6 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, fits_int
 
-__all__ = ["Sym", "Untraceable", "lift_scalar", "promote"]
-
 
 class Untraceable(BaseException):
     """The function cannot be turned into data.  Not an ``Exception``: users' ``except`` lets it pass.

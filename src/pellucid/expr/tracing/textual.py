@@ -22,19 +22,6 @@ from pellucid.expr.text import Pure
 from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean, lift_scalar
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
 
-__all__ = [
-    "TextDict",
-    "TextSet",
-    "arithmetic",
-    "contains",
-    "converted",
-    "item",
-    "length_of",
-    "method",
-    "stand_in",
-    "text_trace",
-]
-
 _KEYS = 200  # of a dictionary that is asked key by key
 
 #: Methods that never fail on strings: the type of the result, and how many strings they take (at least, at most).

@@ -36,8 +36,6 @@ from pellucid.expr.tracing.shadow import shadowed, truth_of
 from pellucid.expr.tracing.symbolic import Sym, Untraceable, lift_scalar, promote
 from pellucid.expr.types import BOOL, FLOAT, EnumType, RecordType, TupleType, Type, join, simplest, type_of_value
 
-__all__ = ["MAX_CHECKS", "MAX_DECISIONS", "MAX_OUTPUTS", "MAX_PATHS", "Traced", "current_path", "note_refusal", "trace"]
-
 MAX_PATHS = 2048  # how many paths a function may have
 MAX_DECISIONS = 400  # how many truth tests one path may make
 MAX_CHECKS = 1000  # how many operations that may fail one path may do

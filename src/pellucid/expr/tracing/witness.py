@@ -23,8 +23,6 @@ from pellucid.expr.tracing.purity import reads_environment, troubles, watched
 from pellucid.expr.tracing.reach import Captured
 from pellucid.expr.tracing.symbolic import Untraceable
 
-__all__ = ["Witness", "fickle_reason"]
-
 _CLOCKS = frozenset({
     "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time",
     "process_time_ns", "thread_time", "thread_time_ns", "clock_gettime", "clock_gettime_ns",

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from pellucid.engine.epochs.recording import ACK, RULES
 from pellucid.errors import DataError
-from pellucid.failures.audit.recorded import ACK, RULES, UNKNOWN_RULE
+from pellucid.failures.audit.recorded import UNKNOWN_RULE
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["Array", "Columns", "Messages", "columns", "reordered"]
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 USED = ("task", "generation", "index", "rule", "epoch", "consumed", "produced", "state")

@@ -16,8 +16,6 @@ from pellucid.failures.audit import recorded as rec
 from pellucid.failures.audit.arrays import Array, Columns, Messages
 from pellucid.failures.audit.rules import borders
 
-__all__ = ["CellSum", "IndexSpan", "Numbers", "Passed", "in_all", "intervals", "summed", "union"]
-
 Interval = tuple[int, int]
 Place = tuple[int, int]
 

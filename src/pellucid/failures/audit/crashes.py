@@ -6,15 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pellucid.engine.epochs.recording import ACK
 from pellucid.failures.audit import recorded as rec
 from pellucid.failures.audit import rules
 from pellucid.failures.audit.arrays import Array, Columns, Messages
 from pellucid.failures.audit.recorded import FIRST_EPOCH
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, Findings, TraceFrame
 from pellucid.failures.audit.words import Violation
-
-__all__ = ["Archives", "archives", "commits", "common_epochs", "compare", "deaf", "recoveries", "recovery",
-           "snapshots", "snapshots_early", "snapshots_twice", "unfounded", "visible"]  # fmt: skip
 
 
 def recoveries(c: Columns, found: Findings) -> dict[int, int]:
@@ -203,7 +201,7 @@ def deaf(f: TraceFrame, found: Findings) -> None:
     c = f.c
     steps = np.flatnonzero(c.rule == rec.COMMIT)
     tasks = rules.tasks_of(c)
-    number = {f"{rec.ACK}{name}": at for at, name in enumerate(c.tasks)}
+    number = {f"{ACK}{name}": at for at, name in enumerate(c.tasks)}
     of = np.array([number.get(name, -1) for name in c.streams] or [-1], dtype=np.int64)
     place = np.full(len(c), -1, dtype=np.int64)
     place[steps] = np.arange(len(steps))

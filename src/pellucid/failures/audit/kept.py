@@ -20,8 +20,6 @@ from pellucid.failures.audit.recorded import FIRST_EPOCH
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, Findings, TraceFrame
 from pellucid.failures.audit.words import KINDS
 
-__all__ = ["Explained", "asked_again", "explanation", "goes_on", "kept_steps"]
-
 
 @dataclass(frozen=True)
 class Explained:

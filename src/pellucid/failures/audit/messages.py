@@ -8,8 +8,6 @@ from pellucid.failures.audit.arrays import Array, Messages
 from pellucid.failures.audit.recorded import FIRST_EPOCH
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, Findings, TraceFrame
 
-__all__ = ["delivery", "fifo", "stream_starts"]
-
 
 def stream_starts(f: TraceFrame) -> Array:
     """By stream and generation: the first number (Definition 4.5), which is the one after the border gone back to;

@@ -25,8 +25,6 @@ from pellucid.failures.audit.words import Violation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Known", "Merged", "Moved", "PieceEnds", "TraceSegment", "replay_piece", "steps_piece"]
-
 # A message says on which side it stands; a SNAPSHOT step goes the same way, as the message that it is.
 PRODUCED, CONSUMED, TOLD, HEARD, STORED = range(5)
 

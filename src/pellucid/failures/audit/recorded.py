@@ -17,14 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pellucid.engine.epochs.recording import ACK, COORDINATOR, RULES, schema
+from pellucid.engine.epochs.recording import RULES, schema
 from pellucid.errors import DataError, UsageError, option
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["ACK", "COORDINATOR", "FIRST_EPOCH", "RULES", "checked", "parts_of", "read_trace", "schema",
-           "tasks_on_record", "trace_files", "trace_table", "unfinished"]  # fmt: skip
 
 FIRST_EPOCH = 1  # as in Figure 10: the archive's epoch 0 is the initial state
 SOURCE, EVENT, BORDER, SNAPSHOT, COMMIT, FAIL, LOST, RECOVER = range(len(RULES))

@@ -8,8 +8,6 @@ from pellucid.failures.audit import recorded as rec
 from pellucid.failures.audit.arrays import Array, Columns, Messages
 from pellucid.failures.audit.rules import UNKNOWN, Findings, TraceFrame
 
-__all__ = ["replay"]
-
 
 def replay(f: TraceFrame, found: Findings) -> None:
     """From the same snapshot and the same messages a task does the same again.

@@ -14,13 +14,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from pellucid.engine.epochs.recording import COORDINATOR, RULES
 from pellucid.failures.audit import recorded as rec
 from pellucid.failures.audit.arrays import Array, Columns, Messages, reordered
-from pellucid.failures.audit.recorded import COORDINATOR, FIRST_EPOCH
+from pellucid.failures.audit.recorded import FIRST_EPOCH
 from pellucid.failures.audit.words import Violation
-
-__all__ = ["Findings", "TraceFrame", "alignment", "degrees", "frame", "known_generations", "later_cuts", "limits",
-           "resorted", "shapes", "streams", "tasks_of", "well_formed"]  # fmt: skip
 
 NEVER = np.int64(1) << 62  # an epoch after all others
 UNKNOWN = -NEVER
@@ -222,7 +220,7 @@ def shapes(c: Columns, found: Findings) -> None:
     silent = np.isin(np.arange(rec.UNKNOWN_RULE + 1), (rec.SNAPSHOT, rec.COMMIT, rec.FAIL, rec.LOST, rec.RECOVER))
     bad = np.flatnonzero(silent[rule])
     bad = bad[taken[bad] + made[bad] != 0]
-    found.add("quiet-shape", c, bad, a=(taken + made)[bad], other=[rec.RULES[of] for of in rule[bad].tolist()])
+    found.add("quiet-shape", c, bad, a=(taken + made)[bad], other=[RULES[of] for of in rule[bad].tolist()])
     bad = np.flatnonzero((rule == rec.BORDER) & ~c.stored)
     found.add("no-snapshot", c, bad)
     early = np.flatnonzero(c.produced.border & (rule[c.produced.step] == rec.EVENT))

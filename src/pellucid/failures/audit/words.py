@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CHECKS", "KINDS", "Violation"]
-
 # The checks, in the order in which they are reported, with the argument that each of them carries.
 CHECKS = {
     "well-formed": "every step is on record, once, in order, and has the shape of its rule",

@@ -13,8 +13,6 @@ from pellucid.failures.checker.sinks import SINKS, Observation, Own
 from pellucid.failures.checker.unaligned import UnalignedRules
 from pellucid.failures.model import Configuration
 
-__all__ = ["PROTOCOLS", "SOURCES", "GivenArguments"]
-
 SOURCES = ("replayable", "not-replayable")
 PROTOCOLS = ("aligned", "unaligned", "microbatch")
 

@@ -15,8 +15,6 @@ from pellucid.expr.types import Type
 from pellucid.failures.checker.given import made_up
 from pellucid.graph.model import Graph
 
-__all__ = ["seen_beside"]
-
 _TRIED = 4  # made-up events for each function
 
 

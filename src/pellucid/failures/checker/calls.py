@@ -29,8 +29,6 @@ from typing import Any
 from pellucid.errors import PellucidError, StepError, UsageError
 from pellucid.failures.model.syntax import Map, Task
 
-__all__ = ["Calls", "FoundImpure", "Made"]
-
 Answer = tuple[Any, tuple[Any, ...]]
 Made = Map[tuple[str, Any, Any], int]  # how often each call (task, state, event) was made
 

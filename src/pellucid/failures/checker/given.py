@@ -16,8 +16,6 @@ from pellucid.failures.model import Configuration, valid_initial
 from pellucid.failures.model.tasks import TaskGraph, tasks_of
 from pellucid.graph.model import Graph
 
-__all__ = ["configuration_of", "made_up"]
-
 
 def configuration_of(
     p: Any, epochs: int, events: int, inputs: Any, fuse: bool | Mapping[str, Sequence[str]] = False

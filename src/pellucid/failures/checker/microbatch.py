@@ -27,8 +27,6 @@ from pellucid.failures.checker.sinks import Observation
 from pellucid.failures.model import EV, Configuration, Map, Message, State, initial, steps
 from pellucid.failures.model.syntax import Normal
 
-__all__ = ["BATCH_VARIANTS", "BatchStep", "MicroBatch", "Query", "batch_variant"]
-
 Rows = tuple[tuple[str, Any], ...]  # the sink's stream and the value
 States = Map[str, Any]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.errors import UsageError
-from pellucid.failures.checker.arguments import PROTOCOLS, SOURCES, GivenArguments
+from pellucid.failures.checker.arguments import GivenArguments
 from pellucid.failures.checker.beside import seen_beside
 from pellucid.failures.checker.calls import FoundImpure
 from pellucid.failures.checker.given import configuration_of
@@ -30,8 +30,6 @@ from pellucid.failures.checker.variants import variant as rules_of
 from pellucid.failures.model import Configuration
 from pellucid.graph.model import Graph
 from pellucid.model import Budget, CutShort, Machine, Status, Verdict, follow
-
-__all__ = ["PROTOCOLS", "SOURCES", "failures"]
 
 
 def failures(

@@ -19,8 +19,6 @@ import dataclasses
 from pellucid.failures.model import Configuration, Message, TraceStep, f_fail, f_recover, s_step, steps
 from pellucid.failures.model.syntax import BD
 
-__all__ = ["NotReplayable", "Rules", "input_streams", "sink_streams"]
-
 
 def _not_promised(self: Rules, c: Configuration, p: str) -> bool:
     return False

@@ -15,8 +15,6 @@ from typing import Any
 
 from pellucid.failures.model import EV, Configuration, Map, Message, out
 
-__all__ = ["SINKS", "Append", "Idempotent", "Observation", "Own", "Transactional", "Uncommitted"]
-
 Held = Map[str, Any]  # what each sink holds, by its stream
 
 

@@ -18,8 +18,6 @@ from pellucid.failures.picture.svg import spacetime_svg
 from pellucid.model import Counterexample, Machine, follow
 from pellucid.model.show.pytest_file import Case, Imports
 
-__all__ = ["FaultyExecution", "differs", "step_words", "told"]
-
 Told: TypeAlias = tuple[list[str], list[tuple[int, str]], list[Any]]
 
 

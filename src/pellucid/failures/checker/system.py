@@ -30,8 +30,6 @@ from pellucid.failures.model import (
     on_stream,
 )
 
-__all__ = ["CrashSystem", "Situation", "written"]
-
 
 @dataclass(frozen=True, slots=True)
 class Situation:

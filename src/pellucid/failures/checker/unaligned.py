@@ -40,8 +40,6 @@ from pellucid.failures.model import (
     s_step,
 )
 
-__all__ = ["NotCaptured", "Taking", "Unaligned", "UnalignedRules"]
-
 Buffers = tuple[tuple[Any, ...], ...]  # for each input, the events in flight
 Local = tuple[type[IEvent | IBorder], Actions, State]
 

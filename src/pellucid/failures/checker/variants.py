@@ -38,18 +38,6 @@ from pellucid.failures.model import (
     s_step,
 )
 
-__all__ = [
-    "VARIANTS",
-    "BorderBeforeSnapshot",
-    "EarlySnapshot",
-    "NoAlignment",
-    "NotCommon",
-    "NotPurged",
-    "NotRecovered",
-    "NotReset",
-    "variant",
-]
-
 Steps = list[tuple[TraceStep, Configuration]]
 
 

@@ -11,8 +11,6 @@ from typing import Any
 from pellucid.address import Address
 from pellucid.errors import DataError
 
-__all__ = ["difference", "drop_table", "is_table", "read_output"]
-
 
 def is_table(place: str) -> bool:
     """Whether an output is a table of a database.

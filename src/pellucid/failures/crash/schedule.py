@@ -19,8 +19,6 @@ from typing import Any
 from pellucid.base.faults import POINTS, RUNTIME
 from pellucid.errors import DataError, UsageError, nearest, option
 
-__all__ = ["GROUPS", "Round", "Strike", "draw", "load_rounds", "points_of", "save_rounds"]
-
 VICTIMS = ("task", "coordinator", "tree")
 MOMENT = "moment"
 

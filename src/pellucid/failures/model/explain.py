@@ -49,8 +49,6 @@ from pellucid.failures.model import RULE, Configuration, FFail, FRecover, IBorde
 from pellucid.failures.model.stepwise import Stepwise
 from pellucid.failures.model.trace import CausalOrder, InvalidTrace, Trace, apply_trace
 
-__all__ = ["ExplainedGeneration", "Explanation", "NotExplained", "explain"]
-
 
 @dataclass(frozen=True)
 class ExplainedGeneration:

@@ -13,8 +13,6 @@ from typing import Any
 from pellucid.errors import CycleError, DataError, PipelineError, UsageError
 from pellucid.failures.model.syntax import BD, EV, Configuration, Data, Map, Message, Normal, State, Task
 
-__all__ = ["initial", "valid_initial"]
-
 
 def initial(
     tasks: Mapping[str, Task], inputs: Mapping[str, Sequence[Sequence[Any]]], states: Mapping[str, Any]

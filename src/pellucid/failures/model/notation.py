@@ -51,8 +51,6 @@ from pellucid.failures.model import (
 )
 from pellucid.failures.model.trace import InvalidTrace, Trace, apply_trace
 
-__all__ = ["FUNCTIONS", "read", "read_run", "write", "write_run"]
-
 Function = tuple[Callable[[Any, Any], tuple[Any, list[Any]]], Any]
 
 FUNCTIONS: dict[str, Function] = {

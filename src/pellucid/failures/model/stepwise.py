@@ -39,8 +39,6 @@ from pellucid.failures.model import (
 )
 from pellucid.failures.model.trace import not_there, shape, wrong_epoch, wrong_numbers, wrong_outputs
 
-__all__ = ["Stepwise"]
-
 Wrong = tuple[str, str]  # the kind of a fault, and the reason
 
 

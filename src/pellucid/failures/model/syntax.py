@@ -10,30 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = [
-    "BD",
-    "EV",
-    "FL",
-    "RULE",
-    "Actions",
-    "Configuration",
-    "Consume",
-    "Data",
-    "FFail",
-    "FRecover",
-    "IBorder",
-    "IEvent",
-    "Map",
-    "Message",
-    "Messages",
-    "Normal",
-    "Numbers",
-    "Produce",
-    "State",
-    "Task",
-    "TraceStep",
-]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -44,8 +44,6 @@ from pellucid.graph.model import Graph, Node
 if TYPE_CHECKING:
     from pellucid.pipeline import Pipeline
 
-__all__ = ["Keyed", "Tagged", "TaskGraph", "freeze", "tasks_of", "thaw"]
-
 
 class Keyed(NamedTuple):
     """An event of a keyed stream."""

@@ -54,8 +54,6 @@ from pellucid.failures.model import (
     s_step,
 )
 
-__all__ = ["CausalOrder", "InvalidTrace", "Trace", "TraceFault", "apply_trace", "is_valid"]
-
 Trace = Sequence[TraceStep]
 
 

@@ -16,8 +16,6 @@ from pellucid.engine.epochs.recording import ACK
 from pellucid.errors import DataError
 from pellucid.failures.picture.run import DrawnRun, Mark, Ref, by_flow, placed
 
-__all__ = ["from_recorded"]
-
 _RULES = ("SOURCE", "I-EVENT", "I-BORDER", "SNAPSHOT", "COMMIT", "F-FAIL", "F-LOST", "F-RECOVER")
 _WORK = ("SOURCE", "I-EVENT", "I-BORDER", "SNAPSHOT")
 _MESSAGE = ("stream", "n", "border", "digest")

@@ -32,8 +32,6 @@ from pellucid.failures.model.explain import Explanation, NotExplained
 if TYPE_CHECKING:
     from pellucid.failures.model.trace import Trace
 
-__all__ = ["DrawnRun", "Mark", "Ref", "by_flow", "fold", "from_trace", "placed"]
-
 Ref = tuple[int, str, int]  # generation, stream, number
 
 _EVENTS = ("SOURCE", "I-EVENT")

@@ -20,8 +20,6 @@ from pellucid.draw.theme import CHAR, STYLE
 from pellucid.engine.epochs.recording import ACK
 from pellucid.failures.picture.run import DrawnRun, Mark, Ref, fold
 
-__all__ = ["spacetime_svg"]
-
 _PAGE = 1180.0
 _MARGIN = 16.0
 _HEAD = 42.0

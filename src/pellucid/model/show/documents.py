@@ -9,8 +9,6 @@ from typing import Any
 
 from pellucid.model.sheet import event_fields
 
-__all__ = ["VERSION", "as_json", "versioned"]
-
 VERSION = 1
 
 

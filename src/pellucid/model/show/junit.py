@@ -13,8 +13,6 @@ from xml.sax.saxutils import escape, quoteattr
 from pellucid.model.show.outcomes import Outcome
 from pellucid.model.show.verdict import evidence, remarks, verdict_text
 
-__all__ = ["junit"]
-
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -16,8 +16,6 @@ from pellucid.model.show.pytest_file import slug
 from pellucid.model.show.verdict import verdict_document
 from pellucid.model.verdict import Verdict
 
-__all__ = ["STATUSES", "Outcome", "outcomes_document", "pictures", "summary"]
-
 STATUSES = ("proved", "refuted", "unknown", "error")
 
 

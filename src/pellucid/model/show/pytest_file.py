@@ -21,8 +21,6 @@ from pellucid.model.sheet import event_fields
 if TYPE_CHECKING:
     from pellucid.model.counterexample import Counterexample
 
-__all__ = ["Case", "Imports", "literal", "pytest_file", "slug"]
-
 
 @dataclass(frozen=True)
 class Case:

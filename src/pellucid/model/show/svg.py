@@ -15,8 +15,6 @@ from pellucid.draw.labels import cells, clean, shorten
 from pellucid.draw.theme import CHAR, FAMILY, STYLE
 from pellucid.model.sheet import REPEATS, Row, Sheet
 
-__all__ = ["sheet_svg"]
-
 _LANE = 30.0  # the height of a stream's lane
 _SLOT = 18.0  # of an event in a queue
 _MOST = 8  # events of a queue that are drawn

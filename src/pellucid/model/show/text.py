@@ -13,8 +13,6 @@ from pellucid.draw.labels import cells as width_of
 from pellucid.draw.labels import clean, shorten
 from pellucid.model.sheet import REPEATS, Row, Sheet
 
-__all__ = ["sheet_text"]
-
 _LONGEST = 32  # of a cell
 _GAP = 2
 

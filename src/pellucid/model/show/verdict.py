@@ -14,17 +14,6 @@ from pellucid.model.show.documents import as_json, versioned
 if TYPE_CHECKING:
     from pellucid.model.verdict import Verdict
 
-__all__ = [
-    "evidence",
-    "headline",
-    "remarks",
-    "seconds_text",
-    "verdict_document",
-    "verdict_html",
-    "verdict_json",
-    "verdict_text",
-]
-
 _UNKNOWN = "not decided: this is no proof"
 _COLOURS = {"proved": "--good:#18794e", "refuted": "--good:#c02626", "unknown": "--good:#b4530a"}
 _DARK = {"proved": "--good:#5fcf9a", "refuted": "--good:#ff8080", "unknown": "--good:#f0a35c"}

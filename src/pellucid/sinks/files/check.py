@@ -26,8 +26,6 @@ from pellucid.errors import StateError
 from pellucid.sinks.files import folder
 from pellucid.sinks.files.manifest import DataFile, Manifest, ManifestLog
 
-__all__ = ["Placed", "check_contents", "check_on_spark", "checked_places"]
-
 _RESTORE = "restore it from a copy, or write to a new folder from a new checkpoint"
 _TRIES = 5
 

@@ -13,23 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pellucid.base.files import PUBLIC, make_lasting, sync, write_lasting
+from pellucid.base.files import PUBLIC, make_lasting, write_lasting
 from pellucid.errors import UsageError
-
-__all__ = [
-    "create",
-    "files_below",
-    "folds_case",
-    "local_folder",
-    "make_lasting",
-    "move",
-    "names",
-    "one_at_a_time",
-    "remove",
-    "remove_tree",
-    "replace",
-    "sync",
-]
 
 
 def local_folder(path: str | os.PathLike[str]) -> Path:

@@ -21,8 +21,6 @@ from typing import Any
 from pellucid.errors import StateError
 from pellucid.sinks.files import folder
 
-__all__ = ["DataFile", "Manifest", "ManifestLog"]
-
 FOLD = 100
 _LEVELS = 3
 _NAME = re.compile(r"(?P<query>.+)-(?P<first>\d{20})(?:\.\.(?P<last>\d{20}))?\.json")

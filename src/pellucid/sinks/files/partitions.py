@@ -25,19 +25,6 @@ from pellucid.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "NULL",
-    "FolderNames",
-    "check",
-    "check_counted",
-    "check_delta",
-    "checked_rows",
-    "escaped",
-    "explained",
-    "metrics",
-    "spark_name",
-]
-
 NULL = "__HIVE_DEFAULT_PARTITION__"  # what Spark and Arrow call the folder of the nulls
 LONGEST = 255  # bytes of a name, on the usual file systems
 _SPECIAL = "/\\=%\"#:*?'{}[]^"  # some writers escape these in a name, and some readers do not know that

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["for_spark", "read", "read_spark", "schema_path", "schema_there"]
-
 _MUCH = 256 << 20  # bytes; below, a job of Spark takes longer than the driver alone
 
 

@@ -21,19 +21,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
+from pellucid.base.files import make_lasting, sync
 from pellucid.errors import DataError, StateError
 from pellucid.sinks import interface
 from pellucid.sinks.files import folder, partitions
 from pellucid.sinks.files.check import checked_places
 from pellucid.sinks.files.manifest import DataFile, Manifest, ManifestLog
-from pellucid.sinks.files.read import for_spark, read, read_spark, schema_path, schema_there
+from pellucid.sinks.files.read import for_spark, read, schema_path, schema_there
 from pellucid.sinks.rows import is_spark, rows_of, schema_of
 from pellucid.sinks.schema import differences, refuse_doubled
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["ParquetSink", "parquet", "read", "read_spark"]
 
 
 @dataclass
@@ -111,7 +110,7 @@ class ParquetSink(interface.Sink):
         if not self.log.is_empty():
             self._compare(schema)
         staging = self.path / "_staging" / f"{query}-{batch:020d}-{uuid.uuid4().hex}"
-        folder.make_lasting(staging.parent)
+        make_lasting(staging.parent)
         staged = interface.Staged(query, batch, held=_Attempt(staging, schema, -1 if last is None else last))
         try:
             staged.rows = self._stage_spark(data, staging) if is_spark(data) else self._stage_arrow(data, staging)
@@ -209,7 +208,7 @@ class ParquetSink(interface.Sink):
         for path in folder.files_below(staging, ".parquet"):
             rows = pq.read_metadata(path).num_rows
             if rows:
-                folder.sync(path)
+                sync(path)
                 inside = path.relative_to(staging)
                 name = inside.with_name(f"batch-{batch:020d}-{inside.name}")
                 with path.open("rb") as content:
@@ -221,7 +220,7 @@ class ParquetSink(interface.Sink):
             for parent in (staging / file.staged).parents
             if staging.parent in (parent, *parent.parents)
         }:
-            folder.sync(place)
+            sync(place)
         return tuple(files)
 
     def _finish(self, query: str, batch: int) -> None:
@@ -242,7 +241,7 @@ class ParquetSink(interface.Sink):
             for place in {
                 above for file in manifest.files for above in Path(file.name).parents
             }:  # the partitions' folders, and the target itself
-                folder.sync(self.path / place)
+                sync(self.path / place)
         for name in stale:
             folder.remove_tree(staging / name)
 

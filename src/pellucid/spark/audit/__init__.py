@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from pellucid.engine.epochs.recording import ACK, COORDINATOR, schema
 from pellucid.errors import DataError, UsageError
 from pellucid.failures.audit import Audit, answer
 from pellucid.failures.audit.cells import CellSum, IndexSpan, Numbers, Passed, in_all, union
 from pellucid.failures.audit.crashes import common_epochs
 from pellucid.failures.audit.kept import Explained
 from pellucid.failures.audit.pieces import Known, Merged, TraceSegment
-from pellucid.failures.audit.recorded import ACK, COORDINATOR, FIRST_EPOCH, schema, tasks_on_record
+from pellucid.failures.audit.recorded import FIRST_EPOCH, tasks_on_record
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, later_cuts, limits
 from pellucid.failures.audit.words import Violation
 from pellucid.spark.audit import ends

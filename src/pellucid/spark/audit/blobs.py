@@ -25,21 +25,6 @@ if TYPE_CHECKING:
     Rows: TypeAlias = Iterator[pa.RecordBatch]
     Worker: TypeAlias = Callable[[Rows], Rows]
 
-__all__ = [
-    "NEEDED",
-    "ROWS",
-    "Spanned",
-    "TraceCut",
-    "blob_of",
-    "pack_worker",
-    "row",
-    "runs",
-    "span_worker",
-    "survey_worker",
-    "table_of",
-    "together",
-]
-
 ROWS = "key long, note binary, blob binary"
 NEEDED = ("task", "generation", "index", "rule", "epoch", "consumed", "produced")
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from pellucid.spark.audit.blobs import Worker
 
-__all__ = ["SparkCarrier"]
-
 
 class SparkCarrier:
     """A trace as a DataFrame.  It is read twice: a few columns, to see how to cut it, and then all, into blobs, which

@@ -9,8 +9,6 @@ from typing import Any
 
 from pellucid.failures.audit.cells import CellSum, IndexSpan, Passed
 
-__all__ = ["Ghosts", "TraceCell", "cells_of", "ghosts_of", "pieces_of", "places_of"]
-
 _MOST = 1 << 12  # pieces: the driver keeps what each must know
 _SPARSE = 4  # indices for each step: a range with more holes is not cut
 

@@ -6,16 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pellucid.engine.epochs.recording import ACK, COORDINATOR
 from pellucid.failures.audit.arrays import Array
 from pellucid.failures.audit.cells import Numbers, Passed
 from pellucid.failures.audit.kept import Explained
 from pellucid.failures.audit.pieces import Known, Merged, TraceSegment
 from pellucid.failures.audit.pieces import PieceEnds as PieceEnds
-from pellucid.failures.audit.recorded import ACK, COORDINATOR, FIRST_EPOCH
+from pellucid.failures.audit.recorded import FIRST_EPOCH
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, Findings, way_back
 from pellucid.failures.audit.words import KINDS, Violation
-
-__all__ = ["Ends", "in_order", "joined"]
 
 
 def joined(parts: Iterable[TraceSegment]) -> list[TraceSegment]:

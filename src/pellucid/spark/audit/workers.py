@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from pellucid.spark.audit.blobs import Rows, Worker
 
-__all__ = ["again_worker", "messages_worker", "replay_worker", "steps_worker"]
-
 _NEIGHBOURS = 13  # bits: so many numbers of a stream are matched in the same place
 _SIDES = 8
 _WORK = ("SOURCE", "I-EVENT", "I-BORDER")

@@ -17,8 +17,6 @@ from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
 from pellucid.sinks.address import on_this_machine
 from pellucid.spark.files.csv import files_in
 
-__all__ = ["as_given", "blamed"]
-
 _CELL = re.compile(r"(file:/.+?): column '(.*?)': expected (\w+)")
 _FILE = re.compile(r"(file:/.+?)(?=: |$)", re.MULTILINE)
 _COLUMN = re.compile(r"^the DataFrame: column '(.*?)' holds \w+: expected (\w+)")

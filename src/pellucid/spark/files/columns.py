@@ -15,8 +15,6 @@ from typing import Any
 from pellucid.errors import StateError
 from pellucid.spark.state.files import open_files
 
-__all__ = ["as_begun", "remember", "remembered"]
-
 _NAME = "pellucid-columns.json"
 
 

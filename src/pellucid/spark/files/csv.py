@@ -28,8 +28,6 @@ from pellucid.sinks.address import absolute, on_this_machine
 from pellucid.spark.failure import MARK
 from pellucid.spark.files.columns import as_begun
 
-__all__ = ["FILES_AT_ONCE", "WRITTEN", "Wanted", "as_cells", "cells", "files_in", "wanted_of"]
-
 _CELLS = {"long": INT_CELL, "double": FLOAT_CELL}
 FILES_AT_ONCE = 1000  # new files that one micro-batch reads
 _NULL = "\x01no cell\x01"  # what an unquoted empty cell is for Spark, so that "" is another

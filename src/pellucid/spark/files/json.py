@@ -22,8 +22,6 @@ from pellucid.spark.failure import MARK
 from pellucid.spark.files.columns import as_begun
 from pellucid.spark.files.csv import FILES_AT_ONCE, Wanted
 
-__all__ = ["json_text", "objects"]
-
 _STRICT = {"mode": "FAILFAST", "allowNonNumericNumbers": False, "allowSingleQuotes": False}
 _END = 7340915332674881  # what stands behind the value of a line
 _BOM = "\ufeff"

@@ -20,8 +20,6 @@ from pellucid.errors import DataError
 from pellucid.spark.files.blame import as_given
 from pellucid.spark.state.files import Files, open_files
 
-__all__ = ["files_of", "look_at"]
-
 
 def look_at(checkpoint: str, batch: int, inputs: Collection[str], delimiter: str) -> None:
     """Refuse a micro-batch if a file of these inputs on this machine is not strict CSV."""

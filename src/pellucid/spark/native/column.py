@@ -37,20 +37,6 @@ from pellucid.spark.native.ranges import EXACT, may_be_nan, within
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = [
-    "MARK",
-    "MAX_DEPTH",
-    "MAX_SIZE",
-    "NotNative",
-    "barrier",
-    "checked",
-    "column",
-    "failure",
-    "native_type",
-    "size",
-    "why_not",
-]
-
 MARK = "[pellucid] "  # what every error that is raised on purpose begins with
 MAX_SIZE = 2_000  # how many operations one column may have once every shared part is written out
 MAX_DEPTH = 150  # how deep they may nest: Catalyst is recursive

@@ -18,8 +18,6 @@ from pellucid.spark.reading import never_null, source_leaves, surely_events
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["leaves_of", "native_frame", "with_inner_key"]
-
 
 def native_frame(job: SparkJob, frame: Frame, *, ansi: bool) -> DataFrame:
     """A pipeline that remembers nothing, as a filter and a projection of the user's DataFrame."""

@@ -22,8 +22,6 @@ from pellucid.spark.reading import event_columns
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["cut", "front", "split"]
-
 
 def front(graph: Graph, *, ansi: bool = True) -> list[Node]:
     """The steps that run before the shuffle; none, if that would save nothing.

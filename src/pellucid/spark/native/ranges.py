@@ -15,8 +15,6 @@ import math
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN
 
-__all__ = ["EXACT", "bounds", "may_be_nan", "within"]
-
 EXACT = 2**53  # up to here a double holds every integer
 
 Bounds = tuple[int, int]

@@ -39,20 +39,6 @@ from pellucid.spark.reading import column_of, event_columns, pack
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = [
-    "MAX_SLOTS",
-    "MAX_TOTAL",
-    "Remembers",
-    "RowFrame",
-    "RowSlot",
-    "Stateless",
-    "frame",
-    "obligations",
-    "slots",
-    "stateless",
-    "step",
-]
-
 MAX_SLOTS = 64  # how many events one push may put out natively
 MAX_TOTAL = 10_000  # how many operations all columns together may have
 

@@ -18,8 +18,6 @@ from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
 from pellucid.spark.native.ranges import may_be_nan
 
-__all__ = ["FoldPart", "Term", "fold_of"]
-
 _BITS = ("band", "bor", "bxor")
 
 

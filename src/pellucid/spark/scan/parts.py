@@ -43,8 +43,6 @@ from pellucid.graph.memory import remembering
 from pellucid.graph.model import Graph, Node
 from pellucid.spark.scan.folds import FoldPart, fold_of
 
-__all__ = ["LARGEST_WINDOW", "Cut", "ScanStep", "cuts", "level_graph", "scannable"]
-
 LARGEST_WINDOW = 100_000  # events: the last of every chunk are sent to every chunk
 
 

@@ -29,12 +29,10 @@ from typing import TYPE_CHECKING, Any
 from pellucid.errors import PellucidError
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
-from pellucid.spark.scan.parts import cuts, scannable
+from pellucid.spark.scan.parts import cuts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-__all__ = ["scannable", "scanned"]
 
 CHUNK, SUMS = "chunk", "sums"
 _SAMPLE = 2048  # rows, at least, that decide about the bounds

@@ -24,8 +24,6 @@ from pellucid.spark.scan.summary import JOIN, Summary, keeps_order, merged
 from pellucid.spark.state.order import Judge
 from pellucid.spark.step import Runner
 
-__all__ = ["begin"]
-
 
 def begin(runner: Runner, cut: Cut, level: int, summaries: Mapping[int, Summary], chunk: int) -> None:
     """Make a new runner start where this chunk does, in all steps below the level."""

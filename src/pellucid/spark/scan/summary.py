@@ -33,18 +33,6 @@ from pellucid.spark.scan.folds import FoldPart
 from pellucid.spark.scan.parts import Cut, ScanStep, level_graph
 from pellucid.spark.step import Runner, _numbered, unnumbered
 
-__all__ = [
-    "CHUNK",
-    "JOIN",
-    "Folder",
-    "Summary",
-    "keeps_order",
-    "level_job",
-    "merged",
-    "packed_summaries",
-    "unpacked_summaries",
-]
-
 CHUNK = "chunk"  # the column of a frame that says which chunk a row is of
 
 

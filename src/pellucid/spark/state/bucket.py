@@ -23,8 +23,6 @@ from pellucid.errors import DataError, StateError, option
 from pellucid.spark.job import SparkJob
 from pellucid.spark.step import Runner
 
-__all__ = ["Bucket", "held_about", "in_order", "made_key", "run_bucket", "table_bytes", "table_of"]
-
 _ABOUT = b"pellucid.read_as"  # in the metadata of the table of rows that wait
 
 

@@ -23,8 +23,6 @@ from pellucid.base.identity import refuse_other
 from pellucid.errors import StateError
 from pellucid.spark.state.files import Files, open_files
 
-__all__ = ["Claims"]
-
 _READ = (1, VERSION)  # 1: the version before
 _FACTS = (
     ("query", "the query", "A new checkpoint needs a new state folder, and an old checkpoint its own"),

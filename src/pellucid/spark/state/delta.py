@@ -10,8 +10,6 @@ from typing import Any
 
 from pellucid.base.container import Buffer, parts
 
-__all__ = ["changes", "patch", "split"]
-
 BLOCK = 64
 _SLICE = 1 << 20  # bytes compared at once
 

@@ -21,8 +21,6 @@ from pellucid.spark.stream import check_identity, identity
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["managed"]
-
 _GUARD = -1  # the number of the bucket without keys
 
 

@@ -25,8 +25,6 @@ from pellucid.expr.types import INT, TupleType, Type
 from pellucid.graph.build import build
 from pellucid.graph.model import Graph
 
-__all__ = ["Judge", "Refusal", "check_sequence", "shown"]
-
 _LATE, _GAP = 1, 2
 
 

@@ -35,8 +35,6 @@ from pellucid.errors import StateError, UsageError
 from pellucid.spark.state.claims import Claims
 from pellucid.spark.state.delta import changes, patch, split
 
-__all__ = ["BucketSnapshot", "Store"]
-
 _SMALL = 1 << 16  # bytes: below, a delta saves nothing
 _LINKS = 10
 _FRONT = 1 << 14  # bytes in which most headers end

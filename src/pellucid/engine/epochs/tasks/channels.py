@@ -26,8 +26,6 @@ from pellucid.engine.epochs.tasks.messages import (
     frame_lengths,
 )
 
-__all__ = ["Gone", "Inbox", "Outbox", "channel"]
-
 _WAITING = 2  # messages that a reader holds
 _PIECES = 512  # that one call takes on any system
 _ROOM = 2 << 20  # bytes in the socket: with a whole batch in it, sender and reader need not take turns

@@ -30,8 +30,6 @@ from pellucid.engine.epochs.marks import ReadMark, stamp
 from pellucid.engine.epochs.tasks.messages import Events
 from pellucid.expr.types import Type
 
-__all__ = ["Lane"]
-
 _PIECES = 8
 
 

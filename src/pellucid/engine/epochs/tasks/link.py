@@ -9,8 +9,6 @@ import socket
 import threading
 from typing import Any
 
-__all__ = ["BEAT", "Link"]
-
 BEAT = 0.2  # seconds between two heartbeats of a task
 
 

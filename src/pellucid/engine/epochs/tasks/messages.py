@@ -24,23 +24,6 @@ from pellucid.engine.epochs import recording
 from pellucid.engine.saved.form import pack_texts, unpack_texts
 from pellucid.expr.types import BOOL, FLOAT, STR, EnumType, Type
 
-__all__ = [
-    "BORDER",
-    "END",
-    "EVENTS",
-    "ChannelMessage",
-    "Events",
-    "Shape",
-    "content",
-    "decode",
-    "decode_parts",
-    "encode",
-    "frame_lengths",
-    "kind_of",
-    "take",
-    "workers_of",
-]
-
 EVENTS, BORDER, END = "events", "border", "end"
 _FRAME = struct.Struct("<4sIQ")  # mark, length of the head, length of the body
 FRAME = _FRAME.size

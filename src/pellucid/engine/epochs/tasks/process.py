@@ -18,8 +18,6 @@ from pellucid.engine.epochs.tasks.link import Link
 from pellucid.engine.epochs.tasks.messages import Shape
 from pellucid.engine.epochs.tasks.task import Context, TaskProcess, die_with, run_task
 
-__all__ = ["ChannelEnds", "start_task"]
-
 
 class ChannelEnds:
     """All sockets of a generation: a pair for each channel, and one for each task's link to the coordinator."""

@@ -33,8 +33,6 @@ from pellucid.engine.epochs.tasks.task import Context, TaskProcess
 from pellucid.errors import StateError
 from pellucid.expr.types import INT, Type
 
-__all__ = ["SinkTask"]
-
 _AGAIN = 0.5
 
 

@@ -26,8 +26,6 @@ from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, ChannelMessage
 from pellucid.engine.epochs.tasks.task import Context, TaskProcess
 from pellucid.errors import DataError
 
-__all__ = ["Borders", "SourceTask"]
-
 
 class Borders:
     """When an epoch ends: after ``count`` pushes, or after ``seconds``, whichever is first."""

@@ -34,8 +34,6 @@ from pellucid.engine.epochs.tasks.messages import BORDER, END, EVENTS, ChannelMe
 from pellucid.errors import PellucidError, StepError, from_outside, option
 from pellucid.secrets import redact
 
-__all__ = ["Context", "TaskProcess", "die_with", "run_task"]
-
 _MANY, _MUCH = 64, 64 << 20  # so many snapshots, or bytes of them, may wait for the disk
 _LINGER = 0.2  # seconds between two writes of snapshots, where borders come that fast
 _AGAIN = 0.5  # seconds until a snapshot that could not be written is tried again

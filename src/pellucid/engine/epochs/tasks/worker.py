@@ -32,8 +32,6 @@ from pellucid.errors import StateError, StepError
 from pellucid.expr.types import STR, Type
 from pellucid.graph.model import Graph
 
-__all__ = ["Worker", "joined"]
-
 
 class Worker(TaskProcess):
     """Runs a graph, or a part of one."""

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-__all__ = ["Candidates"]
-
 
 class Candidates:
     """Sets of failure-free configurations by number; number 0 is the empty set, 1 the set before the first step.

@@ -20,8 +20,6 @@ from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.model import FFail, FRecover, TraceStep
 from pellucid.model import Budget, CutShort
 
-__all__ = ["Explored", "explore", "failure_free", "labels_to", "successors"]
-
 _SETS = (1 << BITS) - 1
 
 

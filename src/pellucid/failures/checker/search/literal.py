@@ -12,8 +12,6 @@ from typing import Any
 from pellucid.failures.checker.search.candidates import Candidates
 from pellucid.model import Budget, CutShort, Machine, Search, follow
 
-__all__ = ["Judged", "LiteralSearch", "free_graph", "judge", "search"]
-
 
 @dataclass
 class LiteralSearch:

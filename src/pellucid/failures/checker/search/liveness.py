@@ -23,8 +23,6 @@ from pellucid.failures.checker.system import CrashSystem
 from pellucid.failures.model import FFail, FRecover, TraceStep
 from pellucid.model import Budget, Search, components, shortest_cycle
 
-__all__ = ["check_monotone", "fair_cycle"]
-
 
 def fair_cycle(system: CrashSystem, budget: Budget) -> tuple[list[TraceStep], list[TraceStep]] | None:
     """A way into a fair part without the last epoch, and a cycle there; None if every fair execution gets it.

@@ -24,8 +24,6 @@ from pellucid.failures.checker.sinks import Own, Transactional, Uncommitted
 from pellucid.failures.checker.system import CrashSystem, Situation, written
 from pellucid.failures.model import FL, Configuration, FRecover, IBorder, IEvent, Map, Message, Normal, Numbers, State
 
-__all__ = ["BITS", "Moves", "Packed"]
-
 BITS = 20
 _LOW = (1 << BITS) - 1
 

@@ -32,8 +32,6 @@ from __future__ import annotations
 from pellucid.failures.checker.search.packed import BITS, Moves, Packed
 from pellucid.failures.checker.sinks import Own
 
-__all__ = ["ample", "can_reduce", "can_reduce_crashes"]
-
 _LOW = (1 << BITS) - 1
 
 
