@@ -223,9 +223,8 @@ def by_smt(system: System, good: Expr, options: Options) -> Answer:
         return if_refuted(Answer("unknown", "smt"))
     from pellucid.check.smt.engine import invariant
 
-    if (
-        computes_floats(system, [good]) or system.texts
-    ):  # what z3 does not decide of doubles and texts in seconds it does not decide in minutes
+    # what z3 does not decide of doubles and texts in seconds it does not decide in minutes
+    if computes_floats(system, [good]) or system.texts:
         options = dataclasses.replace(options, timeout=min(options.left or _FLOATS, _FLOATS))
     status, trace, proof, notes = invariant(system, good, max_depth=options.max_depth, timeout=options.left)
     details = {"certificate": str(proof), "checked": proof.checked} if proof is not None else {}

@@ -107,9 +107,8 @@ def _compare(
         return None
     pairs = {f"{side}{name}": s for side, made in (("a", whole), ("b", less)) for name, s in made.items()}
     both = assemble(graph.name, sources, pairs)
-    sides = {
-        side: [f"{side}{name}" for name in whole] for side in "ab"
-    }  # a step that fails matters, whatever it puts out
+    # a step that fails matters, whatever it puts out
+    sides = {side: [f"{side}{name}" for name in whole] for side in "ab"}
 
     def same(system: System) -> Formula:
         out = n.not_(fail_apart(system))

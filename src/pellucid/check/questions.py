@@ -344,9 +344,8 @@ def _beside(a: Any, b: Any, wrong: Callable[..., Any], domain: Domain, queue: An
 
     started = time.perf_counter()
     answer = in_64_bits(ask(options, False), graph, domain, lambda within: ask(within, True), really, options)
-    system = build_system(
-        graph, domain, 3
-    )  # up to the first failure of either it is both, and an interpreter runs beside it
+    # up to the first failure of either it is both, and an interpreter runs beside it
+    system = build_system(graph, domain, 3)
     return on_interpreter(answer, system, wrong(system), time.perf_counter() - started)
 
 

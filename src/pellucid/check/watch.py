@@ -131,14 +131,12 @@ def monitor(system: Transitions, p: Any, *, queue: int = 3, **settings: Any) -> 
     if len(p.graph.outputs) != 1 or p.graph.nodes[p.graph.outputs[0][1]].type != BOOL:
         raise UsageError(f"a monitor puts out Booleans, but {p.name} does not")
     states = system.states()
-    lanes = min(
-        len(states), _KEYS
-    )  # as many keys as the system shows, unless a key is computed from what is remembered
+    # as many keys as the system shows, unless a key is computed from what is remembered
+    lanes = min(len(states), _KEYS)
     events = _events(system, states, p.graph) if p.graph.opaque() else None
     out, budget = p.graph.outputs[0][0], options.budget()
-    for size in dict.fromkeys(
-        (queue, *(s for s in _SIZES if s > queue))
-    ):  # until no queue needs more: up to there all is as it really is
+    # until no queue needs more: up to there all is as it really is
+    for size in dict.fromkeys((queue, *(s for s in _SIZES if s > queue))):
         # A failure is seen, also one because an integer leaves 64 bits.
         inner = build_system(p.graph, Domain(), size, strict=True, events=events, track=Track(lanes=lanes))
         whole, pushes = _observed(system, states, inner)

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 from pellucid.errors import DataError
 
-_SMALL = (
-    64 << 20
-)  # a file, or a page that is never too large: in a large file a page can not be larger than the file by much
+# a file, or a page that is never too large: in a large file a page can not be larger than the file by much
+_SMALL = 64 << 20
 _HEADER = 1 << 16
 _INDEX = 4 << 20  # bytes of an index that are read here: more takes seconds
 # Of the index: the row groups' columns' facts: path, bytes as they are used and as they lie there, first page,

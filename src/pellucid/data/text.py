@@ -237,9 +237,8 @@ class CsvReader(TextReader):
 
     def _has_hex(self, data: bytes, ints: list[str]) -> bool:
         """Whether a cell of these columns is like ``0x10``, which is a number for Arrow."""
-        if (
-            not ints or (b"x" not in data and b"X" not in data) or (b"0x" not in data and b"0X" not in data)
-        ):  # one byte is found faster
+        # one byte is found faster
+        if not ints or (b"x" not in data and b"X" not in data) or (b"0x" not in data and b"0X" not in data):
             return False
         cells = self._parse(data, dict.fromkeys(ints, pa.string()), ints, nulls=False)
         return any(pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py() for column in cells.columns)

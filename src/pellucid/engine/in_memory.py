@@ -169,9 +169,8 @@ def _given(graph: Graph, inputs: Mapping[str, Any], options: RunOptions) -> list
             from pellucid.data.kinds import read
 
             out.append(read(kind, node.id, node.type, events, place_of(graph.name, node.id), options.key))
-    silences = {
-        n.id for n in nodes if isinstance(inputs[n.id], list) and not inputs[n.id]
-    }  # said aloud: a source that stays silent
+    # said aloud: a source that stays silent
+    silences = {n.id for n in nodes if isinstance(inputs[n.id], list) and not inputs[n.id]}
     counts = {n.id: g.count for n, g in zip(nodes, out, strict=True) if n.id not in silences}
     if options.short == "fail" and len(set(counts.values())) > 1:
         least, most = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)

@@ -367,9 +367,8 @@ class _Walk:
             raise _Unseen("a source of random numbers")
         inner = getattr(value, "__wrapped__", None) or getattr(value, "py_func", None)
         if isinstance(inner, types.FunctionType) and whose(file_of(kind.__module__)) != "user":
-            return sha(
-                f"{kind.__module__}.{kind.__qualname__}", self._form(inner, at)
-            )  # such as lru_cache's: what it remembers is left out
+            # such as lru_cache's: what it remembers is left out
+            return sha(f"{kind.__module__}.{kind.__qualname__}", self._form(inner, at))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

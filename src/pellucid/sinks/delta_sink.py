@@ -113,16 +113,14 @@ class DeltaSink(interface.Sink):
                 if "File name too long" in str(error):
                     raise DataError(
                         f"{self.path}: partition_by={list(parts)}: a value's folder would have a name that is too long "
-                        "for the file system; "
-                        "shorten it before the sink, or partition by something shorter"
+                        "for the file system; shorten it before the sink, or partition by something shorter"
                     ) from None
                 if not isinstance(error, lake.exceptions.CommitFailedError):
                     raise
                 if not is_spark(data) and not hasattr(data, "num_rows") and not isinstance(data, (list, tuple)):
                     raise StateError(
                         f"{self.path}: batch {batch}: another driver of query {query!r} committed meanwhile, and a "
-                        "reader of "
-                        "Arrow batches cannot be read twice; write the batch again"
+                        "reader of Arrow batches cannot be read twice; write the batch again"
                     ) from None
                 continue
             self._looked.add(query)
@@ -141,11 +139,9 @@ class DeltaSink(interface.Sink):
         if filled is not None and not table.file_uris():
             raise StateError(
                 f"{self.path}: the table is empty, yet batch {filled} of query {query!r} put rows there: was it "
-                "emptied, or overwritten? Batches "
-                "that are there by their numbers would be left out. Bring the rows back (RESTORE to the version "
-                "before); or, to write "
-                "everything again, begin with a new checkpoint; or, if other programs take the rows out, say "
-                "drained=True"
+                "emptied, or overwritten? Batches that are there by their numbers would be left out. Bring the rows "
+                "back (RESTORE to the version before); or, to write everything again, begin with a new checkpoint; or, "
+                "if other programs take the rows out, say drained=True"
             )
 
     def _partitions(self, table: DeltaTable, schema: pa.Schema) -> tuple[str, ...]:
@@ -154,8 +150,7 @@ class DeltaSink(interface.Sink):
         if self.partition_by and self.partition_by != there:
             raise DataError(
                 f"{self.path}: partition_by={list(self.partition_by)}, but the table that is there is partitioned by "
-                f"{list(there)}: "
-                "name these, or write to another table"
+                f"{list(there)}: name these, or write to another table"
             )
         partitions.check_delta(self.path, there, schema)
         return there

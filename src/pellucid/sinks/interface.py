@@ -133,10 +133,9 @@ class Sink(ABC):
         )
         raise StateError(
             f"{self.place}: {there}, yet Spark gives batch {batch}, so those before it are missing: the target was "
-            "emptied, restored from an "
-            "older copy or lost its numbers, or the query wrote somewhere else until now. Restore a copy that has "
-            "them, or begin with a new "
-            f"checkpoint and an empty target; if they may stay away, say so with first_batch={batch}"
+            "emptied, restored from an older copy or lost its numbers, or the query wrote somewhere else until now. "
+            "Restore a copy that has them, or begin with a new checkpoint and an empty target; if they may stay away, "
+            f"say so with first_batch={batch}"
         )
 
     @property
@@ -244,11 +243,9 @@ def emptied(place: str, query: str, rows: int, forget: str) -> str:
     """The words about a target whose rows are gone while its numbers stayed."""
     return (
         f"{place}: it is empty, yet {rows:,} rows were written there, as the numbers say that are kept beside it: was "
-        "it emptied, or made anew? "
-        "Batches that are there by their numbers would be left out. Restore the rows from a copy; or, to write "
-        "everything again, begin with a new "
-        f"checkpoint (query {query!r} ends with the old one) and forget the numbers: {forget}; or, if other programs "
-        "take the rows out, say drained=True"
+        "it emptied, or made anew? Batches that are there by their numbers would be left out. Restore the rows from a "
+        f"copy; or, to write everything again, begin with a new checkpoint (query {query!r} ends with the old one) and "
+        f"forget the numbers: {forget}; or, if other programs take the rows out, say drained=True"
     )
 
 
@@ -297,6 +294,5 @@ def query_of(df: Any) -> str:
         return str(found)
     raise UsageError(
         "the sink cannot see the id of the streaming query (it is called outside foreachBatch, or through Spark "
-        "Connect): "
-        "give the query a name of its own, once for each checkpoint, with query='name'"
+        "Connect): give the query a name of its own, once for each checkpoint, with query='name'"
     )

@@ -46,8 +46,7 @@ class KafkaSink(interface.Sink):
     kind: ClassVar[str] = "kafka"
     guarantee: ClassVar[str] = (
         "a reader with isolation.level=read_committed sees each batch whole and once, because its records and its "
-        "number are one "
-        "Kafka transaction"
+        "number are one Kafka transaction"
     )
 
     def __init__(
@@ -251,10 +250,9 @@ class _Session:
         if self.records and sum(ends) < self.records:
             raise StateError(
                 f"topic {self.sink.topic!r}: {self.records:,} records were written there up to batch {self.last} of "
-                f"query {self.query!r}, but it has had "
-                f"only {sum(ends):,}: was the topic deleted and made anew? Batches that are there by their number "
-                "would be left out. Begin with "
-                "a new checkpoint, which is a new query"
+                f"query {self.query!r}, but it has had only {sum(ends):,}: was the topic deleted and made anew? "
+                "Batches that are there by their number would be left out. Begin with a new checkpoint, which is a new "
+                "query"
             )
 
     def send(self, rows: Rows) -> int:

@@ -49,8 +49,7 @@ class OnceSink(interface.Sink):
     kind: ClassVar[str] = "once"
     guarantee: ClassVar[str] = (
         "a batch for which the function returned is never given to it again; one that a crash interrupted is given "
-        "again, "
-        "with again=True, so its effects are there at least once"
+        "again, with again=True, so its effects are there at least once"
     )
 
     def __init__(

@@ -81,8 +81,7 @@ def target_of(db: psycopg.Connection[Any], table: str) -> MarkedTable | None:
     """The table that the server takes this name for; None if there is none."""
     row = db.execute(
         "SELECT current_database(), n.nspname, c.relname, to_regclass(quote_ident(c.relname)) IS NOT DISTINCT FROM "
-        "c.oid::regclass "
-        "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)",
+        "c.oid::regclass FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)",
         (quoted(table),),
     ).fetchone()
     return None if row is None else MarkedTable(row[0], row[1], row[2], bool(row[3]))
@@ -99,10 +98,9 @@ def written(db: psycopg.Connection[Any], target: MarkedTable) -> int:
 def last_mark(db: psycopg.Connection[Any], target: MarkedTable, query: str) -> int:
     """The highest number of the query under any name of the table; -1 if there is none."""
     books = db.execute(
-        "SELECT n.nspname, c.oid::regclass IS NOT DISTINCT FROM to_regclass('pellucid_epochs') "
-        "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = 'pellucid_epochs' AND "
-        "c.relkind = 'r' "
-        "AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')"
+        "SELECT n.nspname, c.oid::regclass IS NOT DISTINCT FROM to_regclass('pellucid_epochs') FROM pg_class c JOIN "
+        "pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = 'pellucid_epochs' AND c.relkind = 'r' AND "
+        "has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')"
     ).fetchall()
     found = -1
     for schema, ours in books:
@@ -130,8 +128,7 @@ def locked_mark(db: psycopg.Connection[Any], target: MarkedTable, query: str) ->
     ) not in held:  # without the lock nothing is known: neither "is there" nor "is not there" may be said
         raise StateError(
             f"table {target.name!r}: the mark of query {query!r} in pellucid_epochs could not be made, or was removed "
-            "at this "
-            "moment: is somebody changing that table? Run the batch again"
+            "at this moment: is somebody changing that table? Run the batch again"
         )
     return last_mark(db, target, query)
 

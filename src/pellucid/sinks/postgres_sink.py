@@ -218,9 +218,8 @@ class PostgresSink(interface.Sink):
             moved: int = db.execute(f"{insert}(%s)".encode(), ([row["task"] for row in accepted],)).rowcount
             if moved != sum(row["n"] for row in accepted):
                 raise StateError(
-                    f"table {self.table!r}: batch {batch}: the executors copied "
-                    f"{sum(row['n'] for row in accepted)} rows, "
-                    f"but {moved} are in {staging}: did the server restart meanwhile? Run the batch again"
+                    f"table {self.table!r}: batch {batch}: the executors copied {sum(row['n'] for row in accepted)} "
+                    f"rows, but {moved} are in {staging}: did the server restart meanwhile? Run the batch again"
                 )
             return moved
 
@@ -311,9 +310,8 @@ class PostgresSink(interface.Sink):
                 "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
                 "with % ? # / @ in a password written as %25 %3F %23 %2F %40; or key=value pairs"
             ) from None
-        db.isolation_level = (
-            psycopg.IsolationLevel.READ_COMMITTED
-        )  # who waited for the lock must see what was committed meanwhile
+        # who waited for the lock must see what was committed meanwhile
+        db.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         try:
             yield db
         except psycopg.Error as error:  # the server is gone, its disk is full, a right is missing

@@ -65,9 +65,8 @@ def facts(z3: Any, operations: list[FloatOperation]) -> list[Any]:
     say = _Facts(z3)
     out = [fact for operation in operations for fact in say.of(operation)]
     many = 0
-    for one, other in itertools.combinations(
-        operations, 2
-    ):  # of two exact results the larger is not rounded to the smaller
+    # of two exact results the larger is not rounded to the smaller
+    for one, other in itertools.combinations(operations, 2):
         x, y = say.exact(one), say.exact(other)
         if x is None or y is None or many >= _PAIRS:
             continue

@@ -183,9 +183,8 @@ class Terms:
             if fixed:
                 return up if fixed > 0 else down
             return z3.If(b > 0, up, z3.If(b < 0, down, z3.IntVal(0)))
-        if (
-            op in ("shl", "shr") and fixed is not None and 0 <= fixed <= 1024
-        ):  # beyond that nothing is left, but the number is long
+        # beyond that nothing is left, but the number is long
+        if op in ("shl", "shr") and fixed is not None and 0 <= fixed <= 1024:
             return a * 2**fixed if op == "shl" else a / 2**fixed
         if op == "band":
             for x, mask in ((args[0], e.args[1]), (args[1], e.args[0])):

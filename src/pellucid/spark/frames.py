@@ -282,9 +282,8 @@ def _refuse_collation(found: DataType, what: str, name: str, place: str) -> None
     if collation:
         raise DataError(
             f"{place}: the {what} column {name!r} has the collation {collation}: Spark compares such texts in its own "
-            "way, and Pellucid "
-            "compares all texts character by character; cast it to string, or take lower() of it and cast that, so "
-            "that case does not count"
+            "way, and Pellucid compares all texts character by character; cast it to string, or take lower() of it and "
+            "cast that, so that case does not count"
         )
 
 

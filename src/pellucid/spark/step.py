@@ -43,9 +43,8 @@ class Runner:
         self.judge: Judge | None = None
         if job.ordered:
             self.judge = Judge(job.fields.order, job.fields.key_type, sequence=job.late.sequence)
-        self._bindings = [
-            Binding(source.name, source.type, source.columns) for source in job.fields.sources
-        ]  # for messages: the user's names
+        # for messages: the user's names
+        self._bindings = [Binding(source.name, source.type, source.columns) for source in job.fields.sources]
 
     # ------------------------------------------------------------ rows in, events out
 

@@ -237,9 +237,8 @@ def _bucket(job: SparkJob, plan: StreamPlan, query: str, version: int, number: i
     ):
         return kept[2]  # the very file: another worker may have written this version again
     bucket = Bucket(Runner(job))
-    snapshot = plan.store.load(
-        number, version
-    )  # also asked if none is listed: what was removed must not pass for a new bucket
+    # also asked if none is listed: what was removed must not pass for a new bucket
+    snapshot = plan.store.load(number, version)
     if snapshot is not None:
         load(bucket, job, plan, snapshot, version)
         if plan.drop and snapshot.meta.get("digest") != job.graph.digest:

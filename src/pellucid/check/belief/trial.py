@@ -34,9 +34,8 @@ class Trial:
     beside: bool = False  # an interpreter ran beside the system
     problem: str = ""
     seen: list[bool] = field(default_factory=list)
-    points: list[tuple[list[Any], tuple[Any, ...]]] = field(
-        default_factory=list
-    )  # some values of state and input, with the state after
+    # some values of state and input, with the state after
+    points: list[tuple[list[Any], tuple[Any, ...]]] = field(default_factory=list)
 
     def __str__(self) -> str:
         where = "of the interpreter" if self.beside else "of the system"
@@ -177,9 +176,8 @@ class _Runs:
             except Overflow64:
                 return None
             found = [values[cut] for cut in self.cuts]
-            if found[5][0] and (
-                not found[5][3] or self.others_come
-            ):  # a run with more keys than are tracked is none of this system's
+            # a run with more keys than are tracked is none of this system's
+            if found[5][0] and (not found[5][3] or self.others_come):
                 return push, leaves, found
         return None
 

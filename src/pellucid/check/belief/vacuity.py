@@ -100,9 +100,8 @@ def _nowhere(system: System, aim: Expr, options: Options, bounded: bool = False)
     small, (wanted, over) = cone(system, [aim, stops], all_inputs=True)
     if wanted.op == "const" and wanted.value:
         return None
-    alone = dataclasses.replace(
-        small, graph=None
-    )  # runs of the system itself: what they show is possible, no more is claimed of it
+    # runs of the system itself: what they show is possible, no more is claimed of it
+    alone = dataclasses.replace(small, graph=None)
     found, stopped = try_out(alone, seconds=0.02, questions=[wanted, over], most=150).seen
     if found:
         return None

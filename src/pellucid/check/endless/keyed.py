@@ -154,9 +154,8 @@ def some_key_can(
     assert system.keys is not None
     aim = expression(goal)
     why = _not_fresh(system, aim)
-    system = dataclasses.replace(
-        system, keys=dataclasses.replace(system.keys, enough=True)
-    )  # for what is asked below, about single pushes
+    # for what is asked below, about single pushes
+    system = dataclasses.replace(system, keys=dataclasses.replace(system.keys, enough=True))
     if why:
         return Answer(
             "unknown",

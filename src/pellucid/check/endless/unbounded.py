@@ -132,9 +132,8 @@ class _Question:
         sizes = sorted({*_SIZES, max(1, self.begin)})
         few = [size for size in sizes if size <= _FIRST]
         size = self.enough(watch, few)
-        if (
-            size is None and self.tried == few[-1]
-        ):  # more room may be enough; what does not depend on that is mostly found sooner
+        # more room may be enough; what does not depend on that is mostly found sooner
+        if size is None and self.tried == few[-1]:
             quickly = self.at_once(watch)
             if quickly is not None:
                 return quickly
@@ -266,9 +265,8 @@ class _Question:
                 system = self.make(Room(bound, "deep"))
                 if system.assume is not n.TRUE:  # a way must go on for ever within what is assumed
                     return None
-                if (
-                    system.keys is not None and not system.keys.exact
-                ):  # a run that ends because it has too many keys is none
+                # a run that ends because it has too many keys is none
+                if system.keys is not None and not system.keys.exact:
                     return self.under_a_new_key(bound, system)
                 return stays_possible(system, self.wanted(system), self.left())
         except NoGuessError:

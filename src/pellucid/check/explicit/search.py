@@ -213,9 +213,8 @@ def _of_runs(space: Space) -> Space:
     first, some, rows = fits.argmax(axis=1)[:, None], fits.any(axis=1)[:, None], np.arange(len(to))[:, None]
     stands = np.where(fits, np.arange(to.shape[1]), first).astype(np.int32)
     stands = np.where(some, stands, np.int32(-1))
-    to = np.where(some, to[rows, stands], rows).astype(
-        np.int32
-    )  # where no run goes on: nothing leads there, so it may stay where it is
+    # where no run goes on: nothing leads there, so it may stay where it is
+    to = np.where(some, to[rows, stands], rows).astype(np.int32)
     seen = np.where(some, seen[rows, stands], np.uint64(0))
     why = space.why or ("" if alive[0] else _NO_RUN)
     return dataclasses.replace(space, successor=to, seen=seen, stands=stands, why=why)

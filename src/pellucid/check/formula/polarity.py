@@ -37,6 +37,5 @@ def counted(f: Formula, lost: Expr, *, for_it: bool) -> Formula:
     if f.op == "<->":
         a, b = f.args
         return counted(And(Or(Not(a), b), Or(a, Not(b))), lost, for_it=for_it)
-    return Formula(
-        f.op, tuple(counted(a, lost, for_it=for_it) for a in f.args)
-    )  # all others only gain where their parts do
+    # all others only gain where their parts do
+    return Formula(f.op, tuple(counted(a, lost, for_it=for_it) for a in f.args))

@@ -137,9 +137,8 @@ class _Atoms:
                 f"in {text}: so many events may come in one push ({many}) that not every choice can be tried: compare "
                 ".first, .last or .count"
             )
-        if not all(
-            pools
-        ):  # a stream that never carries anything: what is said of its events must make sense all the same
+        # a stream that never carries anything: what is said of its events must make sense all the same
+        if not all(pools):
             empty = [
                 Slot(n.FALSE, tuple(n.const(simplest(t)) for _, t in self.system.streams[name][0].leaves()))
                 for name in streams

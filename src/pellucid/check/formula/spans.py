@@ -70,9 +70,8 @@ def span_of(f: Formula, graph: Graph) -> Span | None:
     pushes = looks_at(f)
     if pushes is not None:
         return Span(pushes)
-    if any(
-        isinstance(t, (Flag, Length)) for t in terms(f)
-    ):  # what failed, and what waits, may be under a key of an earlier push
+    # what failed, and what waits, may be under a key of an earlier push
+    if any(isinstance(t, (Flag, Length)) for t in terms(f)):
         return None
     needs = [_Broken(graph).needs(piece, False) for piece in pieces(f) or [f]]
     return (
@@ -136,9 +135,8 @@ class _Broken:
                 p, q = f.args
                 if wanted:
                     return self.somewhere(q, True) if self.lasts(p, True) else None
-                return (
-                    self.somewhere(And(Not(p), Not(q)), True) if self.lasts(q, False) else None
-                )  # q never, or not since p failed
+                # q never, or not since p failed
+                return self.somewhere(And(Not(p), Not(q)), True) if self.lasts(q, False) else None
         return None
 
     def somewhere(self, f: Formula, wanted: bool) -> _Need | None:

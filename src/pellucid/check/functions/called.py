@@ -165,9 +165,8 @@ class Ledger:
     timeout: float | None = None  # of the question, by the clock on the wall
     answers: dict[Any, Answers] = field(default_factory=dict)
     tables: dict[Any, Any] = field(default_factory=dict)  # of whole graphs (`pellucid.check.functions.arguments`)
-    inside: dict[Any, Traced | None] = field(
-        default_factory=dict
-    )  # functions as data of a check (`pellucid.check.functions.inside`)
+    # functions as data of a check (`pellucid.check.functions.inside`)
+    inside: dict[Any, Traced | None] = field(default_factory=dict)
     pure: dict[Any, Any] = field(default_factory=dict)
     words: list[str] = field(default_factory=list)  # what a proof must say beside
 

@@ -74,9 +74,8 @@ def _uninterpreted(fn: Function, made: Ledger, who: str) -> Traced | None:
     except OutOfTime:
         return None
     identity = identity_of(fn.plain, types_used=[*fn.params, fn.result])
-    key = (
-        id(fn) if identity.unseen else (identity.digest, fn.params, fn.result)
-    )  # two functions with the same code and surroundings are one
+    # two functions with the same code and surroundings are one
+    key = id(fn) if identity.unseen else (identity.digest, fn.params, fn.result)
     if key not in made.pure:
         name = getattr(fn.plain, "__name__", "") or type(fn.plain).__name__
         leaves = list(fn.result.leaves())

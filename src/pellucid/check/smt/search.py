@@ -128,9 +128,8 @@ class BoundedSearch:
         smaller.run(self.frames)
         trace = pushes_of(self.frames, self.code.system, smaller.model)
         holds = replay(self.code.system, self.bad, trace)
-        if (
-            holds is False and smaller.model is not model and self.code.text is not None
-        ):  # with smaller values an answer was invented
+        # with smaller values an answer was invented
+        if holds is False and smaller.model is not model and self.code.text is not None:
             trace = pushes_of(self.frames, self.code.system, model)
             holds = replay(self.code.system, self.bad, trace)
         notes = []

@@ -235,9 +235,8 @@ class _Said:
         except (PipelineError, TypeMismatch) as error:
             raise UsageError(f"assume= ({a}): {error}") from None
         inner = inside(fn, ledger(), "assume=") if fn.traced is None else None
-        if inner is not None and not has_calls(
-            *inner.roots()
-        ):  # that some run satisfies it must not depend on invented answers
+        # that some run satisfies it must not depend on invented answers
+        if inner is not None and not has_calls(*inner.roots()):
             fn = dataclasses.replace(fn, traced=inner)
         fn.need("assume=")
         there, leaves = slot.present, list(slot.leaves)

@@ -265,9 +265,8 @@ def build_system(
     for side, steps in apart.items():
         here = [run.trouble[id] for id in steps if id in run.trouble]
         fails[side] = n.and_(running[side], _any(e for pair in here for e in pair))
-        over = n.or_(
-            over, n.and_(n.and_(running[side], n.not_(fails[side])), run.overflow)
-        )  # queues may be shared by both
+        # queues may be shared by both
+        over = n.or_(over, n.and_(n.and_(running[side], n.not_(fails[side])), run.overflow))
         wide = n.or_(wide, n.and_(running[side], _any(leaves_64 for _, leaves_64 in here)))
     # An overflow, a key too many or an argument that was not tried stops all sides: what comes after is not known of
     # any.
@@ -314,9 +313,8 @@ def build_system(
     ]
     for name, slots_ in named.items():
         sure = going[graph.nodes[place[name]].id]
-        if (
-            sides is not None and name in outputs
-        ):  # an output is its pipeline's own, also where the step behind it is shared
+        # an output is its pipeline's own, also where the step behind it is shared
+        if sides is not None and name in outputs:
             sure = _any(live[side] for side in apart if name in sides[side])
         flat += [e for s in slots_ for e in (n.and_(sure, s.present), *s.leaves)]
     done = iter(substitute(flat, _Leaves(leaves, moved)))
@@ -324,9 +322,8 @@ def build_system(
     lengths = {id: next(done) for id in run.lengths}
     failures = {side: next(done) for side in failures}
     full, wide, partial, outside = (next(done) for _ in range(4))
-    if (
-        sides is None and lengths
-    ):  # a push that fails leaves the queues as they were, which is how they would be after silence
+    # a push that fails leaves the queues as they were, which is how they would be after silence
+    if sides is None and lengths:
         silence = [
             *leaves,
             *(FALSE if v.role == "present" else n.var(len(state) + i, v.type) for i, v in enumerate(inputs)),

@@ -40,9 +40,8 @@ class SystemRun:
     fresh: Callable[[str, str, Type, Any, int | None, str, str], Expr] | None = None
     room: Room | None = None  # of its queues; None in a window's inner run
     guess: Guess | None = None
-    joined: dict[Any, Any] = field(
-        default_factory=dict
-    )  # steps that wait for the same streams wait for the same events
+    # steps that wait for the same streams wait for the same events
+    joined: dict[Any, Any] = field(default_factory=dict)
     held: dict[str, list[tuple[Expr, ...]]] = field(default_factory=dict)  # queues of a window's inner run
     lost: dict[str, Expr] = field(default_factory=dict)  # whether a lossy stream loses its events in this push
     lanes: Callable[[Graph, int], Lanes] | None = None  # of the keys that a step is under

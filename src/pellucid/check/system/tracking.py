@@ -220,9 +220,8 @@ def _apart(
             return False
         if keys.setdefault(sources.pop(), a.key) != a.key:
             return False
-    keeps = {
-        step for step in step_of.values() if group.get(step, 0) == -1
-    }  # steps that remember something under no key
+    # steps that remember something under no key
+    keeps = {step for step in step_of.values() if group.get(step, 0) == -1}
     reached: list[set[str]] = []
     for node in graph.nodes:
         from_ = {node.id} if node.kind == "source" else set().union(*(reached[j] for j in node.inputs))

@@ -127,9 +127,8 @@ def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any
             master=options.master, conf=conf(options.conf), name=f"pellucid {p.name}", verbose=options.verbose
         )
         with contextlib.suppress(ValueError):  # in another thread there are no signals
-            signal.signal(
-                signal.SIGINT, before
-            )  # PySpark puts its own there, which calls the JVM in the middle of a call
+            # PySpark puts its own there, which calls the JVM in the middle of a call
+            signal.signal(signal.SIGINT, before)
         work = Work(p, spark, places, options, stdout, report, left=there)
         try:
             _ship(p)

@@ -145,9 +145,8 @@ class Coordinator:
                 if crash.lost is not None:
                     self._lose(*crash.lost, str(crash))
                 elif crash.behind is not None:
-                    if (
-                        not self.job.settings.from_start
-                    ):  # what was visible would be taken back: not without being told to
+                    # what was visible would be taken back: not without being told to
+                    if not self.job.settings.from_start:
                         raise StateError(
                             f"{crash}. Bring that back from a copy, or read all input again with "
                             f"{option('from_start', True)}"

@@ -187,8 +187,7 @@ class Generation:
             self._full_since = time.monotonic()
             self.told.say(
                 f"the snapshot of {task.name} for epoch {epoch} could not be written ({why}): it is tried again; until "
-                f"then epoch {self.complete} is "
-                "the one to go back to"
+                f"then epoch {self.complete} is the one to go back to"
             )
 
     def _recovered(self) -> None:
@@ -309,8 +308,7 @@ class Generation:
         if self._full_since is not None and now - self._full_since > patience:
             raise StateError(
                 f"for {patience:g} s no snapshot could be written: is the disk of {self.store.root} full? Stopped "
-                f"after epoch {self.complete}; nothing is lost: "
-                "make room, and the same command goes on"
+                f"after epoch {self.complete}; nothing is lost: make room, and the same command goes on"
             )
 
     def _death(self, task: Watched) -> str:

@@ -242,8 +242,7 @@ def _fragment(graph: Graph, part: list[int]) -> Graph:
         elif node.key is not None:
             raise UsageError(
                 f"cut: the stream of {node.describe()} is under a key_by, and would go to another worker without its "
-                "key: "
-                "cut before the key_by"
+                "key: cut before the key_by"
             )
         else:
             nodes.append(Node(node.id, "source", (), node.type, where=node.where))
@@ -270,6 +269,5 @@ def _check(graph: Graph, parts: list[Graph]) -> None:
                 )
                 raise UsageError(
                     f"cut: the stream of {graph[source.id].describe()} may carry several events in one push, which "
-                    f"would meet {why} in another "
-                    "order than in the whole pipeline: cut elsewhere"
+                    f"would meet {why} in another order than in the whole pipeline: cut elsewhere"
                 )

@@ -366,9 +366,8 @@ class Engine:
         assert key is not None
         r = layout.region_of[node.key]
         size = len(layout.regions[r].keys)
-        if (
-            self.key is not None and node.key is not None
-        ):  # under a key_by: its rows know those of the key that came with the data
+        # under a key_by: its rows know those of the key that came with the data
+        if self.key is not None and node.key is not None:
             inner = state.keys[r]
             rows = [inner[row * size] for row in rows] if isinstance(rows, list) else inner[rows * size]
             r, size = layout.region_of[None], key.width
@@ -516,9 +515,8 @@ class Engine:
         self.state = state
         self._failed = None
         self._calls = {k: v for k, v in self._calls.items() if k[0]}
-        worth_it = (
-            self.mode == "numba" or self.pushed >= COMPILE_FROM
-        )  # a saved state is in the compiled form, however small
+        # a saved state is in the compiled form, however small
+        worth_it = self.mode == "numba" or self.pushed >= COMPILE_FROM
         if not (worth_it and self._choose(0)):
             self.state.to_plain()
 

@@ -50,9 +50,8 @@ def refuse_missing_attribute(
             f"have{nearest(str(name), known)}"
         )
     for t in _records(params):
-        if type(thing) is t.cls and not hasattr(
-            sample(t), str(name)
-        ):  # a field that a real one gets when it is made is there
+        # a field that a real one gets when it is made is there
+        if type(thing) is t.cls and not hasattr(sample(t), str(name)):
             fields = [n for n, _ in t.fields]
             raise PipelineError(
                 f"{name_of(f)} reads the field {name!r}{at}, which {t.cls.__name__} does not have: "

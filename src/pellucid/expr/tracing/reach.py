@@ -159,9 +159,8 @@ def global_names(code: types.CodeType) -> set[str]:
 
 def _of_function(f: types.FunctionType) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
-    names = {
-        name for code in _codes(f.__code__) for name in code.co_names
-    }  # of attributes as well: those of a module are reached so
+    # of attributes as well: those of a module are reached so
+    names = {name for code in _codes(f.__code__) for name in code.co_names}
     for name in global_names(f.__code__):
         if name in f.__globals__:
             value = f.__globals__[name]

@@ -158,9 +158,8 @@ def _in_flight(f: TraceFrame, sent: _Sent, got: Array, where: Array, found: Find
             np.minimum.at(seen, where[mine] - low, f.next_border[m.step[mine]])
         else:
             seen = received[low:high]
-        late = low + np.flatnonzero(
-            seen > sent_in[low:high]
-        )  # few: only these need a look at the consumer's last border
+        # few: only these need a look at the consumer's last border
+        late = low + np.flatnonzero(seen > sent_in[low:high])
         bad = late[f.last_border[task * f.generations + c.generation[made[late]]] >= sent_in[late]]
         found.add(
             "in-flight",

@@ -23,9 +23,8 @@ def replay(f: TraceFrame, found: Findings) -> None:
     width = int(c.epoch.max()) - low + 1
     key = c.task.astype(np.int64) * width + (c.epoch - low)
     part = np.flatnonzero(f.work & np.isin(key, np.unique(key[discarded])))
-    one = (
-        key[part] * f.generations + c.generation[part]
-    )  # a run of an epoch: also of a wrong trace, which may have its steps apart
+    # a run of an epoch: also of a wrong trace, which may have its steps apart
+    one = key[part] * f.generations + c.generation[part]
     if (one[1:] < one[:-1]).any():
         part = part[np.lexsort((part, one))]
     begin = np.ones(len(part), dtype=bool)

@@ -58,9 +58,8 @@ class Stepwise:
             self.archive[p] = [state.archive[0]]
         self.numbers: dict[str, dict[str, int]] = {p: dict(numbers) for p, numbers in c.N.items()}
         self.streams: dict[str, list[tuple[int, Data]]] = {s: [] for s in self.produced}
-        self.ends: dict[str, list[int]] = {
-            s: [0] for s in self.produced
-        }  # by epoch e: how many messages are of epochs <= e
+        # by epoch e: how many messages are of epochs <= e
+        self.ends: dict[str, list[int]] = {s: [0] for s in self.produced}
         for m in sorted(c.M, key=lambda m: m.n):
             self.streams.setdefault(m.s, []).append((m.e, m.d))
             ends = self.ends.setdefault(m.s, [0])

@@ -84,8 +84,7 @@ def check_chain(where: Path, manifests: list[Manifest]) -> None:
         if before is not None and before >= 0 and (manifest.query, before) not in known:
             raise StateError(
                 f"{where}/{manifest.query}-{before:020d}.json: the manifest of batch {before} of query "
-                f"{manifest.query!r} is missing; "
-                f"batch {manifest.batch} was committed after it: {_RESTORE}"
+                f"{manifest.query!r} is missing; batch {manifest.batch} was committed after it: {_RESTORE}"
             )
 
 
@@ -120,8 +119,7 @@ def _refuse_foreign(there: set[str], found: list[Placed], manifests: list[Manife
     if number and not any(manifest.batch == int(number[1]) for manifest in manifests):
         raise StateError(
             f"{foreign}: no manifest lists this file, and the folder has no manifest of batch {int(number[1])}: was a "
-            "file of _manifest lost? "
-            "Restore it from a copy; if the file is not of this folder, move it away"
+            "file of _manifest lost? Restore it from a copy; if the file is not of this folder, move it away"
         )
     raise StateError(
         f"{foreign}: no manifest lists this file, so its rows do not count here, but other readers would count them: "
@@ -203,8 +201,7 @@ def _check_old(target: Path, found: list[Placed]) -> None:
             raise placed.mended(f"the file has {rows} rows, and {placed.file.rows} were committed")
     warnings.warn(
         f"{target}: {len(old)} of {len(found)} files were written by a version that kept no checksums: only their "
-        "sizes and "
-        "numbers of rows are compared",
+        "sizes and numbers of rows are compared",
         UserWarning,
         stacklevel=4,
     )

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 NULL = "__HIVE_DEFAULT_PARTITION__"  # what Spark and Arrow call the folder of the nulls
 LONGEST = 255  # bytes of a name, on the usual file systems
 _SPECIAL = "/\\=%\"#:*?'{}[]^"  # some writers escape these in a name, and some readers do not know that
-_ESCAPED = re.compile(
-    r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]"""
-)  # as Spark's ExternalCatalogUtils has it, and Hive before it
+# as Spark's ExternalCatalogUtils has it, and Hive before it
+_ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 
 
 def check(where: object, columns: tuple[str, ...], schema: pa.Schema) -> None:
@@ -82,8 +81,7 @@ def _check_kinds(
             made = "DATE" if str(kind).startswith("timestamp") else "STRING"
             raise DataError(
                 f"{where}: partition_by={name!r}: a {kind} would not come back exactly from the name of a partition; "
-                f"partition by {instead} "
-                f"made from it, such as CAST({name} AS {made})"
+                f"partition by {instead} made from it, such as CAST({name} AS {made})"
             )
 
 
@@ -109,9 +107,8 @@ class FolderNames:
 
         self.where, self.columns, self.folds = where, columns, folds
         mark = "~"
-        while any(
-            name.startswith(mark) for name in schema.names
-        ):  # no column is called so: no folder is in another's way
+        # no column is called so: no folder is in another's way
+        while any(name.startswith(mark) for name in schema.names):
             mark += "~"
         self.numbers = [f"{mark}{place}" for place in range(len(columns))]
         self.schema = schema
@@ -159,8 +156,7 @@ def _check_name(where: object, name: str, text: str) -> None:
     if "\0" in text:
         raise DataError(
             f"{where}: partition_by={name!r}: a row has the text {_shown(text)} there, and no folder can have the "
-            "character NUL in its name; "
-            f"replace it before the sink, for instance by replace({name}, '\\0', '')"
+            f"character NUL in its name; replace it before the sink, for instance by replace({name}, '\\0', '')"
         )
     if len(f"{name}={escaped(text)}".encode()) > LONGEST:
         raise DataError(
@@ -266,14 +262,12 @@ def _comes_back(kind: pa.DataType) -> bool:
 def _refuse(where: object, name: str) -> None:
     raise DataError(
         f"{where}: partition_by={name!r}: a row has the empty text there (or the text {NULL}), which would come back "
-        "as null; "
-        f"replace it before the sink, for instance by nullif({name}, '') or by a word of your own"
+        f"as null; replace it before the sink, for instance by nullif({name}, '') or by a word of your own"
     )
 
 
 def _refuse_broken(where: object, name: str) -> None:
     raise DataError(
         f"{where}: partition_by={name!r}: a row has bytes there that are no text in UTF-8, which would not come back "
-        "exactly; "
-        f"replace them before the sink, for instance by hex({name})"
+        f"exactly; replace them before the sink, for instance by hex({name})"
     )

@@ -238,9 +238,8 @@ class ParquetSink(interface.Sink):
             for file in manifest.files:
                 folder.move(staging / manifest.attempt / file.staged, self.path / file.name)
                 faults.point("parquet:between-moves")
-            for place in {
-                above for file in manifest.files for above in Path(file.name).parents
-            }:  # the partitions' folders, and the target itself
+            # the partitions' folders, and the target itself
+            for place in {above for file in manifest.files for above in Path(file.name).parents}:
                 sync(self.path / place)
         for name in stale:
             folder.remove_tree(staging / name)

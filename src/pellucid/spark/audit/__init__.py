@@ -112,9 +112,8 @@ class _Asked:
             len([name for name in self.names if name != COORDINATOR]),
         )
         pieces = len(set(self.piece_of))
-        self.partitions = max(
-            1, min(pieces, max(carrier.partitions, pieces // 8))
-        )  # a few pieces each; more than Spark is set to have, if the trace is long
+        # a few pieces each; more than Spark is set to have, if the trace is long
+        self.partitions = max(1, min(pieces, max(carrier.partitions, pieces // 8)))
         self.buckets = max(1, pieces)
 
     def run(self) -> Explained:

@@ -31,16 +31,14 @@ def begin(runner: Runner, cut: Cut, level: int, summaries: Mapping[int, Summary]
     steps = [s for steps in cut.levels[:level] for s in steps]
     before = merged(earlier, steps)
     if before.failed is not None:
-        raise DataError(
-            before.failed
-        )  # in an earlier chunk, whose task says the same: whichever is first is what the user reads
+        # in an earlier chunk, whose task says the same: whichever is first is what the user reads
+        raise DataError(before.failed)
     state = runner.engine.state
     state.to_plain()
     state.pushed = before.rows
     for step in steps:
-        if (
-            step.node.id in before.steps and step.node.id in state.layout.graph.position
-        ):  # else the level does not need it
+        # else the level does not need it
+        if step.node.id in before.steps and step.node.id in state.layout.graph.position:
             _start(state, step, before.steps[step.node.id])
     if runner.job.late.sequence is not None and before.last is not None:
         runner.judge = Judge(runner.fields.order, None, sequence=before.last)

@@ -170,9 +170,8 @@ def _words(about: dict[str, Any]) -> str:
 def run_bucket(job: SparkJob, bucket: Bucket, rows: Any) -> list[Any]:
     """New rows, with those that waited, through the bucket's pipeline."""
     if bucket.held is not None:
-        schema = pa.schema(
-            [(f.name, f.type) for f in rows.schema]
-        )  # as rows are now, but for what else Spark says of its columns
+        # as rows are now, but for what else Spark says of its columns
+        schema = pa.schema([(f.name, f.type) for f in rows.schema])
         rows = pa.concat_tables([_cast(bucket.held, schema), rows.cast(schema)]).combine_chunks()
     rows = in_order(job, rows)
     later = None

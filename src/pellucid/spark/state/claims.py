@@ -118,9 +118,8 @@ class Claims:
         elif (owner["start"], owner["token"]) != (start, token):
             raise StateError(
                 f"the state folder {self.path} has been taken over by a later start of the query, so this one ends: "
-                "one that was believed dead and went on, a "
-                "DataFrame from before that start (call p.spark again), or two calls of p.spark with the same folder "
-                "(give each its own)"
+                "one that was believed dead and went on, a DataFrame from before that start (call p.spark again), or "
+                "two calls of p.spark with the same folder (give each its own)"
             )
 
     # ------------------------------------------------------------ what was given up

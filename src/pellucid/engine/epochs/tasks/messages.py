@@ -186,9 +186,8 @@ def decode(data: Any, shape: Shape) -> ChannelMessage:
     view = memoryview(data).cast("B")
     _, head, _ = _FRAME.unpack_from(view)
     body = np.frombuffer(view[_FRAME.size + head :], dtype=np.uint8)
-    return decode_parts(
-        bytes(view[_FRAME.size : _FRAME.size + head]), body.copy(), shape
-    )  # where words begin as they must
+    # where words begin as they must
+    return decode_parts(bytes(view[_FRAME.size : _FRAME.size + head]), body.copy(), shape)
 
 
 def decode_parts(head: bytes, body: Any, shape: Shape) -> ChannelMessage:

@@ -85,9 +85,8 @@ class Context:
         self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
         self._held: list[tuple[Outbox, list[Any]]] = []
         self._hurry = False  # nothing more comes that could be written together
-        self.settle: Callable[[int], None] = lambda epoch: (
-            None
-        )  # what must be durable before the snapshots up to an epoch are
+        # what must be durable before the snapshots up to an epoch are
+        self.settle: Callable[[int], None] = lambda epoch: None
         self.ends: Callable[[int], int] = lambda epoch: epoch  # the epoch together with which this one can be committed
         self.on_command: Callable[[dict[str, Any]], None] = self._commands.put
         self._writer = threading.Thread(target=self._work, name="snapshots", daemon=True)

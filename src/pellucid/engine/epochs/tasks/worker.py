@@ -66,9 +66,8 @@ class Worker(TaskProcess):
                 first, epoch = heads[0][1].first, heads[0][1].epoch
                 parts = {name: events for _, message in heads for name, events in message.parts.items()}
                 found = self._push(parts, first)
-                closes = all(
-                    message.closes for _, message in heads
-                )  # then what comes next is the border, and no waiting for it
+                # then what comes next is the border, and no waiting for it
+                closes = all(message.closes for _, message in heads)
                 batches = [
                     (box, ChannelMessage(EVENTS, epoch, first, until, self._for(i, found), closes=closes))
                     for i, box in enumerate(context.outboxes)

@@ -31,9 +31,8 @@ def fair_cycle(system: CrashSystem, budget: Budget) -> tuple[list[TraceStep], li
     """
     packed = Packed(system)
     start = packed.pack(system.start()) + system.crashes * packed.one_crash
-    search = Search(
-        [start], lambda x: [] if packed.committed(x) >= system.last else successors(packed, x), budget
-    )  # what is seen is never taken back by fair executions that matter here
+    # what is seen is never taken back by fair executions that matter here
+    search = Search([start], lambda x: [] if packed.committed(x) >= system.last else successors(packed, x), budget)
     graph = dict(search)
     order = {x: i for i, x in enumerate(search.parents)}  # breadth first: the first one is nearest
     best: tuple[int, set[int]] | None = None
@@ -85,8 +84,7 @@ def check_monotone(system: CrashSystem, budget: Budget) -> None:
             c, then = packed.unpack(x).c, packed.unpack(y).c
             raise UsageError(
                 f"observe={system.observation.name} is not monotone (Definition 5.3), so an observer could not rely on "
-                "it: "
-                f"{label} takes what is seen from {before!r} to {after!r}, and from there it can come back to "
+                f"it: {label} takes what is seen from {before!r} to {after!r}, and from there it can come back to "
                 f"{before!r}.\n"
                 f"  before: {dict(c.Sigma)}\n  after:  {dict(then.Sigma)}\n"
                 "An observability function must only grow: show what is committed, as out does"
