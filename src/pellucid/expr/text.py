@@ -4,6 +4,7 @@ No engine that runs a pipeline ever sees them: a function that needs them is cal
 once more (`pellucid.expr.tracing.textual`), so that a solver can look inside.
 They are those of the kinds ``text`` and ``call`` in `pellucid.expr.operations`, and ``lt`` and ``le`` of two strings.
 
+>>> from pellucid.expr.node import var
 >>> from pellucid.expr.types import STR
 >>> s = var(0, STR)
 >>> starts(concat(const("a"), s), const("b")), length(const("déjà"))
@@ -147,7 +148,7 @@ def has_text(*roots: Expr) -> bool:
     """Whether something here looks inside a string, orders strings or calls a function.
 
     >>> from pellucid.expr import node as n
-    >>> has_text(n.eq(var(0, STR), const("a"))), has_text(n.lt(var(0, STR), const("a")))
+    >>> has_text(n.eq(n.var(0, STR), const("a"))), has_text(n.lt(n.var(0, STR), const("a")))
     (False, True)
     """
     return any(e.op in TEXT_OPS or order_of_text(e) for e in walk(*roots))
