@@ -207,13 +207,15 @@ def row(key: int, note: Any, blob: bytes | None = None) -> pa.RecordBatch:
 
 
 def blob_of(table: pa.Table) -> bytes:
-    """A table as a binary value."""
+    """A table as a binary value.
+
+    Without threads of Arrow's: Spark has a worker for each core, and for a small table they cost more than the work.
+    """
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(
-        sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
-    ) as out:
+    how = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True, use_threads=False)
+    with pa.ipc.new_stream(sink, table.schema, options=how) as out:
         out.write_table(table)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
@@ -222,4 +224,4 @@ def table_of(blob: bytes) -> pa.Table:
     """The table of `blob_of`."""
     import pyarrow as pa
 
-    return pa.ipc.open_stream(blob).read_all()
+    return pa.ipc.open_stream(blob, options=pa.ipc.IpcReadOptions(use_threads=False)).read_all()
