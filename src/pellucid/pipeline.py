@@ -47,12 +47,22 @@ class Pipeline(Built):
     def __call__(self, *data: Any, **named: Any) -> Any:
         """Run on data, or, given streams, become part of another pipeline.
 
-        Data is a list or other iterable, a NumPy array, a pandas Series or DataFrame, or an Arrow table; the
-        result is of the same kind.  For several sources give several, by position or by name: the i-th
+        Data is a list or other iterable, a list of dicts, a NumPy array, a pandas or polars frame or series, a lazy
+        frame, an Arrow table, dataset or stream, a DuckDB relation; the result is of the same kind (an Arrow table for
+        the last three).  For several sources give several, by position or by name: the i-th
         push takes the i-th event of each, ``silent`` where there is none; one that ends before the others is refused,
-        unless ``short="silent"`` says that it is silent from then on.  ``key`` names the column of a table that keeps
-        events apart, or a list of several: the pipeline runs once for each key, and the result has the key's columns,
-        too.  (A source called ``key`` or ``short`` comes before these words.)  Parameters of the function that are no
+        unless ``short="silent"`` says that it is silent from then on.
+
+        * ``key``: the column of a table that keeps events apart, or a list of several: the pipeline runs once for each
+          key.
+        * ``order``: the columns that put rows in order, the later ones breaking ties: rows are sorted by them, and rows
+          of several inputs with equal key and order are one push.  Two rows of one key and order are an error;
+          ``late="drop"`` keeps the first.
+        * ``keep``: columns of the row whose push put an event out, by name, or True for all; for several inputs
+          ``keep={"left": ["note"]}``.
+
+        The result has the columns of the key, of the order, those that are kept, and the event's own.  (A source called
+        ``key``, ``order``, … comes before these words.)  Parameters of the function that are no
         streams (``k: int = 3``) can be given where the pipeline is called on streams.
 
         >>> import pyarrow as pa
@@ -60,6 +70,8 @@ class Pipeline(Built):
         >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
         >>> total(pa.table({"user": ["ada", "bob", "ada"], "x": [1, 2, 3]}), key="user").to_pydict()
         {'user': ['ada', 'bob', 'ada'], 'out': [1, 2, 4]}
+        >>> total([{"seq": 2, "x": 10, "note": None}, {"seq": 1, "x": 1, "note": "hi"}], order="seq", keep=["note"])
+        [{'seq': 1, 'note': 'hi', 'out': 1}, {'seq': 2, 'note': None, 'out': 11}]
         """
         if any(isinstance(d, Stream) for d in (*data, *named.values())):
             given = dict(zip(self._types, data, strict=False)) | named

@@ -290,8 +290,8 @@ KEY_TROUBLE: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: odds([1, 2], key="u"),
         "odds: key= names columns, so the source 'x' must be a table (a DataFrame, an "
-        "Arrow table), found [1, 2]; for a list of keys use p.engine(key=str).push(events, "
-        "key=keys)",
+        "Arrow table, a list of dicts or of records), found [1, 2]; for a list of keys use "
+        "p.engine(key=str).push(events, key=keys)",
     ),
     (lambda: odds(pa.table({"x": [1]}), key="u"), "odds: source 'x': no key column 'u': its only column is x"),
     (lambda: odds(pa.table({"x": [1], "u": ["a"]}), key=["u", "u"]), "key=: the column 'u' is named twice"),
@@ -352,16 +352,17 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: odds([2**63]), "odds: source 'x': position 0: 9223372036854775808 does not fit in 64 bits"),
     (
         lambda: odds("abc"),
-        "odds: expected a list or another iterable of events, a NumPy array, a pandas or an Arrow "
+        "odds: expected a list or another iterable of events, a NumPy array, a pandas, polars or Arrow "
         "object, found str 'abc'",
     ),
     (
         lambda: odds(3),
-        "odds: expected a list or another iterable of events, a NumPy array, a pandas or an Arrow object, found int 3",
+        "odds: expected a list or another iterable of events, a NumPy array, a pandas, polars or "
+        "Arrow object, found int 3",
     ),
     (
         lambda: odds({"x": [1]}),
-        "odds: expected a list or another iterable of events, a NumPy array, a pandas or an "
+        "odds: expected a list or another iterable of events, a NumPy array, a pandas, polars or "
         "Arrow object, found dict {'x': [1]}",
     ),
     (lambda: halves([1, float("nan")]), f"halves: source 'x': position 1: {NAN}: replace it, or put `silent` there"),

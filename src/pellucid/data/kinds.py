@@ -6,7 +6,7 @@ A pandas result keeps the index: each event has the label of the push that put i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from pellucid.data.columns import Column, Output, Strings, values_of
 from pellucid.data.events import Given, from_events
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, TupleType, Type
+
+Along: TypeAlias = "Sequence[tuple[str, Any]]"  # columns that come along, by name
 
 
 def read(kind: str, source: str, t: Type, data: Any, place: Place, key: Sequence[str] = ()) -> Given:
@@ -27,7 +29,7 @@ def read(kind: str, source: str, t: Type, data: Any, place: Place, key: Sequence
 
     from pellucid.data.arrow import column_names
 
-    table = _arrow_table(kind, source, data)
+    table = arrow_table(kind, source, data)
     if isinstance(table.schema.field(0).type, pa.StructType) and kind in ("Array", "ChunkedArray"):
         table = pa.Table.from_struct_array(data)
     advice = "rename one, or give that column alone"
@@ -58,7 +60,7 @@ def read_wide(graph: str, sources: Mapping[str, Type], data: Any, key: Sequence[
     from pellucid.data.arrow import column_names
 
     table = (
-        data if isinstance(data, (pa.Table, pa.RecordBatch)) else _arrow_table("DataFrame", "", data, nan_is_null=True)
+        data if isinstance(data, (pa.Table, pa.RecordBatch)) else arrow_table("DataFrame", "", data, nan_is_null=True)
     )
     names = column_names(table.schema)
     place = Place(graph, lambda i: f"position {i:,}")
@@ -68,7 +70,7 @@ def read_wide(graph: str, sources: Mapping[str, Type], data: Any, key: Sequence[
     return out
 
 
-def _arrow_table(kind: str, source: str, data: Any, *, nan_is_null: bool = False) -> Any:
+def arrow_table(kind: str, source: str, data: Any, *, nan_is_null: bool = False) -> Any:
     """As an Arrow table; a NaN in pandas stays a NaN, so that the message can say so."""
     import pyarrow as pa
 
@@ -163,23 +165,73 @@ def _coded(t: Type, data: Any, field: str, place: Place) -> Column:
 # ------------------------------------------------------------------ results
 
 
-def result(kind: str, output: Output, first: Any, rows: list[int] | None, key: Sequence[str] = ()) -> Any:
-    """An output as the kind of the first input."""
+def result(kind: str, output: Output, first: Any, rows: Any, key: Sequence[str] = (), extra: Along = ()) -> Any:
+    """An output as the kind of the first input; ``rows`` are those of the first input that the events came with,
+    ``extra`` the columns between the key and the event."""
     if kind == "ndarray":
         return _to_numpy(output)
     if kind in ("Series", "DataFrame"):
-        return _to_pandas(kind, output, first, rows, key)
+        return _to_pandas(kind, output, first, rows, key, extra)
     import pyarrow as pa
 
-    from pellucid.data.arrow import output_batch, output_schema
+    from pellucid.data.arrow import event_fields, output_batch, output_schema
 
-    batch = output_batch(output, output_schema(output.type, output.name, _key_types(output, key)), key=key)
-    if kind == "RecordBatch":
-        return batch
-    if kind == "Table":
-        return pa.Table.from_batches([batch])
+    schema = output_schema(output.type, output.name, _key_types(output, key))
+    fields = event_fields(output.type, output.name)
+    if kind == "dicts":
+        from pellucid.data.tables.rows import dict_rows
+
+        keys = dict(zip(key, zip(_key_types(output, key).values(), output.keys or [], strict=True), strict=True))
+        return dict_rows(output, {n: keys[n] for n in keys if n in schema.names[: -len(fields)]}, extra, fields)
+    batch = output_batch(output, schema, key=key)
+    if kind == "polars":
+        import polars as pl
+
+        own = pl.from_arrow(pa.Table.from_batches([batch]))
+        return pl.DataFrame(_between(list(own), [c.alias(n) for n, c in extra], len(fields)))
+    if kind in ("RecordBatch", "Table"):
+        names = _between(batch.schema.names, [n for n, _ in extra], len(fields))
+        arrays = _between(batch.columns, [c for _, c in extra], len(fields))
+        if kind == "Table":
+            return pa.table(arrays, names=names) if extra else pa.Table.from_batches([batch])
+        return pa.RecordBatch.from_arrays([_unchunked(array) for array in arrays], names=names) if extra else batch
     array = batch.to_struct_array() if isinstance(output.type, (RecordType, TupleType)) else batch.column(0)
+    if kind == "polars Series":
+        import polars as pl
+
+        return pl.Series(output.name, pl.from_arrow(array))
     return pa.chunked_array([array]) if kind == "ChunkedArray" else array
+
+
+def _between(columns: Any, extra: Any, event: int) -> list[Any]:
+    """The key's columns, what comes along, the event's columns."""
+    at = len(columns) - event
+    return [*columns[:at], *extra, *columns[at:]]
+
+
+def _unchunked(array: Any) -> Any:
+    import pyarrow as pa
+
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    return array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks or [pa.array([], array.type)])
+
+
+def shown_as(kind: str, column: Any) -> Any:
+    """A column of any library in the form of a kind: for a result of several inputs."""
+    import pyarrow as pa
+
+    if not isinstance(column, (pa.Array, pa.ChunkedArray)):
+        column = column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column, from_pandas=True)
+    if kind == "dicts":
+        return column.to_pylist()
+    if kind == "DataFrame":
+        return column.to_pandas().array
+    if kind == "polars":
+        import polars as pl
+
+        return pl.Series(pl.from_arrow(column))
+    return column
 
 
 def numpy_type(t: Type) -> Any:
@@ -236,22 +288,21 @@ def _key_types(output: Output, key: Sequence[str]) -> dict[str, Type]:
     return dict(zip(key, kinds, strict=True))
 
 
-def _to_pandas(kind: str, output: Output, first: Any, rows: list[int] | None, key: Sequence[str]) -> Any:
+def _to_pandas(kind: str, output: Output, first: Any, rows: Any, key: Sequence[str], extra: Along) -> Any:
     import pandas as pd
 
     from pellucid.data.arrow import event_fields, output_schema
 
-    positions = np.asarray(output.positions, dtype=np.int64)
-    if rows is not None:
-        positions = np.asarray(rows, dtype=np.int64)[positions]
-    index = first.index[positions] if not len(positions) or positions[-1] < len(first.index) else None
+    index = first.index[rows] if not len(rows) or rows.min() >= 0 else None
     kinds = _key_types(output, key)
     own = output_schema(output.type, output.name, kinds).names  # refuses names that meet
-    keys = [(n, t, c) for (n, t), c in zip(kinds.items(), output.keys or [], strict=bool(key)) if n in own]
+    first_own = own[: len(own) - len(event_fields(output.type, output.name))]
+    keys = [(n, t, c) for (n, t), c in zip(kinds.items(), output.keys or [], strict=bool(key)) if n in first_own]
     series = {name: pd.Series(_pandas_values(t, column), index=index, name=name) for name, t, column in keys}
+    series |= {name: pd.Series(column, index=index, name=name) for name, column in extra}
     rest = iter(output.columns)
     for name, t in event_fields(output.type, output.name):
-        series[name] = pd.Series(_pandas_field(t, rest, len(positions)), index=index, name=name)
+        series[name] = pd.Series(_pandas_field(t, rest, len(output)), index=index, name=name)
     if kind == "Series" and len(series) == 1:
         return next(iter(series.values()))
     return pd.DataFrame(series, index=index)

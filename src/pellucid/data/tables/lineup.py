@@ -1,0 +1,201 @@
+"""Rows in the order that columns say: which row of which input is which push.
+
+Rows are sorted by the columns of ``order``, the later ones breaking ties.  Rows of several inputs with equal key and
+order are one push, as on Spark; where an input has no such row it is silent.  Two rows of one input with equal key and
+order are an error, because nobody knows which is first, unless ``late="drop"`` says that the first counts.  Rows of
+different keys may be equal: they stay as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pellucid.data.arrow import numpy_of
+from pellucid.data.bind import Place
+from pellucid.errors import DataError, UsageError, option
+
+#: What is done about a row whose key and order were there before.
+LATE = ("fail", "drop")
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """The columns of one input that say which key a row is of, and when it comes."""
+
+    key: Sequence[Any]
+    order: Sequence[Any]
+    place: Place
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """For each input the row of each push, -1 where it is silent; and the order's columns, a value for each push."""
+
+    rows: list[Any]
+    order: list[Any]
+    dropped: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many pushes there are."""
+        return len(self.rows[0])
+
+    @property
+    def as_they_came(self) -> bool:
+        """Whether every input has its rows in order already, and all at the same pushes."""
+        return not self.dropped and all(bool((rows == np.arange(len(rows))).all()) for rows in self.rows)
+
+
+def check_late(late: str) -> str:
+    """Whether this is a policy that a run here has.
+
+    >>> check_late("drop")
+    'drop'
+    """
+    if late == "keep":
+        raise UsageError(
+            f"{option('late', late)}: an output of the late rows is for Spark: here a table is sorted first, so that "
+            f"only doubled rows are late; say 'fail' or 'drop', of which the first counts"
+        )
+    if late not in LATE:
+        raise UsageError(f"{option('late', late)}: expected fail, or drop, which leaves out what comes twice")
+    return late
+
+
+def order_column(array: Any, column: str, place: Place) -> Any:
+    """A column that can put rows in order, as one array: whole numbers, times, decimals or texts, none of them null.
+
+    >>> place = Place("events", lambda i: f"row {i + 1}")
+    >>> order_column(pa.array([1.5]), "t", place)
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: events: the order column 't' holds double: expected a whole number, a date, a time, a
+    decimal or a text; count in smaller units, so that no two rows become equal
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+        array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+    kind = pa.types
+    if kind.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if kind.is_string_view(array.type) or kind.is_string(array.type):
+        array = array.cast(pa.large_string())
+    if kind.is_integer(array.type) and not kind.is_uint64(array.type):
+        array = array.cast(pa.int64())  # the same in all inputs
+    t = array.type
+    fits = kind.is_integer(t) or kind.is_temporal(t) or kind.is_decimal(t) or kind.is_large_string(t)
+    if array.null_count:
+        i = int(np.argmin(numpy_of(array.is_valid())))
+        raise DataError(
+            f"{place.at(i)}: the order column {column!r} is null: give every row its place, or leave such rows out"
+        )
+    if not (fits or (kind.is_null(t) and not len(array))):
+        hint = "cast it to a whole number"
+        if kind.is_floating(t):
+            hint = "count in smaller units, so that no two rows become equal"
+        elif kind.is_struct(t):
+            hint = f"name its fields, as in {option('order', f'{column}.field')}"
+        raise DataError(
+            f"{place.name}: the order column {column!r} holds {t}: expected a whole number, a date, a time, a decimal "
+            f"or a text; {hint}"
+        )
+    return array
+
+
+def line_up(inputs: Sequence[Keyed], order: Sequence[str], late: str = "fail") -> Lineup:
+    """The rows of some inputs as pushes.
+
+    >>> place = Place("events", lambda i: f"row {i + 1}")
+    >>> line_up([Keyed([], [pa.array([3, 1, 2])], place)], ["seq"]).rows
+    [array([1, 2, 0])]
+    >>> line_up([Keyed([], [pa.array([3, 1, 3])], place)], ["seq"])
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: events: row 3: order seq=3 is there twice (also row 1): nobody knows which is first; name
+    more columns in order=, or say late='drop' to keep the first
+    """
+    sizes = [len(one.order[0]) for one in inputs]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    orders = [_ranked([one.order[j] for one in inputs], inputs, name) for j, name in enumerate(order)]
+    keys = [_ranked([one.key[j] for one in inputs], inputs, "key") for j in range(len(inputs[0].key))]
+    total = int(starts[-1])
+    at = np.arange(total)
+    # np.lexsort takes its last key first, and leaves equal rows as they came
+    ranked = np.lexsort((*reversed([ranks for ranks, _ in [*orders, *keys]]),)) if total else at
+    new = _changes([ranks for ranks, _ in [*orders, *keys]], ranked)
+    group = np.cumsum(new) - 1  # of the rows in `ranked`: which push
+    source = np.searchsorted(starts[1:], ranked, side="right")
+    doubled = np.zeros(total, dtype=bool)
+    doubled[1:] = (group[1:] == group[:-1]) & (source[1:] == source[:-1])
+    if doubled.any() and late == "fail":
+        _refuse_doubled(inputs, order, starts, ranked, source, group, doubled)
+    dropped = int(doubled.sum())
+    ranked, group, source = ranked[~doubled], group[~doubled], source[~doubled]
+    count = int(group[-1]) + 1 if len(group) else 0
+    first = np.full(count, total, dtype=np.int64)
+    np.minimum.at(first, group, ranked)
+    when = np.cumsum(_changes([ranks for ranks, _ in orders], first)) if count else first
+    place = np.empty(count, dtype=np.int64)
+    place[np.lexsort((first, when))] = np.arange(count)  # equal orders of several keys: as they came
+    rows = []
+    for s in range(len(inputs)):
+        mine = source == s
+        out = np.full(count, -1, dtype=np.int64)
+        out[place[group[mine]]] = ranked[mine] - starts[s]
+        rows.append(out)
+    said = np.empty(count, dtype=np.int64)
+    said[place] = first
+    whole = [pa.concat_arrays([one.order[j] for one in inputs]) for j in range(len(order))]
+    return Lineup(rows, [column.take(pa.array(said)) for column in whole], dropped)
+
+
+def _ranked(columns: Sequence[Any], inputs: Sequence[Keyed], name: str) -> tuple[Any, Any]:
+    """A number for each value of a column (of all inputs), larger for what comes later; and the values."""
+    if len({str(column.type) for column in columns}) > 1:
+        first, other = columns[0], next(c for c in columns if c.type != columns[0].type)
+        place = inputs[[c is other for c in columns].index(True)].place.name
+        raise DataError(
+            f"{place}: the column {name!r} holds {other.type}, but {first.type} in {inputs[0].place.name}: cast one "
+            "of them"
+        )
+    whole = pa.concat_arrays(list(columns)) if len(columns) > 1 else columns[0]
+    t = whole.type
+    if pa.types.is_integer(t) and not len(whole):
+        return np.zeros(0, dtype=np.int64), whole
+    if pa.types.is_integer(t):
+        return numpy_of(whole), whole
+    if pa.types.is_boolean(t):
+        return numpy_of(whole).astype(np.int64), whole
+    return pc.rank(whole, tiebreaker="dense").to_numpy().astype(np.int64), whole
+
+
+def _changes(ranks: Sequence[Any], rows: Any) -> Any:
+    """Where one of some columns differs from the row before."""
+    out = np.zeros(len(rows), dtype=bool)
+    if len(rows):
+        out[0] = True
+    for column in ranks:
+        values = column[rows]
+        out[1:] |= values[1:] != values[:-1]
+    return out
+
+
+def _refuse_doubled(
+    inputs: Sequence[Keyed], order: Sequence[str], starts: Any, ranked: Any, source: Any, group: Any, doubled: Any
+) -> None:
+    i = int(np.argmax(doubled))
+    s = int(source[i])
+    one = inputs[s]
+    row, before = (int(ranked[j] - starts[s]) for j in (i, i - 1))
+    said = ", ".join(f"{name}={column[row].as_py()!s}" for name, column in zip(order, one.order, strict=True))
+    whose = f" of the key {', '.join(repr(k[row].as_py()) for k in one.key)}" if one.key else ""
+    raise DataError(
+        f"{one.place.at(row)}: order {said}{whose} is there twice (also {one.place.row(before)}): nobody knows which "
+        f"is first; name more columns in {option('order')}, or say {option('late', 'drop')} to keep the first"
+    )

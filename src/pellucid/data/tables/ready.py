@@ -1,0 +1,356 @@
+"""Data in memory, bound to the sources of a pipeline and checked: what a run needs before its first push."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pellucid.data.bind import SHORT, Place, key_columns
+from pellucid.data.columns import Column, Output, Strings
+from pellucid.data.events import Given, from_events, place_of
+from pellucid.data.tables.inputs import Input, input_of
+from pellucid.data.tables.keep import Kept, kept_columns, own_columns, said_keep
+from pellucid.data.tables.needed import needed_columns
+from pellucid.data.tables.rows import field_values, from_dicts, key_values, refuse_scalars
+from pellucid.errors import DataError, UsageError, nearest
+from pellucid.expr.types import RecordType, TupleType, Type
+from pellucid.graph.model import Graph
+from pellucid.graph.stream import silent
+
+if TYPE_CHECKING:
+    from pellucid.data.tables.lineup import Keyed, Lineup
+
+_WORDS = ("key", "order", "late", "keep", "short")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What is said besides the data: the columns of the key, of the order and those that come along; what becomes of
+    doubled rows, and what an input is that ends before the others."""
+
+    key: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    late: str = "fail"
+    keep: Any = ()
+    short: str = "fail"
+
+    @classmethod
+    def taken_from(cls, graph: Graph, named: Mapping[str, Any]) -> tuple[RunOptions, dict[str, Any]]:
+        """The options among these keywords, and the rest; a source of the same name comes first."""
+        sources = {graph.nodes[i].id for i in graph.sources}
+        rest = {name: given for name, given in named.items() if name in sources or name not in _WORDS}
+        given = {name: value for name, value in named.items() if name not in rest}
+        short = given.get("short", "fail")
+        if short not in SHORT:
+            raise UsageError(
+                f"short={short!r}: expected 'fail', or 'silent' if an input that ends before the others is silent from "
+                "then on"
+            )
+        order = key_columns(given.get("order"), who="order=")
+        late = given.get("late", "fail")
+        if late != "fail":
+            from pellucid.data.tables.lineup import check_late
+
+            check_late(late)
+            if not order:
+                raise UsageError(f"late={late!r} needs order=, the columns that say which row comes first")
+        return cls(key_columns(given.get("key")), order, late, said_keep(given.get("keep")), short), rest
+
+
+@dataclass
+class Ready:
+    """Everything that a run needs."""
+
+    graph: Graph
+    inputs: dict[str, Input]
+    given: list[Given]
+    kept: Kept
+    lineup: Lineup | None = None
+    options: RunOptions = field(default_factory=RunOptions)
+
+    def rows(self, source: str, pushes: Any) -> Any:
+        """The rows of an input that came with these pushes; -1 where there was none."""
+        import numpy as np
+
+        pushes = np.asarray(pushes, dtype=np.int64)
+        at = 0 if "" in self.inputs else [self.graph.nodes[i].id for i in self.graph.sources].index(source)
+        if self.lineup is not None:
+            return self.lineup.rows[at][pushes]
+        return np.where(pushes < self.given[at].count, pushes, -1)
+
+    def along(self, output: Output, pushes: Any) -> list[tuple[str, Any]]:
+        """The columns that come along with an output, between its key and its events: the order's, and those that are
+        kept."""
+        from pellucid.data.kinds import shown_as
+
+        out: list[tuple[str, Any]] = []
+        own = {*own_columns(output.type, output.name), *(path for path, _ in output.type.leaves())}
+        first = next(iter(self.inputs))
+        shows = self.inputs[first].shows
+        for j, name in enumerate(self.options.order):
+            if name in own or name in self.options.key or self.lineup is None:
+                continue
+            if len(self.inputs) == 1 and self.inputs[first].is_table and name in self.inputs[first].columns:
+                out.append((name, self.inputs[first].taken(name, self.rows(first, pushes))))
+            else:
+                out.append((name, shown_as(shows, self.lineup.order[j].take(_indices(pushes)))))
+        for source, name in self.kept.of(output.type, output.name):
+            found = self.inputs[source]
+            column = found.taken(name, self.rows(source, pushes))
+            out.append((name, column if found.shows == shows else shown_as(shows, column)))
+        return out
+
+
+def _indices(pushes: Any) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    return pa.array(np.asarray(pushes, dtype=np.int64))
+
+
+def by_source(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Input]:
+    """Each source's data; one table for several sources goes under the name ''."""
+    sources = [graph.nodes[i].id for i in graph.sources]
+    listing = ", ".join(sources)
+    if len(data) == 1 and not named and len(sources) > 1:
+        whole = input_of(data[0], graph.name)
+        if whole.is_table:
+            return {"": whole}
+    if len(data) > len(sources):
+        raise UsageError(f"{graph.name} has {len(sources)} source(s) ({listing}), found {len(data)} inputs")
+    given = dict(zip(sources, data, strict=False))
+    for name, events in named.items():
+        if name not in sources:
+            known = [*sources, *_WORDS]
+            raise UsageError(f"{graph.name} has no source {name!r}: its sources are {listing}{nearest(name, known)}")
+        if name in given:
+            raise UsageError(f"{graph.name}: the source {name!r} is given twice, by position and by name")
+        given[name] = events
+    missing = [s for s in sources if s not in given]
+    if missing:
+        raise UsageError(
+            f"{graph.name} has {len(sources)} source(s) ({listing}): no events for {', '.join(missing)}; "
+            "give [] for a source that stays silent"
+        )
+    # in the order the caller gave them: the first decides the kind of the result
+    return {name: input_of(events, graph.name) for name, events in given.items()}
+
+
+def make_ready(graph: Graph, inputs: dict[str, Input], options: RunOptions) -> Ready:
+    """Bind the inputs to the sources, in the order that is asked for."""
+    types = {graph.nodes[i].id: graph.nodes[i].type for i in graph.sources}
+    outputs = {name: graph.nodes[i].type for name, i in graph.outputs}
+    kept = _kept(graph, inputs, outputs, options)
+    _refuse_order_names(outputs, options.order)
+    for name, one in inputs.items():
+        if one.is_table:
+            sources = types if not name else {name: types[name]}
+            others = [*options.key, *options.order]
+            reads = needed_columns(one.columns, sources, others, wide=not name, key=options.key)
+            inputs[name] = one.narrowed(reads, kept.from_input(name))
+    run = Ready(graph, inputs, _given(graph, types, inputs, options), kept, options=options)
+    if options.order:
+        from pellucid.data.tables.lineup import line_up
+
+        names = [""] if "" in inputs else list(types)
+        keyed = [_keyed(graph, name, types, inputs[name], run.given, options) for name in names]
+        run.lineup = line_up(keyed, options.order, options.late)
+        places = run.lineup.rows * len(run.given) if "" in inputs else run.lineup.rows
+        run.given = [_lined_up(g, rows) for g, rows in zip(run.given, places, strict=True)]
+    return run
+
+
+def _kept(graph: Graph, inputs: Mapping[str, Input], outputs: Mapping[str, Type], options: RunOptions) -> Kept:
+    if not options.keep:
+        return Kept()
+    for name, one in inputs.items():
+        if not one.is_table and (not isinstance(options.keep, Mapping) or name in options.keep):
+            raise UsageError(
+                f"{graph.name}: keep= names columns, so the source {name!r} must be a table (a DataFrame, an Arrow "
+                f"table, a list of dicts), found {_short(one.data)}"
+            )
+    if not next(iter(inputs.values())).is_table:
+        raise UsageError(
+            f"{graph.name}: with keep= the result is a table, of the kind of the first input: give a table first"
+        )
+    return kept_columns(
+        options.keep,
+        {name: one.columns if one.is_table else [] for name, one in inputs.items()},
+        outputs,
+        there=[*options.key, *options.order],
+        place={name: place_of(graph.name, name).name if name else graph.name for name in inputs},
+        graph=graph.name,
+    )
+
+
+def _refuse_order_names(outputs: Mapping[str, Type], order: tuple[str, ...]) -> None:
+    for name, t in outputs.items():
+        if name in order and not isinstance(t, (RecordType, TupleType)):
+            raise UsageError(
+                f"the order column {name!r} has the name of an output: one of them would be lost; rename the column, "
+                "or name the output otherwise (a pipeline that returns a dict names its outputs)"
+            )
+
+
+def _given(graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input], options: RunOptions) -> list[Given]:
+    if "" in inputs:
+        return _given_wide(graph, types, inputs[""], options)
+    out = []
+    for source, t in types.items():
+        one, place = inputs[source], place_of(graph.name, source)
+        for what in ("key", "order"):
+            if getattr(options, what) and not one.is_table:
+                if one.kind != "list":
+                    _refuse_no_table(graph, source, what, one.data)
+                refuse_scalars(graph.name, source, t, what, one.data)
+        if one.kind in ("list", "dicts"):
+            if one.kind == "list":
+                given = from_events(graph.name, source, t, one.data)
+            else:
+                names = [c for c in one.columns if c not in (*options.key, *options.order)] or one.columns
+                given = from_dicts(
+                    graph.name, source, t, one.data, place, one.columns if source in one.columns else names
+                )
+            given.key = {name: key_values(one.data, name, place) for name in options.key}
+            out.append(given)
+        else:
+            from pellucid.data.kinds import read
+
+            kind, data = one.readable()
+            out.append(read(kind, source, t, data, place, options.key))
+    if not options.order:
+        _refuse_uneven(graph, types, inputs, out, options)
+    return out
+
+
+def _given_wide(graph: Graph, types: Mapping[str, Type], one: Input, options: RunOptions) -> list[Given]:
+    if one.kind != "dicts":
+        from pellucid.data.kinds import read_wide
+
+        return read_wide(graph.name, types, one.readable()[1], options.key)
+    out = []
+    place = Place(graph.name, lambda i: f"position {i:,}")
+    key = {name: key_values(one.data, name, place) for name in options.key}
+    for source, t in types.items():
+        if source not in one.columns:
+            known = one.columns
+            raise DataError(
+                f"{graph.name}: no field {source!r} for the source {source!r}: the dicts have {', '.join(known)}"
+                f"{nearest(source, known)}"
+            )
+        record = isinstance(t, RecordType)
+        rows: list[Any] = [
+            silent if row.get(source) is None else row[source] if record else {source: row[source]} for row in one.data
+        ]
+        given = from_dicts(graph.name, source, t, rows, place, [source])
+        given.key = dict(key)
+        out.append(given)
+    return out
+
+
+def _refuse_no_table(graph: Graph, source: str, what: str, data: Any) -> None:
+    raise UsageError(
+        f"{graph.name}: {what}= names columns, so the source {source!r} must be a table (a DataFrame, an Arrow table, "
+        f"a list of dicts or of records), found {_short(data)}; for a list of keys use "
+        "p.engine(key=str).push(events, key=keys)"
+    )
+
+
+def _refuse_uneven(
+    graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input], given: list[Given], options: RunOptions
+) -> None:
+    silences = {
+        s for s in types if isinstance(inputs[s].data, list) and not inputs[s].data
+    }  # said aloud: a source that stays silent
+    counts = {s: g.count for s, g in zip(types, given, strict=True) if s not in silences}
+    if options.short == "fail" and len(set(counts.values())) > 1:
+        least, most = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
+        raise DataError(
+            f"{graph.name}: the source {least!r} has {counts[least]:,} events, but {most!r} has {counts[most]:,}: the "
+            "i-th push takes the i-th of "
+            f"each; put `silent` where there is none, or say short='silent' if {least!r} is to be silent from then on"
+        )
+
+
+def _keyed(
+    graph: Graph, name: str, types: Mapping[str, Type], one: Input, given: list[Given], options: RunOptions
+) -> Keyed:
+    """The columns of an input that say whose a row is, and when it comes."""
+    import pyarrow as pa
+
+    from pellucid.data.arrow import array_of, column_at, column_names
+    from pellucid.data.bind import some
+    from pellucid.data.tables.lineup import Keyed, order_column
+
+    mine = given[0] if not name else given[list(types).index(name)]
+    place = place_of(graph.name, name) if name else Place(graph.name, lambda i: f"position {i:,}")
+    key = [array_of(t, column) for t, column in mine.key.values()]
+    order = []
+    kind, data = one.readable()
+    table = None
+    if kind == "DataFrame":
+        from pellucid.data.kinds import arrow_table
+
+        table = arrow_table(kind, name, data)
+    elif kind in ("Table", "RecordBatch"):
+        table = data
+    for column in options.order:
+        if table is None:
+            values = field_values(one.data, column, place, "order")
+            try:
+                array = pa.array(values)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+                raise DataError(f"{place.name}: the order {column!r} mixes types: {error}") from None
+        else:
+            known = column_names(table.schema)
+            if column not in known:
+                raise DataError(
+                    f"{place.name}: no order column {column!r}: its columns are {some(one.columns)}"
+                    f"{nearest(column, one.columns)}"
+                )
+            array = column_at(table, column)
+        order.append(order_column(array, column, place))
+    return Keyed(key, order, place)
+
+
+def _lined_up(given: Given, rows: Any) -> Given:
+    """The events of a source at the pushes at which they come."""
+    import numpy as np
+
+    there = rows >= 0
+    mask = None if given.mask is None else np.asarray(given.mask, dtype=bool)
+    if mask is not None or not there.all():
+        here = np.where(there, rows, 0)
+        mask = there if mask is None or not len(mask) else there & mask[here]
+    if not given.count:
+        given = Given(
+            1, [_one_more(c) for c in given.columns], key={n: (t, _one_more(c)) for n, (t, c) in given.key.items()}
+        )
+    picked = [int(i) for i in np.where(there, rows, 0)]
+    key = {name: (t, chosen(c, picked)) for name, (t, c) in given.key.items()}
+    return Given(len(rows), [chosen(c, picked) for c in given.columns], mask, key)
+
+
+def _one_more(column: Any) -> Column:
+    """A column of an input without rows, with one that is no event."""
+    import numpy as np
+
+    if isinstance(column, list):
+        return [0]
+    return Strings(np.zeros(1, dtype=np.int64), [""]) if isinstance(column, Strings) else np.zeros(1, column.dtype)
+
+
+def chosen(column: Any, rows: list[int]) -> Column:
+    """Some rows of a column."""
+    if isinstance(column, list):
+        return [column[i] for i in rows]
+    if isinstance(column, Strings):
+        return Strings(column.codes[rows], column.values)
+    found: Column = column[rows]
+    return found
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,0 +1,149 @@
+"""Lists of dicts and of records as tables: fields by their names."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pellucid.data.bind import Place, bind, shorten, some
+from pellucid.data.columns import Column, Output, values_of
+from pellucid.data.events import Given, from_events
+from pellucid.errors import DataError, UsageError, nearest
+from pellucid.expr.types import BOOL, INT, STR, EnumType, RecordType, TupleType, Type, conform
+from pellucid.graph.stream import silent
+
+
+def from_dicts(graph: str, source: str, t: Type, rows: Sequence[Any], place: Place, names: Sequence[str]) -> Given:
+    """The events of a source from dicts; each field that is needed is checked, the others are left alone.
+
+    >>> from pellucid.data.events import place_of
+    >>> from_dicts("p", "x", INT, [{"x": 1, "note": None}, {"x": 2}], place_of("p", "x"), ["x", "note"]).columns
+    [[1, 2]]
+    """
+    scalar = next(path for path, _ in t.leaves()) == ""
+    column = bind(source, t, names, place=place.name, advice="rename one").columns[0] if scalar else ""
+    events = []
+    for i, row in enumerate(rows):
+        if row is silent:
+            events.append(row)
+            continue
+        if not isinstance(row, dict):
+            raise DataError(f"{place.at(i)}: expected a dict, as the first is one, found {shorten(row)}")
+        try:
+            events.append(_event(t, row.get(column), column) if scalar else _event(t, row, ""))
+        except ValueError as error:
+            raise DataError(f"{place.at(i)}: {error}") from None
+    return from_events(graph, source, t, events)
+
+
+def _event(t: Type, value: Any, path: str) -> Any:
+    """A value of JSON's kind as an event: dicts for records, lists for tuples, names or values for enums."""
+    if isinstance(t, RecordType) and isinstance(value, Mapping):
+        parts: list[Any] = []
+        for name, inner in t.fields:
+            inside = f"{path}.{name}" if path else name
+            if name not in value and not _may_miss(inner):
+                known = list(map(str, value))
+                raise ValueError(f"no field {inside!r}: expected {inner}; it has {some(known)}{nearest(name, known)}")
+            parts += inner.flatten(_event(inner, value.get(name), inside))
+        return t.unflatten(parts)
+    try:
+        if isinstance(t, TupleType) and isinstance(value, list) and len(value) == len(t.items):
+            return tuple(_event(inner, item, f"{path}.{i}") for i, (inner, item) in enumerate(zip(t.items, value)))  # noqa: B905
+        if isinstance(t, EnumType) and not isinstance(value, t.cls):
+            value = next((m for m in t.members if value in (m.name, m.value)), value)
+        return conform(t, value)
+    except ValueError as error:
+        raise ValueError(f"field {path!r}: {error}" if path else str(error)) from None
+
+
+def _may_miss(t: Type) -> bool:
+    try:
+        conform(t, None)
+    except (ValueError, AssertionError):
+        return False
+    return True
+
+
+def field_values(rows: Sequence[Any], path: str, place: Place, what: str) -> list[Any]:
+    """What dicts or records hold at a dotted path; none of it may be missing."""
+    out = []
+    for i, row in enumerate(rows):
+        if row is silent:
+            raise DataError(f"{place.at(i)}: is silent, and has no {what} {path!r}: leave such rows out")
+        value = row
+        for step in path.split(".") if not (isinstance(row, dict) and path in row) else [path]:
+            if isinstance(value, dict):
+                value = value.get(step)
+            else:
+                value = getattr(value, step, None) if step.isidentifier() else None
+        if value is None:
+            known = list(row) if isinstance(row, dict) else _fields(row)
+            missing = f"no {what} {path!r}" if path.split(".")[0] not in known else f"the {what} {path!r} is null"
+            has = f": it has {some(known)}{nearest(path, known)}" if missing.startswith("no") and known else ""
+            raise DataError(f"{place.at(i)}: {missing}{has or ': give every row one, or leave such rows out'}")
+        out.append(value)
+    return out
+
+
+def _fields(row: Any) -> list[str]:
+    if dataclasses.is_dataclass(row):
+        return [f.name for f in dataclasses.fields(row)]
+    return list(getattr(row, "_fields", ()))
+
+
+def refuse_scalars(graph: str, source: str, t: Type, what: str, found: Any) -> None:
+    """``key=`` and ``order=`` name columns or fields, and these events have none."""
+    if not isinstance(t, RecordType):
+        raise UsageError(
+            f"{graph}: {what}= names columns, so the source {source!r} must be a table (a DataFrame, an Arrow table, a "
+            f"list of dicts or of records), found {shorten(found)}; for a list of keys use "
+            "p.engine(key=str).push(events, key=keys)"
+        )
+
+
+def key_values(rows: Sequence[Any], path: str, place: Place) -> tuple[Type, Column]:
+    """A key from dicts or records, and its type.
+
+    >>> from pellucid.data.events import place_of
+    >>> key_values([{"user": "ada"}, {"user": "bob"}], "user", place_of("p", "x"))
+    (str, ['ada', 'bob'])
+    """
+    values = field_values(rows, path, place, "key")
+    for i, value in enumerate(values):
+        if type(value) not in (bool, int, str) or type(value) is not type(values[0]):
+            raise DataError(
+                f"{place.at(i)}: the key {path!r} is {shorten(value)}: a key is int, str or bool, and the same in all "
+                "rows"
+            )
+        if type(value) is int and not -(2**63) <= value < 2**63:
+            raise DataError(f"{place.at(i)}: the key {path!r} {value} does not fit in 64 bits")
+    kinds: dict[type, Type] = {bool: BOOL, int: INT, str: STR}
+    return (kinds[type(values[0])] if values else STR), values
+
+
+def dict_rows(
+    output: Output,
+    key: Mapping[str, tuple[Type, Column]],
+    extra: Sequence[tuple[str, Sequence[Any]]],
+    fields: Sequence[tuple[str, Type]],
+) -> list[dict[str, Any]]:
+    """The events of an output as dicts: the key, what comes along, the event's own columns."""
+    columns: list[tuple[str, Sequence[Any]]] = [(name, values_of(t, column)) for name, (t, column) in key.items()]
+    columns += extra
+    events = output.events()
+    if isinstance(output.type, RecordType):
+        columns += [(name, [_plain(getattr(e, name)) for e in events]) for name, _ in fields]
+    elif isinstance(output.type, TupleType):
+        columns += [(name, [_plain(e[i]) for e in events]) for i, (name, _) in enumerate(fields)]
+    else:
+        columns.append((fields[0][0], events))
+    names = [name for name, _ in columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*(values for _, values in columns), strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    """A record as a dict."""
+    names = _fields(value) if not isinstance(value, type) else []
+    return {name: _plain(getattr(value, name)) for name in names} if names else value
