@@ -1,8 +1,12 @@
-"""For all tests: chance is the same in every run; Javas that start quickly, wherever a test starts one; what takes
-longest comes first, so that no process ends alone; and marks by what a test needs, so that `make quick` can do without.
+"""For all tests: chance is the same in every run; Javas that start quickly, wherever a test starts one; what waits
+comes beside what works, and what takes least comes last, so that no core is idle; and marks by what a test needs, so
+that `make quick` can do without.
 """
 
 from __future__ import annotations
+
+import gc
+from collections.abc import Iterable
 
 import pytest
 
@@ -10,21 +14,11 @@ from tests import hunt, seeds
 from tests.spark import quick_jvm
 from tests.spark.fixtures import java_home, postgres, spark  # noqa: F401 - one session for all folders
 
-# Folders and files by how long their files take; the doctests, which take the least, come last.
-FIRST = (
-    "tests/crash/",
-    "tests/spark/",
-    "tests/sinks/",
-    "tests/test_docs.py",
-    "tests/test_examples.py",
-    "tests/judge/",
-    "tests/engine/",
-    "tests/cli/",
-    "tests/failures/",
-    "tests/check/",
-    "tests/report/",
-    "tests/",
-)
+# Folders and files that wait much of their time (for a Java, a disk, a process that was killed), those that work all of
+# it, and the others; each by how long their files take.  The doctests, which take the least, come last.
+WAIT = ("tests/crash/", "tests/spark/", "tests/sinks/", "tests/test_docs.py", "tests/test_examples.py")
+WORK = ("tests/check/", "tests/failures/", "tests/engine/", "tests/cli/", "tests/judge/")
+OTHERS = ("tests/report/", "tests/")
 
 JAVA = {"spark", "java_home"}  # the fixtures of whoever starts a Java
 
@@ -92,6 +86,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.crash)
         if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
-    items.sort(
-        key=lambda item: next((n for n, folder in enumerate(FIRST) if item.nodeid.startswith(folder)), len(FIRST))
-    )
+    order = {file: n for n, file in enumerate(in_turns(item.nodeid.partition("::")[0] for item in items))}
+    items.sort(key=lambda item: order[item.nodeid.partition("::")[0]])
+
+
+def in_turns(files: Iterable[str]) -> list[str]:
+    """Files in the order in which they begin: of those that wait and of those that work by turns, as many of each as
+    there are; those that wait are through when a fifth of the others is still to come.
+
+    >>> in_turns(["src/a.py", "tests/check/test_b.py", "tests/test_c.py", "tests/check/test_d.py", "tests/spark/e.py"])
+    ['tests/spark/e.py', 'tests/check/test_b.py', 'tests/check/test_d.py', 'tests/test_c.py', 'src/a.py']
+    """
+    groups: tuple[list[tuple[int, str]], ...] = ([], [], [])
+    for file in dict.fromkeys(files):
+        places = [
+            (group, n) for group, of in enumerate((WAIT, WORK, OTHERS)) for n, f in enumerate(of) if file.startswith(f)
+        ]
+        group, n = places[0] if places else (2, len(OTHERS))
+        groups[group].append((n, file))
+    waiting, working, others = ([file for _, file in sorted(g, key=lambda found: found[0])] for g in groups)
+    turns = [(0.8 * n / len(waiting), file) for n, file in enumerate(waiting)]
+    turns += [(n / len(working), file) for n, file in enumerate(working)]
+    return [file for _, file in sorted(turns, key=lambda turn: turn[0])] + others
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: nobody need look through it for garbage."""
+    gc.collect()
+    gc.freeze()

@@ -17,7 +17,7 @@ from tests import strategies
 from tests.engine.kernel.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, cut
 from tests.judge.told import Judged, told_outputs
 from tests.strategies import Drawn, Seeded, Telling, make_input, make_judged
-from tests.volumes import some_seeds
+from tests.volumes import examples, some_seeds
 
 
 def by_meaning(telling: Telling, p: Pipeline, pushes: list[dict[str, Any]], keys: list[int] | None) -> Outcome:
@@ -74,7 +74,7 @@ def check(
         )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(50, 80))
 @given(st.data(), st.booleans())
 def test_random_pipelines(data: st.DataObject, keyed: bool) -> None:
     c = Drawn(data.draw)

@@ -54,7 +54,9 @@ def test_the_same_whatever_the_delay(a: Any, b: Any, ints: Any) -> None:
     assert verdict.proved, verdict
 
 
-@pytest.mark.parametrize("ints", [None, range(3)], ids=["exact", "listed"])
+@pytest.mark.parametrize(
+    "ints", [pytest.param(None, id="exact"), pytest.param(range(3), id="listed", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize(
     ("a", "b"),
     [

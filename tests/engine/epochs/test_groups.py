@@ -195,22 +195,26 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize(
-    "faults",
+    ("faults", "pushes"),
     [
-        "sink:before-commit=kill@1;snapshot:after-write[worker.half]=tree@2/1",
-        "snapshot:before-write[worker.both]=kill@3;sink:after-commit=kill@2/1",
-        "snapshot:before-ack[source.x]=tree@3;sink:staged=kill@40/1;coordinator:complete=kill@2/2",
+        ("sink:before-commit=kill@1;snapshot:after-write[worker.half]=tree@2/1", 12_000),
+        ("snapshot:before-write[worker.both]=kill@3;sink:after-commit=kill@2/1", 12_000),
+        ("snapshot:before-ack[source.x]=tree@3;sink:staged=kill@40/1;coordinator:complete=kill@2/2", 12_000),
         pytest.param(
-            "snapshot:torn[sink.out]=torn@4;coordinator:complete=kill@5;worker:border=kill@99/1", marks=pytest.mark.long
+            "snapshot:torn[sink.out]=torn@4;coordinator:complete=kill@5;worker:border=kill@99/1",
+            30_000,
+            marks=pytest.mark.long,
         ),
         pytest.param(
-            "source:border=kill@150;worker:border=kill@70/1;recover:loaded[sink.out]=kill@1/2", marks=pytest.mark.long
+            "source:border=kill@150;worker:border=kill@70/1;recover:loaded[sink.out]=kill@1/2",
+            30_000,
+            marks=pytest.mark.long,
         ),
     ],
 )
 @pytest.mark.parametrize("out", ["out.jsonl", pytest.param("out.parquet", marks=pytest.mark.long)])
-def test_killed_among_bunches(runs: Runs, faults: str, out: str) -> None:
-    (runs.folder / "x.jsonl").write_text("".join(f"{(i * 7919) % 1009}\n" for i in range(30_000)))
+def test_killed_among_bunches(runs: Runs, faults: str, pushes: int, out: str) -> None:
+    (runs.folder / "x.jsonl").write_text("".join(f"{(i * 7919) % 1009}\n" for i in range(pushes)))
     runs.plain("p.py:diamond", "--in", "x.jsonl", out="plain" + out[3:])
     args = [
         "run",

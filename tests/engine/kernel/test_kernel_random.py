@@ -14,7 +14,7 @@ from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel.engine import Engine
 from pellucid.expr.types import INT, Type
 from tests.strategies import Seeded, inputs, make_input, make_pipeline, pipelines
-from tests.volumes import some_seeds, volumes
+from tests.volumes import examples, some_seeds, volumes
 
 Outcome = tuple[dict[str, list[Any]], dict[str, list[int]], dict[str, list[Any]], Any]
 
@@ -99,7 +99,7 @@ def cut(pushes: list[Any], sizes: list[int]) -> list[list[Any]]:
 
 
 @pytest.mark.seeded
-@volumes(80, 500)
+@volumes(50, 500)
 def test_plain_kernel(examples: int) -> None:
     @settings(max_examples=examples)
     @given(st.data())
@@ -121,7 +121,7 @@ def test_plain_kernel(examples: int) -> None:
     equal()
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(50, 80))
 @given(st.data())
 def test_plain_kernel_under_a_key_that_comes_with_the_data(data: st.DataObject) -> None:
     p = data.draw(pipelines(max_steps=5))

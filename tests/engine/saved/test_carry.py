@@ -29,7 +29,7 @@ from pellucid.expr.types import BOOL, INT, STR, Type
 from pellucid.graph.model import Graph, Node
 from tests.engine.kernel.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, same
 from tests.strategies import Seeded, inputs, make_input, make_pipeline, pipelines
-from tests.volumes import some_seeds
+from tests.volumes import examples, some_seeds
 
 MODES = ["python", "numba"]
 total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
@@ -576,7 +576,7 @@ def compare(
         assert same(want, got), ("one less", both, wide, at, want, got)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(50, 80))
 @given(st.data(), st.booleans())
 def test_random_pipelines(data: st.DataObject, keyed: bool) -> None:
     p, extra = data.draw(pipelines(max_steps=6)), data.draw(pipelines(max_steps=4, sources=1))

@@ -32,6 +32,7 @@ from pellucid.engine.saved.value_columns import Damage
 from pellucid.engine.saved.value_kinds import FIXED, MANY, Unfit
 from pellucid.engine.saved.value_records import Misfit
 from pellucid.engine.saved.values import DEEPEST, decode, encode
+from tests.volumes import examples
 
 
 class Mode(enum.Enum):
@@ -283,7 +284,7 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(40, 60))
 @given(st.lists(anything, max_size=4), st.integers(1, 40))
 def test_any_values_come_back(values: list[Any], times: int) -> None:
     many = values * times  # what is held often is shared
