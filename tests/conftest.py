@@ -16,7 +16,14 @@ from tests.spark.fixtures import java_home, postgres, spark  # noqa: F401 - one 
 
 # Folders and files that wait much of their time (for a Java, a disk, a process that was killed), those that work all of
 # it, and the others; each by how long their files take.  The doctests, which take the least, come last.
-WAIT = ("tests/crash/", "tests/spark/", "tests/sinks/", "tests/test_docs.py", "tests/test_examples.py")
+WAIT = (
+    "tests/crash/",
+    "tests/spark/",
+    "tests/cli/spark/",
+    "tests/sinks/",
+    "tests/test_docs.py",
+    "tests/test_examples.py",
+)
 WORK = ("tests/check/", "tests/failures/", "tests/engine/", "tests/cli/", "tests/judge/")
 OTHERS = ("tests/report/", "tests/")
 
