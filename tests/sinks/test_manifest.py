@@ -15,6 +15,7 @@ from pellucid import sinks
 from pellucid.base import faults, files
 from pellucid.errors import DataError, StateError
 from pellucid.sinks.files import folder, manifest
+from pellucid.sinks.files import sink as files_sink
 from pellucid.sinks.files.manifest import DataFile, Manifest, ManifestLog
 from pellucid.spark.state.store import Store
 
@@ -145,7 +146,7 @@ def test_every_new_folder_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         synced.append(Path(path))
         really(path)
 
-    for module in (files, folder):
+    for module in (files, files_sink):
         monkeypatch.setattr(module, "sync", sync)
     folder.create(tmp_path / "a" / "b" / "c" / "file", b"")
     assert {tmp_path, tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"} <= set(synced)
