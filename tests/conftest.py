@@ -121,3 +121,8 @@ def pytest_collection_finish() -> None:
     """What was collected stays to the end: nobody need look through it for garbage."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """What goes at the end goes as ever: some libraries tell of what is left over then."""
+    gc.unfreeze()
