@@ -36,7 +36,8 @@ def test_5a_and_5b_are_sequence_but_not_step_equivalent(ints: Mod | None) -> Non
     assert check.equivalent(figures.figure_5a, figures.figure_5b, how="sequence", ints=ints, timeout=120).proved
 
 
-@pytest.mark.parametrize("ints", [Mod(4), None], ids=["mod 4", "exact"])
+# Over exact integers sequences are compared in every run by tests/check/compare/test_sequence.py.
+@pytest.mark.parametrize("ints", [Mod(4), pytest.param(None, marks=pytest.mark.long)], ids=["mod 4", "exact"])
 def test_5a_flipped_is_5c_as_a_sequence(ints: Mod | None) -> None:
     assert check.equivalent(figures.figure_5a_flipped, figures.figure_5c, how="sequence", ints=ints, timeout=120).proved
     assert check.equivalent(figures.figure_5a_flipped, figures.figure_5c, ints=ints).refuted
