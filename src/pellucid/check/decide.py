@@ -7,6 +7,7 @@ Explicit search where the events that matter can be listed, after everything tha
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -15,12 +16,18 @@ from typing import Any
 
 from pellucid.check.advice import advice
 from pellucid.check.answer import Answer, expression
+from pellucid.check.belief.certify import certify_space, distrust
+from pellucid.check.belief.trial import budget, try_out
+from pellucid.check.endless.assumed_runs import NO_RUN, ending, endless, filled, loosened
 from pellucid.check.endless.keyed import decide_few, weighed
+from pellucid.check.explicit.fair import accepting_lasso
 from pellucid.check.explicit.program import TooManyPushes, choices_of, computes_floats, looks_inside_text
 from pellucid.check.explicit.search import Space, explore
 from pellucid.check.formula import F, Formula, Not, Or, is_invariant, kind
+from pellucid.check.formula.buchi import automaton
 from pellucid.check.functions.called import ledger
 from pellucid.check.given import short
+from pellucid.check.smt.engine import invariant
 from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
 from pellucid.check.system.slot import FALSE
@@ -118,8 +125,6 @@ def _assumed(system: System, roots: Sequence[Expr], answer: Callable[[System], A
     on."""
     if system.assume is n.TRUE:
         return answer(system)
-    from pellucid.check.endless.assumed_runs import NO_RUN, ending, endless, filled, loosened
-
     how = ending(system)
     if how == "none":
         return Answer("unknown", "none", notes=(NO_RUN,))
@@ -158,8 +163,6 @@ def _invariant(system: System, good: Expr, options: Options) -> Answer:
 
 def _believed(answer: Answer, space: Space, observed: list[Expr], spent: float, never: tuple[int, ...] = ()) -> Answer:
     """A proof by a complete search, once the search has passed its check."""
-    from pellucid.check.belief.certify import certify_space
-
     certified = certify_space(space, observed, spent=spent, never=never)
     if not certified.passed:
         return dataclasses.replace(answer, status="unknown", notes=(*answer.notes, *certified.notes))
@@ -169,9 +172,6 @@ def _believed(answer: Answer, space: Space, observed: list[Expr], spent: float, 
 def _simplified(system: System) -> Answer:
     """What is bad is false by the rules of expressions alone: the system that says so must do what the interpreter
     does."""
-    from pellucid.check.belief.certify import distrust
-    from pellucid.check.belief.trial import budget, try_out
-
     trial = try_out(system, seconds=budget(0.0), most=200)
     if trial.problem:
         return Answer("unknown", "simplification", notes=(distrust(trial.problem),))
@@ -212,8 +212,6 @@ def _budget(system: System, options: Options) -> Budget:
 
 def has_z3() -> bool:
     """Whether the solver is installed."""
-    import importlib.util
-
     return importlib.util.find_spec("z3") is not None
 
 
@@ -221,8 +219,6 @@ def by_smt(system: System, good: Expr, options: Options) -> Answer:
     """Whether ``good`` holds in every step of every run, by the symbolic engine alone."""
     if system.outside is not FALSE:  # nobody took care of it
         return if_refuted(Answer("unknown", "smt"))
-    from pellucid.check.smt.engine import invariant
-
     # what z3 does not decide of doubles and texts in seconds it does not decide in minutes
     if computes_floats(system, [good]) or system.texts:
         options = dataclasses.replace(options, timeout=min(options.left or _FLOATS, _FLOATS))
@@ -300,9 +296,6 @@ def _temporal(system: System, formula: Formula, options: Options) -> Answer:
 
 
 def _lasso(space: Space, formula: Formula, number: dict[Any, int]) -> tuple[list[int], int | None] | None:
-    from pellucid.check.explicit.fair import accepting_lasso
-    from pellucid.check.formula.buchi import automaton
-
     return accepting_lasso(space, automaton(Not(formula)), number)
 
 

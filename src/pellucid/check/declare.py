@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from pellucid.check.formula.parse import parse
+from pellucid.check.questions import holds
 from pellucid.errors import UsageError
 from pellucid.model.verdict import Verdict
 
@@ -107,9 +109,6 @@ def properties(p: Any, formulas: Iterable[str] | Mapping[str, str], *, name: str
     >>> [found.name for found in declared(globals())][-1]
     'pipeline: something comes out'
     """
-    from pellucid.check.formula.parse import parse
-    from pellucid.check.questions import holds
-
     if not hasattr(p, "graph"):
         raise UsageError(f"check.properties wants a pipeline first, found {_short(p)}")
     if isinstance(formulas, str):

@@ -16,7 +16,7 @@ from pellucid.data.arrow import key_type, source_columns
 from pellucid.data.bind import SHORT, Binding, Place, bind, type_of_key
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
-from pellucid.data.text import Chunk
+from pellucid.data.text import Chunk, JsonLinesReader
 from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import BOOL, FLOAT, STR, Type
 from pellucid.graph.model import Graph
@@ -166,8 +166,6 @@ def _share(lanes: list[_Lane]) -> float | None:
 
 def _wide_names(reader: Reader, sources: Mapping[str, Type]) -> list[str]:
     """The columns of a file for several sources; in JSON Lines a source that is silent at first is not there yet."""
-    from pellucid.data.text import JsonLinesReader
-
     names = list(reader.names)
     if isinstance(reader, JsonLinesReader):
         if reader.bare:

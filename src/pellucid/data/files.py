@@ -20,7 +20,7 @@ import pyarrow as pa
 from pellucid.data.binary import ArrowReader, ParquetReader
 from pellucid.data.blocks import blocks, line_end_in_quotes, refuse_loose, refuse_no_text
 from pellucid.data.text import Chunk, CsvReader, JsonLinesReader
-from pellucid.errors import DataError, option
+from pellucid.errors import DataError, nearest, option
 from pellucid.expr.types import Type
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
@@ -237,8 +237,6 @@ def _checked_size(path: str) -> int:
 
 
 def _similar(path: str) -> str:
-    from pellucid.errors import nearest
-
     try:
         return nearest(os.path.basename(path), os.listdir(os.path.dirname(path) or "."))
     except OSError:

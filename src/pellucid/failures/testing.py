@@ -10,7 +10,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -101,9 +103,6 @@ def command_for(
 
 def _pushes(target: str, inputs: Sequence[str], names: Sequence[str], folder: Path, more: tuple[str, ...]) -> int:
     """How many pushes the input has, as a plain run counts them."""
-    import json
-    import subprocess
-
     local = [
         w
         for i, w in enumerate(more)

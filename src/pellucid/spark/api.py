@@ -8,14 +8,19 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pellucid.engine.kernel.layout import capacities
+from pellucid.engine.saved.objects import check_states
 from pellucid.errors import UsageError, option
 from pellucid.expr.types import INT, Type
 from pellucid.graph.model import Graph
+from pellucid.spark.batch import keyed
 from pellucid.spark.frames import Frame, one_frame
 from pellucid.spark.job import LATE, Late, SparkJob
 from pellucid.spark.plan import SparkPlan, choose
+from pellucid.spark.reading import event_columns
 from pellucid.spark.session import cores
 from pellucid.spark.state.order import check_sequence
+from pellucid.spark.state.store import Store
+from pellucid.spark.stream import prepared, streamed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -105,22 +110,15 @@ def _one(
         from pellucid.spark.scan.run import scanned
 
         return scanned(job, frame, options.partitions)
-    from pellucid.spark.batch import keyed
-
     return keyed(job, frame, options.partitions)
 
 
 def _streaming(graph: Graph, frame: Frame, options: SparkOptions, job: SparkJob) -> DataFrame:
-    from pellucid.engine.saved.objects import check_states
-
     check_states(job.graph)
     if options.store == "spark":
         from pellucid.spark.state.managed import managed
 
         return managed(job, frame, options.buckets, tuple(options.drop))
-    from pellucid.spark.state.store import Store
-    from pellucid.spark.stream import prepared, streamed
-
     if options.state is None:
         raise UsageError(
             f"{graph.name} remembers something, so a streaming query of it keeps snapshots: say where with "
@@ -132,8 +130,6 @@ def _streaming(graph: Graph, frame: Frame, options: SparkOptions, job: SparkJob)
 
 
 def _job(graph: Graph, frame: Frame, options: SparkOptions, outputs: tuple[tuple[str, Type], ...]) -> SparkJob:
-    from pellucid.spark.reading import event_columns
-
     fields = frame.fields
     check_sequence(fields.order, options.sequence, options.gaps)
     late = Late(options.late, _wait(options.wait, frame), options.sequence, options.gaps)

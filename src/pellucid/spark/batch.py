@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
+from pellucid.spark.step import Runner, in_chunks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,8 +52,6 @@ def worker(job: SparkJob) -> Callable[[Iterator[Any]], Iterator[Any]]:
 
 def run_partition(data: bytes, batches: Iterator[Any]) -> Iterator[Any]:
     """A partition's rows, in order, through a new engine."""
-    from pellucid.spark.step import Runner, in_chunks
-
     job = unpacked(data)
     runner = Runner(job)
     for table in in_chunks(batches, job.fields.tagged):

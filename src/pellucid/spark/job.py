@@ -13,6 +13,7 @@ from pellucid.errors import UsageError, listener, option, speak_to
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph
 from pellucid.spark.frames import Fields, Frame
+from pellucid.spark.reading import event_columns
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -105,8 +106,6 @@ def unpacked(data: bytes) -> SparkJob:
 def output_schema(job: SparkJob, frame: Frame) -> StructType:
     """The schema of what comes out: key, order, output, number, events."""
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
-
-    from pellucid.spark.reading import event_columns
 
     types = dict(frame.kept)
     fields = [StructField(name, types[name], False) for name, _ in job.kept]

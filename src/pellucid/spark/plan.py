@@ -20,7 +20,9 @@ from dataclasses import dataclass, field
 from pellucid.errors import option
 from pellucid.graph.memory import inner_key, remembering
 from pellucid.graph.model import Graph, Node
+from pellucid.spark.native.column import why_not
 from pellucid.spark.native.prefix import front
+from pellucid.spark.native.stateless import Remembers, slots
 
 SCAN_FROM = 4  # cores: the scan does the work of the sequential way about three times over, on all of them
 
@@ -118,9 +120,6 @@ def _without_memory(graph: Graph, native: str, ansi: bool, tagged: bool, order: 
 
 def why_not_native(graph: Graph, ansi: bool) -> str | None:
     """Why a pipeline that remembers nothing does not become Column expressions, or None."""
-    from pellucid.spark.native.column import why_not
-    from pellucid.spark.native.stateless import Remembers, slots
-
     for node, fn in graph.opaque():
         return f"{node.describe()}: {fn.name} {fn.reason}"
     try:
@@ -136,8 +135,6 @@ def why_not_native(graph: Graph, ansi: bool) -> str | None:
 
 
 def _inner_native(graph: Graph, ansi: bool) -> str | None:
-    from pellucid.spark.native.column import why_not
-
     for e in inner_key(graph) or []:
         reason = why_not(e, ansi=ansi)
         if reason is not None:

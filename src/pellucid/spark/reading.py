@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pellucid.data.arrow import event_fields, struct_fields
+from pellucid.data.arrow import check_kind, event_fields, struct_fields
 from pellucid.data.bind import Binding, Place
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
@@ -144,8 +145,6 @@ def _arrow(found: Any, column: str, place: str, t: Type) -> Any:
 
 
 def _as_scalar(t: Type, f: FoundColumn, column: str, place: str) -> Column:
-    from pellucid.data.arrow import check_kind
-
     kind = f.type.typeName()
     if kind != "void":
         check_kind(t, _arrow(f.type, column, place, t), column, Place(place, str))
@@ -206,8 +205,6 @@ def _names(t: EnumType) -> str:
 
 def _all_or_none(binding: Binding, found: list[FoundColumn], leaves: list[Column], place: str) -> list[Column]:
     """A record is silent where all its leaves are null; where only some are, it is broken."""
-    from functools import reduce
-
     from pyspark.sql import functions as F
 
     empty = reduce(lambda a, b: a & b, [f.column.isNull() for f in found])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import array_of, arrow_type, leaf_column, one_mask
+from pellucid.data.arrow import array_of, arrow_type, event_arrays, leaf_column, one_mask
 from pellucid.data.bind import Binding, Place
 from pellucid.data.columns import Batch, Column, Output, Strings
 from pellucid.engine.kernel.engine import Engine
@@ -216,8 +216,6 @@ class Runner:
     # ------------------------------------------------------------ what comes out
 
     def _events(self, output: Output, table: Any, pushes: _Pushes, base: int) -> Any:
-        from pellucid.data.arrow import event_arrays
-
         at = np.asarray(output.positions, dtype=np.int64) - base
         rows = at if not self.fields.tagged else pushes.first[at]
         whole = len(rows) == table.num_rows and not self.fields.tagged and (rows == np.arange(len(rows))).all()
@@ -324,8 +322,6 @@ def _one_column(name: str, names: list[str], arrays: list[Any]) -> Any:
 
 @lru_cache(maxsize=256)
 def _column_type(name: str, t: Type) -> Any:
-    from pellucid.data.arrow import event_arrays
-
     empty = [pa.array([], arrow_type(leaf)) for _, leaf in t.leaves()]
     return _one_column(name, *event_arrays(t, name, empty)).type
 

@@ -13,12 +13,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pellucid.base.identity import refuse_other
 from pellucid.engine.saved.form import DamagedState
 from pellucid.errors import StateError, UsageError, option
+from pellucid.graph.memory import remembering
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
+from pellucid.spark.session import cores
+from pellucid.spark.state.bucket import Bucket, made_key, run_bucket
 from pellucid.spark.state.store import BucketSnapshot, Store
+from pellucid.spark.step import Runner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,8 +51,6 @@ class StreamPlan:
 
 def identity(job: SparkJob, buckets: int) -> dict[str, Any]:
     """What decides where a key lies and which row comes first."""
-    from pellucid.spark.state.bucket import made_key
-
     fields, types = job.fields, dict(job.fields.types)
     return {
         "buckets": buckets,
@@ -60,8 +64,6 @@ def identity(job: SparkJob, buckets: int) -> dict[str, Any]:
 
 def prepared(job: SparkJob, store: Store, frame: Frame, buckets: int | None, drop: tuple[str, ...]) -> StreamPlan:
     """The plan for this folder; refused here, before the query starts, if its state does not fit the pipeline."""
-    from pellucid.spark.session import cores
-
     found = store.identity()
     if found is not None and buckets is None:
         buckets = found.get("buckets")  # as it was begun: the number cannot change
@@ -77,9 +79,6 @@ def prepared(job: SparkJob, store: Store, frame: Frame, buckets: int | None, dro
 
 def _check_state(job: SparkJob, plan: StreamPlan) -> None:
     """Whether the newest snapshots can be gone on from: of buckets that were left by one pipeline, one is enough."""
-    from pellucid.spark.state.bucket import Bucket
-    from pellucid.spark.step import Runner
-
     seen: set[str] = set()
     for bucket in plan.store.buckets():
         about = plan.store.about(bucket) or {}
@@ -130,7 +129,6 @@ def _worker(job: SparkJob, plan: StreamPlan) -> Callable[[Iterator[Any]], Iterat
 
 def run_task(data: bytes, plan: StreamPlan, batches: Iterator[Any]) -> Iterator[Any]:
     """One partition of one micro-batch."""
-    import numpy as np
     import pyarrow as pa
 
     query, version, partition = _epoch()
@@ -184,8 +182,6 @@ def _claim(job: SparkJob, plan: StreamPlan, query: str, version: int) -> None:
 
 def _check_begin(job: SparkJob, plan: StreamPlan, version: int) -> None:
     """An empty folder in the middle of a query is right only for who gives up what there was."""
-    from pellucid.graph.memory import remembering
-
     steps = [node.id for node in remembering(job.graph)]
     if not set(steps) <= set(plan.drop):
         raise StateError(
@@ -210,8 +206,6 @@ _cache: dict[
 
 def _step(job: SparkJob, plan: StreamPlan, query: str, version: int, number: int, rows: Any) -> list[Any]:
     """The rows of one bucket in one micro-batch: load, push, save, then give out."""
-    from pellucid.spark.state.bucket import run_bucket
-
     bucket = _bucket(job, plan, query, version, number)
     before = bucket.snapshot
     out = run_bucket(job, bucket, rows)
@@ -226,9 +220,6 @@ def _step(job: SparkJob, plan: StreamPlan, query: str, version: int, number: int
 
 def _bucket(job: SparkJob, plan: StreamPlan, query: str, version: int, number: int) -> Bucket:
     """The bucket as it was before this micro-batch: from memory if that is the same, else from its file."""
-    from pellucid.spark.state.bucket import Bucket
-    from pellucid.spark.step import Runner
-
     kept = _cache.pop((plan.store.path, number), None)  # taken out: a step that fails must leave nothing behind
     if (
         kept is not None

@@ -7,6 +7,7 @@ disagreement.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -252,8 +253,6 @@ def _value(t: Type, v: Any) -> str:
         return "(_ NaN 11 53)"
     if math.isinf(v):
         return f"(_ {'+' if v > 0 else '-'}oo 11 53)"
-    import struct
-
     bits = f"{struct.unpack('>Q', struct.pack('>d', v))[0]:064b}"
     return f"(fp #b{bits[0]} #b{bits[1:12]} #b{bits[12:]})"
 

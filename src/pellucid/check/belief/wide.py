@@ -28,6 +28,9 @@ from pellucid.check.endless.keyed import track_of
 from pellucid.check.endless.unbounded import decide_about
 from pellucid.check.formula import Formula, is_invariant, resolve, terms
 from pellucid.check.formula.terms import Flag
+from pellucid.check.smt.encode import Encoding
+from pellucid.check.smt.engine import search
+from pellucid.check.smt.search import FoundRun, Nothing
 from pellucid.check.system.assume import remembering
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.cone import cone
@@ -36,6 +39,8 @@ from pellucid.errors import UsageError
 from pellucid.expr.node import walk
 from pellucid.expr.types import INT
 from pellucid.graph.model import Graph
+from pellucid.model.budget import Budget
+from pellucid.solve.session import ask
 
 _HALF = 2**62
 _FEW = 6  # pushes that are searched for a run that leaves 64 bits
@@ -132,10 +137,6 @@ def pushes_at_least(system: System) -> int | None:
     """
     if system.wide.op == "const" or importlib.util.find_spec("z3") is None:
         return None
-    from pellucid.check.smt.encode import Encoding
-    from pellucid.model.budget import Budget
-    from pellucid.solve.session import ask
-
     small, (wide,) = cone(system, [system.wide], all_inputs=True)
     grows = [i for i, v in enumerate(small.state) if v.type == INT and v.size is None]
     given = [abs(v) for v in system.domain.span or ()]
@@ -173,9 +174,6 @@ def wide_notes(
     small, (wide,) = cone(strict, [strict.wide], all_inputs=True)
     if wide.op == "const" or (pushes_before(small, wide) or 0) >= _MANY:
         return ()
-    from pellucid.check.smt.engine import search
-    from pellucid.check.smt.search import FoundRun, Nothing
-
     sources = {name for name, _ in strict.own_sources}
     unclear = ('of exact integers; whether a run leaves 64 bits first was not found out: ask "G !failed"',)
     try:

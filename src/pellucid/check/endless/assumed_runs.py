@@ -17,14 +17,19 @@ from collections.abc import Sequence
 from itertools import islice, product
 from typing import Any
 
+from pellucid.check.smt.encode import Encoding
 from pellucid.check.smt.frames import input_leaves
 from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
+from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, simplest
+from pellucid.model.budget import Budget
+from pellucid.solve.session import ask
+from pellucid.solve.transition import Frames
 
 NO_RUN = "no run satisfies what is assumed, so there is nothing to prove or refute"
 
@@ -72,12 +77,6 @@ def _valid(system: System, fact: Expr) -> bool:
 
     if not has_z3():
         return False
-    from pellucid.check.smt.encode import Encoding
-    from pellucid.errors import UsageError
-    from pellucid.model.budget import Budget
-    from pellucid.solve.session import ask
-    from pellucid.solve.transition import Frames
-
     try:
         free = Encoding(dataclasses.replace(system, assume=n.TRUE))  # what is assumed of the last push is the question
         code = free.terms([fact, system.assume])
@@ -99,7 +98,6 @@ def _goes_on(system: System, pushes: int = 12) -> bool:
     """Whether so many pushes in a row can satisfy the assumption; True where that is not known."""
     from pellucid.check.decide import has_z3, listable
     from pellucid.check.explicit.search import explore
-    from pellucid.model.budget import Budget
 
     if listable(system):
         space = explore(system, [], budget=Budget(max_states=20_000))
@@ -109,11 +107,6 @@ def _goes_on(system: System, pushes: int = 12) -> bool:
             return False
     if not has_z3():
         return True
-    from pellucid.check.smt.encode import Encoding
-    from pellucid.model.budget import Budget
-    from pellucid.solve.session import ask
-    from pellucid.solve.transition import Frames
-
     code = Encoding(system)
     solver, clock = code.z3.Solver(), Budget(3.0)
     frames = Frames(code, solver, start=True)
@@ -131,11 +124,6 @@ def endless(system: System, pushes: Sequence[dict[str, Any]], more: int = 6) -> 
 
     if not has_z3():
         return False
-    from pellucid.check.smt.encode import Encoding
-    from pellucid.model.budget import Budget
-    from pellucid.solve.session import ask
-    from pellucid.solve.transition import Frames
-
     alone, _ = cone(system, [], all_inputs=True)
     state: list[Any] = [v.start for v in alone.state]
     for push in pushes:

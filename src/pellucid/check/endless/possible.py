@@ -13,6 +13,7 @@ from pellucid.check.answer import Answer, expression
 from pellucid.check.decide import Options, by_smt, has_z3, listable
 from pellucid.check.endless.assumed_runs import ending
 from pellucid.check.endless.ways import by_ways
+from pellucid.check.explicit.branching import Branching
 from pellucid.check.explicit.search import Space, explore
 from pellucid.check.formula import CTL, Formula
 from pellucid.check.system.build import System
@@ -99,6 +100,4 @@ def _identity(v: Variable) -> tuple[str, str, str]:
 
 
 def _some(space: Space, state: int, goal: Formula, number: dict[Any, int]) -> bool:
-    from pellucid.check.explicit.branching import Branching
-
     return bool(Branching(space, number).where(goal)[state].any())

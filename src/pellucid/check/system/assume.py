@@ -21,6 +21,7 @@ from typing import Any
 from pellucid.check.endless.history import History
 from pellucid.check.formula.nodes import CTL, LTL, PAST, Formula
 from pellucid.check.formula.parse import parse
+from pellucid.check.formula.resolve import resolve
 from pellucid.check.formula.terms import Before, Calc, Compare, Flag, Length, Ref
 from pellucid.check.functions.called import ledger
 from pellucid.check.functions.inside import inside
@@ -186,8 +187,6 @@ class _Said:
         return name
 
     def formula(self, f: Formula) -> list[Expr]:
-        from pellucid.check.formula.resolve import resolve
-
         for atom in f.atoms():
             for term in _terms(atom.body):
                 if isinstance(term, Before):

@@ -28,6 +28,7 @@ ever asks for them.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -70,8 +71,6 @@ def digest(*pieces: Any) -> int:
     >>> digest(b"abc") == digest(b"a", b"bc"), digest(b"abc") == digest(b"abd")
     (True, False)
     """
-    import hashlib
-
     found = hashlib.blake2b(digest_size=8)
     for piece in pieces:
         found.update(piece)

@@ -41,7 +41,7 @@ from pellucid.base.files import (
     write_lasting,
 )
 from pellucid.engine.epochs.lock import take
-from pellucid.errors import StateError
+from pellucid.errors import StateError, from_outside
 
 READ = (container.VERSION, [2, 3])  # what ``run.json`` may say of its format; the second was that of the version before
 _CHECKSUM = "checksum"  # of a small file
@@ -63,8 +63,6 @@ def stopped_by(error: OSError, root: str | os.PathLike[str]) -> str:
     >>> stopped_by(OSError(errno.EROFS, "Read-only file system", "/mnt/state/run.json"), "/mnt/state")
     '/mnt/state/run.json: Read-only file system. Nothing is lost: when that is put right, the same command goes on'
     """
-    from pellucid.errors import from_outside
-
     what = "make room" if full(error) else "when that is put right"
     place = "" if error.filename is not None else f"{os.fspath(root)}: "
     return (

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pellucid.engine.kernel.emit_keys import finders
+from pellucid.engine.kernel.emit_queue import QueueWriter
 from pellucid.engine.kernel.emit_state import StateCell, Storage, array_of
+from pellucid.engine.kernel.emit_window import write_window
 from pellucid.engine.kernel.layout import KernelLayout, capacity, dense, encode, is_float, leaf_types
 from pellucid.errors import known
 from pellucid.expr.codegen import CodeWriter, TooDeep
@@ -565,8 +567,6 @@ class Emitter:
         return all(f.many is None and f.present == first.present and f.key == first.key for f in ins)
 
     def waiting(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage, fire: Any) -> _Flow:
-        from pellucid.engine.kernel.emit_queue import QueueWriter
-
         out = self.fresh_flow(node, caps[i], ins[0].key is not None)
         types = [leaf_types(self.type_at(node, j)) for j in range(len(ins))]
         queues = [QueueWriter(self, store, f"{node.id}.{j}", types[j], caps[node.inputs[j]]) for j in range(len(ins))]
@@ -598,8 +598,6 @@ class Emitter:
         return _Flow(present, values, key)
 
     def do_window(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
-        from pellucid.engine.kernel.emit_window import write_window
-
         return write_window(self, node, ins[0], caps[i], store)
 
     STEPS: ClassVar[dict[str, Callable[..., _Flow]]] = {

@@ -18,6 +18,7 @@ from typing import Any
 
 from pellucid.data.columns import Batch, Column, Output, Strings, columns_of
 from pellucid.engine.failure import call, step_error
+from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel.compile import compile_numba, compile_plain
 from pellucid.engine.kernel.emit import GROW_QUEUE, GROW_REGION, Kernel, emit
 from pellucid.engine.kernel.emit_window import needs_interpreter
@@ -421,8 +422,6 @@ class Engine:
         return one
 
     def _window_caller(self, node: Node, encoded: Any) -> Any:
-        from pellucid.engine.interpreter import Interpreter
-
         assert node.sub is not None
         sub = node.sub
         t = sub.nodes[sub.sources[0]].type

@@ -25,6 +25,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pellucid.base.container import Buffer, Container
 from pellucid.engine.kernel.layout import KernelLayout
 from pellucid.engine.saved.form import DamagedState, describe, unpack, unpack_texts
@@ -246,8 +248,6 @@ class _Carrier:
         self.queue_meta = [int(v) for v in meta][len(meta) - 3 * len(self.old["queues"]) :]
 
     def _words(self, saved: Container) -> tuple[Any, ...]:
-        import numpy as np
-
         parts = iter(saved.blocks[2:])
         meta = np.frombuffer(next(parts), dtype=np.int64)
         templates, rows, keys, cells = [], [], [], []
@@ -275,8 +275,6 @@ class _Carrier:
         """The words of rows, as Python values where these are asked for."""
         if not self.objects or not marks:
             return words
-        import numpy as np
-
         out = np.empty((len(words) // len(marks), len(marks)), dtype=object)
         for j, mark in enumerate(marks):
             out[:, j] = (words.view(np.float64) if mark == "float" else words)[j :: len(marks)].tolist()
@@ -325,8 +323,6 @@ class _Carrier:
 
     def _keys(self, sources: list[int]) -> tuple[dict[int, Any], np.ndarray[Any, Any]]:
         """The keys of all these regions together, and the new row numbers of each region's rows."""
-        import numpy as np
-
         found = []
         for r in sources:
             keys = self.keys[r].copy()
@@ -344,8 +340,6 @@ class _Carrier:
 
     def _fresh(self, r: int, count: int, moved: set[int]) -> Any:
         """Rows as they start, but for the words that are moved."""
-        import numpy as np
-
         template = self.state.templates[r]
         matrix: Any = np.zeros((count, len(template)), dtype=object if self.objects else np.int64)
         for j in [j for j in range(len(template)) if j not in moved]:
@@ -359,8 +353,6 @@ class _Carrier:
         """The column with the new codes, if it holds codes of texts."""
         if mark != "str":
             return column
-        import numpy as np
-
         codes = np.array(column, dtype=np.int64)
         inside = (codes >= 0) & (codes < len(self.table))
         codes[inside] = self.table[codes[inside]]
@@ -368,8 +360,6 @@ class _Carrier:
 
     def _started(self, r: int, move: _Move, j: int, column: Any) -> Any:
         """The column, where keys that have not come yet take a changed start value."""
-        import numpy as np
-
         template, start = self.templates[move.region], self.state.templates[r][move.at + j]
         if not self.old["regions"][move.region]["keys"] or not len(column):
             return column

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pellucid.errors import NotNamed
 from pellucid.export.smv.expr import SmvKind
+from pellucid.export.smv.modules import BuiltModule, pipe
 from pellucid.graph.model import Node
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ def waiting(
     library: Library, node: Node, ins: list[Pipe], out: tuple[SmvKind, ...], bounds: list[int] | None
 ) -> BuiltModule:
     """The module of a step with several inputs; where these always come together (no bounds) it has no queues."""
-    from pellucid.export.smv.modules import BuiltModule, pipe
-
     inputs = [pipe(f"i{j + 1}_{{}}", p.kinds) for j, p in enumerate(ins)]
     o = pipe("o_{}", out)
     queues = [_Queue(j + 1, p, bound) for j, (p, bound) in enumerate(zip(inputs, bounds or [], strict=bool(bounds)))]

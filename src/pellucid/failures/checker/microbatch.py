@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from pellucid.errors import UsageError
 from pellucid.failures.checker.calls import Calls
+from pellucid.failures.checker.rules import input_streams, sink_streams
 from pellucid.failures.checker.sinks import Observation
 from pellucid.failures.model import EV, Configuration, Map, Message, State, initial, steps
 from pellucid.failures.model.syntax import Normal
@@ -84,8 +85,6 @@ class MicroBatch:
         replayable: bool = True,
         sinks: tuple[str, ...] | None = None,
     ) -> None:
-        from pellucid.failures.checker.rules import input_streams, sink_streams
-
         self.own = sink if isinstance(sink, Observation) else None
         self.c, self.sink, self.crashes, self.replayable = (
             c,

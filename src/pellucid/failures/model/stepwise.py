@@ -20,6 +20,7 @@ from typing import Any
 from pellucid.failures.model import (
     BD,
     EV,
+    FL,
     RULE,
     Configuration,
     Consume,
@@ -175,6 +176,4 @@ class Stepwise:
 
 
 def _volatile(state: tuple[int, Any] | None) -> Any:
-    from pellucid.failures.model import FL
-
     return FL if state is None else Normal(*state)

@@ -14,6 +14,7 @@ it follows the manifest, and takes a file from staging where it has not moved ye
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from dataclasses import dataclass
@@ -200,8 +201,6 @@ class ParquetSink(interface.Sink):
     def _staged_files(self, staging: Path, batch: int) -> tuple[DataFile, ...]:
         """The files of this attempt, lasting on disk; Spark writes an empty one for an empty batch, which is left
         out."""
-        import hashlib
-
         import pyarrow.parquet as pq
 
         files = []

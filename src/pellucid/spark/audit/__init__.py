@@ -29,7 +29,7 @@ from pellucid.failures.audit.cells import CellSum, IndexSpan, Numbers, Passed, i
 from pellucid.failures.audit.crashes import common_epochs
 from pellucid.failures.audit.kept import Explained
 from pellucid.failures.audit.pieces import Known, Merged, TraceSegment
-from pellucid.failures.audit.recorded import FIRST_EPOCH, tasks_on_record
+from pellucid.failures.audit.recorded import FIRST_EPOCH, tasks_on_record, trace_files, unfinished
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, later_cuts, limits
 from pellucid.failures.audit.words import Violation
 from pellucid.spark.audit import ends
@@ -66,7 +66,6 @@ def audit_on_spark(trace: DataFrame | str | os.PathLike[str], *, spark: SparkSes
 
 
 def _read(trace: Any, spark: SparkSession | None) -> DataFrame:
-    from pellucid.failures.audit.recorded import trace_files, unfinished
     from pellucid.spark.session import session
 
     if hasattr(trace, "sparkSession"):

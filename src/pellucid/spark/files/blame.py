@@ -12,6 +12,8 @@ import re
 from collections.abc import Collection
 from urllib.parse import unquote
 
+from pellucid.data.files import open_reader
+from pellucid.data.text import CsvReader, JsonLinesReader
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
 from pellucid.sinks.address import on_this_machine
@@ -63,9 +65,6 @@ def as_given(file: str, inputs: Collection[str]) -> str:
 def _found_here(
     files: list[str], inputs: Collection[str], wanted: dict[str, Type] | None, given: str | None
 ) -> str | None:
-    from pellucid.data.files import open_reader
-    from pellucid.data.text import CsvReader, JsonLinesReader
-
     file = ""
     try:
         if sum(os.path.getsize(f) for f in files) > _LONGEST:

@@ -13,6 +13,7 @@ from pellucid.graph.model import Graph
 from pellucid.spark.frames import Frame, column_at
 from pellucid.spark.job import SparkJob
 from pellucid.spark.native.column import column
+from pellucid.spark.native.stateless import frame as stateless_frame
 from pellucid.spark.reading import never_null, source_leaves, surely_events
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 def native_frame(job: SparkJob, frame: Frame, *, ansi: bool) -> DataFrame:
     """A pipeline that remembers nothing, as a filter and a projection of the user's DataFrame."""
-    from pellucid.spark.native.stateless import frame as stateless_frame
-
     schema = frame.raw.schema
     keys = {name for name, _ in frame.fields.key}
     kept = {name: column_at(schema, name) for name, _ in job.kept}

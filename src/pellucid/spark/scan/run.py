@@ -26,10 +26,15 @@ from dataclasses import replace
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pellucid.errors import PellucidError
+from pellucid.spark.batch import keyed
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
 from pellucid.spark.scan.parts import cuts
+from pellucid.spark.session import cores
+from pellucid.spark.step import Runner, in_chunks, unnumbered
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -44,9 +49,6 @@ def scanned(job: SparkJob, frame: Frame, partitions: int | None) -> DataFrame:
 
     scanned(job, frame, 8).explain()
     """
-    from pellucid.spark.batch import keyed
-    from pellucid.spark.session import cores
-
     found = cuts(job.graph)
     chunks = partitions or 2 * cores(frame.df.sparkSession)
     lines_up = frame.fields.tagged or not frame.fields.order or bool(frame.fields.key)
@@ -143,7 +145,6 @@ def run_worker(data: bytes, what: str, level: int, batches: Iterator[Any]) -> It
 
 def _sum_any(job: SparkJob, level: int, batches: Iterator[Any]) -> dict[int, Any]:
     from pellucid.spark.scan.summary import Folder, level_job
-    from pellucid.spark.step import in_chunks
 
     cut = _cut(job)
     folder = Folder(level_job(job, cut, level, ordered=False), cut.levels[level])
@@ -155,7 +156,6 @@ def _sum_any(job: SparkJob, level: int, batches: Iterator[Any]) -> dict[int, Any
 def _sum_sorted(job: SparkJob, level: int, batches: Iterator[Any]) -> dict[int, Any]:
     from pellucid.spark.scan.start import begin
     from pellucid.spark.scan.summary import Folder, Summary, level_job
-    from pellucid.spark.step import unnumbered
 
     cut = _cut(job)
     own = level_job(job, cut, level, ordered=True)
@@ -195,7 +195,6 @@ def _merge(job: SparkJob, level: int, batches: Iterator[Any]) -> dict[int, Any]:
 
 def _run(job: SparkJob, level: int, batches: Iterator[Any]) -> Iterator[Any]:
     from pellucid.spark.scan.start import begin
-    from pellucid.spark.step import Runner
 
     cut = _cut(job)
     summaries, rows = _with_sums(batches)
@@ -227,10 +226,6 @@ def _with_sums(batches: Iterator[Any]) -> tuple[dict[int, Any], Iterator[Any]]:
 
 def _by_chunk(batches: Iterator[Any]) -> Iterator[tuple[int, Any]]:
     """Rows that are sorted by chunk, as tables of one chunk each."""
-    import numpy as np
-
-    from pellucid.spark.step import in_chunks
-
     for table in in_chunks(batches, False):
         chunks = table.column(CHUNK).to_numpy()
         ends = [0, *(np.flatnonzero(np.diff(chunks)) + 1).tolist(), len(chunks)]

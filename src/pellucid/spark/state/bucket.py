@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from pellucid.errors import DataError, StateError, option
+from pellucid.graph.memory import inner_key
 from pellucid.spark.job import SparkJob
 from pellucid.spark.step import Runner
 
@@ -103,8 +104,6 @@ def held_about(job: SparkJob) -> dict[str, Any]:
 
 def made_key(job: SparkJob) -> list[str]:
     """The key that the pipeline makes itself by ``key_by``, as expressions; empty if it comes with the data."""
-    from pellucid.graph.memory import inner_key
-
     return [] if job.external else [repr(e) for e in inner_key(job.graph) or ()]
 
 

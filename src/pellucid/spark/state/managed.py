@@ -14,8 +14,13 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
+from pellucid.spark.session import cores
+from pellucid.spark.state.bucket import Bucket, run_bucket, table_bytes, table_of
+from pellucid.spark.step import Runner
 from pellucid.spark.stream import check_identity, identity
 
 if TYPE_CHECKING:
@@ -28,8 +33,6 @@ def managed(job: SparkJob, frame: Frame, buckets: int | None, drop: tuple[str, .
     """The frame through the pipeline, with the state kept by Spark."""
     from pyspark.sql import functions as F
     from pyspark.sql.streaming.state import GroupStateTimeout
-
-    from pellucid.spark.session import cores
 
     keys = [F.col(k) for k in frame.fields.keys]
     count = buckets or cores(frame.df.sparkSession)
@@ -64,10 +67,7 @@ def managed(job: SparkJob, frame: Frame, buckets: int | None, drop: tuple[str, .
 
 def packed_rows(batches: Iterator[Any]) -> Iterator[Any]:
     """The rows of each bucket as one binary value, and a word to the guard."""
-    import numpy as np
     import pyarrow as pa
-
-    from pellucid.spark.state.bucket import table_bytes
 
     waiting = [b for b in batches if b.num_rows]
     if not waiting:
@@ -96,9 +96,6 @@ def run_group(data: bytes, drop: tuple[str, ...], frames: Iterator[Any], state: 
     import pandas as pd
     import pyarrow as pa
 
-    from pellucid.spark.state.bucket import Bucket, run_bucket, table_bytes, table_of
-    from pellucid.spark.step import Runner
-
     job = unpacked(data)
     bucket = Bucket(Runner(job))
     if state.exists:
@@ -115,8 +112,6 @@ def run_group(data: bytes, drop: tuple[str, ...], frames: Iterator[Any], state: 
 
 def unpacked_rows(batches: Iterator[Any]) -> Iterator[Any]:
     """Binary values as the rows that they hold."""
-    from pellucid.spark.state.bucket import table_of
-
     for batch in batches:
         for value in batch.column(0).to_pylist():
             yield from table_of(value).to_batches()

@@ -16,7 +16,10 @@ from pellucid.engine.epochs.recording import Recorder
 from pellucid.engine.epochs.tasks.channels import Inbox, Outbox, channel
 from pellucid.engine.epochs.tasks.link import Link
 from pellucid.engine.epochs.tasks.messages import Shape
+from pellucid.engine.epochs.tasks.sink import SinkTask
+from pellucid.engine.epochs.tasks.source import Borders, SourceTask
 from pellucid.engine.epochs.tasks.task import Context, TaskProcess, die_with, run_task
+from pellucid.engine.epochs.tasks.worker import Worker
 
 
 class ChannelEnds:
@@ -96,8 +99,6 @@ def _build(
 
 
 def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], floor: int) -> TaskProcess:
-    from pellucid.engine.epochs.tasks.source import Borders, SourceTask
-
     s = job.settings
     # The first generation of this command looks at the file itself; later ones trust its size and time.
     opened = lambda offsets: job.open_lanes(task.name, offsets, thorough=True)
@@ -114,14 +115,10 @@ def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], 
 
 
 def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> TaskProcess:
-    from pellucid.engine.epochs.tasks.worker import Worker
-
     assert task.graph is not None
     return Worker(context, task.graph, type_of_key(job.key), [c.streams for c in outputs])
 
 
 def _sink(job: Job, context: Context, task: TaskPlan) -> TaskProcess:
-    from pellucid.engine.epochs.tasks.sink import SinkTask
-
     schema, target = job.schemas[task.output], job.target(task.output)
     return SinkTask(context, task.output, task.step, job.plan.types[task.step], target, schema, job.key)
