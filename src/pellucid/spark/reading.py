@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from pellucid.data.arrow import check_kind, event_fields, struct_fields
 from pellucid.data.bind import Binding, Place
 from pellucid.errors import DataError
@@ -129,7 +131,6 @@ def find(schema: StructType, path: str, place: str) -> FoundColumn:
 
 
 def _arrow(found: Any, column: str, place: str, t: Type) -> Any:
-    import pyarrow as pa
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_type
 

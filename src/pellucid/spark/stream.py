@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from pellucid.base.identity import refuse_other
 from pellucid.engine.saved.form import DamagedState
@@ -129,8 +130,6 @@ def _worker(job: SparkJob, plan: StreamPlan) -> Callable[[Iterator[Any]], Iterat
 
 def run_task(data: bytes, plan: StreamPlan, batches: Iterator[Any]) -> Iterator[Any]:
     """One partition of one micro-batch."""
-    import pyarrow as pa
-
     query, version, partition = _epoch()
     job = unpacked(data)
     _claim(job, plan, query, version)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from pellucid.engine.epochs.recording import ACK, RULES
 from pellucid.errors import DataError
@@ -104,8 +105,6 @@ class _Names:
         self.codes: dict[str, int] = {}
 
     def coded(self, array: Any) -> Array:
-        import pyarrow as pa
-
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
         own = np.array(
@@ -177,8 +176,6 @@ def columns(
     >>> [c.tasks[t] for t in c.task], c.streams, c.consumed.n.tolist()
     (['a', 'b'], ['s'], [0])
     """
-    import pyarrow as pa
-
     names, rules, streams = _Names(), _Names(), _Names()
     known_rules = {name: at for at, name in enumerate(RULES)}
     own: dict[str, list[Array]] = {

@@ -17,6 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyarrow.types as kinds
+
 from pellucid.engine.epochs.recording import RULES, schema
 from pellucid.errors import DataError, UsageError, option
 
@@ -37,8 +42,6 @@ def trace_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     >>> trace["produced"][0].as_py()
     [{'stream': 's', 'n': 0, 'border': False, 'digest': 7}]
     """
-    import pyarrow as pa
-
     whole = schema()
     names = ("stream", "n", "border", "digest")
 
@@ -85,8 +88,6 @@ def unfinished(place: str | os.PathLike[str]) -> bool:
 
 def read_trace(place: str | os.PathLike[str]) -> pa.Table:
     """The trace of a recorded run, with its columns checked."""
-    import pyarrow as pa
-
     parts = list(parts_of(place, None))
     parts = [part for part in parts if len(part)] or parts[:1]
     return pa.concat_tables(parts, promote_options="permissive") if len(parts) > 1 else parts[0]
@@ -95,9 +96,6 @@ def read_trace(place: str | os.PathLike[str]) -> pa.Table:
 def parts_of(place: str | os.PathLike[str], names: Sequence[str] | None) -> Iterator[pa.Table]:
     """The same part by part, in the order of the files, with these columns only (None: all): no more than one part need
     be in memory."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if unfinished(place):
         from pellucid.engine.epochs import recording
 
@@ -124,9 +122,6 @@ def parts_of(place: str | os.PathLike[str], names: Sequence[str] | None) -> Iter
 def checked(table: pa.Table, where: str, row: int = 0) -> pa.Table:
     """The columns of the layout, of the right types, without nulls where there can be none; ``row`` is the number of
     its first."""
-    import pyarrow.compute as pc
-    import pyarrow.types as kinds
-
     wanted = schema()
     missing = [name for name in wanted.names if name not in table.schema.names and name != "time"]
     if missing:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from pellucid.errors import DataError
 from pellucid.failures.audit.arrays import Array, columns
@@ -103,8 +104,6 @@ def pack_worker(cut: TraceCut) -> Worker:
 
 
 def _packed(table: pa.Table, cut: TraceCut) -> Rows:
-    import pyarrow as pa
-
     for name in NEEDED:
         if table[name].null_count:
             raise DataError(f"trace: column {name!r} is empty in some row")
@@ -165,8 +164,6 @@ def runs(values: Array) -> Iterator[tuple[int, int]]:
 
 def _tables(batches: Rows, size: int) -> Iterator[pa.Table]:
     """About so many rows at a time."""
-    import pyarrow as pa
-
     held: list[Any] = []
     count = 0
     for batch in batches:
@@ -197,8 +194,6 @@ def together(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, list[byte
 
 def row(key: int, note: Any, blob: bytes | None = None) -> pa.RecordBatch:
     """One row."""
-    import pyarrow as pa
-
     noted = None if note is None else pickle.dumps(note)
     return pa.record_batch(
         [pa.array([key], pa.int64()), pa.array([noted], pa.binary()), pa.array([blob], pa.binary())],
@@ -211,8 +206,6 @@ def blob_of(table: pa.Table) -> bytes:
 
     Without threads of Arrow's: Spark has a worker for each core, and for a small table they cost more than the work.
     """
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     how = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True, use_threads=False)
     with pa.ipc.new_stream(sink, table.schema, options=how) as out:
@@ -222,6 +215,4 @@ def blob_of(table: pa.Table) -> bytes:
 
 def table_of(blob: bytes) -> pa.Table:
     """The table of `blob_of`."""
-    import pyarrow as pa
-
     return pa.ipc.open_stream(blob, options=pa.ipc.IpcReadOptions(use_threads=False)).read_all()

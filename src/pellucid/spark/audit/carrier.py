@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyspark import StorageLevel
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
 from pellucid.spark.audit.blobs import NEEDED, ROWS
 
 if TYPE_CHECKING:
@@ -17,8 +21,6 @@ class SparkCarrier:
     stay on the disks of the workers."""
 
     def __init__(self, df: DataFrame) -> None:
-        from pyspark.sql import functions as F
-
         long = {name: F.col(name).cast("long") for name in ("generation", "index", "epoch", "state")}
         self.steps = df.select(
             *(long[name].alias(name) if name in long else F.col(name) for name in (*NEEDED, "state"))
@@ -41,8 +43,6 @@ class SparkCarrier:
 
     def pack(self, worker: Worker, partitions: int) -> None:
         """All steps into blobs, those of a piece in one place."""
-        from pyspark import StorageLevel
-
         self.blobs = _together(self.steps.mapInArrow(worker, ROWS), partitions).persist(StorageLevel.DISK_ONLY)
 
     def survey(self, worker: Worker) -> list[bytes]:
@@ -62,9 +62,6 @@ class SparkCarrier:
 
     def disorder(self, limit: int) -> list[Any]:
         """Which steps are out of order: about what is recorded, where the other rules are about the trace in order."""
-        from pyspark.sql import Window
-        from pyspark.sql import functions as F
-
         whole = Window.partitionBy("task").orderBy("index", "generation")
         due, was = F.coalesce(F.lag("index").over(whole) + 1, F.lit(0)), F.lag("generation").over(whole)
         beside = self.steps.select("task", "generation", "index", due.alias("due"), was.alias("was"))

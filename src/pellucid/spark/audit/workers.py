@@ -10,6 +10,7 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from pellucid.failures.audit.pieces import STORED, Known, Merged, Moved, replay_piece, steps_piece
 from pellucid.failures.audit.recorded import trace_table
@@ -133,8 +134,6 @@ def replay_worker(k: Known, commits: list[dict[str, Any]]) -> Worker:
 
 
 def _sent(m: Moved, k: Known, buckets: int) -> Rows:
-    import pyarrow as pa
-
     group = np.where(m.side == STORED, len(k.streams) + m.task, m.stream) * k.generations + m.generation
     bucket = ((m.n >> _NEIGHBOURS) + group * 7919) % buckets
     code = (((m.stream * k.generations + m.generation) * len(k.tasks) + m.task) * _SIDES + m.side) * 2 + m.border

@@ -27,6 +27,7 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from pellucid.errors import PellucidError
 from pellucid.spark.batch import keyed
@@ -130,8 +131,6 @@ def _worker(job: SparkJob, what: str, level: int) -> Callable[[Iterator[Any]], I
 
 def run_worker(data: bytes, what: str, level: int, batches: Iterator[Any]) -> Iterator[Any]:
     """One of: sum up rows in any order, or in order; merge sums; run chunks."""
-    import pyarrow as pa
-
     from pellucid.spark.scan.summary import packed_summaries
 
     job = unpacked(data)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from pellucid.spark.frames import Frame
 from pellucid.spark.job import SparkJob, output_schema, packed, unpacked
@@ -67,8 +68,6 @@ def managed(job: SparkJob, frame: Frame, buckets: int | None, drop: tuple[str, .
 
 def packed_rows(batches: Iterator[Any]) -> Iterator[Any]:
     """The rows of each bucket as one binary value, and a word to the guard."""
-    import pyarrow as pa
-
     waiting = [b for b in batches if b.num_rows]
     if not waiting:
         return
@@ -94,7 +93,6 @@ def guard(begun: dict[str, Any], frames: Iterator[Any], state: Any) -> None:
 def run_group(data: bytes, drop: tuple[str, ...], frames: Iterator[Any], state: Any) -> Iterator[Any]:
     """One bucket in one micro-batch, with the state that Spark hands in."""
     import pandas as pd
-    import pyarrow as pa
 
     job = unpacked(data)
     bucket = Bucket(Runner(job))
