@@ -30,7 +30,7 @@ import stream_pipelines_compare as compare
 from tests.check.reference import decide_by_reference
 
 from pellucid import Mod, Pipeline, check, pipeline
-from pellucid.check.compare.paper import all_equal
+from pellucid.check.compare.outputs import all_equal
 from pellucid.check.compare.products import beside, differs
 from pellucid.check.decide import Options, decide, decide_invariant
 from pellucid.check.formula import Formula, resolve

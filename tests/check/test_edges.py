@@ -17,8 +17,7 @@ from pellucid.check.explicit.program import compile_program
 from pellucid.check.smt.encode import Encoding
 from pellucid.check.system.build import System
 from pellucid.check.system.domains import Domain
-from pellucid.check.system.slot import FALSE
-from pellucid.check.system.variable import Variable
+from pellucid.check.system.variable import FALSE, Variable
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.checked import Int64

@@ -8,8 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from pellucid import check, pipeline
-from pellucid.model.show.junit import junit
-from pellucid.model.show.outcomes import Outcome, outcomes_document, summary
+from pellucid.model.show.outcomes import Outcome, junit, outcomes_document, summary
 from pellucid.model.show.verdict import evidence, headline, seconds_text, verdict_html
 from pellucid.model.verdict import Verdict
 

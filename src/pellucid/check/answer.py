@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.check.formula import Formula
+from pellucid.check.formula import And, Atom, Formula, Not, Or
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.model import Judgement, Status
@@ -45,3 +45,39 @@ def expression(f: Formula, atoms: dict[Any, Expr] | None = None) -> Expr:
         return n.or_(n.not_(parts[0]), parts[1])
     assert f.op == "<->"
     return n.eq(parts[0], parts[1])
+
+
+# ---------------------------------------------------------------- what is not known, counted for a formula or against it
+# From a certain push on nothing is known of a run (``lost``, which stays true). An atom is then taken for whatever
+# helps the formula, or for whatever harms it, according to whether the formula wants it to hold or not. If the
+# formula holds with everything counted against it, it holds; if it does not hold with everything counted for it, it
+# does not. (This is three-valued model checking, Bruns and Godefroid 1999: the point at which nothing is known stands
+# for every point.)
+
+
+def counted(f: Formula, lost: Expr, *, for_it: bool) -> Formula:
+    """The resolved formula with what is not known counted for it, or against it.
+
+    >>> from pellucid.check.formula import G
+    >>> from pellucid.expr.types import BOOL
+    >>> p, lost = Atom(n.var(0, BOOL), "p"), n.var(1, BOOL)
+    >>> counted(G(Not(p)), lost, for_it=False).args[0].args[0].body
+    v0 or v1
+    """
+    if lost is n.FALSE:
+        return f
+    if f.op == "atom":
+        assert isinstance(f.body, Expr)
+        return Atom(n.or_(f.body, lost) if for_it else n.and_(f.body, n.not_(lost)), str(f))
+    if f.op in ("true", "false"):
+        return f
+    if f.op == "!":
+        return Not(counted(f.args[0], lost, for_it=not for_it))
+    if f.op == "->":
+        a, b = f.args
+        return Formula("->", (counted(a, lost, for_it=not for_it), counted(b, lost, for_it=for_it)))
+    if f.op == "<->":
+        a, b = f.args
+        return counted(And(Or(Not(a), b), Or(a, Not(b))), lost, for_it=for_it)
+    # all others only gain where their parts do
+    return Formula(f.op, tuple(counted(a, lost, for_it=for_it) for a in f.args))

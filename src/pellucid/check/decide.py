@@ -30,7 +30,7 @@ from pellucid.check.given import short
 from pellucid.check.smt.engine import invariant
 from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
-from pellucid.check.system.slot import FALSE
+from pellucid.check.system.variable import FALSE
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
@@ -252,7 +252,7 @@ def _temporal(system: System, formula: Formula, options: Options) -> Answer:
     roots = [expression(a) for a in atoms]
     small, observed = cone(system, roots)
     number = {a: i for i, a in enumerate(atoms)}
-    from pellucid.check.endless.unlisted import unlisted
+    from pellucid.check.endless.possible import unlisted
 
     if options.engine == "smt" or not listable(small, observed):
         decided = (

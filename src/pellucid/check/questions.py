@@ -24,7 +24,7 @@ from pellucid.check.belief.violated import (
     step_violated,
 )
 from pellucid.check.belief.wide import decide_failing, in_64_bits, mentions_failed, wide_notes
-from pellucid.check.compare.paper import decide_paper
+from pellucid.check.compare.outputs import decide_paper
 from pellucid.check.compare.products import apart, beside, differs, no_longer_implied, side_by_side
 from pellucid.check.compare.sequence import by_keys, decide_sequence
 from pellucid.check.counterexample.pushes import Pushes

@@ -107,7 +107,7 @@ def check(
 
     Exit codes: 0 all proved, 1 one refuted, 2 bad usage or bad input, 3 one unknown and none refuted, 4 internal error.
     """
-    from pellucid.model.show.junit import junit as junit_text
+    from pellucid.model.show.outcomes import junit as junit_text
     from pellucid.model.show.outcomes import outcomes_document
 
     files = _Files()

@@ -10,7 +10,7 @@ import pytest
 
 from pellucid import check, pipeline
 from pellucid.check.system.run import SystemRun
-from pellucid.check.system.slot import FALSE, Slot
+from pellucid.check.system.variable import FALSE, Slot
 from pellucid.expr import node as n
 
 same = pipeline(lambda x: x.map(lambda v: v, id="same"), x=int)

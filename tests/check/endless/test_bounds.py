@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from pellucid import Mod, apply, check, pipeline
+from pellucid.check.answer import counted
 from pellucid.check.decide import Options, decide
 from pellucid.check.endless.unbounded import decide_about, speaks_of_queues
 from pellucid.check.formula import resolve
 from pellucid.check.formula.parse import parse
-from pellucid.check.formula.polarity import counted
 from pellucid.check.system.build import build_system
 from pellucid.check.system.domains import domain_of
 from pellucid.check.system.queues import Room

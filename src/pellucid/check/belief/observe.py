@@ -17,7 +17,7 @@ from pellucid.check.formula import Formula, resolve, terms
 from pellucid.check.formula.terms import Flag
 from pellucid.check.system.build import HIDDEN, System
 from pellucid.check.system.domains import Domain
-from pellucid.check.system.slot import Slot
+from pellucid.check.system.variable import Slot
 from pellucid.errors import StepError, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import evaluate

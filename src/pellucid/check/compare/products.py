@@ -14,7 +14,7 @@ from pellucid.check.belief.alike import alike, alike_leaves
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.queues import Room
-from pellucid.check.system.slot import TRUE, Slot
+from pellucid.check.system.variable import TRUE, Slot
 from pellucid.engine.interpreter import Interpreter
 from pellucid.errors import StepError, TypeMismatch, UsageError
 from pellucid.expr import node as n

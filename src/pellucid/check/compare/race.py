@@ -19,7 +19,7 @@ from pellucid.check.belief.alike import alike_leaves
 from pellucid.check.system.build import System, build_system
 from pellucid.check.system.cells import Cells
 from pellucid.check.system.domains import Domain
-from pellucid.check.system.slot import FALSE, TRUE, Slot
+from pellucid.check.system.variable import FALSE, TRUE, Slot
 from pellucid.errors import TypeMismatch
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr

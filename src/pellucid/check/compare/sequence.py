@@ -31,7 +31,7 @@ from pellucid.check.compare.waiting import again_and_again, falls_silent, trappe
 from pellucid.check.decide import Options, decide_invariant, if_refuted
 from pellucid.check.endless.keyed import sequence_of_keyed
 from pellucid.check.system.domains import Domain
-from pellucid.check.system.slot import FALSE
+from pellucid.check.system.variable import FALSE
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.model.budget import Budget

@@ -24,7 +24,7 @@ from pellucid.check.formula.buchi import automaton
 from pellucid.check.system.build import System
 from pellucid.check.system.cells import Cells
 from pellucid.check.system.cone import cone
-from pellucid.check.system.slot import Slot
+from pellucid.check.system.variable import Slot
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, INT, simplest

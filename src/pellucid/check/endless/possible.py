@@ -10,8 +10,9 @@ from typing import Any
 
 from pellucid.check.advice import suggested
 from pellucid.check.answer import Answer, expression
-from pellucid.check.decide import Options, by_smt, has_z3, listable
+from pellucid.check.decide import Options, by_smt, decide_invariant, has_z3, listable
 from pellucid.check.endless.assumed_runs import ending
+from pellucid.check.endless.history import as_invariant
 from pellucid.check.endless.ways import by_ways
 from pellucid.check.explicit.branching import Branching
 from pellucid.check.explicit.search import Space, explore
@@ -101,3 +102,20 @@ def _identity(v: Variable) -> tuple[str, str, str]:
 
 def _some(space: Space, state: int, goal: Formula, number: dict[Any, int]) -> bool:
     return bool(Branching(space, number).where(goal)[state].any())
+
+
+# ---------------------------------------------------------------- events that cannot be listed
+# Exact integers, strings, records of them.
+# Tried in turn: as an invariant with a little history (`pellucid.check.endless.history`); a way from every state, or
+# a state without one (`possible`). What neither decides is *unknown*.
+
+
+def unlisted(system: System, roots: list[Expr], formula: Formula, number: dict[Any, int], options: Options) -> Answer:
+    """Whether a resolved formula holds, without listing what comes in."""
+    if not has_z3():
+        return Answer("unknown", "none", notes=("the solver z3 is not installed: pip install 'pellucid[check]'",))
+    made = as_invariant(system, formula)
+    if made is not None:
+        return decide_invariant(*made, options)
+    found = possible(system, roots, formula, number, options)
+    return found if found is not None else Answer("unknown", "none")

@@ -22,7 +22,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from pellucid.check.advice import suggested
-from pellucid.check.answer import Answer, expression
+from pellucid.check.answer import Answer, counted, expression
 from pellucid.check.decide import Options, decide, decide_invariant, has_z3, listable
 from pellucid.check.endless.drain import stays_possible
 from pellucid.check.endless.history import normal
@@ -30,7 +30,6 @@ from pellucid.check.endless.keyed import some_key_can, track_of
 from pellucid.check.explicit.program import computes_floats
 from pellucid.check.explicit.search import explore
 from pellucid.check.formula import CTL, LTL, Formula, resolve, terms
-from pellucid.check.formula.polarity import counted
 from pellucid.check.formula.terms import Flag, Length
 from pellucid.check.smt.stumble import repeated
 from pellucid.check.system.assume import remembering

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from pellucid.check.explicit.fixpoint import eg, eu, ex
 from pellucid.check.explicit.search import Space
 from pellucid.check.formula import Formula
 
@@ -125,3 +124,34 @@ class Branching:
             choices.append(choice)
             state = int(self.space.successor[state, choice])
         return choices, place[state]
+
+
+# ---------------------------------------------------------------- fixpoints over arrays
+# A point of the Kripke structure is a state together with the push that leaves it, since that is where streams are
+# seen; it is one cell of a Boolean array over states and choices. After the push ``c`` in the state ``s`` every
+# choice is possible in the state ``successor[s, c]``.
+
+
+def ex(space: Space, p: Any) -> Any:
+    """EX p: some next point satisfies p."""
+    return p.any(axis=1)[space.successor]
+
+
+def eu(space: Space, p: Any, q: Any) -> Any:
+    """E [p U q]: the least fixpoint of q or (p and EX)."""
+    found = q.copy()
+    while True:
+        more = found | (p & ex(space, found))
+        if (more == found).all():
+            return found
+        found = more
+
+
+def eg(space: Space, p: Any) -> Any:
+    """EG p: the greatest fixpoint of p and EX."""
+    found = p.copy()
+    while True:
+        less = found & ex(space, found)
+        if (less == found).all():
+            return found
+        found = less

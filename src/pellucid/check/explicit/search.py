@@ -13,7 +13,7 @@ from typing import Any
 
 from pellucid.check.explicit.program import Program, compile_program, decode
 from pellucid.check.system.build import System
-from pellucid.check.system.slot import FALSE
+from pellucid.check.system.variable import FALSE
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr

@@ -28,7 +28,7 @@ from pellucid.check.formula.names import Names
 from pellucid.check.formula.nodes import FALSE, TRUE, Atom, Formula, Some
 from pellucid.check.formula.terms import Before, Calc, Compare, Flag, Length, Literal, Ref, Term, parts
 from pellucid.check.system.build import System
-from pellucid.check.system.slot import Slot
+from pellucid.check.system.variable import Slot
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr

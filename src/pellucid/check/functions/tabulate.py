@@ -13,7 +13,7 @@ from typing import Any
 
 from pellucid.check.functions.called import Answers, Failed, key_of
 from pellucid.check.functions.inside import inside
-from pellucid.check.system.slot import FALSE, TRUE
+from pellucid.check.system.variable import FALSE, TRUE
 from pellucid.errors import NotTraceable
 from pellucid.expr import node as n
 from pellucid.expr.function import Function

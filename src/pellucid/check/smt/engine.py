@@ -36,8 +36,7 @@ from pellucid.check.smt.order import Ordered
 from pellucid.check.smt.search import BoundedSearch, FoundRun, Nothing, Unknown
 from pellucid.check.smt.stumble import stumbled
 from pellucid.check.smt.text import with_texts
-from pellucid.check.smt.waiting import waiting_candidates
-from pellucid.check.smt.words import word_candidates
+from pellucid.check.smt.waiting import waiting_candidates, word_candidates
 from pellucid.check.system.build import System
 from pellucid.errors import UsageError
 from pellucid.expr import node as n

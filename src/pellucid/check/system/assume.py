@@ -29,7 +29,7 @@ from pellucid.check.smt.text import with_texts
 from pellucid.check.system.build import System
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.run import SystemRun
-from pellucid.check.system.slot import TRUE, Slot
+from pellucid.check.system.variable import TRUE, Slot
 from pellucid.errors import PipelineError, TypeMismatch, UsageError
 from pellucid.expr import node as n
 from pellucid.expr.function import Function

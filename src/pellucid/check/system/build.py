@@ -31,9 +31,8 @@ from pellucid.check.system.guess import Guess, is_guess
 from pellucid.check.system.lanes import Lanes, any_of, groups
 from pellucid.check.system.queues import Room
 from pellucid.check.system.run import SystemRun
-from pellucid.check.system.slot import FALSE, TRUE, Slot
 from pellucid.check.system.tracking import Asked, KeyRecorder, Keys, Track, chosen_lanes, plan
-from pellucid.check.system.variable import Variable
+from pellucid.check.system.variable import FALSE, TRUE, Slot, Variable
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr

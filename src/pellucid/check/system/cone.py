@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from pellucid.check.system.build import System
-from pellucid.check.system.slot import Slot
+from pellucid.check.system.variable import Slot
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import substitute

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pellucid.check.system.domains import Domain
-from pellucid.check.system.slot import Slot
-from pellucid.check.system.variable import Variable
+from pellucid.check.system.variable import Slot, Variable
 from pellucid.errors import PellucidError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr, walk

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pellucid.check.system.slot import FALSE, TRUE, Slot
+from pellucid.check.system.variable import FALSE, TRUE, Slot
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, FLOAT, Type, simplest

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pellucid.check.system.lanes import Lanes, untracked
-from pellucid.check.system.slot import FALSE, TRUE, Slot
+from pellucid.check.system.variable import FALSE, TRUE, Slot
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.types import INT, Type, simplest

@@ -15,7 +15,7 @@ from pellucid.check.system.domains import Domain
 from pellucid.check.system.guess import Guess
 from pellucid.check.system.lanes import Came, Lanes, Memory, groups
 from pellucid.check.system.queues import Room, fronts_of
-from pellucid.check.system.slot import FALSE, TRUE, Slot
+from pellucid.check.system.variable import FALSE, TRUE, Slot
 from pellucid.errors import UsageError, known
 from pellucid.expr import node as n
 from pellucid.expr.function import Function

@@ -16,9 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pellucid.engine.kernel.emit_keys import finders
-from pellucid.engine.kernel.emit_queue import QueueWriter
-from pellucid.engine.kernel.emit_state import StateCell, Storage, array_of
+from pellucid.engine.kernel.emit_state import QueueWriter, StateCell, Storage, array_of, finders
 from pellucid.engine.kernel.emit_window import write_window
 from pellucid.engine.kernel.layout import KernelLayout, capacity, dense, encode, is_float, leaf_types
 from pellucid.errors import known

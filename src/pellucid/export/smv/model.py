@@ -26,7 +26,7 @@ from pellucid.check.formula.resolve import resolve
 from pellucid.check.formula.terms import Length
 from pellucid.check.system.build import HIDDEN, System
 from pellucid.check.system.domains import Domain, domain_of
-from pellucid.check.system.slot import Slot
+from pellucid.check.system.variable import Slot
 from pellucid.errors import UsageError
 from pellucid.export.smv.expr import SmvKind, SmvNames, SmvWriter, plain
 from pellucid.export.smv.kinds import kinds_of, refuse_what_smv_cannot

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from pellucid.check.system.domains import Domain
 from pellucid.check.system.run import SystemRun
-from pellucid.check.system.slot import TRUE
+from pellucid.check.system.variable import TRUE
 from pellucid.errors import known
 from pellucid.export.smv.expr import SmvKind, SmvNames, SmvWriter, literal, plain
 from pellucid.expr import node as n

@@ -14,9 +14,8 @@ from typing import Any
 
 from pellucid.errors import UsageError
 from pellucid.failures.checker.arguments import GivenArguments
-from pellucid.failures.checker.beside import seen_beside
 from pellucid.failures.checker.calls import FoundImpure
-from pellucid.failures.checker.given import configuration_of
+from pellucid.failures.checker.given import configuration_of, seen_beside
 from pellucid.failures.checker.microbatch import MicroBatch, batch_variant
 from pellucid.failures.checker.rules import NotReplayable, Rules
 from pellucid.failures.checker.search.explore import Explored, explore, labels_to
