@@ -47,7 +47,7 @@ def expression(f: Formula, atoms: dict[Any, Expr] | None = None) -> Expr:
     return n.eq(parts[0], parts[1])
 
 
-# ---------------------------------------------------------------- what is not known, counted for a formula or against it
+# ---------------------------------------------------------------- what is not known, for a formula or against it
 # From a certain push on nothing is known of a run (``lost``, which stays true). An atom is then taken for whatever
 # helps the formula, or for whatever harms it, according to whether the formula wants it to hold or not. If the
 # formula holds with everything counted against it, it holds; if it does not hold with everything counted for it, it

@@ -123,8 +123,8 @@ def _stutters(system: System, out: str) -> bool:
 
 # ---------------------------------------------------------------- as the paper has it
 # Wherever both pipelines have an i-th output, the two are equal: both get the same events, and an equality step
-# compares their i-th outputs (Model Checking of Stream Processing Pipelines, 2021, Figure 4b). A pipeline that never speaks satisfies this beside any other; what users mean is in
-# `pellucid.check.compare.sequence`.
+# compares their i-th outputs (Model Checking of Stream Processing Pipelines, 2021, Figure 4b). A pipeline that never
+# speaks satisfies this beside any other; what users mean is in `pellucid.check.compare.sequence`.
 
 
 def decide_paper(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int] | None, options: Options) -> Answer:

@@ -61,7 +61,7 @@ def _places(system: System) -> Iterator[tuple[int, int, int]]:
             yield i, length, int(place)
 
 
-# ---------------------------------------------------------------- a few names as values: enums, and strings that are set to constants
+# ---------------------------------------------------------------- enums, and strings that are set to constants
 # A status is one of its constants; while a flag is down (*nothing was paid yet*) it is not ``"shipped"``, or it is
 # still ``"open"``. Random runs drop most of what is guessed here, the solver the rest
 # (`pellucid.check.smt.lemmas.surviving`).

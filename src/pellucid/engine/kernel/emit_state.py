@@ -100,7 +100,8 @@ class Ring:
         e.w.line(f"{self.place(e, key, index)} = {f'int({value})' if self.t == BOOL else value}")
 
 
-# ---------------------------------------------------------------- the row of a key: by a hash table when compiled, a dictionary when plain
+# ---------------------------------------------------------------- the row of a key
+# A hash table with linear probing when compiled, a dictionary when plain.
 
 
 def finders(layout: KernelLayout, numba: bool) -> str:
@@ -142,7 +143,8 @@ def finders(layout: KernelLayout, numba: bool) -> str:
     return "\n".join(out)
 
 
-# ---------------------------------------------------------------- queues: linked cells in a pool, their ends and length in the state's words
+# ---------------------------------------------------------------- queues
+# Linked cells in a pool, with the two ends and the length in the state's words.
 
 
 class QueueWriter:
