@@ -322,34 +322,26 @@ class Emitter:
 
     def do_map(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
         assert node.fn is not None
-        fn, (flow,) = node.fn, ins
+        fn = node.fn
+        return self.image(node, ins[0], caps[i], lambda values, key: self.call(node, fn, values))
+
+    def image(
+        self, node: Node, flow: _Flow, cap: int | None, of: Callable[[list[str], str | None], list[str]]
+    ) -> _Flow:
+        """A step that makes one event of each."""
         if flow.many is None:
             with self.when(flow.present):
-                results = self.named(self.call(node, fn, flow.values))
+                results = self.named(of(flow.values, flow.key))
             return self.same(flow, results)
-        out = self.fresh_flow(node, caps[i], flow.key is not None)
+        out = self.fresh_flow(node, cap, flow.key is not None)
         with self.each(flow) as (values, key):
-            self.push(out, self.call(node, fn, values), key)
+            self.push(out, of(values, key), key)
         return out
 
     def do_filter(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
         assert node.fn is not None
-        (flow,) = ins
-        if flow.many is None:
-            flag = self.w.fresh("p")
-            if flow.present is not None:
-                self.w.line(f"{flag} = False")
-            with self.when(flow.present):
-                (kept,) = self.call(node, node.fn, flow.values)
-                self.w.line(f"{flag} = {kept}")
-            return _Flow(flag, flow.values, flow.key)
-        out = self.fresh_flow(node, caps[i], flow.key is not None)
-        with self.each(flow) as (values, key):
-            values = self.named(values)
-            (kept,) = self.call(node, node.fn, values)
-            with self.w.block(f"if {kept}:"):
-                self.push(out, values, key)
-        return out
+        fn = node.fn
+        return self.gate(node, ins[0], caps[i], lambda values, key: (self.call(node, fn, values)[0], []))
 
     def do_key_by(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
         assert node.fn is not None and store.region is not None
@@ -385,7 +377,6 @@ class Emitter:
 
     def do_cumulate(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
         assert node.fn is not None and node.state is not None
-        (flow,) = ins
         cells = self.state_cells(node, store)
 
         def advance(values: Sequence[str], key: str | None) -> list[str]:
@@ -396,14 +387,7 @@ class Emitter:
                 cell.store(key, value)
             return new
 
-        if flow.many is None:
-            with self.when(flow.present):
-                results = advance(flow.values, flow.key)
-            return self.same(flow, results)
-        out = self.fresh_flow(node, caps[i], flow.key is not None)
-        with self.each(flow) as (values, key):
-            self.push(out, advance(values, key), key)
-        return out
+        return self.image(node, ins[0], caps[i], advance)
 
     def state_cells(self, node: Node, store: Storage) -> list[StateCell]:
         assert node.state is not None
@@ -416,25 +400,25 @@ class Emitter:
     def do_decimate(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
         cell = store.word("count", INT, 0)
 
-        def keep(key: str | None) -> str:
+        def keep(values: Sequence[str], key: str | None) -> tuple[str, list[str]]:
             count, flag = self.w.fresh("c"), self.w.fresh("p")
             self.w.line(f"{count} = {cell.load(key)}")
             self.w.line(f"{flag} = {count} == 0")
             cell.store(key, f"{count} + 1 if {count} + 1 < {node.k} else 0")
-            return flag
+            return flag, []
 
         return self.gate(node, ins[0], caps[i], keep)
 
     def do_trim(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
         cell = store.word("count", INT, 0)
 
-        def keep(key: str | None) -> str:
+        def keep(values: Sequence[str], key: str | None) -> tuple[str, list[str]]:
             count, flag = self.w.fresh("c"), self.w.fresh("p")
             self.w.line(f"{count} = {cell.load(key)}")
             self.w.line(f"{flag} = {count} >= {node.k}")
             with self.w.block(f"if not {flag}:"):
                 cell.store(key, f"{count} + 1")
-            return flag
+            return flag, []
 
         return self.gate(node, ins[0], caps[i], keep)
 
@@ -456,37 +440,30 @@ class Emitter:
                 seen.store(key, f"{count} + 1")
             return flag, before
 
-        (flow,) = ins
+        return self.gate(node, ins[0], caps[i], take)
+
+    def gate(
+        self,
+        node: Node,
+        flow: _Flow,
+        cap: int | None,
+        keep: Callable[[list[str], str | None], tuple[str, list[str]]],
+    ) -> _Flow:
+        """A step that lets some events through: whether it does, and what it puts behind their leaves."""
         if flow.many is None:
             there = self.w.fresh("p")
             if flow.present is not None:
                 self.w.line(f"{there} = False")
             with self.when(flow.present):
-                flag, before = take(flow.values, flow.key)
+                flag, more = keep(flow.values, flow.key)
                 self.w.line(f"{there} = {flag}")
-            return _Flow(there, [*flow.values, *before], flow.key)
-        out = self.fresh_flow(node, caps[i], flow.key is not None)
-        with self.each(flow) as (values, key):
-            values = self.named(values)
-            flag, before = take(values, key)
-            with self.w.block(f"if {flag}:"):
-                self.push(out, [*values, *before], key)
-        return out
-
-    def gate(self, node: Node, flow: _Flow, cap: int | None, keep: Any) -> _Flow:
-        """A step that lets some events through unchanged."""
-        if flow.many is None:
-            flag = self.w.fresh("p")
-            if flow.present is not None:
-                self.w.line(f"{flag} = False")
-            with self.when(flow.present):
-                self.w.line(f"{flag} = {keep(flow.key)}")
-            return _Flow(flag, flow.values, flow.key)
+            return _Flow(there, [*flow.values, *more], flow.key)
         out = self.fresh_flow(node, cap, flow.key is not None)
         with self.each(flow) as (values, key):
             values = self.named(values)
-            with self.w.block(f"if {keep(key)}:"):
-                self.push(out, values, key)
+            flag, more = keep(values, key)
+            with self.w.block(f"if {flag}:"):
+                self.push(out, [*values, *more], key)
         return out
 
     def do_merge(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
@@ -556,7 +533,7 @@ class Emitter:
                 self.push(out, values[0], key)
 
         if self.together(ins):
-            return self.gate(node, ins[0], 1, lambda key: ins[1].values[0])
+            return self.gate(node, ins[0], 1, lambda values, key: (ins[1].values[0], []))
         return self.waiting(node, ins, caps, i, store, fire)
 
     def together(self, ins: list[_Flow]) -> bool:
