@@ -224,14 +224,7 @@ class Pipeline(Built):
         )
         return run(self.graph, frames, sources, options)
 
-    def spark_plan(
-        self,
-        *,
-        key: Any = None,
-        order: Any = None,
-        streaming: bool = False,
-        native: str = "auto",
-    ) -> str:
+    def spark_plan(self, *, key: Any = None, order: Any = None, streaming: bool = False, native: str = "auto") -> str:
         """In words: what becomes of the pipeline on Spark, step by step, and why.
 
         >>> from pellucid import pipeline

@@ -52,12 +52,7 @@ def csv_lines(data: bytes, delimiter: str, row: int, blank: bool = False) -> int
 
 
 def csv_columns(
-    data: bytes,
-    delimiter: str,
-    header: Sequence[str],
-    wanted: Mapping[str, Type],
-    place: Place,
-    last: bool,
+    data: bytes, delimiter: str, header: Sequence[str], wanted: Mapping[str, Type], place: Place, last: bool
 ) -> dict[str, list[Any]]:
     """The wanted columns of a block, or the error of its first bad value."""
     places = {name: i for i, name in enumerate(header)}

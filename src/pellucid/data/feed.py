@@ -98,10 +98,7 @@ class Feed:
                 reader = readers[source]
                 names, at = reader.names, value
                 if getattr(reader, "blank", False):  # no line, so no names: no events
-                    names = [
-                        *([value] if value else [path or source for path, _ in t.leaves()]),
-                        *key,
-                    ]
+                    names = [*([value] if value else [path or source for path, _ in t.leaves()]), *key]
                 if at is None and getattr(reader, "bare", False):
                     at = reader.names[0] if t.width == 1 else None
                 self._lanes.append((reader, [bind(source, t, names, place=reader.name, value=at, key=key)]))

@@ -153,12 +153,7 @@ def look_through(path: str, delimiter: str) -> bool:
 
 
 def _text(
-    name: str,
-    kind: str,
-    pieces: Any,
-    size: int,
-    close: Callable[[], None] | None = None,
-    assumed: str | None = None,
+    name: str, kind: str, pieces: Any, size: int, close: Callable[[], None] | None = None, assumed: str | None = None
 ) -> Reader:
     if kind == "jsonl":
         return JsonLinesReader(name, pieces, size, close, assumed)

@@ -16,17 +16,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from pellucid.errors import PipelineError, TypeMismatch, nearest
 from pellucid.expr.function import Function
-from pellucid.expr.types import (
-    BOOL,
-    FLOAT,
-    RecordType,
-    TupleType,
-    Type,
-    conform,
-    join,
-    type_of,
-    type_of_value,
-)
+from pellucid.expr.types import BOOL, FLOAT, RecordType, TupleType, Type, conform, join, type_of, type_of_value
 from pellucid.graph.model import key_of
 
 T = TypeVar("T")

@@ -77,11 +77,7 @@ _ours: SparkSession | None = None
 
 
 def session(
-    *,
-    master: str | None = None,
-    conf: Mapping[str, str] | None = None,
-    name: str = "pellucid",
-    verbose: bool = False,
+    *, master: str | None = None, conf: Mapping[str, str] | None = None, name: str = "pellucid", verbose: bool = False
 ) -> SparkSession:
     """The active Spark session; if there is none, a new one.
 

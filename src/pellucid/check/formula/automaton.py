@@ -41,11 +41,7 @@ class Buchi:
 
 
 def tidy(
-    size: int,
-    initial: set[int],
-    edges: list[tuple[int, Guard, int]],
-    accepting: set[int],
-    atoms: tuple[Formula, ...],
+    size: int, initial: set[int], edges: list[tuple[int, Guard, int]], accepting: set[int], atoms: tuple[Formula, ...]
 ) -> Buchi:
     """The automaton without dead and unreachable states, equal ones merged, numbered in the order of a walk."""
     numbers = {a: i for i, a in enumerate(atoms)}

@@ -167,16 +167,7 @@ def prepare(
     )
     schemas = {name: output_schema(graph.nodes[i].type, name, feed.key) for name, i in graph.outputs}
     return Job(
-        graph,
-        dict(inputs),
-        dict(outputs),
-        settings,
-        Store(state),
-        plan,
-        lanes,
-        feed.wide,
-        feed.key,
-        schemas=schemas,
+        graph, dict(inputs), dict(outputs), settings, Store(state), plan, lanes, feed.wide, feed.key, schemas=schemas
     )
 
 

@@ -110,15 +110,7 @@ class FileTarget(Target):
     kind = "file"
 
     def __init__(
-        self,
-        store: Store,
-        output: str,
-        path: str,
-        form: str | None,
-        schema: Any,
-        *,
-        run: str = "",
-        mends: bool = False,
+        self, store: Store, output: str, path: str, form: str | None, schema: Any, *, run: str = "", mends: bool = False
     ) -> None:
         super().__init__(None, schema)
         self.path, self.mends = path, mends

@@ -443,11 +443,7 @@ class Emitter:
         return self.gate(node, ins[0], caps[i], take)
 
     def gate(
-        self,
-        node: Node,
-        flow: _Flow,
-        cap: int | None,
-        keep: Callable[[list[str], str | None], tuple[str, list[str]]],
+        self, node: Node, flow: _Flow, cap: int | None, keep: Callable[[list[str], str | None], tuple[str, list[str]]]
     ) -> _Flow:
         """A step that lets some events through: whether it does, and what it puts behind their leaves."""
         if flow.many is None:

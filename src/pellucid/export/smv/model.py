@@ -42,11 +42,7 @@ _MAIN = ["main", "stopped", "running", "overflowed", "broken", "stop", "halted",
 
 
 def export(
-    graph: Graph | Any,
-    *,
-    domain: Any,
-    queue: int | Mapping[str, int] = 3,
-    properties: Sequence[str | Formula] = (),
+    graph: Graph | Any, *, domain: Any, queue: int | Mapping[str, int] = 3, properties: Sequence[str | Formula] = ()
 ) -> str:
     """The model's text, with a ``CTLSPEC``, ``LTLSPEC`` or ``INVARSPEC`` for each property.
 

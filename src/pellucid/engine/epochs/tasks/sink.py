@@ -72,14 +72,7 @@ class SinkTask(TaskProcess):
     """One output of the pipeline."""
 
     def __init__(
-        self,
-        context: Context,
-        output: str,
-        step: str,
-        t: Type,
-        target: Target,
-        schema: Any,
-        key: Mapping[str, Type],
+        self, context: Context, output: str, step: str, t: Type, target: Target, schema: Any, key: Mapping[str, Type]
     ) -> None:
         super().__init__(context)
         self.output, self.step, self.type, self.target, self.schema, self.key = output, step, t, target, schema, key
