@@ -23,7 +23,6 @@ from pellucid.data.text import Chunk, CsvReader, JsonLinesReader
 from pellucid.errors import DataError, nearest, option
 from pellucid.expr.types import Type
 
-FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow")
 _ENDINGS = {
     ".csv": "csv",
     ".tsv": "tsv",

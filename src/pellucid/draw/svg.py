@@ -15,7 +15,8 @@ from pellucid.draw.fold import FoldedRows, fold
 from pellucid.draw.labels import cells, clean, describe, shorten, start_text, wrap
 from pellucid.draw.layout import Item, Layout, Segment, Wire, arrange
 from pellucid.draw.pictograms import pictogram, queue_glyph, window_glyph
-from pellucid.draw.theme import BOX, CHAR, STYLE
+from pellucid.draw.theme import BOX, CHAR, document
+from pellucid.draw.theme import number as _n
 from pellucid.graph.model import Graph, Node
 
 _GAP_X, _GAP_Y = 26.0, 22.0
@@ -61,14 +62,8 @@ def draw_svg(graph: Graph) -> str:
         _sentence(graph, n) for n in graph.nodes if n.inputs
     )
     body = _draw(graph, layout, placed, rows)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="plc" role="img" aria-labelledby="{mark}-t {mark}-d" '
-        f'width="{_n(width)}" height="{_n(height)}" viewBox="0 0 {_n(width)} {_n(height)}">\n'
-        f'<title id="{mark}-t">Pipeline {escape(name)}</title>\n<desc id="{mark}-d">{escape(clean(says))}</desc>\n'
-        f"<style>{STYLE}</style>\n"
-        f'<rect class="plc-page" width="{_n(width)}" height="{_n(height)}" rx="6"/>\n'
-        f'<g transform="translate({_n(margin)} {_n(margin)})">\n{body}</g>\n</svg>\n'
-    )
+    moved = f'<g transform="translate({_n(margin)} {_n(margin)})">\n{body}</g>\n'
+    return document(mark, (width, height), f"Pipeline {name}", clean(says), moved)
 
 
 def parts(graph: Graph) -> tuple[Layout, list[SvgPart], list[tuple[float, float]]]:
@@ -269,7 +264,3 @@ def _sentence(graph: Graph, node: Node) -> str:
 def _join(names: Iterable[str]) -> str:
     words = list(names)
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + f" and {words[-1]}"
-
-
-def _n(value: float) -> str:
-    return f"{value:.1f}".rstrip("0").rstrip(".") if value else "0"

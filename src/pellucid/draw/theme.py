@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xml.sax.saxutils import escape
+
 from pellucid.graph.processors import PROCESSORS
 
 BOX = 58.0  # the side of a processor's box
@@ -46,3 +48,19 @@ font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monosp
 .plc .plc-badge circle{fill:var(--page);stroke:var(--badge);stroke-width:1.4}
 .plc .plc-badge text{fill:var(--badge);font-weight:700}
 """
+
+
+def number(value: float) -> str:
+    """A number for an attribute, without noise."""
+    return f"{value:.1f}".rstrip("0").rstrip(".") if value else "0"
+
+
+def document(mark: str, size: tuple[float, float], title: str, words: str, body: str, style: str = STYLE) -> str:
+    """An SVG document of this size, with its title, what it shows in words, and its page."""
+    width, height = map(number, size)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="plc" role="img" aria-labelledby="{mark}-t {mark}-d" '
+        f'width="{width}" height="{height}" viewBox="0 0 {width} {height}">\n'
+        f'<title id="{mark}-t">{escape(title)}</title>\n<desc id="{mark}-d">{escape(words)}</desc>\n'
+        f'<style>{style}</style>\n<rect class="plc-page" width="{width}" height="{height}" rx="6"/>\n{body}</svg>\n'
+    )

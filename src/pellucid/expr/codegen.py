@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pellucid.errors import NotNamed, known
-from pellucid.expr.node import Expr, fails, fails_here, walk
+from pellucid.expr.node import Expr, fails, fails_here, surely, walk
 from pellucid.expr.operations import LAZY
 from pellucid.expr.text import order_of_text
 from pellucid.expr.types import FLOAT, INT, INT_MAX, INT_MIN, EnumType, Type
@@ -123,13 +123,7 @@ class _Function:
 
     def _must(self, e: Expr) -> frozenset[Expr]:
         """The shared parts that are evaluated whenever ``e`` is."""
-        kids = [self.must[id(a)] for a in e.args]
-        if e.op == "ite":
-            out = kids[0] | (kids[1] & kids[2])
-        elif e.op in LAZY:
-            out = kids[0]
-        else:
-            out = frozenset().union(*kids) if kids else frozenset()
+        out = surely(e, [self.must[id(a)] for a in e.args])
         return out | {e} if e.args and id(e) in self.shared else out
 
     def run(self) -> list[str]:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -178,14 +178,15 @@ def strict_parts(e: Expr) -> frozenset[Expr]:
 
 
 def _strict_of(e: Expr) -> frozenset[Expr]:
-    kids: list[frozenset[Expr]] = [a._strict or frozenset() for a in e.args]
-    if e.op == "ite":
-        out = kids[0] | (kids[1] & kids[2])
-    elif e.op in LAZY:
-        out = kids[0]
-    else:
-        out = frozenset().union(*kids) if kids else frozenset()
+    out = surely(e, [a._strict or frozenset() for a in e.args])
     return out | {e} if fails_here(e) else out
+
+
+def surely(e: Expr, kids: Sequence[frozenset[Expr]]) -> frozenset[Expr]:
+    """Of what is evaluated whenever each of its arguments is: what is evaluated whenever ``e`` is."""
+    if e.op == "ite":
+        return kids[0] | (kids[1] & kids[2])
+    return kids[0] if e.op in LAZY else frozenset().union(*kids)
 
 
 def walk(*roots: Expr) -> Iterator[Expr]:

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
-from pellucid.errors import DataError, StateError, UsageError
+from pellucid.errors import DataError, StateError
 from pellucid.sinks import interface
 from pellucid.sinks.address import absolute
 from pellucid.sinks.files import partitions
@@ -231,12 +231,9 @@ def _filled(query: str) -> str:
 
 
 def _deltalake() -> Any:
-    try:
-        import deltalake
-        import deltalake.exceptions
-    except ImportError:
-        raise UsageError("the Delta sink needs the package deltalake: pip install deltalake") from None
-    return deltalake
+    words = "the Delta sink needs the package deltalake: pip install deltalake"
+    interface.needed("deltalake.exceptions", words)
+    return interface.needed("deltalake", words)
 
 
 delta = DeltaSink

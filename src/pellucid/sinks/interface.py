@@ -53,6 +53,7 @@ A sink of one's own has three methods at least::
 
 from __future__ import annotations
 
+import importlib
 import re
 import threading
 from abc import ABC, abstractmethod
@@ -237,6 +238,14 @@ class Turns:
             yield
         finally:
             lock.release()
+
+
+def needed(module: str, words: str) -> Any:
+    """A package that a sink needs, or these words on how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise UsageError(words) from None
 
 
 def emptied(place: str, query: str, rows: int, forget: str) -> str:

@@ -21,7 +21,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.base import faults
-from pellucid.errors import DataError, StateError, UsageError
+from pellucid.errors import DataError, StateError
 from pellucid.secrets import is_secret, without
 from pellucid.sinks import interface
 from pellucid.sinks.rows import Rows, rows_of, schema_of
@@ -377,11 +377,8 @@ def _plain(item: Any) -> Any:
 
 
 def _confluent() -> Any:
-    try:
-        import confluent_kafka
-    except ImportError:
-        raise UsageError("the Kafka sink needs the package confluent-kafka: pip install confluent-kafka") from None
-    return confluent_kafka
+    words = "the Kafka sink needs the package confluent-kafka: pip install confluent-kafka"
+    return interface.needed("confluent_kafka", words)
 
 
 kafka = KafkaSink

@@ -297,7 +297,7 @@ class PostgresSink(interface.Sink):
 
     @contextmanager
     def _connection(self) -> Iterator[psycopg.Connection[Any]]:
-        psycopg = _psycopg()
+        psycopg = interface.needed("psycopg", "the PostgreSQL sink needs psycopg 3: pip install 'psycopg[binary]'")
         try:
             db = psycopg.connect(self.address.connection, autocommit=True)
         except psycopg.OperationalError as error:
@@ -372,14 +372,6 @@ def _array(column: tuple[Any, ...]) -> pa.Array:
         if made.to_pylist() == given:
             return made
     return pa.array([None if value is None else json.dumps(value) for value in given], pa.string())
-
-
-def _psycopg() -> Any:
-    try:
-        import psycopg
-    except ImportError:
-        raise UsageError("the PostgreSQL sink needs psycopg 3: pip install 'psycopg[binary]'") from None
-    return psycopg
 
 
 postgres = PostgresSink

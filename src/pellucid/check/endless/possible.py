@@ -15,7 +15,7 @@ from pellucid.check.endless.assumed_runs import ending
 from pellucid.check.endless.history import as_invariant
 from pellucid.check.endless.ways import by_ways
 from pellucid.check.explicit.branching import Branching
-from pellucid.check.explicit.search import Space, explore
+from pellucid.check.explicit.search import explore
 from pellucid.check.formula import CTL, Formula
 from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
@@ -74,8 +74,8 @@ def _trap(
     import numpy as np
 
     marks = np.zeros(few.count, bool)
-    hit = [int(s) for s in range(few.expanded) if _some(few, s, goal, number)]
-    marks[hit] = True
+    where = Branching(few, number).where(goal)
+    marks[[s for s in range(few.expanded) if where[s].any()]] = True
     for _ in range(few.count):  # what can still reach the goal in the explored part
         grown = marks.copy()
         grown[: few.expanded] |= marks[few.successor].any(axis=1)
@@ -98,10 +98,6 @@ def _trap(
 def _identity(v: Variable) -> tuple[str, str, str]:
     """The same in every cone of a system."""
     return v.role, v.of, v.name
-
-
-def _some(space: Space, state: int, goal: Formula, number: dict[Any, int]) -> bool:
-    return bool(Branching(space, number).where(goal)[state].any())
 
 
 # ---------------------------------------------------------------- events that cannot be listed

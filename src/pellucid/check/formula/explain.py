@@ -178,16 +178,12 @@ def _chosen(f: Formula) -> str:
 def _what(ref: Ref) -> tuple[str, str, tuple[str, ...]]:
     """The stream, which of its events (``value`` each, ``first``, ``last``, ``count`` their number, nothing: that one
     is there), and the field."""
-    own = _named(ref)
+    own = f"the {ref.kind} {ref.name}" if ref.kind else ref.name
     for word in ("value", "first", "last", "count"):
         if word in ref.path:
             at = ref.path.index(word)
             return ".".join((own, *ref.path[:at])), word, ref.path[at + 1 :]
     return ".".join((own, *ref.path)), "", ()
-
-
-def _named(ref: Ref) -> str:
-    return f"the {ref.kind} {ref.name}" if ref.kind else ref.name
 
 
 def _streams(of: Iterable[Term]) -> list[str]:

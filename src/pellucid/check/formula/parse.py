@@ -111,7 +111,7 @@ class _Parser:
                 out.append(_Token(word[: word.index("(")].strip(), word, at, name, path))
             elif kind == "name":
                 name, *rest = word.split(".")
-                out.append(_Token("name" if rest or not _word(name) else "word", word, at, name, tuple(rest)))
+                out.append(_Token("name" if rest or name not in RESERVED else "word", word, at, name, tuple(rest)))
             elif kind != "space":
                 out.append(_Token(kind, _SAME.get(word, word) if kind == "sign" else word, at))
             at = m.end()
@@ -326,7 +326,3 @@ class _Parser:
         if not isinstance(of, Ref) or not of.path:
             self.complain("the value of a stream after Y, as in x.value >= Y x.value", repr(token.text), token.at)
         return Before(of)
-
-
-def _word(name: str) -> bool:
-    return name in RESERVED

@@ -185,7 +185,7 @@ class _Atoms:
     def compare(self, c: Compare) -> Expr:
         left, right = self.side(c.left, c.right), self.side(c.right, c.left)
         if c.op in ("=", "!="):
-            if not _comparable(left.type, right.type):
+            if left.type != right.type and {left.type, right.type} != {INT, FLOAT}:
                 self.mismatch(c, left, right)
             e = n.TRUE
             for a, b in zip(left.leaves, right.leaves, strict=True):
@@ -345,10 +345,6 @@ class _Atoms:
             kind = options[part]
             leaves = leaves[start : start + kind.width]
         return _Typed(text, kind, leaves, needs, event=True)
-
-
-def _comparable(a: Type, b: Type) -> bool:
-    return a == b or {a, b} == {INT, FLOAT}
 
 
 def _nearest(name: str, options: Iterable[str]) -> str:

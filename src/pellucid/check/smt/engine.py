@@ -68,14 +68,6 @@ def search(
     return Nothing(looking.depth)
 
 
-def prove(system: System, bad: Expr, *, max_k: int = 10, timeout: float | None = 30.0) -> Proof | Unknown:
-    """A proof that ``bad`` never holds, checked; or `Unknown` (also where ``bad`` can in fact happen)."""
-    status, _, proof, notes = _both(system, bad, max_k, timeout)
-    if proof is not None:
-        return proof
-    return Unknown("it can happen: search finds the run" if status == "refuted" else "; ".join(notes))
-
-
 def invariant(
     system: System,
     good: Expr,

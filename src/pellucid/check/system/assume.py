@@ -212,7 +212,7 @@ class _Said:
             elif (
                 isinstance(term, Ref)
                 and term.path not in ((), ("present",), ("count",))
-                and _is_source(term, self.brings)
+                and (term.name in self.brings or term.name == "in")
             ):
                 out = n.and_(out, view.present(self.named(term.name)))
         return out
@@ -245,10 +245,6 @@ class _Said:
         run = SystemRun(self.system.domain)
         (holds,) = run.call(fn, leaves, TRUE, "assume=")
         return n.or_(n.not_(there), n.and_(n.not_(run.failed), holds))
-
-
-def _is_source(term: Ref, sources: Mapping[str, Any]) -> bool:
-    return term.name in sources or term.name == "in"
 
 
 def _conjuncts(f: Formula) -> list[Formula]:

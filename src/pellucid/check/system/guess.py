@@ -26,15 +26,6 @@ class NoGuessError(PellucidError):
     """An event depends on something whose values cannot be told."""
 
 
-def only(push: Mapping[str, Any]) -> dict[str, Any]:
-    """A push without what was guessed.
-
-    >>> only({"x": 1, " ~ join.0 behind 3: x": 2})
-    {'x': 1}
-    """
-    return {name: event for name, event in push.items() if not is_guess(name)}
-
-
 def is_guess(name: str) -> bool:
     """Whether a source is none of the pipeline, but a guess.
 

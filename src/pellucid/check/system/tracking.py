@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +143,7 @@ def plan(
         if track.lanes is not None:
             make[g] = _came(g, track.lanes)
         elif values is not None and len(values) <= most:
-            make[g] = _listed(values)
+            make[g] = partial(Listed, values)
         else:
             inexact.append(g)
             make[g] = _came(g, need)
@@ -166,10 +167,6 @@ def plan(
 
 def _came(group: int, many: int) -> Callable[[], Lanes]:
     return lambda: Came(_name(group), many)
-
-
-def _listed(values: list[tuple[Any, ...]]) -> Callable[[], Lanes]:
-    return lambda: Listed(values)
 
 
 def chosen_lanes(group: int, inputs: Sequence[Sequence[Expr]]) -> Lanes:

@@ -41,21 +41,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def check(layout: KernelLayout, about: dict[str, Any], *, drop: Collection[str] = (), name: str = "") -> None:
-    """Refuse what `carry` would refuse, given only the description (`saved.describe`) of the state's pipeline.
-
-    >>> from pellucid import pipeline
-    >>> old = pipeline(lambda x: x.trim(2, id="cut"), x=int).engine().state.layout
-    >>> new = pipeline(lambda x: x.decimate(2, id="half"), x=int).engine().state.layout
-    >>> check(new, describe(old), drop=["cut"])
-    >>> check(new, describe(old), name="before")
-    Traceback (most recent call last):
-    pellucid.errors.StateError: the saved state of 'before' cannot be carried over to 'pipeline': step 'cut' (trim) is
-    gone; bring it back as it was, or give up what it remembers with drop=['cut']
-    """
-    _plan(layout, about, drop, name)
-
-
 def carry(layout: KernelLayout, data: Buffer, *, drop: Collection[str] = ()) -> EngineState:
     """The saved state, for the changed pipeline with this layout.
 

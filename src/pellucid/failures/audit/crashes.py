@@ -12,7 +12,6 @@ from pellucid.failures.audit import rules
 from pellucid.failures.audit.arrays import Array, Columns, Messages
 from pellucid.failures.audit.recorded import FIRST_EPOCH
 from pellucid.failures.audit.rules import NEVER, UNKNOWN, Findings, TraceFrame
-from pellucid.failures.audit.words import Violation
 
 
 def recoveries(c: Columns, found: Findings) -> dict[int, int]:
@@ -235,9 +234,3 @@ def unfounded(f: TraceFrame, found: Findings) -> None:
         stream=c.heard.stream[bad],
         n=c.heard.n[bad],
     )
-
-
-def compare(place: str, reason: str | None, found: Findings) -> None:
-    """An output that is not the one of the failure-free run."""
-    if reason:
-        found.say(Violation("output-differs", place, 0, -1, other=reason))

@@ -62,41 +62,11 @@ from pellucid.failures.model.syntax import (
 )
 
 __all__ = [
-    "BD",
-    "EV",
-    "FL",
-    "RULE",
-    "Actions",
-    "Configuration",
-    "Consume",
-    "Data",
-    "FFail",
-    "FRecover",
-    "IBorder",
-    "IEvent",
-    "Map",
-    "Message",
-    "Messages",
-    "Normal",
-    "Numbers",
-    "Produce",
-    "State",
-    "Task",
-    "TraceStep",
-    "apply_actions",
-    "f_fail",
-    "f_recover",
-    "gce",
-    "i_border",
-    "i_event",
-    "initial",
-    "lcs",
-    "on_stream",
-    "out",
-    "s_step",
-    "steps",
-    "valid_initial",
-]
+    "BD", "EV", "FL", "RULE", "Actions", "Configuration", "Consume", "Data", "FFail", "FRecover", "IBorder",
+    "IEvent", "Map", "Message", "Messages", "Normal", "Numbers", "Produce", "State", "Task", "TraceStep",
+    "apply_actions", "f_fail", "f_recover", "gce", "i_border", "i_event", "initial", "lcs", "on_stream", "out",
+    "s_step", "steps", "valid_initial",
+]  # fmt: skip
 
 # ---------------------------------------------------------------- the streaming model (section 4.1)
 

@@ -167,13 +167,10 @@ class Stepwise:
 
     def configuration(self) -> Configuration:
         """This as a configuration of `model`."""
-        sigma = {p: State(Map(enumerate(self.archive[p])), _volatile(state)) for p, state in self.volatile.items()}
+        volatile = {p: FL if state is None else Normal(*state) for p, state in self.volatile.items()}
+        sigma = {p: State(Map(enumerate(self.archive[p])), now) for p, now in volatile.items()}
         messages = frozenset(
             Message(n, s, e, d) for s, stream in self.streams.items() for n, (e, d) in enumerate(stream)
         )
         numbers = Map({p: Map(n) for p, n in self.numbers.items()})
         return Configuration(self.start.Pi, Map(sigma), numbers, messages, self.start.D)
-
-
-def _volatile(state: tuple[int, Any] | None) -> Any:
-    return FL if state is None else Normal(*state)

@@ -101,20 +101,6 @@ def apply_trace(Z: Trace, c: Configuration) -> list[Configuration]:
     return C
 
 
-def is_valid(Z: Trace, c: Configuration) -> bool:
-    """Whether Z is valid from c, Definition 6.3.
-
-    >>> from pellucid.failures.model import Task, initial
-    >>> is_valid([FRecover()], initial({"t": Task(lambda v, w: (v, []), ("i",), "o")}, {"i": [[1]]}, {"t": 0}))
-    False
-    """
-    try:
-        apply_trace(Z, c)
-    except InvalidTrace:
-        return False
-    return True
-
-
 def _apply_step(c: Configuration, z: TraceStep) -> Configuration | tuple[str, str]:
     """The configuration after the step, or the kind of its fault and why."""
     if isinstance(z, FRecover):

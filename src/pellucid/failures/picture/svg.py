@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from pellucid.draw.labels import cells, clean, shorten
-from pellucid.draw.theme import CHAR, STYLE
+from pellucid.draw.theme import CHAR, STYLE, document
+from pellucid.draw.theme import number as _n
 from pellucid.engine.epochs.recording import ACK
 from pellucid.failures.picture.run import DrawnRun, Mark, Ref, fold
 
@@ -92,13 +93,8 @@ def spacetime_svg(run: DrawnRun, *, title: str = "", most: int = 240, around: in
     width = max(plan.width, CHAR * 1.25 * cells(title), *(CHAR * cells(n) for n in below)) + 2 * _MARGIN
     height = top + sum(map(plan.height, plan.parts)) + 16.0 * len(below) + _MARGIN
     mark = "plc-" + hashlib.sha256(f"{title}|{words}".encode()).hexdigest()[:10]
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="plc" role="img" aria-labelledby="{mark}-t {mark}-d" '
-        f'width="{_n(width)}" height="{_n(height)}" viewBox="0 0 {_n(width)} {_n(height)}">\n'
-        f'<title id="{mark}-t">{escape(f"Space-time diagram: {title}" if title else "Space-time diagram")}</title>\n'
-        f'<desc id="{mark}-d">{escape(words)}</desc>\n<style>{STYLE}{_MORE}</style>\n'
-        f'<rect class="plc-page" width="{_n(width)}" height="{_n(height)}" rx="6"/>\n'
-    ]
+    named = f"Space-time diagram: {title}" if title else "Space-time diagram"
+    out = []
     if title:
         out.append(f'<text class="plc-title" x="{_n(_MARGIN)}" y="{_n(_MARGIN + 8)}">{escape(title)}</text>\n')
     y = top
@@ -108,7 +104,7 @@ def spacetime_svg(run: DrawnRun, *, title: str = "", most: int = 240, around: in
     for k, note in enumerate(below):
         bad = " plc-is-bad" if k < len(notes) and note.startswith(("step ", "inconsistent")) else ""
         out.append(f'<text class="plc-says{bad}" x="{_n(_MARGIN)}" y="{_n(y + 10 + 16 * k)}">{escape(note)}</text>\n')
-    return "".join(out) + "</svg>\n"
+    return document(mark, (width, height), named, words, "".join(out), STYLE + _MORE)
 
 
 _LEGEND = (
@@ -445,7 +441,3 @@ def _words(run: DrawnRun) -> str:
     text = f"{run.steps:,} steps of {', '.join(run.lanes)}. {'; '.join(told[:40])}"
     text += f"; and {rest:,} more" if rest > 0 else ""
     return clean(text + (f". The explanation has {kept:,} of the steps." if run.explained else "."))
-
-
-def _n(value: float) -> str:
-    return f"{value:.1f}".rstrip("0").rstrip(".") if value else "0"

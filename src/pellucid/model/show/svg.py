@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from xml.sax.saxutils import escape
 
 from pellucid.draw.labels import cells, clean, shorten
-from pellucid.draw.theme import CHAR, FAMILY, STYLE
+from pellucid.draw.theme import CHAR, FAMILY, STYLE, document
+from pellucid.draw.theme import number as _n
 from pellucid.model.sheet import REPEATS, Row, Sheet
 
 _LANE = 30.0  # the height of a stream's lane
@@ -78,19 +79,13 @@ def sheet_svg(sheet: Sheet, *, title: str = "") -> str:
     width, height = room + 2 * _MARGIN, top + plan.block_height * len(plan.blocks) + _MARGIN - 6
     mark = "plc-" + hashlib.sha256(f"{title}|{words}".encode()).hexdigest()[:10]
     named = f"Counterexample to {title}" if title else "Counterexample"
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="plc" role="img" aria-labelledby="{mark}-t {mark}-d" '
-        f'width="{_n(width)}" height="{_n(height)}" viewBox="0 0 {_n(width)} {_n(height)}">\n'
-        f'<title id="{mark}-t">{escape(named)}</title>\n<desc id="{mark}-d">{escape(words)}</desc>\n'
-        f"<style>{STYLE}{_MORE}</style>\n"
-        f'<rect class="plc-page" width="{_n(width)}" height="{_n(height)}" rx="6"/>\n'
-    ]
+    out = []
     if title:
         out.append(f'<text class="plc-title" x="{_n(_MARGIN)}" y="{_n(_MARGIN + 8)}">{escape(title)}</text>\n')
     for i, (start, stop) in enumerate(plan.blocks):
         y = top + i * plan.block_height
         out.append(f'<g transform="translate({_n(_MARGIN)} {_n(y)})">\n{_block(plan, start, stop)}</g>\n')
-    return "".join(out) + "</svg>\n"
+    return document(mark, (width, height), named, words, "".join(out), STYLE + _MORE)
 
 
 def _plan(sheet: Sheet) -> _Plan:
@@ -251,7 +246,3 @@ def _words(sheet: Sheet) -> str:
 
 def _short(text: str) -> str:
     return shorten(text, _LONGEST)
-
-
-def _n(value: float) -> str:
-    return f"{value:.1f}".rstrip("0").rstrip(".") if value else "0"

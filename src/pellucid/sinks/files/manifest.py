@@ -108,10 +108,13 @@ class ManifestLog:
 
     def commit(self, manifest: Manifest) -> bool:
         """Make this attempt the batch's one; False if another attempt is that already."""
-        path = self.folder / _single(manifest.query, manifest.batch)
+        path = self.folder / f"{manifest.query}-{manifest.batch:020d}.json"
         if not folder.create(path, _bytes(manifest.document())):
             return False
-        if any(_covers(entry, manifest.query, manifest.batch) for entry in self._entries()):
+        if any(
+            not entry.single and entry.query == manifest.query and entry.first <= manifest.batch <= entry.last
+            for entry in self._entries()
+        ):
             folder.remove(path)  # the batch was committed and folded long ago: this driver slept
             return False
         return True
@@ -221,14 +224,6 @@ def _parsed(names: list[str]) -> list[_Entry]:
             first = int(match["first"])
             entries.append(_Entry(name, match["query"], first, int(match["last"] or first), match["last"] is None))
     return entries
-
-
-def _single(query: str, batch: int) -> str:
-    return f"{query}-{batch:020d}.json"
-
-
-def _covers(entry: _Entry, query: str, batch: int) -> bool:
-    return not entry.single and entry.query == query and entry.first <= batch <= entry.last
 
 
 def _bytes(document: dict[str, Any]) -> bytes:

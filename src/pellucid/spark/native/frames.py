@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pellucid.data.bind import Binding
-from pellucid.expr.types import BOOL, INT, STR, Type
+from pellucid.expr.types import BOOL, INT, STR
 from pellucid.graph.memory import inner_key
 from pellucid.graph.model import Graph
 from pellucid.spark.frames import Frame, column_at
@@ -47,12 +47,9 @@ def with_inner_key(graph: Graph, frame: Frame, job: SparkJob, *, ansi: bool) -> 
     found = inner_key(graph)
     assert found is not None
     columns = [column(e, leaves, ansi=ansi).alias(f"k{i}") for i, e in enumerate(found)]
-    key = tuple((f"key_by {i}" if len(found) > 1 else "key_by", _kept_as(e.type)) for i, e in enumerate(found))
+    kept = [e.type if e.type in (INT, BOOL, STR) else STR for e in found]
+    key = tuple((f"key_by {i}" if len(found) > 1 else "key_by", t) for i, t in enumerate(kept))
     fields = replace(frame.fields, key=key)
     chosen = (*columns, *frame.columns)
     made = replace(frame, df=frame.raw.select(*chosen), fields=fields, columns=chosen)
     return made, replace(job, fields=fields, external=False)
-
-
-def _kept_as(t: Type) -> Type:
-    return t if t in (INT, BOOL, STR) else STR

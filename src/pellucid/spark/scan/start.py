@@ -81,7 +81,8 @@ def _from_start(part: FoldPart, start: Any, total: Any) -> Any:
 
 def _start_window(state: EngineState, node: Node, tail: Any) -> None:
     """Push the last events through the window alone, and copy what it remembers then."""
-    t = _input_type(state.layout.graph, node)
+    graph = state.layout.graph
+    t = graph.nodes[graph[node.id].inputs[0]].type
     tail = tail.sort_by([(c, "ascending") for c in tail.schema.names if c[0] in "on"])
     source = Node("in" if node.id != "in" else "source", "source", (), t)
     alone = Engine(Graph("window", (source, replace(node, inputs=(0,))), (0,), (("out", 1),)), mode="python")
@@ -95,10 +96,6 @@ def _start_window(state: EngineState, node: Node, tail: Any) -> None:
         if word.type == STR:
             values = [state.code(texts[c]) if c < len(texts) else 0 for c in values]
         row[here[label][0] : here[label][0] + word.count] = values
-
-
-def _input_type(graph: Graph, node: Node) -> Type:
-    return graph.nodes[graph[node.id].inputs[0]].type
 
 
 def _words(state: EngineState, node: Node) -> dict[str, tuple[int, Word]]:

@@ -69,8 +69,8 @@ class Worker(TaskProcess):
                 # then what comes next is the border, and no waiting for it
                 closes = all(message.closes for _, message in heads)
                 batches = [
-                    (box, ChannelMessage(EVENTS, epoch, first, until, self._for(i, found), closes=closes))
-                    for i, box in enumerate(context.outboxes)
+                    (box, ChannelMessage(EVENTS, epoch, first, until, {n: found[n] for n in names}, closes=closes))
+                    for box, names in zip(context.outboxes, self._wanted, strict=True)
                 ]
                 context.send(batches, "I-EVENT", noted)
                 context.pushes = until
@@ -102,9 +102,6 @@ class Worker(TaskProcess):
         except StepError as error:
             raise _placed(error, base, positions, first) from None
         return {o.name: _events(o, base, positions, first, self.key) for o in outputs}
-
-    def _for(self, reader: int, found: dict[str, Events]) -> dict[str, Events]:
-        return {name: found[name] for name in self._wanted[reader]}
 
 
 def joined(graph: Graph, names: list[str], parts: dict[str, Events], first: int, key: Type | None) -> tuple[Batch, Any]:

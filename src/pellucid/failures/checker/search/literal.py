@@ -70,7 +70,8 @@ def search(machine: Machine, budget: Budget, *, stop: bool = True) -> LiteralSea
                 found.unexplained = walk.way(wrong)
                 if stop:
                     return found
-            if found.dead_end is None and all(_is_crash(label) for label, _ in after) and not machine.complete(x[0]):
+            crashes = all(str(label).startswith(("F-FAIL", "CRASH")) for label, _ in after)
+            if found.dead_end is None and crashes and not machine.complete(x[0]):
                 found.dead_end = walk.way(x)
     except CutShort as cut:
         found.why = str(cut)
@@ -88,7 +89,3 @@ def judge(machine: Machine, labels: Sequence[Any], budget: Budget) -> Judged:
             before, number = number, candidates.after(number, seen)
             empty = i if number == 0 else None
     return Judged(tuple(path), observations, empty, candidates, before, free)
-
-
-def _is_crash(label: Any) -> bool:
-    return str(label).startswith(("F-FAIL", "CRASH"))

@@ -43,24 +43,16 @@ def fair_cycle(system: CrashSystem, budget: Budget) -> tuple[list[TraceStep], li
             entry = min(part, key=order.__getitem__)
             if best is None or order[entry] < order[best[0]]:
                 best = entry, inside
-    return (
-        None
-        if best is None
-        else (
-            search.way(best[0]),
-            shortest_cycle(graph.__getitem__, best[0], best[1], wanted=lambda labels: not _only_recovers(labels)),
-        )
-    )
+    if best is None:
+        return None
+    moves = lambda labels: not all(isinstance(label, FRecover) for label in labels)
+    return search.way(best[0]), shortest_cycle(graph.__getitem__, best[0], best[1], wanted=moves)
 
 
 def _fair(graph: Mapping[int, list[tuple[TraceStep, int]]], part: list[int], edges: list[Any]) -> bool:
     taken = {label for _, label, _ in edges}
     always = set.intersection(*({label for label, _ in graph[x] if not isinstance(label, FFail)} for x in part))
     return always <= taken
-
-
-def _only_recovers(labels: list[TraceStep]) -> bool:
-    return all(isinstance(label, FRecover) for label in labels)
 
 
 def check_monotone(system: CrashSystem, budget: Budget) -> None:
