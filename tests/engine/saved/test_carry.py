@@ -363,8 +363,8 @@ def refused(old: Any, new: Any, *, keys: tuple[Type | None, Type | None] = (None
     outputs(first, [1, 2, 3], [{INT: 1, STR: "a"}[keys[0]]] * 3 if keys[0] else None)
     with pytest.raises(StateError) as error:
         second.carry(first.save(), **options)
+    about = json.loads(json.dumps(describe(first.state.layout)))  # what the refusal is decided by
     with pytest.raises(StateError) as again:
-        about = json.loads(json.dumps(describe(first.state.layout)))  # what the refusal is decided by
         _plan(second.state.layout, about, options.get("drop", ()), "before")
     assert str(again.value) == str(error.value)
     assert second.pushed == 0 and outputs(second, [5], [{INT: 1, STR: "a"}[keys[1]]] if keys[1] else None)
