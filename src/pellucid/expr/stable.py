@@ -15,7 +15,6 @@ import os
 import sys
 import types
 from collections.abc import Iterator
-from importlib import metadata
 from typing import Any
 
 _SKIPPED = {"CACHE", "EXTENDED_ARG", "NOP", "RESUME"}
@@ -205,6 +204,8 @@ def version_of(package: str) -> str | None:
     >>> version_of("numpy") == numpy.__version__
     True
     """
+    from importlib import metadata
+
     with contextlib.suppress(metadata.PackageNotFoundError):
         return metadata.version(package)
     for name in metadata.packages_distributions().get(package, ()):

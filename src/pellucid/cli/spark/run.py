@@ -22,9 +22,14 @@ import click
 
 from pellucid.cli.progress import TellPlain, tell_left_out
 from pellucid.cli.repeated import columns, once
-from pellucid.cli.spark.places import refuse_unwritable, target
+from pellucid.cli.spark.places import reader, refuse_unwritable, target
 from pellucid.errors import DataError, UsageError
 from pellucid.secrets import redact
+from pellucid.sinks.address import absolute
+from pellucid.spark.failure import explain
+from pellucid.spark.files.columns import remember, remembered
+from pellucid.spark.files.csv import wanted_of
+from pellucid.spark.files.json import json_text
 
 if TYPE_CHECKING:
     from pellucid.pipeline import Pipeline
@@ -187,11 +192,6 @@ class Work:
 
     def frame(self, **more: Any) -> Any:
         """The DataFrame that comes out; a dict of them for several outputs, or one with the column ``output``."""
-        from pellucid.cli.spark.places import reader
-        from pellucid.sinks.address import absolute
-        from pellucid.spark.files.columns import remember, remembered
-        from pellucid.spark.files.csv import wanted_of
-
         o, places = self.options, self.places
         frames = {}
         folder = absolute(o.checkpoint) if o.stream and o.checkpoint else None
@@ -211,8 +211,6 @@ class Work:
     def print(self, df: Any) -> int:
         """Rows as JSON Lines on stdout, in their order; how many."""
         from pyspark.sql import functions as F
-
-        from pellucid.spark.files.json import json_text
 
         by = [
             F.col(f"`{c}`")
@@ -249,8 +247,6 @@ class Work:
 
 @contextlib.contextmanager
 def _explained(places: Places, verbose: bool) -> Iterator[None]:
-    from pellucid.spark.failure import explain
-
     try:
         yield
     except BrokenPipeError:  # whoever read our output has seen enough

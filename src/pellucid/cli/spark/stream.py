@@ -15,11 +15,13 @@ from typing import Any
 
 import click
 
+from pellucid import sinks
 from pellucid.cli.progress import count_text, rate_text
 from pellucid.cli.signals import checkpoint
 from pellucid.cli.spark.places import delimiter_of
 from pellucid.cli.spark.run import Work, trigger, wait
 from pellucid.sinks.address import absolute, sink_of
+from pellucid.sinks.once_sink import OnceSink
 from pellucid.spark.files.looks import look_at
 
 
@@ -64,8 +66,6 @@ def _under(folder: str, name: str) -> str:
 
 
 def _sink(work: Work, several: bool) -> Any:
-    from pellucid import sinks
-
     parts = {name: _place(work, path) for name, path in work.places.outputs.items()}
     if several:
         return sinks.split("output", sinks={name: parts.get(name) for name in work.outputs()})
@@ -75,7 +75,6 @@ def _sink(work: Work, several: bool) -> Any:
 def _place(work: Work, path: str) -> Any:
     if path != "-":
         return sink_of(path)
-    from pellucid.sinks.once_sink import OnceSink
 
     class Printed(OnceSink):
         def check_turn(self, query: str, batch: int) -> None:

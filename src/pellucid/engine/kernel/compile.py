@@ -15,7 +15,6 @@ import math
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +129,8 @@ def _signature(kernel: Kernel) -> str:
 
 @lru_cache(maxsize=1)
 def _versions() -> str:
+    from importlib.metadata import version
+
     return f"{_FORMAT}|{sys.version_info[:2]}|{version('numba')}|{version('numpy')}"
 
 
