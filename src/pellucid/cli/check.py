@@ -216,11 +216,9 @@ def _asked(
         if own:
             return list(own.values())
         pipelines = files.pipelines(file)
-        or_name = (
-            f", or name a pipeline to ask the usual questions, as in {file}:{next(iter(pipelines))}"
-            if pipelines
-            else ""
-        )
+        or_name = ""
+        if pipelines:
+            or_name = f", or name a pipeline to ask the usual questions, as in {file}:{next(iter(pipelines))}"
         raise UsageError(f"{file}: declares no property: write @check.property above a function{or_name}")
     for text in formulas:
         parse(text)

@@ -280,11 +280,9 @@ class _Walk:
     def _form(self, value: Any, at: str) -> str:
         """A text for a value, which starts with "=" if it is the name of something."""
         if type(value) in _SCALARS:
-            return (
-                f"{type(value).__name__} {value!r}"
-                if not isinstance(value, (str, bytes)) or len(value) < 200
-                else _long(value)
-            )
+            if not isinstance(value, (str, bytes)) or len(value) < 200:
+                return f"{type(value).__name__} {value!r}"
+            return _long(value)
         name = self._named(value)
         if name is not None:
             return name
@@ -316,11 +314,9 @@ class _Walk:
             return sha(kind.__name__, repr(value)) if plain else sha(kind.__name__, *self._forms(value, at))
         if kind in (dict, types.MappingProxyType):
             plain = all(type(k) in _SCALARS and type(v) in _SCALARS for k, v in value.items())
-            return (
-                sha("dict", repr(dict(value)))
-                if plain
-                else sha("dict", *self._forms((x for item in value.items() for x in item), at))
-            )
+            if plain:
+                return sha("dict", repr(dict(value)))
+            return sha("dict", *self._forms((x for item in value.items() for x in item), at))
         if kind in (set, frozenset):
             return sha(kind.__name__, *sorted(self._forms(value, at)))
         if kind is bytearray:
@@ -392,11 +388,9 @@ class _Walk:
             owner = whose(_module_file(value))
             if owner == "installed":
                 self._package(value.__name__)
-            return (
-                f"={self.part(f'module {value.__name__} as a whole', value)}"
-                if owner == "user"
-                else f"=module {value.__name__}"
-            )
+            if owner == "user":
+                return f"={self.part(f'module {value.__name__} as a whole', value)}"
+            return f"=module {value.__name__}"
         return self._c_function(value) if isinstance(value, _C_FUNCTIONS) else None
 
     def _by_owner(self, found: Any, called: str) -> str:
@@ -444,11 +438,9 @@ _LATER = "what it reads is known only when it does"
 
 
 def _qualified(found: Any) -> str:
-    name = (
-        found.__code__.co_qualname
-        if hasattr(found, "__wrapped__") and hasattr(found, "__code__")
-        else found.__qualname__
-    )
+    name = found.__qualname__
+    if hasattr(found, "__wrapped__") and hasattr(found, "__code__"):
+        name = found.__code__.co_qualname
     return f"{_module_name(found)}{name}"
 
 

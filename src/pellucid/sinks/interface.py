@@ -127,11 +127,9 @@ class Sink(ABC):
         last = self.last(query)
         if batch in (0, self.first_batch) or (last is not None and batch <= last + 1):
             return
-        there = (
-            f"no batch of query {query!r} is there"
-            if last is None
-            else f"the last batch of query {query!r} that is there is {last}"
-        )
+        there = f"the last batch of query {query!r} that is there is {last}"
+        if last is None:
+            there = f"no batch of query {query!r} is there"
         raise StateError(
             f"{self.place}: {there}, yet Spark gives batch {batch}, so those before it are missing: the target was "
             "emptied, restored from an older copy or lost its numbers, or the query wrote somewhere else until now. "

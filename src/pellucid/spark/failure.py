@@ -101,11 +101,9 @@ def _text(error: BaseException) -> str:
     try:
         text = str(error)
         # The error of a stream says that a file could not be read; why is only in its trace.
-        more = (
-            str(getattr(error, "_stackTrace", None) or "")
-            if "[FAILED_READ_FILE" in text and "Caused by: " not in text
-            else ""
-        )
+        more = ""
+        if "[FAILED_READ_FILE" in text and "Caused by: " not in text:
+            more = str(getattr(error, "_stackTrace", None) or "")
         return f"{text}\n{more}" if more else text
     except Exception as second:
         return f"{type(error).__name__}: {second}: Connection refused"

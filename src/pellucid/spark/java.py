@@ -116,11 +116,9 @@ def find() -> JavaHome:
             home = answer.home if answer.has_vector else _launcher(answer.home)
             return JavaHome(home, answer.version, source, tuple(passed_over))
     found = "\n".join(f"  {line}" for line in passed_over)
-    what = (
-        f"No Java was found that Spark can run on:\n{found}"
-        if passed_over
-        else "No Java was found, and Spark needs one."
-    )
+    what = "No Java was found, and Spark needs one."
+    if passed_over:
+        what = f"No Java was found that Spark can run on:\n{found}"
     raise UsageError(f"{what}\n{ADVICE}")
 
 

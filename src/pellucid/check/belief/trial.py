@@ -203,11 +203,9 @@ class _Runs:
         except DataError:
             return ENDS
         except StepError:
-            return (
-                "the interpreter fails and the system does not"
-                if knows_failures and not failed and not partial
-                else ENDS
-            )
+            if knows_failures and not failed and not partial:
+                return "the interpreter fails and the system does not"
+            return ENDS
         if failed:
             return "the system fails and the interpreter does not"
         if overflow:

@@ -70,11 +70,9 @@ def vacuity_notes(system: System, f: Formula, options: Options) -> tuple[str, ..
         how = _never(system, premise, options, bounded)
         if how is not None:
             least = next((part for part in _parts(premise) if _never(system, part, options, bounded) == how), premise)
-            said = (
-                "neither side of <-> ever holds"
-                if premise.op == "|" and premise not in list(f.walk())
-                else f"{least} never holds"
-            )
+            said = f"{least} never holds"
+            if premise.op == "|" and premise not in list(f.walk()):
+                said = "neither side of <-> ever holds"
             out.append(f"it says nothing: {said}{how}, so what follows from it is never asked for")
     return tuple(dict.fromkeys(out))
 

@@ -41,11 +41,9 @@ def possible(
     if ending(system):  # what looks possible may lie on no run
         return None
     events = [v for v in suggested(system, roots) if system.domain.values is None or v in system.domain.values]
-    finite = (
-        system
-        if system.domain.values is not None
-        else dataclasses.replace(system, domain=Domain(tuple(sorted(events, key=abs))))
-    )
+    finite = system
+    if system.domain.values is None:
+        finite = dataclasses.replace(system, domain=Domain(tuple(sorted(events, key=abs))))
     few, observed = cone(finite, roots)
     if listable(few, observed):
         trapped = _trap(*cone(system, roots, all_inputs=True), few, observed, formula, number, options)

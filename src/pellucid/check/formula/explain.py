@@ -152,11 +152,9 @@ def _atom(f: Formula, yes: bool) -> str:
         return f"{f.text or body} {'holds' if yes else 'does not hold'}"
     names = _streams(parts(body))
     each = _each(names) if names else ""
-    return (
-        f"{each}{_value(body)} is {'true' if yes else 'false, or absent'}"
-        if yes or not each
-        else f"it is not so that {each}{_value(body)} is true"
-    )
+    if yes or not each:
+        return f"{each}{_value(body)} is {'true' if yes else 'false, or absent'}"
+    return f"it is not so that {each}{_value(body)} is true"
 
 
 def _chosen(f: Formula) -> str:

@@ -168,11 +168,9 @@ def _show(f: Formula, level: int) -> str:
         (arg,) = f.args
         inner = _show(arg, 6)
         if f.op == "!":  # `!x = 3` parses, but reads as something else
-            return (
-                f"!({inner})"
-                if isinstance(arg.body, Compare) or (" " in arg.text and not arg.text.startswith("any("))
-                else f"!{inner}"
-            )
+            if isinstance(arg.body, Compare) or (" " in arg.text and not arg.text.startswith("any(")):
+                return f"!({inner})"
+            return f"!{inner}"
         return f"{f.op} {inner}"
     right = f.op in _RIGHT
     out = f"{_show(f.args[0], own + right)} {f.op} {_show(f.args[1], own + (not right))}"

@@ -122,11 +122,9 @@ class _Broken:
                 return _Need(at, sum(others) if (f.op == "&") == wanted else max(others))
             case "X" | "Y":
                 inner = self.needs(a, wanted)
-                return (
-                    None
-                    if inner is None
-                    else _Need(frozenset(i + (1 if f.op == "X" else -1) for i in inner.at), inner.others)
-                )
+                if inner is None:
+                    return None
+                return _Need(frozenset(i + (1 if f.op == "X" else -1) for i in inner.at), inner.others)
             case "O" | "H":
                 if (f.op == "O") == wanted:
                     return self.somewhere(a, wanted)

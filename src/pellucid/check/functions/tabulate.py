@@ -77,11 +77,9 @@ def tabulate(answers: Answers) -> Table:
     variables = [n.var(i, t) for i, t in enumerate(kinds)]
     _refuse_two_zeros(answers)
     size = fn.event.width if fn.task and fn.event is not None else 0
-    slots = (
-        max((len(found[1]) for _, found in answers.rows.values() if not isinstance(found, Failed)), default=0)
-        if fn.task
-        else 0
-    )
+    slots = 0
+    if fn.task:
+        slots = max((len(found[1]) for _, found in answers.rows.values() if not isinstance(found, Failed)), default=0)
     after: list[Type] = [INT] if fn.result is None else [k for _, k in fn.result.leaves()]
     put_out = [k for _, k in fn.event.leaves()] * slots if fn.event is not None else []
     results = [*after, INT, *put_out] if fn.task else after

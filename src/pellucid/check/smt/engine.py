@@ -135,11 +135,9 @@ def _by_turns(
             if found is not None and isinstance(code, Ordered) and replay(code.system, bad, found.trace) is not True:
                 looking.stuck = True  # a model that is none of doubles: there may be a proof all the same
             elif found is not None:
-                return (
-                    ("refuted", found.trace, None, found.notes)
-                    if found.replays
-                    else ("unknown", None, None, found.notes)
-                )
+                if found.replays:
+                    return ("refuted", found.trace, None, found.notes)
+                return ("unknown", None, None, found.notes)
         proof = proofs.attempt(depth, looking.depth)
         if proof is not None:
             return "proved", None, proof, proof.notes

@@ -28,11 +28,9 @@ def with_texts(system: System, *roots: Expr) -> System:
     >>> [with_texts(s, test(s.value("x")[0], n.const("b"))).texts for test in (n.eq, n.lt)]
     [False, True]
     """
-    return (
-        system
-        if system.texts or not has_text(*roots, *system.next, system.assume)
-        else dataclasses.replace(system, texts=True)
-    )
+    if system.texts or not has_text(*roots, *system.next, system.assume):
+        return system
+    return dataclasses.replace(system, texts=True)
 
 
 def _parts(system: System) -> Iterator[Expr]:

@@ -176,11 +176,9 @@ def fronts_of(
     kinds = [[e.type for e in slots[0].leaves] for slots in ins]
     if lanes is None:
         mine = [tuple(slots) for slots in ins]
-        key = (
-            frozenset((slots, run.room.of(id)) for slots, id in zip(mine, ids, strict=True))
-            if run.room is not None
-            else None
-        )
+        key = None
+        if run.room is not None:
+            key = frozenset((slots, run.room.of(id)) for slots, id in zip(mine, ids, strict=True))
         if key is not None and key in run.joined:  # `a + b` and `b + a`: the same events wait, and meet
             lengths, met = run.joined[key]
             run.lengths |= {id: lengths[slots] for id, slots in zip(ids, mine, strict=True)}

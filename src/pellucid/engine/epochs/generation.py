@@ -299,11 +299,9 @@ class Generation:
             silent = now - task.seen
             limit = patience if task.ready else max(patience, _START)
             if not task.done and (task.busy > limit or silent > limit):
-                what = (
-                    f"has been busy for {task.busy:.1f} s"
-                    if task.busy > limit
-                    else f"has not been heard of for {silent:.1f} s"
-                )
+                what = f"has not been heard of for {silent:.1f} s"
+                if task.busy > limit:
+                    what = f"has been busy for {task.busy:.1f} s"
                 raise Crash(f"{task.name} hangs ({what}): killed", [task.name])
         if self._full_since is not None and now - self._full_since > patience:
             raise StateError(

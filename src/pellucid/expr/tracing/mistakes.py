@@ -79,11 +79,9 @@ def no_pair(value: Any) -> str | None:
         return f"a list of {len(value)}" if isinstance(value, list) else described(value)
     if len(value) != 2:
         return f"a tuple of {len(value)}"
-    return (
-        None
-        if isinstance(value[1], (list, tuple))
-        else f"a tuple whose second item is {described(value[1])} instead of a list"
-    )
+    if isinstance(value[1], (list, tuple)):
+        return None
+    return f"a tuple whose second item is {described(value[1])} instead of a list"
 
 
 def described(value: Any) -> str:

@@ -166,11 +166,9 @@ def wrong_numbers(z: IEvent | IBorder, numbers: Mapping[str, int]) -> str:
     said, there = z.N.get(s), numbers.get(s)
     if said is None or there is None:
         return f"{RULE[type(z)]} of {z.p} has {'no ' if said is None else 'a '}number for stream {s!r}"
-    why = (
-        "an earlier step of this task is missing"
-        if said > there
-        else "this step was taken before, or steps changed places"
-    )
+    why = "this step was taken before, or steps changed places"
+    if said > there:
+        why = "an earlier step of this task is missing"
     return f"{RULE[type(z)]} of {z.p} is at number {said} of stream {s!r}, but the task is at {there}: {why}"
 
 

@@ -328,11 +328,9 @@ class _Plan:
         x1, y1, x2, y2 = x1 + 7 * dx, y1 + 7 * dy, x2 - 9 * dx, y2 - 9 * dy
         text = shorten(self.run.labels.get(ref, ""), _LONGEST)
         far = min(11.0, 0.4 * length)
-        label = (
-            f'<text class="plc-value" x="{_n(x1 + far * dx)}" y="{_n(y1 + far * dy + 3)}">{escape(text)}</text>'
-            if text
-            else ""
-        )
+        label = ""
+        if text:
+            label = f'<text class="plc-value" x="{_n(x1 + far * dx)}" y="{_n(y1 + far * dy + 3)}">{escape(text)}</text>'
         return self._drawn(
             a.kept and b.kept, a, ref, f"M{_n(x1)} {_n(y1)}L{_n(x2)} {_n(y2)}", _tip(x2, y2, dx, dy), label
         )
