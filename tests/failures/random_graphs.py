@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pellucid.failures.model import Configuration, FFail, FRecover, IBorder, IEvent, Task, TraceStep, initial, steps
 from pellucid.failures.model.tasks import TaskGraph
-from pellucid.failures.model.trace import CausalOrder
+from pellucid.failures.model.trace import CausalOrder, InvalidTrace, apply_trace
 
 
 def mixing(salt: int) -> Callable[[int, int], tuple[int, list[int]]]:
@@ -107,3 +107,12 @@ def order_dependent(model: TaskGraph) -> tuple[str, ...]:
         return ()  # then a push of the pipeline is a step of the task
     several = [n for n in model.graph.nodes if len(n.inputs) > 1]
     return tuple(n.id for n in several if not n.queued or (n.key is not None and len(set(n.inputs)) > 1))
+
+
+def is_valid(Z: Sequence[TraceStep], c: Configuration) -> bool:  # noqa: N803 - the paper's letter
+    """Whether Z is valid from c, Definition 6.3."""
+    try:
+        apply_trace(Z, c)
+    except InvalidTrace:
+        return False
+    return True

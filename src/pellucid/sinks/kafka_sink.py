@@ -238,16 +238,14 @@ class _Session:
         """The topic's offsets only grow: fewer than the records that were committed tell that it was made anew."""
         from confluent_kafka import TopicPartition
 
-        partitions = (
-            self.consumer.list_topics(self.sink.topic, timeout=self.sink.wait).topics[self.sink.topic].partitions
-            if self.records
-            else ()
-        )
+        if not self.records:
+            return
+        topics = self.consumer.list_topics(self.sink.topic, timeout=self.sink.wait).topics
         ends = [
             self.consumer.get_watermark_offsets(TopicPartition(self.sink.topic, number), timeout=self.sink.wait)[1]
-            for number in partitions
+            for number in topics[self.sink.topic].partitions
         ]
-        if self.records and sum(ends) < self.records:
+        if sum(ends) < self.records:
             raise StateError(
                 f"topic {self.sink.topic!r}: {self.records:,} records were written there up to batch {self.last} of "
                 f"query {self.query!r}, but it has had only {sum(ends):,}: was the topic deleted and made anew? "

@@ -82,7 +82,8 @@ def choose(
     why = [f"{node.describe()} remembers" for node in memory[:3]]
     if key:
         return SparkPlan("keys", tuple(why), steps=steps)
-    if inner_key(graph) is not None and _inner_native(graph, ansi) is None:
+    inner = inner_key(graph)
+    if inner is not None and all(why_not(e, ansi=ansi) is None for e in inner):
         return SparkPlan("inner", ("all it remembers is kept apart by the key of key_by",), steps=steps)
     if streaming:
         return SparkPlan("one", (*why, "the stream has no key"), steps=steps)
@@ -131,14 +132,6 @@ def why_not_native(graph: Graph, ansi: bool) -> str | None:
                         return reason
     except Remembers as error:
         return str(error)
-    return None
-
-
-def _inner_native(graph: Graph, ansi: bool) -> str | None:
-    for e in inner_key(graph) or []:
-        reason = why_not(e, ansi=ansi)
-        if reason is not None:
-            return reason
     return None
 
 

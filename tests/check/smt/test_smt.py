@@ -28,8 +28,7 @@ from tests.strategies import Seeded, make_pipeline
 z3 = pytest.importorskip("z3")
 
 from pellucid.check.smt import engine as smt  # noqa: E402
-from pellucid.check.smt.encode import Encoding, default  # noqa: E402
-from pellucid.check.smt.frames import input_leaves, replay  # noqa: E402
+from pellucid.check.smt.encode import Encoding, default, input_leaves, replay  # noqa: E402  # noqa: E402
 from pellucid.model.budget import Budget  # noqa: E402
 from pellucid.solve.spacer import expression_of, spacer  # noqa: E402
 from tests.seeds import seeds  # noqa: E402
@@ -293,20 +292,12 @@ def test_the_sum_of_the_odd_numbers_is_a_square() -> None:
     proved(s := system_of(squares), always(s, lambda v: v))
 
 
-def prove(system: System, bad: Expr) -> smt.Proof | smt.Unknown:
-    """A proof that ``bad`` never holds, checked; or `Unknown` (also where ``bad`` can in fact happen)."""
-    status, _, proof, notes = smt._both(system, bad, 10, 30.0)
-    if proof is not None:
-        return proof
-    return smt.Unknown("it can happen: search finds the run" if status == "refuted" else "; ".join(notes))
-
-
 def test_k_induction_and_its_certificate() -> None:
     s = system_of(
         lambda x: x.task(lambda last, v: (v if v != last else v + 1, [v if v != last else v + 1]), 0), range(3)
     )
     bad = n.not_(always(s, at_most(3)))
-    proof = prove(s, bad)
+    proof = smt.prove(s, bad)
     assert isinstance(proof, smt.Proof) and smt.check_certificate(Encoding(s), bad, proof)
 
 
@@ -378,7 +369,7 @@ def test_unknown_is_never_a_pass() -> None:
     )
     assert (status, trace, proof) == ("unknown", None, None) and "nothing bad within" in notes[0]
     s = system_of(total, range(8))
-    assert prove(s, n.not_(always(s, at_most(3)))) == smt.Unknown("it can happen: search finds the run")
+    assert smt.prove(s, n.not_(always(s, at_most(3)))) == smt.Unknown("it can happen: search finds the run")
 
 
 # ---------------------------------------------------------------- against brute force

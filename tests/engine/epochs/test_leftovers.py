@@ -140,7 +140,7 @@ def test_no_half_message_to_a_task_that_is_stopped() -> None:
     """The coordinator never waits for a task: what does not fit into the socket goes later, whole and in order."""
     import socket
 
-    from pellucid.engine.epochs.tasks.link import Link
+    from pellucid.engine.epochs.tasks.channels import Link
 
     ours, theirs = socket.socketpair()
     ours.setblocking(False)

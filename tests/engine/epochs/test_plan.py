@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 from pellucid import Pipeline, merge, pipeline
 from pellucid.data.columns import columns_of, events_of
 from pellucid.engine.epochs.plan import fragments, make_plan
-from pellucid.engine.epochs.tasks.messages import (
-    EVENTS,
-    ChannelMessage,
-    Events,
-    Shape,
-    as_arrays,
-    decode_parts,
-    encode,
-)
+from pellucid.engine.epochs.tasks.messages import EVENTS, ChannelMessage, Events, Shape, as_arrays, decode, encode
 from pellucid.engine.epochs.tasks.worker import _events, joined
 from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import PellucidError, UsageError
@@ -49,8 +41,7 @@ def in_parts(p: Pipeline, cut: list[str], steps: list[dict[str, Any]], size: int
             names = [part.nodes[i].id for i in part.sources]
             message = ChannelMessage(EVENTS, 1, first, first + size, {n: streams[n] for n in names})
             pieces = encode(message, Shape(types), canonical=True)
-            body = np.frombuffer(b"".join(bytes(piece) for piece in pieces[2:]), dtype=np.uint8)
-            given_ = decode_parts(bytes(pieces[1]), body.copy(), Shape(types)).parts
+            given_ = decode(b"".join(bytes(piece) for piece in pieces), Shape(types)).parts
             pushes, positions = joined(part, names, given_, first, None)
             base = engine.pushed
             for o in engine.push_batch(pushes, positions=True):

@@ -33,8 +33,8 @@ from pellucid.failures.model import (
 )
 from pellucid.failures.model.explain import Explanation, NotExplained, explain
 from pellucid.failures.model.notation import read, read_run, write
-from pellucid.failures.model.trace import CausalOrder, apply_trace, is_valid
-from tests.failures.random_graphs import random_graph, random_run
+from pellucid.failures.model.trace import CausalOrder, apply_trace
+from tests.failures.random_graphs import is_valid, random_graph, random_run
 from tests.seeds import HUNT, seeds
 
 Observation = frozenset[Message]

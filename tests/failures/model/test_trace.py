@@ -15,7 +15,7 @@ from pellucid.failures.model import Configuration, Consume, FFail, FRecover, IEv
 from pellucid.failures.model.notation import read, read_run
 from pellucid.failures.model.stepwise import Stepwise
 from pellucid.failures.model.trace import CausalOrder, InvalidTrace, apply_trace
-from tests.failures.random_graphs import random_run, random_trace, shuffled
+from tests.failures.random_graphs import is_valid, random_run, random_trace, shuffled
 from tests.seeds import HUNT, seeds
 
 
@@ -89,8 +89,7 @@ def test_a_swap_that_breaks_the_order_of_a_message_is_not_valid(seed: int, chose
         i = messages[chosen % len(messages)]
         swapped = [*range(i), i + 1, i, *range(i + 2, len(Z))]
         assert not order.keeps(swapped)
-        with pytest.raises(InvalidTrace):
-            apply_trace([Z[k] for k in swapped], c)
+        assert not is_valid([Z[k] for k in swapped], c)
 
 
 def test_only_permutations_are_permutations() -> None:
@@ -220,7 +219,7 @@ def test_random_traces_are_valid_and_do_fail() -> None:
     kinds = set()
     for seed in seeds(30):
         c, Z = random_run(seed)
-        assert len(apply_trace(Z, c)) == len(Z) + 1
+        assert is_valid(Z, c)
         kinds |= {type(z).__name__ for z in Z}
     assert HUNT or kinds == {"IEvent", "IBorder", "FFail", "FRecover"}
     c, _ = read_run(RUN)

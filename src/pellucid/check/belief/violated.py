@@ -111,21 +111,20 @@ def _carried(example: Pushes, side: int) -> list[list[Any] | None]:
 
 def step_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
     """In some push the two do not carry the same events, or one of them fails and the other does not."""
-    for a, b in zip(_carried(example, 1), _carried(example, 2), strict=True):
-        if a is None or b is None:
-            return a is not b
-        if len(a) != len(b) or any(not alike(x, y) for x, y in zip(a, b, strict=True)):
-            return True
-    return False
+    return _apart(example, alike)
 
 
 def implication_violated(example: Pushes, pushes: Given, loop: int | None) -> bool:
     """In some push the two do not carry as many Booleans, the second says false where the first says true, or one alone
     fails."""
+    return _apart(example, lambda x, y: bool(not x or y))
+
+
+def _apart(example: Pushes, fit: Callable[[Any, Any], bool]) -> bool:
     for a, b in zip(_carried(example, 1), _carried(example, 2), strict=True):
         if a is None or b is None:
             return a is not b
-        if len(a) != len(b) or any(x and not y for x, y in zip(a, b, strict=True)):
+        if len(a) != len(b) or not all(map(fit, a, b)):
             return True
     return False
 

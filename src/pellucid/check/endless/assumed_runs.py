@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from itertools import islice, product
 from typing import Any
 
-from pellucid.check.smt.encode import Encoding
-from pellucid.check.smt.frames import input_leaves
+from pellucid.check.smt.encode import Encoding, input_leaves
 from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
 from pellucid.errors import UsageError

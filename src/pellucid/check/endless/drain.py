@@ -22,7 +22,7 @@ from pellucid.check.advice import suggested
 from pellucid.check.answer import Answer, expression
 from pellucid.check.decide import Options, by_smt
 from pellucid.check.formula import CTL, Formula
-from pellucid.check.smt.frames import input_leaves
+from pellucid.check.smt.encode import input_leaves
 from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone
 from pellucid.check.system.guess import is_guess

@@ -20,7 +20,7 @@ from pellucid.check.answer import Answer
 from pellucid.check.belief.straight import straight
 from pellucid.check.decide import Options, by_smt, decide_invariant
 from pellucid.check.endless.assumed_runs import in_domain
-from pellucid.check.smt.frames import input_leaves
+from pellucid.check.smt.encode import input_leaves
 from pellucid.check.smt.lemmas import sample_states
 from pellucid.check.system.build import System
 from pellucid.check.system.cone import cone

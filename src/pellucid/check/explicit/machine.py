@@ -10,8 +10,8 @@ from numba import njit
 
 MORE_STATES, OVERFLOW, FOUND, DONE = 1, 2, 3, 0
 
-
 LEAST = -9223372036854775808
+_LEAVING = (1, 2, 3, 6, 7, 12, 4)  # add, sub, mul, neg, abs, shl, floordiv, for the operations from 21 on
 
 
 @njit(cache=True)
@@ -103,22 +103,7 @@ def _execute(code, start, stop, r, strict=False):  # type: ignore[no-untyped-def
         elif op == 0:
             r[t] = x
         else:  # from 21 on: whether add, sub, mul, neg, abs, shl, floordiv leave 64 bits
-            which = (
-                1
-                if op == 21
-                else 2
-                if op == 22
-                else 3
-                if op == 23
-                else 6
-                if op == 24
-                else 7
-                if op == 25
-                else 12
-                if op == 26
-                else 4
-            )
-            r[t] = 1 if overflows(which, x, y) else 0
+            r[t] = 1 if overflows(_LEAVING[op - 21], x, y) else 0
     return False
 
 

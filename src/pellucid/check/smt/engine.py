@@ -29,8 +29,7 @@ from typing import Any
 
 from pellucid.check.belief.certify import certify
 from pellucid.check.explicit.program import computes_floats
-from pellucid.check.smt.encode import Encoding
-from pellucid.check.smt.frames import replay
+from pellucid.check.smt.encode import Encoding, replay
 from pellucid.check.smt.lemmas import bound_candidates, linear_lemmas, pair_candidates, sample_states, surviving
 from pellucid.check.smt.order import Ordered
 from pellucid.check.smt.search import BoundedSearch, FoundRun, Nothing, Unknown
@@ -66,6 +65,14 @@ def search(
         if looking.stuck:
             return Unknown(_why(clock), looking.depth)
     return Nothing(looking.depth)
+
+
+def prove(system: System, bad: Expr, *, max_k: int = 10, timeout: float | None = 30.0) -> Proof | Unknown:
+    """A proof that ``bad`` never holds, checked; or `Unknown` (also where ``bad`` can in fact happen)."""
+    status, _, proof, notes = _both(system, bad, max_k, timeout)
+    if proof is not None:
+        return proof
+    return Unknown("it can happen: search finds the run" if status == "refuted" else "; ".join(notes))
 
 
 def invariant(

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from itertools import combinations, combinations_with_replacement
 from typing import Any
 
-from pellucid.check.smt.encode import Encoding
-from pellucid.check.smt.frames import input_leaves
+from pellucid.check.smt.encode import Encoding, input_leaves
 from pellucid.check.system.build import System
 from pellucid.expr import node as n
 from pellucid.expr.evaluate import UserRaise, evaluate

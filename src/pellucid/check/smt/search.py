@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pellucid.check.smt.encode import Encoding
-from pellucid.check.smt.frames import pushes_of, replay
+from pellucid.check.smt.encode import Encoding, pushes_of, replay
 from pellucid.check.smt.text import about_constants, about_words, words_near
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type

@@ -10,7 +10,7 @@ from typing import Any
 
 from pellucid.check.belief.pushes import DrawnPushes
 from pellucid.check.belief.straight import straight
-from pellucid.check.smt.frames import input_leaves, replay
+from pellucid.check.smt.encode import input_leaves, replay
 from pellucid.check.system.build import System
 from pellucid.expr.node import Expr
 from pellucid.expr.operations import Overflow64

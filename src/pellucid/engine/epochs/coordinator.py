@@ -25,7 +25,7 @@ from pellucid.engine.epochs.generation import Crash, Generation, Report, Told, W
 from pellucid.engine.epochs.job import Job, identify, told_unseen
 from pellucid.engine.epochs.recording import COORDINATOR, Recorder, last_generation, seal, stored, write_trace
 from pellucid.engine.epochs.store import Damaged, stopped_by
-from pellucid.engine.epochs.tasks.link import Link
+from pellucid.engine.epochs.tasks.channels import Link
 from pellucid.engine.epochs.tasks.process import ChannelEnds, start_task
 from pellucid.errors import StateError, option
 from pellucid.secrets import redact

@@ -22,7 +22,7 @@ from pellucid.base import faults
 from pellucid.data.feed import uneven
 from pellucid.engine.epochs.job import Job
 from pellucid.engine.epochs.recording import seal
-from pellucid.engine.epochs.tasks.link import BEAT, Link
+from pellucid.engine.epochs.tasks.channels import BEAT, Link
 from pellucid.errors import DataError, StateError
 
 _START = 60.0  # seconds in which a task has loaded its state

@@ -181,6 +181,15 @@ def _words(kind: Any, column: Any) -> memoryview:
     return memoryview(array.view(np.uint8)) if len(array) else memoryview(b"")
 
 
+def decode(data: Any, shape: Shape) -> ChannelMessage:
+    """A message from one block of memory (nothing is copied)."""
+    view = memoryview(data).cast("B")
+    _, head, _ = _FRAME.unpack_from(view)
+    body = np.frombuffer(view[_FRAME.size + head :], dtype=np.uint8)
+    # where words begin as they must
+    return decode_parts(bytes(view[_FRAME.size : _FRAME.size + head]), body.copy(), shape)
+
+
 def decode_parts(head: bytes, body: Any, shape: Shape) -> ChannelMessage:
     """A message from its head and its body, an array of bytes that begins at a multiple of eight."""
     kind, epoch, first, until, n, heads, closes = json.loads(head)

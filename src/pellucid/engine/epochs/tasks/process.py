@@ -13,8 +13,7 @@ from pellucid.data.bind import type_of_key
 from pellucid.engine.epochs.job import Job
 from pellucid.engine.epochs.plan import Channel, Plan, TaskPlan
 from pellucid.engine.epochs.recording import Recorder
-from pellucid.engine.epochs.tasks.channels import Inbox, Outbox, channel
-from pellucid.engine.epochs.tasks.link import Link
+from pellucid.engine.epochs.tasks.channels import Inbox, Link, Outbox, channel
 from pellucid.engine.epochs.tasks.messages import Shape
 from pellucid.engine.epochs.tasks.sink import SinkTask
 from pellucid.engine.epochs.tasks.source import Borders, SourceTask

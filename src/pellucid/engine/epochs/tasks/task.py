@@ -28,8 +28,7 @@ from pellucid.base import faults
 from pellucid.engine.epochs.recording import ACK, Recorder
 from pellucid.engine.epochs.recording import RecordedMessage as Noted
 from pellucid.engine.epochs.store import Damaged, Snapshot, Store, full, stopped_by
-from pellucid.engine.epochs.tasks.channels import Gone, Inbox, Outbox
-from pellucid.engine.epochs.tasks.link import BEAT, Link
+from pellucid.engine.epochs.tasks.channels import BEAT, Gone, Inbox, Link, Outbox
 from pellucid.engine.epochs.tasks.messages import BORDER, END, EVENTS, ChannelMessage
 from pellucid.errors import PellucidError, StepError, from_outside, option
 from pellucid.secrets import redact
