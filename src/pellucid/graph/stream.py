@@ -76,6 +76,11 @@ class Step:
         object.__setattr__(self, "key", key_of(self.kind, self.fn, [s._step.key for s in self.inputs], title))
 
 
+def _operator(op: Callable[[Any, Any], Any], name: str) -> tuple[Callable[[Stream[Any], Any], Stream[Any]], ...]:
+    """An operator, and the same with the stream on its right."""
+    return lambda self, other: self._with(op, other, name), lambda self, other: self._with(op, other, name, True)
+
+
 class Stream(Generic[T]):
     """A stream of events.  Write ``Stream[int]`` in the parameters of a pipeline.
 
@@ -246,59 +251,15 @@ class Stream(Generic[T]):
             return self.map(_named(lambda v: op(other, v), f"{other} {name}"))
         return self.map(_named(lambda v: op(v, other), f"{name} {other}"))
 
-    def __add__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.add, other, "+")
-
-    def __radd__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.add, other, "+", True)
-
-    def __sub__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.sub, other, "-")
-
-    def __rsub__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.sub, other, "-", True)
-
-    def __mul__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.mul, other, "*")
-
-    def __rmul__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.mul, other, "*", True)
-
-    def __truediv__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.truediv, other, "/")
-
-    def __rtruediv__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.truediv, other, "/", True)
-
-    def __floordiv__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.floordiv, other, "//")
-
-    def __rfloordiv__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.floordiv, other, "//", True)
-
-    def __mod__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.mod, other, "%")
-
-    def __rmod__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.mod, other, "%", True)
-
-    def __and__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.and_, other, "&")
-
-    def __rand__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.and_, other, "&", True)
-
-    def __or__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.or_, other, "|")
-
-    def __ror__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.or_, other, "|", True)
-
-    def __xor__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.xor, other, "^")
-
-    def __rxor__(self, other: Any) -> Stream[Any]:
-        return self._with(operator.xor, other, "^", True)
+    __add__, __radd__ = _operator(operator.add, "+")
+    __sub__, __rsub__ = _operator(operator.sub, "-")
+    __mul__, __rmul__ = _operator(operator.mul, "*")
+    __truediv__, __rtruediv__ = _operator(operator.truediv, "/")
+    __floordiv__, __rfloordiv__ = _operator(operator.floordiv, "//")
+    __mod__, __rmod__ = _operator(operator.mod, "%")
+    __and__, __rand__ = _operator(operator.and_, "&")
+    __or__, __ror__ = _operator(operator.or_, "|")
+    __xor__, __rxor__ = _operator(operator.xor, "^")
 
     def __lt__(self, other: Any) -> Stream[bool]:
         return self._with(operator.lt, other, "<")

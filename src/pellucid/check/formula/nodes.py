@@ -7,7 +7,7 @@ user wrote (a term or a comparison) or, once it is resolved against a system, an
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -234,6 +234,11 @@ class QueueName:
         return Value(Length(self._id))
 
 
+def _operator(op: str) -> tuple[Callable[[Value, Any], Value], Callable[[Value, Any], Value]]:
+    """An operator, and the same with the value on its right."""
+    return lambda self, other: _calc(op, self, other), lambda self, other: _calc(op, other, self)
+
+
 class Value(_Logic):
     """A value in a formula: compare it, calculate with it, or take a field of a record.
 
@@ -274,29 +279,10 @@ class Value(_Logic):
     def __ge__(self, other: Any) -> Formula:
         return _compare(">=", self, other)
 
-    def __add__(self, other: Any) -> Value:
-        return _calc("+", self, other)
-
-    def __radd__(self, other: Any) -> Value:
-        return _calc("+", other, self)
-
-    def __sub__(self, other: Any) -> Value:
-        return _calc("-", self, other)
-
-    def __rsub__(self, other: Any) -> Value:
-        return _calc("-", other, self)
-
-    def __mul__(self, other: Any) -> Value:
-        return _calc("*", self, other)
-
-    def __rmul__(self, other: Any) -> Value:
-        return _calc("*", other, self)
-
-    def __mod__(self, other: Any) -> Value:
-        return _calc("%", self, other)
-
-    def __rmod__(self, other: Any) -> Value:
-        return _calc("%", other, self)
+    __add__, __radd__ = _operator("+")
+    __sub__, __rsub__ = _operator("-")
+    __mul__, __rmul__ = _operator("*")
+    __mod__, __rmod__ = _operator("%")
 
     def __neg__(self) -> Value:
         return Value(negative(self._term))

@@ -15,6 +15,7 @@ import enum
 import math
 import sys
 import types
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from pellucid.expr import node as n
@@ -98,6 +99,11 @@ def _arith(op: str, a: Sym, b: Any, swapped: bool) -> Any:
     left, right = promote(x, common), promote(y, common)
     assert left is not None and right is not None
     return Sym.checked(n.binary(op, left, right))
+
+
+def _operator(op: str) -> tuple[Callable[[Sym, Any], Any], Callable[[Sym, Any], Any]]:
+    """An operator, and the same with the value on its right."""
+    return lambda self, o: _arith(op, self, o, False), lambda self, o: _arith(op, self, o, True)
 
 
 _BITS = ("band", "bor", "bxor", "shl", "shr")
@@ -198,6 +204,15 @@ def _in_raise(frame: types.FrameType) -> bool:
     return False
 
 
+def _never(what: str) -> Callable[..., NoReturn]:
+    """A method that needs the value itself."""
+
+    def refuse(*args: Any, **options: Any) -> NoReturn:
+        raise Untraceable(what)
+
+    return refuse
+
+
 class Sym:
     """A scalar that is not known yet."""
 
@@ -256,77 +271,23 @@ class Sym:
         return _compare("le", self, other, swapped=True)
 
     # -- arithmetic
-    def __add__(self, o: Any) -> Any:
-        return _arith("add", self, o, False)
-
-    def __radd__(self, o: Any) -> Any:
-        return _arith("add", self, o, True)
-
-    def __sub__(self, o: Any) -> Any:
-        return _arith("sub", self, o, False)
-
-    def __rsub__(self, o: Any) -> Any:
-        return _arith("sub", self, o, True)
-
-    def __mul__(self, o: Any) -> Any:
-        return _arith("mul", self, o, False)
-
-    def __rmul__(self, o: Any) -> Any:
-        return _arith("mul", self, o, True)
-
-    def __floordiv__(self, o: Any) -> Any:
-        return _arith("floordiv", self, o, False)
-
-    def __rfloordiv__(self, o: Any) -> Any:
-        return _arith("floordiv", self, o, True)
-
-    def __mod__(self, o: Any) -> Any:
-        return _arith("mod", self, o, False)
-
-    def __rmod__(self, o: Any) -> Any:
-        return _arith("mod", self, o, True)
-
-    def __truediv__(self, o: Any) -> Any:
-        return _arith("truediv", self, o, False)
-
-    def __rtruediv__(self, o: Any) -> Any:
-        return _arith("truediv", self, o, True)
+    __add__, __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("sub")
+    __mul__, __rmul__ = _operator("mul")
+    __floordiv__, __rfloordiv__ = _operator("floordiv")
+    __mod__, __rmod__ = _operator("mod")
+    __truediv__, __rtruediv__ = _operator("truediv")
+    __and__, __rand__ = _operator("band")
+    __or__, __ror__ = _operator("bor")
+    __xor__, __rxor__ = _operator("bxor")
+    __lshift__, __rlshift__ = _operator("shl")
+    __rshift__, __rrshift__ = _operator("shr")
 
     def __divmod__(self, o: Any) -> Any:
         return self // o, self % o
 
     def __rdivmod__(self, o: Any) -> Any:
         return o // self, o % self
-
-    def __and__(self, o: Any) -> Any:
-        return _arith("band", self, o, False)
-
-    def __rand__(self, o: Any) -> Any:
-        return _arith("band", self, o, True)
-
-    def __or__(self, o: Any) -> Any:
-        return _arith("bor", self, o, False)
-
-    def __ror__(self, o: Any) -> Any:
-        return _arith("bor", self, o, True)
-
-    def __xor__(self, o: Any) -> Any:
-        return _arith("bxor", self, o, False)
-
-    def __rxor__(self, o: Any) -> Any:
-        return _arith("bxor", self, o, True)
-
-    def __lshift__(self, o: Any) -> Any:
-        return _arith("shl", self, o, False)
-
-    def __rlshift__(self, o: Any) -> Any:
-        return _arith("shl", self, o, True)
-
-    def __rshift__(self, o: Any) -> Any:
-        return _arith("shr", self, o, False)
-
-    def __rrshift__(self, o: Any) -> Any:
-        return _arith("shr", self, o, True)
 
     def __pow__(self, o: Any) -> Any:
         if type(o) is Sym or not isinstance(o, int) or isinstance(o, bool) or not 0 <= o <= 64:
@@ -386,26 +347,16 @@ class Sym:
         raise Untraceable("calls round() on a float")
 
     # -- what needs the value itself
-    def __hash__(self) -> NoReturn:
-        raise Untraceable("uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)")
-
-    def __index__(self) -> NoReturn:
-        raise Untraceable("uses an event's value as an index or as the bound of a loop")
-
-    def __int__(self) -> NoReturn:
-        raise Untraceable("hands an event's value to code that is not plain Python (it asked for an int)")
-
-    def __float__(self) -> NoReturn:
-        raise Untraceable("hands an event's value to code that is not plain Python (it asked for a float)")
-
-    def __complex__(self) -> NoReturn:
-        raise Untraceable("makes a complex number")
-
-    def __iter__(self) -> NoReturn:
-        raise Untraceable("loops over an event's value")
-
-    def __len__(self) -> NoReturn:
-        raise Untraceable("asks for the length of an event's value")
+    __hash__ = _never("uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)")
+    __index__ = _never("uses an event's value as an index or as the bound of a loop")
+    __int__ = _never("hands an event's value to code that is not plain Python (it asked for an int)")
+    __float__ = _never("hands an event's value to code that is not plain Python (it asked for a float)")
+    __complex__ = _never("makes a complex number")
+    __iter__ = _never("loops over an event's value")
+    __len__ = _never("asks for the length of an event's value")
+    __reduce__ = _never("copies or pickles an event's value")
+    __array__ = _never("calls NumPy or another library that works on arrays")
+    __array_ufunc__ = __array_function__ = __array__
 
     def __contains__(self, item: Any) -> Any:
         if self._expr.type == STR and _looks_inside():
@@ -433,11 +384,6 @@ class Sym:
             return "…"
         raise Untraceable("turns an event's value into text")
 
-    def __array__(self, *args: Any, **kw: Any) -> NoReturn:
-        raise Untraceable("calls NumPy or another library that works on arrays")
-
-    __array_ufunc__ = __array_function__ = __array__
-
     def __getattr__(self, name: str) -> Any:
         cls = _CLASSES[self._expr.type]
         if hasattr(cls, name):
@@ -450,6 +396,3 @@ class Sym:
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"{self._expr.type} object has no attribute {name!r}")
-
-    def __reduce__(self) -> NoReturn:
-        raise Untraceable("copies or pickles an event's value")

@@ -34,7 +34,7 @@ class Observation:
 
     def see(self, c: Configuration, held: Held) -> Hashable:
         """The observation."""
-        raise NotImplementedError
+        return held
 
     def tell(self, seen: Any) -> str:
         """The observation in words."""
@@ -84,9 +84,6 @@ class Append(Observation):
     def write(self, held: Any, message: Message, before: frozenset[Message]) -> Any:
         return (*held, message.d.w) if isinstance(message.d, EV) else held
 
-    def see(self, c: Configuration, held: Held) -> Hashable:
-        return held
-
     def tell(self, seen: Any) -> str:
         return "; ".join(f"{s}: {', '.join(map(repr, rows)) or 'nothing'}" for s, rows in seen.items())
 
@@ -108,9 +105,6 @@ class Idempotent(Observation):
         nth = len({m.n for m in before if m.e == message.e and m.n < message.n and isinstance(m.d, EV)})
         others = [row for row in held if row[:2] != (message.e, nth)]
         return tuple(sorted([*others, (message.e, nth, message.d.w)], key=lambda row: row[:2]))
-
-    def see(self, c: Configuration, held: Held) -> Hashable:
-        return held
 
     def tell(self, seen: Any) -> str:
         rows = (

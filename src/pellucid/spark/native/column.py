@@ -344,15 +344,6 @@ class _Translation:
         fits = (a >= self.f.lit(-(2.0**63))) & (a < self.f.lit(2.0**63))  # NaN is above all numbers
         return self.f.when(fits, whole).otherwise(failure("a float that is no 64-bit integer was rounded to one", INT))
 
-    def _trunc(self, e: Expr, a: Column) -> Column:
-        return self.rounded(a, a.cast("bigint"))
-
-    def _floor(self, e: Expr, a: Column) -> Column:
-        return self.rounded(a, self.f.floor(a))
-
-    def _ceil(self, e: Expr, a: Column) -> Column:
-        return self.rounded(a, self.f.ceil(a))
-
     def _sqrt(self, e: Expr, a: Column) -> Column:
         return self.f.when(a < 0.0, failure("ValueError: the square root of a negative number", FLOAT)).otherwise(
             self.f.sqrt(a)
@@ -409,16 +400,14 @@ class _Translation:
         same = fails(condition) and _shape(then) == _shape(other)
         return self.f.when(self.kept(c) if same else c, yes).otherwise(no)
 
-    def _after(self, e: Expr, *args: Column) -> Column:
-        return self.checked(e.args[:-1], args[-1])
-
-    def _raise(self, e: Expr) -> Column:
-        return failure(self.message(e.value), e.type)
-
     STEPS: ClassVar[dict[str, Callable[..., Column]]] = {
         "add": _add, "mul": _mul, "floordiv": _floordiv, "mod": _mod, "truediv": _truediv, "shl": _shl, "shr": _shr,
-        "trunc": _trunc, "floor": _floor, "ceil": _ceil, "sqrt": _sqrt, "eq": compared, "lt": compared, "le": compared,
-        "and": _and, "or": _or, "ite": _ite, "after": _after, "raise": _raise,
+        "sqrt": _sqrt, "eq": compared, "lt": compared, "le": compared, "and": _and, "or": _or, "ite": _ite,
+        "trunc": lambda self, e, a: self.rounded(a, a.cast("bigint")),
+        "floor": lambda self, e, a: self.rounded(a, self.f.floor(a)),
+        "ceil": lambda self, e, a: self.rounded(a, self.f.ceil(a)),
+        "after": lambda self, e, *args: self.checked(e.args[:-1], args[-1]),
+        "raise": lambda self, e: failure(self.message(e.value), e.type),
         "sub": lambda self, e, a, b: a - b,
         "band": lambda self, e, a, b: a.bitwiseAND(b),
         "bor": lambda self, e, a, b: a.bitwiseOR(b),
