@@ -7,14 +7,13 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.cli.progress import count_text, rate_text
+from pellucid.cli.progress import StatusLine, count_text, rate_text
 from pellucid.cli.repeated import once
 from pellucid.cli.signals import checkpoint
 from pellucid.errors import PellucidError, UsageError
@@ -371,31 +370,19 @@ def _ask(one: Property, options: dict[str, Any], queues: tuple[str, ...], show: 
         working.clear()
 
 
-class _Working:
-    """States and states per second, on a line that is drawn over itself; only where a person is looking."""
+class _Working(StatusLine):
+    """States and states per second."""
 
     def __init__(self, name: str) -> None:
-        self._name, self._begin, self._last, self._width = name, time.monotonic(), 0.0, 0
-        self._shown = sys.stderr.isatty()
+        super().__init__()
+        self._name = name
 
     def __call__(self, now: dict[str, Any]) -> None:
         checkpoint()
-        at = time.monotonic()
-        if not self._shown or at - self._last < 0.2:
-            return
-        self._last = at
-        states = int(now.get("states", 0))
-        rate = rate_text(states / max(at - self._begin, 1e-9)).replace("events", "states")
-        line = f"{self._name}  {count_text(states, 'state')}  {rate}  {now.get('waiting', 0):,} waiting"
-        sys.stderr.write("\r" + line.ljust(self._width))
-        sys.stderr.flush()
-        self._width = len(line)
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._width:
-            sys.stderr.write("\r" + " " * self._width + "\r")
-            sys.stderr.flush()
+        if self.due():
+            states = int(now.get("states", 0))
+            rate = rate_text(states / max(self.seconds, 1e-9)).replace("events", "states")
+            self.draw(self._name, count_text(states, "state"), rate, f"{now.get('waiting', 0):,} waiting")
 
 
 class _Printer:

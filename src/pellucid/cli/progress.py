@@ -6,7 +6,6 @@ import contextlib
 import sys
 import time
 from collections.abc import Collection
-from typing import Any
 
 import click
 
@@ -55,26 +54,50 @@ def tell_left_out(outputs: Collection[str], wanted: Collection[str]) -> None:
         click.echo(f"not written: {', '.join(left)} (no --out {left[0]}=…)", err=True)
 
 
-class Progress:
-    """Events, rate and position, on one line that is drawn over itself a few times a second."""
+class StatusLine:
+    """A line on stderr that is drawn over itself, only where a person is looking."""
 
-    def __init__(self, stream: Any = None, *, every: float = 0.2) -> None:
-        self._stream = stream if stream is not None else sys.stderr
-        self._shown = bool(getattr(self._stream, "isatty", lambda: False)())
-        self._every, self._begin, self._last = every, time.monotonic(), 0.0
-        self._width = 0
+    def __init__(self) -> None:
+        self._stream = sys.stderr
+        self.shown = bool(getattr(self._stream, "isatty", lambda: False)())
+        self._begin, self._last, self._width = time.monotonic(), 0.0, 0
 
     @property
     def seconds(self) -> float:
         """Since the start."""
         return time.monotonic() - self._begin
 
+    def due(self) -> bool:
+        """Whether it is time to draw it again: a few times a second."""
+        now = time.monotonic()
+        if not self.shown or now - self._last < 0.2:
+            return False
+        self._last = now
+        return True
+
+    def draw(self, *parts: str) -> None:
+        """Draw it with these parts."""
+        line = "  ".join(parts)
+        self._stream.write("\r" + line.ljust(self._width))
+        self._stream.flush()
+        self._width = len(line)
+
+    def clear(self) -> None:
+        """Take it away."""
+        if self.shown and self._width:
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                self._stream.write("\r" + " " * self._width + "\r")
+                self._stream.flush()
+            self._width = 0
+
+
+class Progress(StatusLine):
+    """Events, rate and position."""
+
     def update(self, events: int, share: float | None) -> None:
         """Draw the line again, if it is time to."""
-        now = time.monotonic()
-        if not self._shown or now - self._last < self._every:
+        if not self.due():
             return
-        self._last = now
         seconds = max(self.seconds, 1e-9)
         parts = [count_text(events, "event"), rate_text(events / seconds)]
         if share is not None:
@@ -83,15 +106,4 @@ class Progress:
             if share > 0.01 and seconds > 1:
                 left = int(seconds / share - seconds)
                 parts.append(f"{left // 60}:{left % 60:02} left")
-        line = "  ".join(parts)
-        self._stream.write("\r" + line.ljust(self._width))
-        self._stream.flush()
-        self._width = len(line)
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._shown and self._width:
-            with contextlib.suppress(OSError):  # the terminal may be gone
-                self._stream.write("\r" + " " * self._width + "\r")
-                self._stream.flush()
-            self._width = 0
+        self.draw(*parts)

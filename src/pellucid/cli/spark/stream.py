@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import click
 
 from pellucid import sinks
-from pellucid.cli.progress import count_text, rate_text
+from pellucid.cli.progress import StatusLine, count_text, rate_text
 from pellucid.cli.signals import checkpoint
 from pellucid.cli.spark.places import delimiter_of
 from pellucid.cli.spark.run import Work, trigger, wait
@@ -121,15 +120,14 @@ def _noted() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-class _Watch:
+class _Watch(StatusLine):
     """A query's progress events, drawn on one line, until it ends."""
 
     def __init__(self, query: Any, signals: list[int]) -> None:
+        super().__init__()
         self.query, self.signals = query, signals
         self.rows = self.batches = 0
-        self._last = -1
-        self._shown = sys.stderr.isatty()
-        self._width = 0
+        self._newest = -1
 
     def run(self) -> None:
         """Wait for the end, or for a signal, and then for the query to have stopped."""
@@ -146,14 +144,14 @@ class _Watch:
     def look(self) -> None:
         """Take in new progress events."""
         for event in self.query.recentProgress:
-            if event.batchId > self._last and event.numInputRows > 0:
-                self._last = event.batchId
+            if event.batchId > self._newest and event.numInputRows > 0:
+                self._newest = event.batchId
                 self.batches += 1
                 self.rows += event.numInputRows
-                if self._shown:
-                    self.draw(event)
+                if self.shown:
+                    self.tell(event)
 
-    def draw(self, event: Any) -> None:
+    def tell(self, event: Any) -> None:
         """One line: batch, rows, rate, watermark, state."""
         parts = [
             f"micro-batch {event.batchId}",
@@ -164,14 +162,4 @@ class _Watch:
         parts += [f"watermark {watermark}"] if watermark else []
         states = sum(s.numRowsTotal for s in event.stateOperators or [])
         parts += [f"{states:,} state rows"] if states else []
-        line = "  ".join(parts)
-        sys.stderr.write("\r" + line.ljust(self._width))
-        sys.stderr.flush()
-        self._width = len(line)
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._shown and self._width:
-            with contextlib.suppress(OSError):  # the terminal may be gone
-                sys.stderr.write("\r" + " " * self._width + "\r")
-                sys.stderr.flush()
+        self.draw(*parts)
