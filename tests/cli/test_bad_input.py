@@ -450,7 +450,7 @@ def test_arrow_stream_cut_in_the_middle(pellucid: Command, folder: Path) -> None
 PLACES = [
     (["--in", "none.parquet"], "none.parquet: no such file"),
     (["--in", "aa.csv"], "aa.csv: no such file; did you mean 'a.csv'?"),
-    (["--in", "."], ".: is a folder: expected a file; give one of the files in it"),
+    (["--in", "empty"], "empty: is a folder without files: expected one or more to read"),
     (
         ["--in", "a.dat"],
         "a.dat: cannot tell the format from the name: end it in .csv, .jsonl, .parquet or .arrow, or give --in-format",
@@ -478,7 +478,7 @@ PLACES = [
     (["--in", "a.csv", "--key", "v"], "a.csv: no key column 'v': its only column is x"),
     (["--in", "a.csv", "--value", "xx"], "a.csv: no column 'xx': its only column is x; did you mean 'x'?"),
     (["--in", "y=a.csv"], "total has no source 'y': it has x"),
-    (["--in", "x=a.csv", "--in", "x=b.csv"], "the source 'x' has two inputs: a.csv and b.csv"),
+    (["--in", "x=a.csv", "--in", "x=b.csv"], "b.csv: no such file; did you mean 'a.csv'?"),
     (
         ["--in", "-", "--in-format", "parquet"],
         "standard input: Parquet cannot be read from a pipe, as its index is at the end: give a file, or use arrow",
@@ -507,6 +507,7 @@ def test_places(pellucid: Command, folder: Path, args: list[str], message: str) 
     (folder / "a.csv").write_text("x\n1\n")
     (folder / "a.dat").write_text("x\n1\n")
     (folder / "link.csv").symlink_to("a.csv")
+    (folder / "empty").mkdir()
     os.mkfifo("pipe")
     refused(pellucid("run", "pipes.py:total", *args), message, folder)
     assert (folder / "a.csv").read_text() == "x\n1\n"

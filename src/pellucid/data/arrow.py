@@ -88,10 +88,11 @@ def source_columns(
         columns.append(column)
         masks.append(mask)
     mask = one_mask(binding, masks, place, batch.num_rows) if silent else None
-    return columns, mask, [_key_column(column_at(batch, name), name, place) for name in binding.key] or None
+    return columns, mask, [key_column(column_at(batch, name), name, place) for name in binding.key] or None
 
 
-def _key_column(array: Any, column: str, place: Place) -> Column:
+def key_column(array: Any, column: str, place: Place) -> Column:
+    """A column of a key; none of it may be null."""
     if array.null_count:
         i = int(np.argmin(numpy_of(_one(array).is_valid())))
         raise DataError(

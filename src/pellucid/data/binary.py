@@ -97,13 +97,25 @@ class ParquetReader:
             for c in facts
         ]
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns as they are, structs whole."""
+        return list(self._schema.names)
+
+    def kept_type(self, column: str) -> Any:
+        """The Arrow type of a column as it is."""
+        return self._schema.field(column).type
+
     def field_type(self, column: str) -> Any:
         """The Arrow type of a column."""
         return column_at(self._schema.empty_table(), column).type
 
-    def chunks(self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = ()) -> Iterator[Chunk]:
-        """The wanted columns, at most ``rows`` rows at a time."""
-        for first, batch in self._batches(self._reopened(wanted), wanted, rows, 0, None, self.total):
+    def chunks(
+        self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = (), keep: Collection[str] = ()
+    ) -> Iterator[Chunk]:
+        """The wanted columns, and those to keep, at most ``rows`` rows at a time."""
+        names = [*wanted, *(name for name in keep if name not in wanted)]
+        for first, batch in self._batches(self._reopened(wanted, keep), names, rows, 0, None, self.total):
             yield Chunk(batch, first, first + batch.num_rows, self.total, row_place(self.name, first))
 
     def groups(
@@ -120,15 +132,15 @@ class ParquetReader:
         if first != self.total:
             raise DataError(f"{self._after(first)} (its index says {self.total:,} rows)")
 
-    def _reopened(self, wanted: Mapping[str, Type]) -> Any:
+    def _reopened(self, wanted: Mapping[str, Type], keep: Collection[str] = ()) -> Any:
         """The file, with columns of texts as codes."""
         texts = [c for c, t in wanted.items() if t == STR and pa.types.is_string(self.field_type(c))]
         with _refusing(_not_whole(self.name, "Parquet")):
-            refuse_huge_pages(self.name, self.pages, wanted)
+            refuse_huge_pages(self.name, self.pages, [*wanted, *keep])
             return self._open(read_dictionary=texts)
 
     def _batches(
-        self, file: Any, wanted: Mapping[str, Type], rows: int, first: int, groups: list[int] | None, end: int
+        self, file: Any, wanted: Iterable[str], rows: int, first: int, groups: list[int] | None, end: int
     ) -> Iterator[tuple[int, Any]]:
         with _refusing(self._after(first)):
             batches = file.iter_batches(batch_size=rows, row_groups=groups, columns=list(wanted), use_threads=True)
@@ -177,6 +189,15 @@ class ArrowReader:
     def _open(self, options: Any = None) -> Any:
         return (pa.ipc.open_file if self.whole else pa.ipc.open_stream)(self._stream, options=options)
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns as they are, structs whole."""
+        return list(self._schema.names)
+
+    def kept_type(self, column: str) -> Any:
+        """The Arrow type of a column as it is."""
+        return self._schema.field(column).type
+
     def field_type(self, column: str) -> Any:
         """The Arrow type of a column."""
         return column_at(self._schema.empty_table(), column).type
@@ -200,10 +221,12 @@ class ArrowReader:
             yield number, batch
             number += 1
 
-    def chunks(self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = ()) -> Iterator[Chunk]:
-        """The wanted columns, at most ``rows`` rows at a time."""
+    def chunks(
+        self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = (), keep: Collection[str] = ()
+    ) -> Iterator[Chunk]:
+        """The wanted columns, and those to keep, at most ``rows`` rows at a time."""
         first = 0
-        for number, batch in self.batches(wanted):
+        for number, batch in self.batches([*wanted, *keep]):
             done = number + 1 if self.whole else self._stream.tell() if self._size else 0
             for start in range(0, batch.num_rows, rows):
                 at = first + start

@@ -7,15 +7,20 @@ sources, each in the columns of its name: there a null is silence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from pellucid.data.arrow import key_type, source_columns
+from pellucid.data.arrow import arrow_type, column_at, key_type, source_columns
 from pellucid.data.bind import SHORT, Binding, Place, bind, type_of_key
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
+from pellucid.data.tables.along import Along
+from pellucid.data.tables.keep import kept_columns, refuse_order_names
+from pellucid.data.tables.sorting import OrderTypes, is_text, order_type, order_types, sorted_feed, with_order
 from pellucid.data.text import Chunk, JsonLinesReader
 from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import BOOL, FLOAT, STR, Type
@@ -32,6 +37,7 @@ class Fed:
     first: int
     share: float | None
     places: list[Place] = field(default_factory=list)
+    along: dict[str, Any] = field(default_factory=dict)  # columns that come along, a value for each push
 
 
 def wanted_columns(bound: Sequence[Binding], key: Mapping[str, Type]) -> dict[str, Type]:
@@ -72,6 +78,10 @@ class Feed:
         rows: int = ROWS,
         limit: int | None = None,
         short: str = "fail",
+        order: Sequence[str] = (),
+        late: str = "fail",
+        keep: Any = (),
+        again: Callable[[Reader], Reader] | None = None,
     ) -> None:
         if short not in SHORT:
             raise UsageError(f"{option('short', short)}: expected fail or silent")
@@ -104,6 +114,9 @@ class Feed:
                 self._lanes.append((reader, [bind(source, t, names, place=reader.name, value=at, key=key)]))
         for column in key:
             self._find_key_type(column)
+        self.order, self.late, self._again = tuple(order), late, again
+        self.orders = [order_types(reader, order) for reader, _ in self._lanes]
+        self.along = self._along(keep)
 
     def _check_names(self, readers: Mapping[str | None, Reader]) -> None:
         if self.wide:
@@ -130,13 +143,51 @@ class Feed:
                     "they must be of one type"
                 )
 
+    def _along(self, keep: Any) -> Along:
+        """The columns that come along, and their types."""
+        outputs = {name: self.graph.nodes[i].type for name, i in self.graph.outputs}
+        refuse_order_names(outputs, self.order)
+        names = ["*"] if self.wide else list(self.sources)
+        readers = dict(zip(names, (reader for reader, _ in self._lanes), strict=True))
+        if keep:
+            for reader in readers.values():
+                if getattr(reader, "bare", False):
+                    raise DataError(f"{reader.name}: holds bare values: there are no other columns to keep")
+        kept = kept_columns(
+            keep,
+            {name: reader.columns for name, reader in readers.items()},
+            outputs,
+            there=[*self.key, *self.order],
+            place={name: reader.name for name, reader in readers.items()},
+            graph=self.graph.name,
+        )
+        types = {}
+        for at, (_, reader) in enumerate(readers.items()):
+            read = wanted_columns(self._lanes[at][1], self.key)
+            for column in kept.from_input(names[at]):
+                types[column] = (
+                    arrow_type(read[column]) if column in read and is_text(reader) else reader.kept_type(column)
+                )
+            if at == 0:
+                types |= {c: order_type(reader, c, read, self.orders[0]) for c in self.order}
+        self._keeps = [kept.from_input(name) for name in names]
+        return Along(self.order, kept, types)
+
     @property
     def key_type(self) -> Type | None:
         """What an engine calls the key: one column's type, or a tuple of several."""
         return type_of_key(self.key)
 
     def __iter__(self) -> Iterator[Fed]:
-        lanes = [_Lane(reader, bound, self.key, self.rows, self.wide) for reader, bound in self._lanes]
+        if self.order:
+            found = sorted_feed(self, self._lanes, self._keeps, self._again)
+            if found is not None:
+                yield from found
+                return
+        lanes = [
+            _Lane(reader, bound, self.key, self.rows, self.wide, keep=keep, order=order)
+            for (reader, bound), keep, order in zip(self._lanes, self._keeps, self.orders, strict=True)
+        ]
         first = 0
         while self.limit is None or first < self.limit:
             live = [lane for lane in lanes if lane.ready()]
@@ -150,7 +201,7 @@ class Feed:
                 count = min(count, self.limit - first)
             fed = Fed(Batch(count, [], [], [] if self.key else None), first, _share(lanes))
             for lane in lanes:
-                lane.take(count, fed)
+                lane.take(count, fed, self.along)
             yield fed
             first += count
 
@@ -180,11 +231,24 @@ def _wide_names(reader: Reader, sources: Mapping[str, Type]) -> list[str]:
 class _Lane:
     """A reader, its current chunk and how much of it was taken."""
 
-    def __init__(self, reader: Reader, bound: list[Binding], key: Mapping[str, Type], rows: int, wide: bool) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        bound: list[Binding],
+        key: Mapping[str, Type],
+        rows: int,
+        wide: bool,
+        *,
+        keep: Sequence[str] = (),
+        order: OrderTypes,
+    ) -> None:
         self.reader, self.bound, self.key, self.wide = reader, bound, key, wide
+        self.keep, self.order = list(keep), list(order.names)
         self.taken = 0
-        wanted = wanted_columns(bound, key)
-        self.chunks = reader.chunks(wanted, rows=rows, nulls=wanted if wide else key)
+        wanted, also = with_order(wanted_columns(bound, key), order)
+        self.chunks = reader.chunks(
+            wanted, rows=rows, nulls=wanted if wide else {*key, *order.typed}, keep=[*also, *keep]
+        )
         self.chunk: Chunk | None = None
         self.at = 0
         self.ended = False
@@ -206,9 +270,10 @@ class _Lane:
             self.ended = self.chunk is None
         return not self.ended
 
-    def take(self, count: int, fed: Fed) -> None:
+    def take(self, count: int, fed: Fed, along: Along) -> None:
         """Give the next rows to the sources of this lane."""
         if self.ended or self.chunk is None:
+            fed.along |= {name: pa.nulls(count, along.types[name]) for name in self.keep}
             for binding in self.bound:
                 leaves = [leaf for _, leaf in binding.type.leaves()]
                 fed.batch.columns.append([_blank(leaf, count) for leaf in leaves])
@@ -225,6 +290,7 @@ class _Lane:
             fed.batch.masks.append(mask)
             if fed.batch.keys is not None:
                 fed.batch.keys.append(keys or [])
+        fed.along |= {name: column_at(part, name) for name in [*self.order, *self.keep]}
         fed.places.append(place)
         self.at += count
         self.taken += count

@@ -12,17 +12,20 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from pellucid.data.binary import ArrowReader, ParquetReader
 from pellucid.data.blocks import blocks, line_end_in_quotes, refuse_loose, refuse_no_text
+from pellucid.data.tables.folders import Found, files_of, is_several
+from pellucid.data.tables.many import ManyReader, said_files
 from pellucid.data.text import Chunk, CsvReader, JsonLinesReader
-from pellucid.errors import DataError, nearest, option
+from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import Type
 
+PACKINGS = ("gz", "bz2", "xz", "zst")
 _ENDINGS = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -48,9 +51,18 @@ class Reader(Protocol):
     def field_type(self, column: str) -> Any:
         """The Arrow type of a column."""
 
-    def chunks(self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = ()) -> Iterator[Chunk]:
+    @property
+    def columns(self) -> list[str]:
+        """The columns that can come along as they are: a struct is one."""
+
+    def kept_type(self, column: str) -> Any:
+        """The Arrow type of a column that comes along."""
+
+    def chunks(
+        self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = (), keep: Collection[str] = ()
+    ) -> Iterator[Chunk]:
         """The wanted columns, at most ``rows`` rows at a time; in those of ``nulls`` an empty cell of a CSV file is
-        null, not the text ``""``."""
+        null, not the text ``""``.  The columns of ``keep`` are read as they are."""
 
     def close(self) -> None:
         """Close the file."""
@@ -74,8 +86,48 @@ def _nameless(path: str) -> bool:
     return path in ("-", "/dev/stdin", "/dev/stdout") or path.startswith("/dev/fd/") or flows(path)
 
 
+def packing_of(path: str) -> str | None:
+    """How a file is packed, by its ending.
+
+    >>> packing_of("events.csv.zst"), packing_of("events.csv")
+    ('zst', None)
+    """
+    ending = os.path.splitext(path)[1].lower().lstrip(".")
+    return ending if ending in PACKINGS else None
+
+
+def unpacked(raw: Any, path: str) -> Any:
+    """A packed file as the bytes that are packed in it."""
+    how = packing_of(path)
+    if how == "gz":
+        return gzip.GzipFile(fileobj=raw)
+    return _Unpacked(raw, str(how))
+
+
+class _Unpacked:
+    """A stream in which whatever is wrong with the packing is said in one way."""
+
+    def __init__(self, raw: Any, how: str) -> None:
+        import bz2
+        import lzma
+
+        self._wrong: tuple[type[BaseException], ...] = (OSError, ValueError, lzma.LZMAError, pa.ArrowException)
+        if how == "zst":
+            self._stream: Any = pa.CompressedInputStream(pa.PythonFile(raw), "zstd")
+        else:
+            self._stream = (bz2.BZ2File if how == "bz2" else lzma.LZMAFile)(raw)
+
+    def read(self, size: int) -> bytes:
+        """Up to so many bytes; none at the end."""
+        try:
+            return bytes(self._stream.read(size))
+        except self._wrong as error:
+            raise EOFError(" ".join(str(error).split())) from None
+
+
 def _by_ending(path: str) -> str | None:
-    base = path[:-3] if path.lower().endswith(".gz") else path
+    packed = packing_of(path)
+    base = path[: -len(packed) - 1] if packed else path
     return _ENDINGS.get(os.path.splitext(base)[1].lower())
 
 
@@ -85,7 +137,8 @@ def format_of(path: str, given: str | None = None, *, asked: str = "in_format") 
     >>> format_of("events.csv.gz"), format_of("-")
     (('csv', True), ('jsonl', False))
     """
-    packed = path.lower().endswith(".gz")
+    packing = packing_of(path)
+    packed = packing is not None
     found = given or _by_ending(path) or ("jsonl" if _nameless(path) else None)
     if found is None and path.split(":")[0] in ("sqlite", "postgresql", "postgres", "delta", "kafka"):
         raise DataError(
@@ -99,18 +152,28 @@ def format_of(path: str, given: str | None = None, *, asked: str = "in_format") 
             f"{option(asked)}"
         )
     if packed and found not in ("csv", "tsv", "jsonl"):
-        raise DataError(f"{path}: only CSV and JSON Lines can be in .gz: {found} has its own compression")
+        raise DataError(f"{path}: only CSV and JSON Lines can be in .{packing}: {found} has its own compression")
     return found, packed
 
 
 def open_reader(
-    path: str, form: str | None = None, *, stdin: Any = None, idle: Callable[[], None] | None = None
+    path: str | Sequence[str],
+    form: str | None = None,
+    *,
+    stdin: Any = None,
+    idle: Callable[[], None] | None = None,
 ) -> Reader:
     """Open an input for reading in chunks; ``-`` is the standard input.  What is no regular file is read like it.
 
-    ``idle`` is called a few times a second while a pipe has nothing to give.
+    A folder, a pattern (``2013-*.csv``) or a list of them is several files, read one after the other.  ``idle`` is
+    called a few times a second while a pipe has nothing to give.
     """
-    if path != "-" and (os.path.isdir(path) or not os.path.exists(path)):
+    if not isinstance(path, str) or is_several(path):
+        files = input_files(path, form)
+        if len(files) > 1 or files[0].parts or not isinstance(path, str):
+            return ManyReader(said_files(path), files, lambda one: open_reader(one, form, idle=idle))
+        path = files[0].path
+    if path != "-" and not os.path.exists(path):
         _checked_size(path)  # says which, before anything about formats
     kind, packed = format_of(path, form)
     if path == "-":
@@ -131,7 +194,7 @@ def open_reader(
         raise DataError(f"{path}: is empty (0 bytes): expected {wanted}")
     raw = open(path, "rb", buffering=0)  # noqa: SIM115 - closed with the reader
     try:
-        stream: Any = gzip.GzipFile(fileobj=raw) if packed else raw
+        stream: Any = unpacked(raw, path) if packed else raw
         pieces = blocks(stream, path, quotes=kind != "jsonl", tell=raw.tell)
         return _text(path, kind, pieces, size, raw.close, assumed)
     except BaseException:
@@ -139,11 +202,45 @@ def open_reader(
         raise
 
 
+def input_files(path: str | Sequence[str], form: str | None = None) -> list[Found]:
+    """The files of an input, in order; all of one format."""
+    paths = [path] if isinstance(path, str) else list(path)
+    for one in paths:
+        if one == "-" or flows(one):
+            if len(paths) > 1:
+                raise UsageError(f"{said_files(paths)}: a pipe is no file among several: give files, or the pipe alone")
+            return [Found(one)]
+        if not is_several(one):
+            _checked_size(one)
+    files = [found for one in paths for found in files_of(one)]
+    if form is not None and any(
+        is_several(one) for one in paths
+    ):  # of a mixed folder those of this format, as on Spark
+        files = [found for found in files if _by_ending(found.path) in (form, None)] or files
+    kinds = {format_of(found.path, form)[0]: found.path for found in files}
+    if len(kinds) > 1:
+        a, b = list(kinds.items())[:2]
+        raise DataError(f"{a[1]} is {a[0]}, but {b[1]} is {b[0]}: the files of an input must be of one format")
+    return files
+
+
+def paths_of(path: str | Sequence[str]) -> list[str]:
+    """The single files of an input, for whoever looks at their names; what cannot be read is said when it is."""
+    paths = [path] if isinstance(path, str) else list(path)
+    out = []
+    for one in paths:
+        try:
+            out += [found.path for found in files_of(one)] if is_several(one) else [one]
+        except DataError:
+            out.append(one)
+    return out
+
+
 def look_through(path: str, delimiter: str) -> bool:
     """Refuse a CSV file that is not strict, or not UTF-8; whether a quoted cell of it goes over several lines."""
     breaks = False
-    with open(path, "rb", buffering=0) as raw, contextlib.ExitStack() as stack:
-        stream: Any = stack.enter_context(gzip.GzipFile(fileobj=raw)) if path.lower().endswith(".gz") else raw
+    with open(path, "rb", buffering=0) as raw:
+        stream: Any = unpacked(raw, path) if packing_of(path) else raw
         for block in blocks(stream, path, quotes=True):
             refuse_loose(block, delimiter, path)
             refuse_no_text(block, path)
@@ -167,7 +264,7 @@ def _open_flow(path: str, kind: str, packed: bool, idle: Callable[[], None] | No
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
     try:
-        stream = gzip.GzipFile(fileobj=raw) if packed else raw
+        stream = unpacked(raw, path) if packed else raw
         return _open_pipe(stream, path, kind, idle, raw.close, assumed)
     except BaseException:
         raw.close()
@@ -186,7 +283,7 @@ def _open_pipe(
     if kind == "arrow":
         return ArrowReader(name, stream, 0, piped=True)
     pipe = stream
-    if not isinstance(stream, gzip.GzipFile):
+    if not isinstance(stream, (gzip.GzipFile, _Unpacked)):
         with contextlib.suppress(OSError, AttributeError):  # not a real file, as in a test
             pipe = _Pipe(stream, idle)
     return _text(name, kind, blocks(pipe, name, quotes=kind != "jsonl"), 0, close, assumed)
@@ -220,8 +317,6 @@ class _Pipe:
 
 def _checked_size(path: str) -> int:
     try:
-        if os.path.isdir(path):
-            raise DataError(f"{path}: is a folder: expected a file; give one of the files in it")
         with open(path, "rb"):
             return os.path.getsize(path)
     except FileNotFoundError:

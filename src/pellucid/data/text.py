@@ -25,8 +25,9 @@ from pellucid.data.arrow import arrow_type, column_at
 from pellucid.data.bind import Place, refuse_twice
 from pellucid.data.blocks import Block, refuse_loose
 from pellucid.data.numbers import BLANKS, FALSE, INT_CELL, TRUE
+from pellucid.data.tables.json_kept import json_type, kept_from_json
 from pellucid.errors import DataError, option
-from pellucid.expr.types import FLOAT, INT, EnumType, Type
+from pellucid.expr.types import FLOAT, INT, STR, EnumType, Type
 
 _ROWS_AT_ONCE = 1 << 20  # bytes that one thread of Arrow's parser takes; a row must fit in
 
@@ -68,14 +69,31 @@ class TextReader:
         """The first block of a text without a header."""
         return block
 
-    def chunks(self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = ()) -> Iterator[Chunk]:
-        """The wanted columns, at most ``rows`` rows at a time."""
+    @property
+    def empty(self) -> bool:
+        """Whether nothing in its first block says what its columns hold."""
+        return self._first is None or self._nothing(self._first.data)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that can come along."""
+        return list(self.names)
+
+    def kept_type(self, column: str) -> Any:
+        """A cell that nobody reads is a text; one that is not there is null."""
+        return pa.string()
+
+    def chunks(
+        self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = (), keep: Collection[str] = ()
+    ) -> Iterator[Chunk]:
+        """The wanted columns, and those to keep, at most ``rows`` rows at a time."""
         first = 0
+        keep = [name for name in keep if name not in wanted]
         for block in self._blocks():
             if self._nothing(block.data):
                 continue
             place = self._place(block, self._before + first)
-            batch = self._batch(block, wanted, place, nulls)
+            batch = self._batch(block, wanted, place, nulls, keep)
             for start in range(0, batch.num_rows, rows):
                 part = batch.slice(start, rows)
                 shifted = Place(place.name, lambda i, start=start, place=place: place.row(start + i))  # type: ignore[misc]
@@ -103,7 +121,9 @@ class TextReader:
     def _line(self, block: Block, row: int) -> int:
         raise NotImplementedError
 
-    def _batch(self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str]) -> Any:
+    def _batch(
+        self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str], keep: Collection[str]
+    ) -> Any:
         raise NotImplementedError
 
 
@@ -209,7 +229,10 @@ class CsvReader(TextReader):
             ),
         )
 
-    def _batch(self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str]) -> Any:
+    def _batch(
+        self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str], keep: Collection[str]
+    ) -> Any:
+        wanted, nulls = {**wanted, **dict.fromkeys(keep, STR)}, {*nulls, *keep}
         types = {name: arrow_type(t) for name, t in wanted.items()}
         refuse_loose(block, self.delimiter, self.name)
         try:
@@ -295,6 +318,7 @@ class JsonLinesReader(TextReader):
         self._sample: list[dict[str, Any]] = []
         self._flat: dict[str, bool] = {}
         self._known: set[str] = set()
+        self._kept: dict[str, Any] = {}
         if self._first is None:
             return
         place = self._place(self._first, 0)
@@ -323,6 +347,17 @@ class JsonLinesReader(TextReader):
         self.blank = not self.bare and not self._sample
         self.names = ["value"] if self.bare else list(dict.fromkeys(p for v in self._sample for p in _paths(v)))
         self._known = set(self.names)
+
+    @property
+    def columns(self) -> list[str]:
+        """The keys of the first objects."""
+        return list(dict.fromkeys(name for value in self._sample for name in value))
+
+    def kept_type(self, column: str) -> Any:
+        """The Arrow type that the first rows of a column suggest, whatever it is."""
+        if column not in self._kept:
+            self._kept[column] = json_type([value.get(column) for value in self._sample], f"{self.name}: {column!r}")
+        return self._kept[column]
 
     @contextlib.contextmanager
     def _doubting(self) -> Iterator[None]:
@@ -372,18 +407,23 @@ class JsonLinesReader(TextReader):
             )
         return self._flat[path]
 
-    def _batch(self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str]) -> Any:
+    def _batch(
+        self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str], keep: Collection[str]
+    ) -> Any:
         bare = next(iter(wanted)) if self.bare else None
         batch = None
         with contextlib.suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError, IndexError):
             batch = self._fast(block.data, wanted, bare)
-        if batch is not None:
+        if batch is None:
+            with self._doubting() if bare is not None else contextlib.nullcontext():
+                found = exact.json_columns(block.data, wanted, place, block.last, bare)
+            batch = pa.RecordBatch.from_arrays(
+                [pa.array(found[n], arrow_type(t)) for n, t in wanted.items()], names=list(wanted)
+            )
+        if not keep:
             return batch
-        with self._doubting() if bare is not None else contextlib.nullcontext():
-            found = exact.json_columns(block.data, wanted, place, block.last, bare)
-        return pa.RecordBatch.from_arrays(
-            [pa.array(found[n], arrow_type(t)) for n, t in wanted.items()], names=list(wanted)
-        )
+        kept = kept_from_json(block.data, {name: self.kept_type(name) for name in keep}, place, block.last)
+        return pa.RecordBatch.from_arrays([*batch.columns, *kept.values()], names=[*batch.schema.names, *kept])
 
     def _fast(self, data: bytes, wanted: Mapping[str, Type], bare: str | None) -> Any:
         """The columns by Arrow's parser; None where it may take for one thing what is another."""

@@ -22,8 +22,9 @@ import pyarrow as pa
 
 from pellucid.base.files import Draft, output_draft, sync, temporary_name
 from pellucid.data.arrow import column_names, flattened, numpy_of
-from pellucid.data.files import flows, format_of
+from pellucid.data.files import flows, format_of, packing_of
 from pellucid.data.packed import Packer
+from pellucid.data.tables.along import refuse_no_cells
 from pellucid.errors import DataError
 
 _ROW_GROUP = 1 << 19
@@ -165,11 +166,20 @@ class Writer:
             raise DataError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 
 
+def refuse_packing(path: str) -> None:
+    """What is written packed is written as .gz."""
+    how = packing_of(path)
+    if how not in (None, "gz"):
+        raise DataError(f"{path}: cannot be written as .{how}: end it in .gz, or pack it afterwards")
+
+
 def open_writer(path: str, schema: Any, form: str | None = None, *, stdout: Any = None) -> Writer:
     """A writer for a file, by its ending or the given format; ``-`` is the standard output (JSON Lines)."""
     if path != "-" and os.path.isdir(path):
         raise DataError(f"{path}: is a folder: expected the name of a file to write")
     found, packed = format_of(path, form, asked="out_format")
+    refuse_packing(path)
+    refuse_no_cells(path, found, schema)
     if found == "parquet" and (path == "-" or (flows(path) and os.path.realpath(path) != os.devnull)):
         name = "standard output" if path == "-" else path
         raise DataError(f"{name}: Parquet cannot be written to a pipe: give a file, or use arrow")
@@ -228,11 +238,19 @@ class _CsvSink:
 
     def write(self, batch: Any) -> None:
         buffer = pa.BufferOutputStream()
-        self._write(flattened(batch), buffer, self._options)
+        self._write(_undictionaried(flattened(batch)), buffer, self._options)
         self._stream.write(buffer.getvalue())
 
     def close(self) -> None:
         pass
+
+
+def _undictionaried(batch: Any) -> Any:
+    """With the values of dictionaries, which a text file does not have."""
+    if not any(pa.types.is_dictionary(t) for t in batch.schema.types):
+        return batch
+    columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _csv_name(name: str, delimiter: str) -> str:
@@ -274,7 +292,16 @@ def json_texts(column: Any) -> list[str]:
 
     >>> json_texts(pa.array([1.5, float("inf")])), json_texts(pa.array(["a", 'b"']))
     (['1.5', '1e999'], ['"a"', '"b\\\\""'])
+    >>> import datetime
+    >>> json_texts(pa.array([datetime.date(2013, 1, 1), None])), json_texts(pa.array([[1, None], []]))
+    (['"2013-01-01"', 'null'], ['[1, null]', '[]'])
     """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count:
+        there = column.is_valid().to_pylist()
+        found = iter(json_texts(column.drop_null()))
+        return [next(found) if here else "null" for here in there]
     if pa.types.is_struct(column.type):
         form = _json_form(column.type.field(i).name for i in range(column.type.num_fields))
         return [form % row for row in zip(*map(json_texts, column.flatten()), strict=True)]
@@ -287,4 +314,13 @@ def json_texts(column: Any) -> list[str]:
         if np.isfinite(numpy_of(column)).all():
             return [repr(v) for v in values]
         return [repr(v) if math.isfinite(v) else "null" if v != v else "1e999" if v > 0 else "-1e999" for v in values]
+    if pa.types.is_decimal(column.type):
+        return [f"{v:f}" for v in values]
+    if pa.types.is_temporal(column.type):
+        if pa.types.is_duration(column.type):
+            return [str(v) for v in column.cast(pa.int64()).to_pylist()]
+        return [json.dumps(v.isoformat()) for v in values]
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        sizes, texts = [len(v) for v in values], iter(json_texts(column.flatten()))
+        return ["[" + ", ".join(next(texts) for _ in range(size)) + "]" for size in sizes]
     return [json.dumps(v, ensure_ascii=False) for v in values]

@@ -101,7 +101,7 @@ def kept_columns(
                 + (
                     f"keep={example}"
                     if listener() == "Python"
-                    else f"{_word()} {first}.{keep[0] if keep is not True else 'all'}"
+                    else f"{_word()} {first}={','.join(keep) if keep is not True else 'all'}"
                 )
             )
         keep = {next(iter(inputs)): keep}
@@ -147,6 +147,16 @@ def _refuse_own(column: str, outputs: Mapping[str, Type], *, every: bool) -> Non
             f"{_word(column)}: the output {name!r} has a column of this name itself: leave it out of {_word()}, or "
             "rename the column before"
         )
+
+
+def refuse_order_names(outputs: Mapping[str, Type], order: Sequence[str]) -> None:
+    """A scalar output with the name of an order's column: one of them would be lost."""
+    for name, t in outputs.items():
+        if name in order and not isinstance(t, (RecordType, TupleType)):
+            raise UsageError(
+                f"the order column {name!r} has the name of an output: one of them would be lost; rename the column, "
+                "or name the output otherwise (a pipeline that returns a dict names its outputs)"
+            )
 
 
 def _word(value: object = None) -> str:

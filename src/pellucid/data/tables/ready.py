@@ -10,11 +10,11 @@ from pellucid.data.bind import SHORT, Place, key_columns
 from pellucid.data.columns import Column, Output, Strings
 from pellucid.data.events import Given, from_events, place_of
 from pellucid.data.tables.inputs import Input, input_of
-from pellucid.data.tables.keep import Kept, kept_columns, own_columns, said_keep
+from pellucid.data.tables.keep import Kept, kept_columns, own_columns, refuse_order_names, said_keep
 from pellucid.data.tables.needed import needed_columns
 from pellucid.data.tables.rows import field_values, from_dicts, key_values, refuse_scalars
 from pellucid.errors import DataError, UsageError, nearest
-from pellucid.expr.types import RecordType, TupleType, Type
+from pellucid.expr.types import RecordType, Type
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import silent
 
@@ -142,7 +142,7 @@ def make_ready(graph: Graph, inputs: dict[str, Input], options: RunOptions) -> R
     types = {graph.nodes[i].id: graph.nodes[i].type for i in graph.sources}
     outputs = {name: graph.nodes[i].type for name, i in graph.outputs}
     kept = _kept(graph, inputs, outputs, options)
-    _refuse_order_names(outputs, options.order)
+    refuse_order_names(outputs, options.order)
     for name, one in inputs.items():
         if one.is_table:
             sources = types if not name else {name: types[name]}
@@ -157,7 +157,7 @@ def make_ready(graph: Graph, inputs: dict[str, Input], options: RunOptions) -> R
         keyed = [_keyed(graph, name, types, inputs[name], run.given, options) for name in names]
         run.lineup = line_up(keyed, options.order, options.late)
         places = run.lineup.rows * len(run.given) if "" in inputs else run.lineup.rows
-        run.given = [_lined_up(g, rows) for g, rows in zip(run.given, places, strict=True)]
+        run.given = [lined_up(g, rows) for g, rows in zip(run.given, places, strict=True)]
     return run
 
 
@@ -182,15 +182,6 @@ def _kept(graph: Graph, inputs: Mapping[str, Input], outputs: Mapping[str, Type]
         place={name: place_of(graph.name, name).name if name else graph.name for name in inputs},
         graph=graph.name,
     )
-
-
-def _refuse_order_names(outputs: Mapping[str, Type], order: tuple[str, ...]) -> None:
-    for name, t in outputs.items():
-        if name in order and not isinstance(t, (RecordType, TupleType)):
-            raise UsageError(
-                f"the order column {name!r} has the name of an output: one of them would be lost; rename the column, "
-                "or name the output otherwise (a pipeline that returns a dict names its outputs)"
-            )
 
 
 def _given(graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input], options: RunOptions) -> list[Given]:
@@ -314,7 +305,7 @@ def _keyed(
     return Keyed(key, order, place)
 
 
-def _lined_up(given: Given, rows: Any) -> Given:
+def lined_up(given: Given, rows: Any) -> Given:
     """The events of a source at the pushes at which they come."""
     import numpy as np
 

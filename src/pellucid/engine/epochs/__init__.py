@@ -39,7 +39,8 @@ def run_epochs(
 ) -> Report:
     """Run a pipeline over files so that crashes do not show: the same call goes on where the last one was.
 
-    ``inputs`` is a file (or one for each source), ``outputs`` a file, the address of a table or a sink (or one
+    ``inputs`` is a file, a folder, a pattern or a list of them (or one for each source),
+    ``outputs`` a file, the address of a table or a sink (or one
     for each output), ``state`` a folder of the run's own; ``settings`` are those of
     `pellucid.engine.epochs.job.Settings` (``pushes=10_000``, ``key``, ``workers``, ``cut``, ``every``, ``record``, …).
 
@@ -64,8 +65,8 @@ def run_epochs(
             known = [*Settings.__dataclass_fields__, "say", "progress", "idle"]
             raise UsageError(f"run_epochs has no option {name!r}: it has {', '.join(known)}{nearest(name, known)}")
     graph = getattr(pipeline, "graph", pipeline)
-    given: dict[str | None, str] = (
-        {k: os.fspath(v) for k, v in inputs.items()} if isinstance(inputs, Mapping) else {None: os.fspath(inputs)}
+    given: dict[str | None, str | tuple[str, ...]] = (
+        {k: _paths(v) for k, v in inputs.items()} if isinstance(inputs, Mapping) else {None: _paths(inputs)}
     )
     if len(graph.sources) == 1 and None in given:
         given = {graph.nodes[graph.sources[0]].id: given[None]}
@@ -83,3 +84,10 @@ def run_epochs(
         idle=idle or (lambda: None),
     )
     return coordinator.run()
+
+
+def _paths(given: Any) -> str | tuple[str, ...]:
+    """A file, a folder or a pattern; or several, one after the other."""
+    if isinstance(given, (list, tuple)):
+        return tuple(os.fspath(one) for one in given)
+    return str(os.fspath(given))

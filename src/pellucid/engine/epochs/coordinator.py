@@ -273,7 +273,7 @@ class Coordinator:
     def _warm(self) -> None:
         """Load the compiler once, here, where all workers of all generations find it: it takes longer than a
         recovery."""
-        size = sum(os.path.getsize(path) for path, _ in self.job.lanes.values())
+        size = sum(os.path.getsize(one.path) for files in self.job.files.values() for one in files)
         if size > _LARGE:
             with contextlib.suppress(ImportError):
                 import numba  # noqa: F401

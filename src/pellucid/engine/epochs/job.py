@@ -12,7 +12,7 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from pellucid.address import Address
 from pellucid.base.container import VERSION, refused
@@ -20,13 +20,16 @@ from pellucid.base.identity import refuse_other
 from pellucid.data.arrow import output_schema
 from pellucid.data.bind import SHORT, Binding, key_columns
 from pellucid.data.feed import Feed
-from pellucid.data.files import flows, format_of, open_reader
-from pellucid.data.writers import refuse_same_file
+from pellucid.data.files import flows, format_of, input_files, open_reader, paths_of
+from pellucid.data.tables.folders import Found
+from pellucid.data.tables.many import said_files
+from pellucid.data.writers import refuse_packing, refuse_same_file
 from pellucid.engine.epochs.marks import check_unchanged
 from pellucid.engine.epochs.plan import Plan, make_plan, steps_of
 from pellucid.engine.epochs.store import READ, Store
 from pellucid.engine.epochs.targets import FileTarget, Target
 from pellucid.engine.epochs.tasks.lanes import Lane
+from pellucid.engine.epochs.tasks.many_lanes import ManyLane, check_files
 from pellucid.engine.saved.objects import check_states
 from pellucid.errors import DataError, StateError, UsageError, nearest, option
 from pellucid.expr.identity import differences
@@ -35,6 +38,7 @@ from pellucid.graph.model import Graph
 from pellucid.sinks.address import parsed, sink_of
 from pellucid.sinks.interface import Sink
 
+Files: TypeAlias = "str | tuple[str, ...]"  # a file, a folder, a pattern; or several
 _LEFT = re.compile(r"\.+(run\.json|lock)\..*\.tmp")  # of a run that was killed before it had written who it is
 
 
@@ -92,7 +96,7 @@ class Job:
     """A run that can be started: everything is bound and checked."""
 
     graph: Graph
-    inputs: dict[str | None, str]
+    inputs: dict[str | None, Files]
     outputs: dict[str, str | Sink] = field(repr=False)  # may have a password in them
     settings: Settings
     store: Store
@@ -102,18 +106,28 @@ class Job:
     key: Mapping[str, Type]  # the key's columns and what they hold
     run: str = ""
     schemas: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, list[Found]] = field(default_factory=dict)  # by the input's name, in order
 
-    def open_lanes(self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool) -> list[Lane]:
+    def open_lanes(
+        self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool
+    ) -> list[Lane | ManyLane]:
         """The inputs of a source task, where a snapshot left them."""
         own = next(t for t in self.plan.tasks if t.name == task)
         names = list(self.lanes) if own.lane == "*" else [str(own.lane)]
-        out, s = [], self.settings
+        out: list[Lane | ManyLane] = []
+        s = self.settings
         for i, name in enumerate(names):
-            path, bound = self.lanes[name]
+            (path, bound), files = self.lanes[name], self.files[name]
             at = offsets[i] if offsets is not None else None
+            said: dict[str, Any] = {"key": self.key, "rows": s.chunk, "wide": self.wide, "limit": s.limit, "at": at}
+            if is_one(path, files):
+                if at is not None:
+                    check_unchanged(path, at, thorough=thorough, form=s.in_format)
+                out.append(Lane(path, s.in_format, bound, **said))
+                continue
             if at is not None:
-                check_unchanged(path, at, thorough=thorough, form=s.in_format)
-            out.append(Lane(path, s.in_format, bound, key=self.key, rows=s.chunk, wide=self.wide, limit=s.limit, at=at))
+                check_files(path, files, at, thorough=thorough, form=s.in_format)
+            out.append(ManyLane(path, files, s.in_format, bound, **said))
         return out
 
     def target(self, output: str) -> Target:
@@ -126,14 +140,14 @@ class Job:
 
 def prepare(
     graph: Graph,
-    inputs: Mapping[str | None, str],
+    inputs: Mapping[str | None, Files],
     outputs: Mapping[str, str | Sink],
     state: str | os.PathLike[str],
     settings: Settings,
 ) -> Job:
     """Bind and check everything; nothing is written."""
     check_states(graph)
-    for path in inputs.values():
+    for path in [one for given in inputs.values() for one in ([given] if isinstance(given, str) else given)]:
         if path == "-" or flows(path):
             raise UsageError(
                 f"{option('in', path)}: a pipe cannot be read again after a crash: put its events in a file first"
@@ -156,7 +170,8 @@ def prepare(
         bound = [bindings for _, bindings in feed._lanes]
     paths = list(inputs.values()) if feed.wide else [inputs[s] if s in inputs else inputs[None] for s in feed.sources]
     names = ["all"] if feed.wide else list(feed.sources)
-    lanes = {name: (path, b) for name, path, b in zip(names, paths, bound, strict=True)}
+    lanes = {name: (said_files(path), b) for name, path, b in zip(names, paths, bound, strict=True)}
+    files = {name: input_files(path, settings.in_format) for name, path in zip(names, paths, strict=True)}
     # Borders by time must come at the same push in all inputs: then one task reads them all.
     together = settings.every is not None and len(lanes) > 1
     tasks: dict[str | None, list[str]] = (
@@ -167,11 +182,26 @@ def prepare(
     )
     schemas = {name: output_schema(graph.nodes[i].type, name, feed.key) for name, i in graph.outputs}
     return Job(
-        graph, dict(inputs), dict(outputs), settings, Store(state), plan, lanes, feed.wide, feed.key, schemas=schemas
+        graph,
+        dict(inputs),
+        dict(outputs),
+        settings,
+        Store(state),
+        plan,
+        lanes,
+        feed.wide,
+        feed.key,
+        schemas=schemas,
+        files=files,
     )
 
 
-def _check_output(name: str, path: str, inputs: Mapping[str | None, str], form: str | None) -> None:
+def is_one(path: str, files: Sequence[Found]) -> bool:
+    """Whether an input is a single file, by its own name."""
+    return [one.path for one in files] == [path] and not files[0].parts
+
+
+def _check_output(name: str, path: str, inputs: Mapping[str | None, Files], form: str | None) -> None:
     kind, _, _ = parsed(path)  # says what is wrong with an address
     if kind in ("sqlite", "postgres"):
         return
@@ -195,7 +225,8 @@ def _check_output(name: str, path: str, inputs: Mapping[str | None, str], form: 
             f"{path}: cannot be written: its folder is not yours to write in; choose another, or ask for the right to"
         )
     format_of(path, form, asked="out_format")
-    refuse_same_file(path, inputs.values())
+    refuse_packing(path)
+    refuse_same_file(path, [one for given in inputs.values() for one in paths_of(given)])
 
 
 # ---------------------------------------------------------------- whose state folder is it?
@@ -258,7 +289,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "steps": steps_of(job.graph),
         "reads": {step: dict(identity.parts) for step, identity in job.graph.reads.items()},
         "results": [[name, job.graph.nodes[i].id] for name, i in job.graph.outputs],
-        "in": {name: os.path.abspath(path) for name, (path, _) in job.lanes.items()},
+        "in": {name: _place_of(path) for name, path in _given(job).items()},
         "out": {name: _identity_of(path) for name, path in job.outputs.items()},
         "places": {name: _identity_of(path, stored=True) for name, path in job.outputs.items()},
         "key": s.keys[0] if len(s.keys) == 1 else list(s.keys) or None, "value": s.value, "workers": s.workers,
@@ -266,6 +297,16 @@ def _identity(job: Job) -> dict[str, Any]:
         "columns": {name: [list(b.columns) for b in bound] for name, (_, bound) in job.lanes.items()},
         "tasks": [t.name for t in job.plan.tasks],
     }  # fmt: skip
+
+
+def _given(job: Job) -> dict[str, Files]:
+    """What each input was said to be."""
+    given = list(job.inputs.values())
+    return {name: given[0] if job.wide else job.inputs.get(name, given[0]) for name in job.lanes}
+
+
+def _place_of(path: Files) -> str | list[str]:
+    return os.path.abspath(path) if isinstance(path, str) else [os.path.abspath(one) for one in path]
 
 
 def _identity_of(place: str | Sink, *, stored: bool = False) -> str:

@@ -13,6 +13,7 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from pellucid.data.files import format_of, open_reader
 from pellucid.data.text import Chunk, TextReader
 from pellucid.engine.epochs.marks import ReadMark, stamp
 from pellucid.engine.epochs.tasks.messages import Events
+from pellucid.errors import DataError
 from pellucid.expr.types import Type
 
 _PIECES = 8
@@ -36,7 +38,10 @@ _PIECES = 8
 class _Counted:
     """Blocks of lines, with the byte at which each begins and the checksum of all before it."""
 
-    def __init__(self, path: str, quotes: bool, at: int = 0, lines: int = 0, crc: int = 0) -> None:
+    def __init__(
+        self, path: str, quotes: bool, at: int = 0, lines: int = 0, crc: int = 0, *, whole: bool = False
+    ) -> None:
+        self.whole = whole  # nothing more is added to it: a last line without its end is a line
         self.raw = open(path, "rb", buffering=0)  # noqa: SIM115 - closed with the lane
         self.raw.seek(at)
         self.start, self.lines, self.crc = at, lines, crc  # of the block that was handed out last
@@ -51,7 +56,9 @@ class _Counted:
         self.raw.seek(self.read[0])
         for block in blocks(self.raw, path, quotes=quotes, tell=self.raw.tell, begins=begins):
             self.start, self.lines, self.crc = self.read
-            if block.last:  # a line without its end: the file may be growing, and the rest of the line on its way
+            if (
+                block.last and not self.whole
+            ):  # a line without its end: the file may be growing, and the rest of the line on its way
                 self.held = len(block.data)
                 break
             self.read = (
@@ -83,7 +90,10 @@ class Lane:
         wide: bool,
         limit: int | None = None,
         at: Mapping[str, Any] | None = None,
+        parts: Mapping[str, Any] = MappingProxyType({}),  # columns that the names of the folders say
+        whole: bool = False,
     ) -> None:
+        self.parts, self.whole = parts, whole
         self.path, self.bound, self.key, self.wide, self.limit = path, bound, key or {}, wide, limit
         self.kind, self.packed = format_of(path, form)
         self.row = int(at["row"]) if at else 0  # the next
@@ -103,7 +113,7 @@ class Lane:
     # ------------------------------------------------------------ opening
 
     def _open(self, form: str | None, rows: int) -> Iterator[Chunk]:
-        wanted = wanted_columns(self.bound, self.key)
+        wanted = {n: t for n, t in wanted_columns(self.bound, self.key).items() if n not in self.parts}
         self._reader: Any = open_reader(self.path, form)
         base = self._seek["row"]
         if isinstance(self._reader, TextReader) and not self.packed:
@@ -131,7 +141,7 @@ class Lane:
 
     def _text(self, reader: Any, wanted: Mapping[str, Type], rows: int, base: int) -> Iterator[Chunk]:
         at, lines, crc = (self._seek.get(k, 0) for k in ("byte", "lines", "crc"))
-        self._blocks = _Counted(self.path, self.kind != "jsonl", at, lines, crc)
+        self._blocks = _Counted(self.path, self.kind != "jsonl", at, lines, crc, whole=self.whole)
         reader.go_on_with(self._blocks, row=base, header=at == 0)
         last = -1
         for chunk in reader.chunks(wanted, rows=rows, nulls=wanted if self.wide else self.key):
@@ -184,6 +194,12 @@ class Lane:
 
     def take(self, count: int) -> tuple[int, dict[str, Events]]:
         """Up to ``count`` rows (fewer only at the end): how many, and the events of each source."""
+        first = self.row
+        have, pieces, places = self.pieces(count)
+        return have, events_of(self.path, self.bound, self.wide, pieces, places, first) if have else {}
+
+    def pieces(self, count: int) -> tuple[int, list[Any], list[tuple[int, Place]]]:
+        """Up to ``count`` rows: how many, their batches, and the places of those."""
         if self.limit is not None:
             count = min(count, self.limit - self.row)
         while self._left < count and not self.ended:
@@ -209,33 +225,16 @@ class Lane:
             else:
                 self._waiting[0] = _cut(chunk, size)
             need -= size
-        first, self.row, self._left = self.row, self.row + have, self._left - have
+        self.row, self._left = self.row + have, self._left - have
         if have:
             self._seek = self._where
-        return have, self._events(pieces, places, first) if have else {}
+        return have, [self._said(piece) for piece in pieces], places
 
-    def _events(self, pieces: list[Any], places: list[tuple[int, Place]], first: int) -> dict[str, Events]:
-        batch = pieces[0] if len(pieces) == 1 else pa.Table.from_batches(pieces)
-
-        def row(i: int) -> str:
-            for size, place in places:
-                if i < size:
-                    return place.row(i)
-                i -= size
-            return ""
-
-        place = Place(self.path, row)
-        out = {}
-        for binding in self.bound:
-            columns, mask, keys = source_columns(binding, batch, place, silent=self.wide)
-            events = Events(columns, None, keys)
-            if mask is not None and not mask.all():
-                rows = np.flatnonzero(mask)
-                events = Events(
-                    [_rows(c, rows) for c in columns], rows + first, [_rows(c, rows) for c in keys] if keys else None
-                )
-            out[binding.source] = events
-        return out
+    def _said(self, batch: Any) -> Any:
+        """A batch with the columns that the folders say."""
+        for name, value in self.parts.items():
+            batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
+        return batch
 
     # ------------------------------------------------------------ for a snapshot
 
@@ -267,6 +266,45 @@ class Lane:
             self._reader.close()
         if self._blocks is not None:
             self._blocks.raw.close()
+
+
+def events_of(
+    path: str, bound: list[Binding], wide: bool, pieces: list[Any], places: list[tuple[int, Place]], first: int
+) -> dict[str, Events]:
+    """The events of each source in some batches, of which the first row has this number."""
+    batch = pieces[0] if len(pieces) == 1 else _table(pieces, places)
+    several = len({place.name for _, place in places}) > 1
+
+    def row(i: int) -> str:
+        for size, place in places:
+            if i < size:
+                return f"{place.name}: {place.row(i)}" if several else place.row(i)
+            i -= size
+        return ""
+
+    place = Place(path if several else places[0][1].name, row)
+    out = {}
+    for binding in bound:
+        columns, mask, keys = source_columns(binding, batch, place, silent=wide)
+        events = Events(columns, None, keys)
+        if mask is not None and not mask.all():
+            rows = np.flatnonzero(mask)
+            events = Events(
+                [_rows(c, rows) for c in columns], rows + first, [_rows(c, rows) for c in keys] if keys else None
+            )
+        out[binding.source] = events
+    return out
+
+
+def _table(pieces: list[Any], places: list[tuple[int, Place]]) -> Any:
+    """Batches as one table; files may have columns of other widths."""
+    if all(piece.schema.equals(pieces[0].schema) for piece in pieces):
+        return pa.Table.from_batches(pieces)
+    try:
+        return pa.concat_tables([pa.Table.from_batches([piece]) for piece in pieces], promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        names = " and ".join(dict.fromkeys(place.name for _, place in places))
+        raise DataError(f"{names}: their columns are of several types: {error}") from None
 
 
 class _Chunk(Chunk):

@@ -22,6 +22,7 @@ from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Snapshot
 from pellucid.engine.epochs.tasks.channels import Outbox
 from pellucid.engine.epochs.tasks.lanes import Lane
+from pellucid.engine.epochs.tasks.many_lanes import ManyLane
 from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, ChannelMessage, Events, take, workers_of
 from pellucid.engine.epochs.tasks.task import Context, TaskProcess
 from pellucid.errors import DataError
@@ -72,7 +73,7 @@ class SourceTask(TaskProcess):
         self._alone = alone  # no other source has to keep up with its borders
         self._floor = floor  # the push with which all sources go on
         self._make, self._channels, self._borders, self._chunk = make, channels, borders, chunk
-        self.lanes: list[Lane] = []
+        self.lanes: list[Lane | ManyLane] = []
         self.epoch, self.at = 1, 0
 
     def restore(self, snapshot: Snapshot | None) -> None:

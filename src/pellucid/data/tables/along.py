@@ -1,0 +1,91 @@
+"""Columns that come along with the events of an output file: the order's, and those that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pellucid.data.arrow import event_fields, output_batch, output_schema
+from pellucid.data.columns import Output
+from pellucid.data.tables.keep import Kept, own_columns
+from pellucid.errors import DataError
+from pellucid.expr.types import Type
+
+
+@dataclass(frozen=True)
+class Along:
+    """Which columns come along, in their order, and of which types."""
+
+    order: tuple[str, ...] = ()
+    kept: Kept = field(default_factory=Kept)
+    types: Mapping[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.order or self.kept.columns)
+
+    def names(self, t: Type, name: str, key: Sequence[str]) -> list[str]:
+        """Those that go with one output: what a record has itself, or the key has, is there already."""
+        own = {*own_columns(t, name), *(path for path, _ in t.leaves())}
+        order = [column for column in self.order if column not in own and column not in key]
+        return [*order, *(column for _, column in self.kept.of(t, name))]
+
+    def schema(self, t: Type, name: str, key: Mapping[str, Type]) -> Any:
+        """The columns of an output: the key's, what comes along, the event's."""
+        plain = output_schema(t, name, key)
+        at = len(plain) - len(event_fields(t, name))
+        fields = list(plain)
+        more = [pa.field(column, self.types[column]) for column in self.names(t, name, list(key))]
+        return pa.schema([*fields[:at], *more, *fields[at:]])
+
+    def batch(self, output: Output, key: Mapping[str, Type], columns: Mapping[str, Any], rows: Any, schema: Any) -> Any:
+        """What an output put out, with the values that came along in these rows of the columns."""
+        plain = output_batch(output, output_schema(output.type, output.name, key), key=list(key))
+        names = self.names(output.type, output.name, list(key))
+        if not names:
+            return plain
+        at = plain.num_columns - len(event_fields(output.type, output.name))
+        index = pa.array(np.asarray(rows, dtype=np.int64))
+        more = [fitting(columns[name].take(index), self.types[name]) for name in names]
+        return pa.RecordBatch.from_arrays([*plain.columns[:at], *more, *plain.columns[at:]], schema=schema)
+
+
+def fitting(array: Any, t: Any) -> Any:
+    """A column in the type that was announced: a dictionary becomes what it stands for."""
+    if array.type == t:
+        return array
+    return array.cast(t)
+
+
+_NO_TEXT = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_map)
+_NO_CELL = (*_NO_TEXT, pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+
+
+def refuse_no_cells(path: str, form: str, schema: Any) -> None:
+    """Refuse a column for which a text file has no form.
+
+    >>> refuse_no_cells("out.csv", "csv", pa.schema([("tags", pa.list_(pa.string()))]))
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: out.csv: the column 'tags' holds list<item: string>, for which csv has no form: do not
+    keep it, or write .jsonl, .parquet or .arrow
+    """
+    if form not in ("csv", "tsv", "jsonl"):
+        return
+    kinds = _NO_TEXT if form == "jsonl" else _NO_CELL
+
+    def wrong(t: Any) -> bool:
+        if pa.types.is_struct(t):
+            return any(wrong(t.field(i).type) for i in range(t.num_fields))
+        return any(kind(t) for kind in kinds) or (pa.types.is_list(t) and wrong(t.value_type))
+
+    for one in schema:
+        if wrong(one.type):
+            others = ".parquet or .arrow" if form == "jsonl" else ".jsonl, .parquet or .arrow"
+            raise DataError(
+                f"{path}: the column {one.name!r} holds {one.type}, for which {form} has no form: do not keep it, or "
+                f"write {others}"
+            )

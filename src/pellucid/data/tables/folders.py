@@ -1,0 +1,137 @@
+"""Which files an input is: a file, a folder, a pattern, or several of these, in the order in which they are read.
+
+Files of a folder come in the order of their names; folders like ``month=2`` say the value of a column, and whole
+numbers among them come in the order of numbers (``month=2`` before ``month=10``).  Names that begin with ``_`` or ``.``
+are no data.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from pellucid.data.bind import some
+from pellucid.errors import DataError
+
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+_WILD = re.compile(r"[*?\[]")
+_WHOLE = re.compile(r"-?[0-9]+")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file, and what the names of its folders say of its rows."""
+
+    path: str
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+
+def is_several(path: str) -> bool:
+    """Whether a path names files, not one file.
+
+    >>> is_several("/"), is_several("no such/2013-*.csv"), is_several("events.csv")
+    (True, True, False)
+    """
+    return os.path.isdir(path) or (not os.path.lexists(path) and _WILD.search(path) is not None)
+
+
+def files_of(path: str) -> list[Found]:
+    """The files that a path names, in order."""
+    if os.path.isdir(path):
+        return _in_folder(path, path)
+    if not is_several(path):
+        return [Found(path)]
+    steps = path.split(os.sep)
+    wild = next(i for i, step in enumerate(steps) if _WILD.search(step))
+    base = os.sep.join(steps[:wild]) or (os.sep if path.startswith(os.sep) else "")
+    matches = glob.glob(path, recursive=True)
+    out: list[Found] = []
+    for match in matches:
+        out += _in_folder(match, base) if os.path.isdir(match) else [Found(match, _parts(match, base))]
+    if not out:
+        raise DataError(f"{path}: no file matches")
+    return _ordered(list({found.path: found for found in out}.values()), base)
+
+
+def _in_folder(folder: str, base: str) -> list[Found]:
+    if os.path.isdir(os.path.join(folder, "_manifest")):
+        raise DataError(
+            f"{folder}: is written by a sink, whose manifests say which files count: read it with "
+            "pellucid.sinks.parquet(…).read(), or give --on spark"
+        )
+    out = []
+    for root, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
+        for name in files:
+            if not name.startswith(("_", ".")):
+                path = os.path.join(root, name)
+                out.append(Found(path, _parts(path, base)))
+    if not out:
+        raise DataError(f"{folder}: is a folder without files: expected one or more to read")
+    return _ordered(out, base)
+
+
+def _parts(path: str, base: str) -> dict[str, str]:
+    """The columns that folders say.
+
+    >>> _parts("data/year=2013/month=1/x.parquet", "data")
+    {'year': '2013', 'month': '1'}
+    """
+    steps = os.path.relpath(os.path.dirname(path) or ".", base or ".").split(os.sep)
+    return {unquote(name): unquote(value) for name, equals, value in (s.partition("=") for s in steps) if equals}
+
+
+def _ordered(found: list[Found], base: str) -> list[Found]:
+    whole = {
+        name
+        for name in {name for one in found for name in one.parts}
+        if all(_WHOLE.fullmatch(one.parts.get(name, "0")) for one in found)
+    }
+
+    def place(one: Found) -> list[tuple[int, int, str]]:
+        out = []
+        for step in os.path.relpath(one.path, base or ".").split(os.sep):
+            name, equals, value = step.partition("=")
+            number = int(value) if equals and unquote(name) in whole and _WHOLE.fullmatch(value) else None
+            out.append((0, number, "") if number is not None else (1, 0, step))
+        return out
+
+    return sorted(found, key=place)
+
+
+def parts_of(found: Sequence[Found]) -> dict[str, Any]:
+    """The columns that the folders of some files say, and their Arrow types: int32 where all are such numbers, else
+    text.
+
+    >>> parts_of([Found("a", {"year": "2013", "who": "x"}), Found("b", {"year": "2014", "who": "7"})])
+    {'year': DataType(int32), 'who': DataType(string)}
+    """
+    import pyarrow as pa
+
+    names = list(found[0].parts)
+    for one in found:
+        if list(one.parts) != names:
+            raise DataError(
+                f"{one.path}: its folders say {some(list(one.parts)) or 'nothing'}, but those of {found[0].path} "
+                f"{some(names) or 'nothing'}: all must say the same columns"
+            )
+    small = pa.int32(), -(2**31), 2**31
+    out = {}
+    for name in names:
+        values = [one.parts[name] for one in found if one.parts[name] != _NULL]
+        fits = all(_WHOLE.fullmatch(v) and small[1] <= int(v) < small[2] for v in values) and bool(values)
+        out[name] = small[0] if fits else pa.string()
+    return out
+
+
+def part_value(one: Found, name: str, kind: Any) -> Any:
+    """The value of such a column in a file; None for the folder of what has none."""
+    import pyarrow as pa
+
+    text = one.parts[name]
+    return None if text == _NULL else int(text) if pa.types.is_integer(kind) else text

@@ -1,0 +1,407 @@
+"""``pellucid run`` on real tables: keys, order and columns that come along, from every format to every format."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from pellucid.cli.main import cli
+
+PIPELINE = """
+from typing import NamedTuple
+from pellucid import Stream, pipeline
+
+class Flight(NamedTuple):
+    carrier: str
+    delay: int
+
+@pipeline
+def late(f: Stream[Flight]) -> Stream[Flight]:
+    return f.filter(lambda e: e.delay > 10)
+
+@pipeline
+def total(delay: Stream[int]) -> Stream[int]:
+    return delay.filter(lambda v: v > 10).cumulate(lambda t, v: t + v, start=0)
+
+@pipeline
+def difference(left: Stream[int], right: Stream[int]) -> Stream[int]:
+    return left - right
+
+@pipeline
+def both(delay: Stream[int]):
+    return {"all": delay, "big": delay.filter(lambda v: v > 10)}
+
+@pipeline
+def tenth(delay: Stream[int]) -> Stream[int]:
+    return delay.map(lambda v: 100 // (v - 5), id="part")
+"""
+
+ROWS = pa.table(
+    {
+        "carrier": ["UA", "AA", "UA", "B6", "UA"],
+        "delay": [30, 5, 11, 12, 90],
+        "seq": [2, 1, 1, 4, 3],
+        "tailnum": ["N1", None, None, "N4", ""],
+    }
+)
+TYPED = ROWS.append_column(
+    "sched", pa.array([dt.datetime(2013, 1, d, 5, 6, 7, 8, tzinfo=dt.UTC) for d in (1, 2, 3, 4, 5)])
+).append_column("price", pa.array([Decimal("1.50"), None, Decimal("3.25"), Decimal("-0.01"), None]))
+NESTED = TYPED.append_column("tags", pa.array([["a"], [], None, ["b", None], ["é"]])).append_column(
+    "where", pa.array([{"x": 1, "y": None}, None, {"x": 2, "y": "q"}, {"x": None, "y": "r"}, {"x": 0, "y": ""}])
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.py").write_text(PIPELINE)
+    return tmp_path
+
+
+def write(table: pa.Table, path: str) -> None:
+    if path.endswith(".csv"):
+        pyarrow.csv.write_csv(table, path)
+    elif path.endswith(".jsonl"):
+        Path(path).write_text("".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()))
+    elif path.endswith(".parquet"):
+        pq.write_table(table, path, row_group_size=2)
+    else:
+        pyarrow.feather.write_feather(table, path, chunksize=2)
+
+
+def read(path: str) -> list[dict[str, Any]]:
+    if path.endswith(".csv"):
+        options = pyarrow.csv.ConvertOptions(
+            strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
+        )
+        return pyarrow.csv.read_csv(path, convert_options=options).to_pylist()
+    if path.endswith(".jsonl"):
+        return [json.loads(line) for line in Path(path).read_text().splitlines()]
+    return (pq.read_table(path) if path.endswith(".parquet") else pyarrow.feather.read_table(path)).to_pylist()
+
+
+def run(*args: str, code: int = 0, stdin: bytes | None = None) -> str:
+    result = CliRunner().invoke(cli, ["run", *args], input=stdin)
+    said = result.stderr + (str(result.exception) if result.exception else "")
+    assert result.exit_code == code, said
+    return result.stdout if code == 0 else said
+
+
+@pytest.mark.parametrize("chunk", ["1", "3", "1000"])
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize("to", ["csv", "jsonl", "parquet", "arrow"])
+def test_kept_from_every_format_to_every_format(here: Path, form: str, to: str, chunk: str) -> None:
+    write(ROWS, f"in.{form}")
+    run("p.py:late", "--in", f"in.{form}", "--out", f"out.{to}", "--keep-columns", "tailnum,seq", "--chunk", chunk)
+    seq: Any = str if form == "csv" and to != "csv" else int  # a cell that nobody declared is a text
+    expected = [
+        {"tailnum": r["tailnum"], "seq": seq(r["seq"]), "carrier": r["carrier"], "delay": r["delay"]}
+        for r in ROWS.to_pylist()
+        if r["delay"] > 10
+    ]
+    assert read(f"out.{to}") == expected
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_every_type_comes_along_as_it_is(here: Path, form: str) -> None:
+    write(NESTED, f"in.{form}")
+    run("p.py:total", "--in", f"in.{form}", "--out", "out.parquet", "--keep-columns", "all", "--chunk", "2")
+    found = pq.read_table("out.parquet")
+    expected = NESTED.filter(pa.compute.greater(NESTED["delay"], 10))
+    assert found.column_names == [*NESTED.column_names, "out"]
+    assert found.drop_columns("out").to_pylist() == expected.to_pylist()
+    assert found.drop_columns("out").schema.equals(expected.schema)
+    run("p.py:total", "--in", f"in.{form}", "--out", "out.jsonl", "--keep-columns", "all")
+    rows = read("out.jsonl")
+    assert rows[0] == {
+        "carrier": "UA", "delay": 30, "seq": 2, "tailnum": "N1", "sched": "2013-01-01T05:06:07.000008+00:00",
+        "price": 1.5, "tags": ["a"], "where": {"x": 1, "y": None}, "out": 30,
+    }  # fmt: skip
+    assert [r["price"] for r in rows] == [1.5, 3.25, -0.01, None] and rows[1]["tags"] is None
+    run("p.py:total", "--in", f"in.{form}", "--out", "out.csv", "--keep-columns", "sched,price,where")
+    assert Path("out.csv").read_text().splitlines()[:3] == [
+        "sched,price,where.x,where.y,out",
+        "2013-01-01 05:06:07.000008Z,1.50,1,,30",
+        '2013-01-03 05:06:07.000008Z,3.25,2,"q",41',
+    ]
+
+
+def test_json_lines_keep_what_they_hold(here: Path) -> None:
+    lines = ['{"delay": 30, "a": {"b": [1, 2.5]}, "c": null}', '{"delay": 20, "a": null, "c": "x"}', '{"delay": 40}']
+    Path("in.jsonl").write_text("\n".join(lines) + "\n")
+    out = run("p.py:total", "--in", "in.jsonl", "--keep-columns", "a,c")
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {"a": {"b": [1, 2.5]}, "c": None, "out": 30},
+        {"a": None, "c": "x", "out": 50},
+        {"a": None, "c": None, "out": 90},
+    ]
+    Path("in.jsonl").write_text("\n".join([lines[0]] * 1001 + ['{"delay": 1, "a": {"b": [], "z": 1}}']) + "\n")
+    said = run("p.py:total", "--in", "in.jsonl", "--out", "o.jsonl", "--keep-columns", "a", code=2)
+    assert (
+        "in.jsonl: row 1,002 (line 1,002): column 'a', which is kept: the key 'z' was not there in the first rows: b "
+        "were" in said
+    )
+
+
+def oracle(frame: pd.DataFrame, key: str | None) -> list[tuple[Any, ...]]:
+    """Sorted by pandas (stable), summed in plain Python."""
+    sums: dict[Any, int] = {}
+    out = []
+    for row in frame.sort_values("seq", kind="stable").itertuples(index=False):
+        k = getattr(row, key) if key else None
+        if row.delay > 10:
+            sums[k] = sums.get(k, 0) + row.delay
+            out.append((*([k] if key else []), row.seq, sums[k]))
+    return out
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize("chunk", ["2", "100"])
+def test_order_sorts_files(here: Path, form: str, chunk: str) -> None:
+    write(ROWS, f"in.{form}")
+    expected = oracle(ROWS.to_pandas(), "carrier")
+    args = ("p.py:total", "--key", "carrier", "--order", "seq", "--chunk", chunk)
+    run(*args, "--in", f"in.{form}", "--out", "out.jsonl")
+    assert [tuple(row.values()) for row in read("out.jsonl")] == expected
+    table = ROWS.sort_by([("seq", "ascending")])
+    write(table, f"sorted.{form}")  # in order already: read chunk by chunk
+    run(*args, "--in", f"sorted.{form}", "--out", "out.jsonl", "--keep-columns", "tailnum")
+    assert [(r["carrier"], r["seq"], r["out"]) for r in read("out.jsonl")] == oracle(table.to_pandas(), "carrier")
+    if form in ("csv", "jsonl"):
+        out = run(*args, "--in-format", form, stdin=Path(f"in.{form}").read_bytes())
+        assert [tuple(json.loads(line).values()) for line in out.splitlines()] == expected
+
+
+def test_order_by_times_and_several_columns(here: Path) -> None:
+    table = TYPED.set_column(2, "seq", pa.array([1, 1, 1, 1, 1])).take([4, 2, 0, 1, 3])
+    write(table, "in.parquet")
+    run("p.py:total", "--in", "in.parquet", "--order", "seq,sched", "--out", "out.parquet", "--keep-columns", "tailnum")
+    found = pq.read_table("out.parquet")
+    assert found.column_names == ["seq", "sched", "tailnum", "out"]
+    assert found["out"].to_pylist() == [30, 41, 53, 143]
+    assert found.schema.field("sched").type == TYPED.schema.field("sched").type
+
+
+def test_order_meets_in_several_files(here: Path) -> None:
+    write(pa.table({"user": ["a", "a"], "seq": [3, 1], "left": [30, 10]}), "l.csv")
+    write(pa.table({"user": ["a", "a"], "seq": [2, 3], "right": [1, 2], "note": ["p", "q"]}), "r.csv")
+    args = ("p.py:difference", "--in", "left=l.csv", "--in", "right=r.csv", "--key", "user", "--order", "seq")
+    out = run(*args, "--keep-columns", "right=note")
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {"user": "a", "seq": 2, "note": "p", "out": 9},
+        {"user": "a", "seq": 3, "note": "q", "out": 28},
+    ]
+
+
+def test_several_outputs_and_short_inputs(here: Path) -> None:
+    write(ROWS, "in.csv")
+    out = run("p.py:both", "--in", "in.csv", "--keep-columns", "seq", "--limit", "2")
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {"all": {"seq": "2", "all": 30}}, {"big": {"seq": "2", "big": 30}}, {"all": {"seq": "1", "all": 5}},
+    ]  # fmt: skip
+    write(pa.table({"left": [5, 6]}), "l.csv")
+    write(pa.table({"right": [1], "note": ["n"]}), "r.csv")
+    args = ("p.py:difference", "--in", "left=l.csv", "--in", "right=r.csv", "--short", "silent")
+    assert json.loads(run(*args, "--keep-columns", "right=note")) == {"note": "n", "out": 4}
+
+
+def test_late_drop(here: Path) -> None:
+    write(pa.table({"seq": [1, 1, 2], "delay": [20, 50, 30]}), "in.csv")
+    out = run("p.py:total", "--in", "in.csv", "--order", "seq", "--late", "drop")
+    assert [json.loads(line)["out"] for line in out.splitlines()] == [20, 50]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (
+            ("total", "--order", "sec"),
+            "in.csv: no order column 'sec': its columns are carrier, delay, seq, tailnum; did you mean 'seq'?",
+        ),
+        (
+            ("total", "--order", "seq"),
+            "in.csv: row 3 (line 4): order seq=1 is there twice (also row 2 (line 3)): nobody knows which is first; "
+            "name more columns in --order, or say --late drop to keep the first",
+        ),
+        (("total", "--late", "drop"), "--late drop needs --order, the columns that say which row comes first"),
+        (
+            ("total", "--order", "seq", "--late", "keep"),
+            "--late keep: an output of the late rows is for Spark: here a table is sorted first, so that only doubled "
+            "rows are late; say 'fail' or 'drop', of which the first counts",
+        ),
+        (
+            ("total", "--keep-columns", "tail"),
+            "in.csv: no column 'tail' to keep: its columns are carrier, delay, seq, tailnum; did you mean 'tailnum'?",
+        ),
+        (
+            ("late", "--keep-columns", "delay"),
+            "--keep-columns delay: the output 'out' has a column of this name itself: leave it out of --keep-columns, "
+            "or rename the column before",
+        ),
+        (
+            ("difference", "--keep-columns", "note", "--in", "right=in.csv"),
+            "difference has several inputs (left, right): say of which the columns come along, as in --keep-columns "
+            "left=note",
+        ),
+        (
+            ("tenth", "--order", "seq", "--key", "carrier"),
+            "from in.csv: row 2 (line 3)",
+        ),
+        (
+            ("total", "--order", "seq", "--pushes", "2", "--state", "s"),
+            "--order goes with a run that can sort: with epochs rows are pushed as they are read; sort the file first",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_refused(here: Path, args: tuple[str, ...], said: str) -> None:
+    write(
+        ROWS.append_column("left", ROWS["seq"]).append_column("right", ROWS["seq"])
+        if args[0] == "difference"
+        else ROWS,
+        "in.csv",
+    )
+    source = "left=in.csv" if args[0] == "difference" else "in.csv"
+    assert said in run(f"p.py:{args[0]}", "--in", source, "--out", "out.jsonl", *args[1:], code=2)
+
+
+def test_what_csv_has_no_cell_for(here: Path) -> None:
+    write(NESTED, "in.parquet")
+    said = run("p.py:total", "--in", "in.parquet", "--out", "out.csv", "--keep-columns", "all", code=2)
+    assert (
+        "out.csv: the column 'tags' holds list<item: string>, for which csv has no form: do not keep it, or write "
+        ".jsonl, .parquet or .arrow" in said
+    ) or "list<element: string>" in said
+    assert not Path("out.csv").exists()
+
+
+# ------------------------------------------------------------------ several files, folders, packed files
+
+
+def parts(folder: Path, form: str) -> None:
+    """The rows in three files of a folder, the second without rows."""
+    folder.mkdir(parents=True)
+    for name, piece in (("1", ROWS.slice(0, 2)), ("2", ROWS.slice(0, 0)), ("3", ROWS.slice(2))):
+        write(piece, f"{folder}/{name}.{form}")
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "arrow"])
+def test_folders_patterns_and_lists(here: Path, form: str) -> None:
+    parts(here / "data", form)
+    if form == "jsonl":
+        (here / "data" / "2.jsonl").write_text("\n")
+    (here / "data" / "_SUCCESS").write_text("")
+    write(ROWS, f"whole.{form}")
+    args = ("p.py:total", "--keep-columns", "tailnum", "--key", "carrier", "--chunk", "2")
+    expected = run(*args, "--in", f"whole.{form}")
+    assert run(*args, "--in", "data") == expected
+    assert run(*args, "--in", f"data/*.{form}") == expected
+    assert run(*args, "--in", f"data/1.{form}", "--in", f"data/3.{form}") == expected
+    assert run(*args, "--in", f"delay=data/1.{form}", "--in", f"delay=data/3.{form}") == expected
+    reverse = run(*args, "--in", f"data/3.{form}", "--in", f"data/1.{form}")
+    assert reverse != expected and sorted(json.loads(r)["carrier"] for r in reverse.splitlines()) == sorted(
+        json.loads(r)["carrier"] for r in expected.splitlines()
+    )
+    in_order = ("p.py:total", "--order", "seq", "--key", "carrier")
+    assert run(*in_order, "--in", "data") == run(*in_order, "--in", f"whole.{form}")
+
+
+def test_hive_folders(here: Path) -> None:
+    import pyarrow.dataset as ds
+
+    table = pa.table({"year": [2013] * 4, "month": [2, 10, 10, 2], "delay": [20, 30, 40, 50], "who": list("abcd")})
+    parted = ds.partitioning(pa.schema([("year", pa.int32()), ("month", pa.int32())]), flavor="hive")
+    ds.write_dataset(
+        table, "data", format="parquet", partitioning=parted,
+    )  # fmt: skip
+    run("p.py:total", "--in", "data", "--key", "month", "--keep-columns", "year,who", "--out", "out.parquet")
+    found = pq.read_table("out.parquet")
+    assert found.to_pydict() == {  # month=2 is read before month=10
+        "month": [2, 2, 10, 10], "year": [2013] * 4, "who": ["a", "d", "b", "c"], "out": [20, 70, 30, 70],
+    }  # fmt: skip
+    read_by_arrow = ds.dataset("data", partitioning="hive").schema
+    assert found.schema.field("year").type == read_by_arrow.field("year").type
+    out = run("p.py:total", "--in", "data/year=*/month=10")
+    assert [json.loads(line)["out"] for line in out.splitlines()] == [30, 70]
+    out = run("p.py:total", "--in", "data", "--value", "month")
+    assert [json.loads(line)["out"] for line in out.splitlines()] == []
+
+
+@pytest.mark.parametrize("how", ["gz", "bz2", "xz", "zst"])
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_packed_files(here: Path, form: str, how: str) -> None:
+    import bz2
+    import gzip
+    import lzma
+
+    write(ROWS, f"in.{form}")
+    data = Path(f"in.{form}").read_bytes()
+    pack: Any = {
+        "gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress,
+        "zst": lambda raw: pa.compress(raw, codec="zstd", asbytes=True),
+    }[how]  # fmt: skip
+    packed = Path(f"in2.{form}.{how}")
+    packed.write_bytes(pack(data))
+    assert run("p.py:total", "--in", str(packed)) == run("p.py:total", "--in", f"in.{form}")
+    packed.write_bytes(pack(data)[:-9])
+    said = run("p.py:total", "--in", str(packed), code=2)
+    assert f"{packed}: the compressed file is damaged or cut off" in said
+    packed.write_bytes(b"no such thing at all")
+    assert f"{packed}: " in run("p.py:total", "--in", str(packed), code=2)
+    if how != "gz":
+        said = run("p.py:total", "--in", f"in.{form}", "--out", f"out.csv.{how}", code=2)
+        assert f"out.csv.{how}: cannot be written as .{how}: end it in .gz, or pack it afterwards" in said
+
+
+def test_messages_name_the_file_and_its_row(here: Path) -> None:
+    parts(here / "data", "csv")
+    Path("data/3.csv").write_text("carrier,delay\nUA,3\nUA,x\n")
+    said = run("p.py:total", "--in", "data", code=2)
+    assert "data/3.csv: row 2 (line 3): column 'delay': expected int, found 'x'" in said
+    said = run("p.py:total", "--in", "data", "--keep-columns", "tailnum", code=2)
+    assert "data/3.csv: no column 'tailnum', which data/1.csv has" in said
+    assert "data/4*.csv: no file matches" in run("p.py:total", "--in", "data/4*.csv", code=2)
+    (here / "empty").mkdir()
+    assert "empty: is a folder without files: expected one or more to read" in run(
+        "p.py:total", "--in", "empty", code=2
+    )
+    Path("data/notes.txt").write_text("hello")
+    assert "data/notes.txt: cannot tell the format from the name" in run("p.py:total", "--in", "data", code=2)
+    Path("data/notes.txt").unlink()
+    write(ROWS, "data/4.parquet")
+    assert "is csv, but data/4.parquet is parquet: the files of an input must be of one format" in run(
+        "p.py:total", "--in", "data", code=2
+    )
+    said = run("p.py:total", "--in", "data/1.csv", "--in", "-", code=2)
+    assert "data/1.csv and -: a pipe is no file among several: give files, or the pipe alone" in said
+    said = run("p.py:total", "--in", "data/1.csv", "--in", "data/1.cvs", code=2)
+    assert "data/1.cvs: no such file; did you mean '1.csv'?" in said
+    said = run("p.py:total", "--in", "data/1.csv", "--in", "data/3.csv", "--out", "data/3.csv", code=2)
+    assert "data/3.csv: is the input and the output" in said
+
+
+def test_hive_folders_that_are_refused(here: Path) -> None:
+    for folder in ("d/a=1", "d/b=2"):
+        (here / folder).mkdir(parents=True)
+        write(ROWS, f"{folder}/x.parquet")
+    assert "d/b=2/x.parquet: its folders say b, but those of d/a=1/x.parquet a: all must say the same columns" in run(
+        "p.py:total", "--in", "d", code=2
+    )
+    (here / "e/seq=1").mkdir(parents=True)
+    write(ROWS, "e/seq=1/x.parquet")
+    assert "e/seq=1/x.parquet: has a column 'seq', which its folders say, too: rename one" in run(
+        "p.py:total", "--in", "e", code=2
+    )
+    (here / "f/_manifest").mkdir(parents=True)
+    assert "f: is written by a sink, whose manifests say which files count" in run("p.py:total", "--in", "f", code=2)
