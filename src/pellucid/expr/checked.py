@@ -15,12 +15,13 @@ pellucid.expr.operations.Overflow64: 9223372036854775808 does not fit in 64 bits
 from __future__ import annotations
 
 import dis
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import INT, RecordType, TupleType, Type, fits_int
+from pellucid.expr.types import INT, OptionalType, RecordType, TupleType, Type, fits_int
 
 
 class Int64(int):
@@ -108,8 +109,15 @@ def wrap(t: Type, value: Any) -> Any:
     """The event with every int in it as an ``Int64``."""
     if t == INT:
         return Int64(value)
-    if isinstance(t, (RecordType, TupleType)):
-        kinds = [k for _, k in t.leaves()]
-        if INT in kinds:
-            return t.unflatten([Int64(v) if k == INT else v for k, v in zip(kinds, t.flatten(value), strict=True)])
+    if isinstance(t, OptionalType):
+        return None if value is None else wrap(t.inner, value)
+    if isinstance(t, TupleType):
+        return tuple(wrap(part, item) for part, item in zip(t.items, value, strict=True))
+    if isinstance(t, RecordType) and _has_ints(t):
+        return t.made([wrap(part, getattr(value, name)) for name, part in t.fields])
     return value
+
+
+@functools.cache
+def _has_ints(t: Type) -> bool:
+    return any((kind.inner if isinstance(kind, OptionalType) else kind) == INT for _, kind in t.columns())

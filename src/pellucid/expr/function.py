@@ -25,6 +25,7 @@ from typing import Any
 
 from pellucid.errors import NotTraceable, PipelineError, TypeMismatch
 from pellucid.expr.checked import wrap
+from pellucid.expr.convert import convert
 from pellucid.expr.evaluate import UserRaise, evaluate_call
 from pellucid.expr.identity import Identity, identity_of
 from pellucid.expr.node import Expr, digest, fails, walk
@@ -33,9 +34,26 @@ from pellucid.expr.printing import show
 from pellucid.expr.stable import code_form, sha
 from pellucid.expr.tracing.mistakes import described, name_of, no_pair, place_of, refuse_missing_attribute
 from pellucid.expr.tracing.purity import watched
-from pellucid.expr.tracing.symbolic import Untraceable, promote
+from pellucid.expr.tracing.symbolic import Untraceable
 from pellucid.expr.tracing.trace import Traced, trace
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform, fits_int, join, type_of, type_of_value
+from pellucid.expr.types import (
+    BOOL,
+    DATE,
+    FLOAT,
+    INT,
+    STR,
+    DecimalType,
+    EnumType,
+    OptionalType,
+    TimeType,
+    Type,
+    conform,
+    fits_int,
+    join,
+    type_of,
+    type_of_value,
+)
+from pellucid.expr.types.times import DAY
 
 _SAMPLES = 40
 
@@ -218,20 +236,23 @@ def _widened(f: Callable[..., Any], traced: Traced, params: tuple[Type, ...], to
             if not exact:
                 return traced
             raise _not_to(f, traced.result, to)
-        return dataclasses.replace(traced, result=to, outputs=_promoted(traced.outputs, to))
+        return dataclasses.replace(traced, result=to, outputs=_promoted(traced.outputs, traced.result, to))
     if traced.result != params[0] and join(traced.result, params[0]) == params[0]:
-        traced = dataclasses.replace(traced, result=params[0], outputs=_promoted(traced.outputs, params[0]))
+        traced = dataclasses.replace(
+            traced, result=params[0], outputs=_promoted(traced.outputs, traced.result, params[0])
+        )
     if to is not None and traced.event is not None and traced.event != to:
         if join(traced.event, to) != to:
             raise _not_to(f, traced.event, to)
-        traced = dataclasses.replace(traced, event=to, slots=tuple(_promoted(s, to) for s in traced.slots))
+        slots = tuple(_promoted(s, traced.event, to) for s in traced.slots)
+        traced = dataclasses.replace(traced, event=to, slots=slots)
     return traced
 
 
-def _promoted(leaves: tuple[Expr, ...], to: Type) -> tuple[Expr, ...]:
-    out = [promote(e, kind) for e, (_, kind) in zip(leaves, to.leaves(), strict=True)]
-    assert None not in out
-    return tuple(e for e in out if e is not None)
+def _promoted(leaves: tuple[Expr, ...], have: Type, to: Type) -> tuple[Expr, ...]:
+    out = convert(leaves, have, to)
+    assert out is not None, (have, to)
+    return tuple(out)
 
 
 def _not_to(f: Callable[..., Any], found: Type, to: Type) -> TypeMismatch:
@@ -363,6 +384,23 @@ _INTERESTING: dict[Type, list[Any]] = {
 }
 
 
+def _pool(t: Type, more: Mapping[Type, list[Any]]) -> list[Any]:
+    """Values of a column to try, the simplest first."""
+    if isinstance(t, OptionalType):
+        return [*_pool(t.inner, more), *[None] * (1 + len(_pool(t.inner, more)) // 4)]
+    if isinstance(t, EnumType):
+        return list(t.members)
+    if isinstance(t, (TimeType, DecimalType)):
+        limit = t.limits()[0] or (-(2**63), 2**63 - 1)
+        numbers = more.get(INT) or (_DAYS if t == DATE else _INTERESTING[INT] if isinstance(t, DecimalType) else _TICKS)
+        return [t.value(v) for v in numbers if limit[0] <= v <= limit[1]] or [t.value(0)]
+    return more.get(t) or _INTERESTING.get(t) or [None]
+
+
+_DAYS = [15_706, 0, -1, 11_016, 19_782, -719_162, 2_932_896]  # also a leap day and the ends of the calendar
+_TICKS = [day * DAY + part for day in _DAYS for part in (18_000_000_000, 0, DAY - 1, 45_296_789_012)]
+
+
 def _constants(f: Callable[..., Any], traced: Traced) -> dict[Type, list[Any]]:
     """The numbers and texts that the function or its trace mentions: where it is likely to turn."""
     values: list[Any] = [e.value for e in walk(*traced.roots()) if e.op == "const"]
@@ -385,12 +423,10 @@ def _samples(params: Sequence[Type], count: int, more: Mapping[Type, list[Any]] 
     for i in range(count):
         args = []
         for t in params:
-            leaves = []
-            for _, kind in t.leaves():
-                pool = list(kind.members) if isinstance(kind, EnumType) else _INTERESTING[kind]
-                if i % 2 and more.get(kind):
-                    pool = more[kind]
-                leaves.append(pool[0] if i == 0 else rng.choice(pool))
+            leaves: list[Any] = []
+            for _, kind in t.columns():
+                pool = _pool(kind, more if i % 2 else {})
+                leaves += kind.flatten(pool[0] if i == 0 else rng.choice(pool))
             args.append(t.unflatten(leaves))
         out.append(args)
     return out

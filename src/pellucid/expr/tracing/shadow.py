@@ -8,6 +8,9 @@ name these instead.  The user's own function object is never changed.
 from __future__ import annotations
 
 import builtins
+import dataclasses
+import datetime as dt
+import decimal
 import functools
 import math
 import sys
@@ -16,8 +19,11 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid.expr import node as n
+from pellucid.expr.tracing.maybe import replaced
+from pellucid.expr.tracing.money import SymDecimal, made_decimal
 from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean, _looks_inside, lift_scalar, promote
 from pellucid.expr.tracing.textual import converted, length_of, stand_in
+from pellucid.expr.tracing.times import made_date, made_datetime, made_timedelta
 from pellucid.expr.types import BOOL, FLOAT, INT, STR
 
 
@@ -57,6 +63,8 @@ def _extreme(name: str, pick_second: Callable[[n.Expr, n.Expr], n.Expr]) -> Call
 
 
 def _int(*args: Any, **kw: Any) -> Any:
+    if len(args) == 1 and type(args[0]) is SymDecimal and not kw:
+        return args[0].__trunc__()
     if len(args) == 1 and _is_sym(args[0]) and not kw:
         e = args[0]._expr
         if e.type in (INT, BOOL):
@@ -69,6 +77,8 @@ def _int(*args: Any, **kw: Any) -> Any:
 
 
 def _float(*args: Any) -> Any:
+    if len(args) == 1 and type(args[0]) is SymDecimal:
+        return args[0]._as_float()
     if len(args) == 1 and _is_sym(args[0]) and args[0]._expr.type != STR:
         if args[0]._expr.type == FLOAT:
             return args[0]  # Python hands back the same object
@@ -126,6 +136,8 @@ def _math(name: str) -> Callable[..., Any]:
 
     @functools.wraps(plain)
     def call(x: Any) -> Any:
+        if type(x) is SymDecimal and name != "sqrt" and name != "fabs":
+            return getattr(x, f"__{name}__")()
         if not _is_sym(x):
             return plain(x)
         if name == "sqrt":
@@ -141,9 +153,14 @@ def _math(name: str) -> Callable[..., Any]:
 _MATH = {name: _math(name) for name in ("sqrt", "floor", "ceil", "trunc", "fabs")}
 
 
-class _MathModule:
+class _Module:
+    """A module, with stand-ins for some of what it holds."""
+
+    def __init__(self, plain: types.ModuleType, stands: dict[str, Any]) -> None:
+        self._plain, self._stands = plain, stands
+
     def __getattr__(self, name: str) -> Any:
-        return _MATH.get(name) or getattr(math, name)
+        return self._stands.get(name) or getattr(self._plain, name)
 
 
 _BUILTINS: dict[str, Any] = {
@@ -155,8 +172,20 @@ _BUILTINS: dict[str, Any] = {
     "sum": _sum,
 }
 _BY_OBJECT: dict[int, Any] = {id(getattr(builtins, k)): v for k, v in _BUILTINS.items()}
-_BY_OBJECT |= {id(getattr(math, k)): v for k, v in _MATH.items()}
-_BY_OBJECT[id(math)] = _MathModule()
+_TIMES = {
+    "datetime": _stand(dt.datetime, made_datetime),
+    "date": _stand(dt.date, made_date),
+    "timedelta": _stand(dt.timedelta, made_timedelta),
+}
+_DECIMAL = {"Decimal": _stand(decimal.Decimal, made_decimal)}
+for _module, _stands in (
+    (math, _MATH),
+    (dt, _TIMES),
+    (decimal, _DECIMAL),
+    (dataclasses, {"replace": replaced}),
+):
+    _BY_OBJECT[id(_module)] = _Module(_module, _stands)
+    _BY_OBJECT |= {id(getattr(_module, k)): v for k, v in _stands.items()}
 _FOR_TEXT: dict[str, Any] = {"len": length_of, "str": _stand(str, _str)}  # in the trace of a check
 _BY_OBJECT_FOR_TEXT: dict[int, Any] = {id(getattr(builtins, k)): v for k, v in _FOR_TEXT.items()}
 

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from pellucid.expr import node as n
+from pellucid.expr.convert import promote
 from pellucid.expr.node import Expr
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, fits_int
 
@@ -61,17 +62,6 @@ def _plain(value: Any) -> Any:
         if isinstance(value, cls):
             return cls(value)
     return str.__str__(value)
-
-
-def promote(e: Expr, to: Type) -> Expr | None:
-    """The expression converted up the ladder bool → int → float; None if it does not fit."""
-    if e.type == to:
-        return e
-    if e.type == BOOL and to in (INT, FLOAT):
-        e = n.int_of_bool(e)
-    if e.type == INT and to == FLOAT:
-        return n.float_of_int(e)
-    return e if e.type == to else None
 
 
 def _arith(op: str, a: Sym, b: Any, swapped: bool) -> Any:

@@ -23,18 +23,38 @@ from __future__ import annotations
 
 import contextvars
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.errors import PipelineError
+from pellucid.errors import PipelineError, TypeMismatch
 from pellucid.expr import node as n
+from pellucid.expr.convert import convert
 from pellucid.expr.node import Expr
+from pellucid.expr.tracing.maybe import Maybe, assemble, raw_fields, record_type_of
 from pellucid.expr.tracing.mistakes import name_of, no_pair
+from pellucid.expr.tracing.money import SymDecimal, lift_decimal
 from pellucid.expr.tracing.purity import AsksIdentity, watched
+from pellucid.expr.tracing.rich import Rich
 from pellucid.expr.tracing.shadow import shadowed, truth_of
-from pellucid.expr.tracing.symbolic import Sym, Untraceable, lift_scalar, promote
-from pellucid.expr.types import BOOL, FLOAT, EnumType, RecordType, TupleType, Type, join, simplest, type_of_value
+from pellucid.expr.tracing.symbolic import Sym, Untraceable, lift_scalar
+from pellucid.expr.tracing.times import SymTime, lift_time
+from pellucid.expr.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    NOTHING,
+    DecimalType,
+    EnumType,
+    OptionalType,
+    RecordType,
+    TimeType,
+    TupleType,
+    Type,
+    join,
+    simplest,
+    type_of_value,
+)
 
 MAX_PATHS = 2048  # how many paths a function may have
 MAX_DECISIONS = 400  # how many truth tests one path may make
@@ -80,6 +100,7 @@ class _Path:
     checks: list[list[Expr]] = field(default_factory=lambda: [[]])
     facts: dict[Expr, bool] = field(default_factory=dict)
     orders: dict[tuple[Expr, Expr], int] = field(default_factory=dict)
+    nones: list[tuple[str, Type]] = field(default_factory=list)  # what was asked for and is None here
 
     def note_check(self, e: Expr) -> None:
         self.noted += 1
@@ -193,6 +214,7 @@ class _Explorer:
         self.identity = False
         self.paths = 0
         self.raises: list[str] = []
+        self.optional: dict[Expr, frozenset[Expr]] = {}  # the flag of an optional value, and its leaves
 
     def tree(self) -> _Leaf | _Fork:
         kinds = {kind for t in self.params for _, kind in t.leaves()}
@@ -239,6 +261,7 @@ class _Explorer:
             except (Untraceable, RecursionError):
                 raise
             except Exception as error:
+                _refuse_unguarded(error, path)
                 raised = self.number_of(error)
             if path.refused is not None:
                 raise path.refused
@@ -256,37 +279,70 @@ class _Explorer:
         self.raises.append(f"{type(error).__name__}: {text}")
         return len(self.raises) - 1
 
-    def symbolic(self, t: Type, index: int) -> tuple[Any, int]:
+    def symbolic(self, t: Type, index: int, name: str = "", lazy: bool = False) -> tuple[Any, int]:
+        """What a parameter is, whose leaves begin at an index; ``lazy`` if it is found out when it is looked at."""
+        after = index + t.width
+        if isinstance(t, OptionalType):
+            flag, inner = n.var(index, BOOL), t.inner
+            kinds = [kind for _, kind in t.leaves()]
+            leaves = [n.var(index + j, kind) for j, kind in enumerate(kinds)]
+            self.optional[flag] = frozenset(leaves[1:])
+
+            def look() -> Any:
+                if current_path().decide(flag):
+                    return self.symbolic(inner, index + 1, name)[0]
+                current_path().nones.append((name, t))
+                return None
+
+            return (Maybe(t, leaves, look) if lazy else look()), after
         if isinstance(t, EnumType):
             e = n.var(index, t)
             for member in t.members[:-1]:
                 if current_path().decide(n.eq(e, n.const(member))):
-                    return member, index + 1
-            return t.members[-1], index + 1
+                    return member, after
+            return t.members[-1], after
         if isinstance(t, RecordType):
-            leaves = []
-            for _, sub in t.fields:
-                value, index = self.symbolic(sub, index)
-                leaves.append(value)
-            return _assemble(t, leaves), index
+            fields = []
+            for field_name, sub in t.fields:
+                value, index = self.symbolic(sub, index, field_name, lazy=True)
+                fields.append(value)
+            return assemble(t, fields), after
         if isinstance(t, TupleType):
             items = []
-            for sub in t.items:
-                value, index = self.symbolic(sub, index)
+            for i, sub in enumerate(t.items):
+                value, index = self.symbolic(sub, index, str(i))
                 items.append(value)
-            return tuple(items), index
+            return tuple(items), after
+        if t == NOTHING:
+            return None, after
+        if isinstance(t, TimeType):
+            return SymTime(n.var(index, INT), t), after
+        if isinstance(t, DecimalType):
+            return SymDecimal(n.var(index, INT), t), after
         if t == BOOL and self.identity:
-            return current_path().decide(n.var(index, t)), index + 1
-        return Sym(n.var(index, t)), index + 1
+            return current_path().decide(n.var(index, t)), after
+        return Sym(n.var(index, t)), after
 
 
-def _assemble(t: RecordType, values: list[Any]) -> Any:
-    if issubclass(t.cls, tuple):
-        return t.cls(*values)
-    record = object.__new__(t.cls)
-    for (name, _), value in zip(t.fields, values, strict=True):
-        object.__setattr__(record, name, value)
-    return record
+def _refuse_unguarded(error: Exception, path: _Path) -> None:
+    """Say what to write where a value that may be missing is used as if it were always there."""
+    if not path.nones or not isinstance(error, (TypeError, AttributeError)) or "NoneType" not in str(error):
+        return
+    name, t = path.nones[-1]
+    inner = t.inner if isinstance(t, OptionalType) else t
+    blank = {"str": "''", "float": "0.0", "bool": "False"}.get(str(inner), "0")
+    field = bool(name) and not name.isdigit()
+    shown = f"e.{name}" if field else "v"
+    what = f"the field {name!r}" if field else f"item {name}" if name else "its argument"
+    instead = f", or take `{shown} or {blank}`" if str(inner) in ("int", "float", "str", "bool") else ""
+    raise TypeMismatch(
+        f"it uses {what}, which may be None ({t}), as if it were always there ({_said(error)}): ask first, as in "
+        f"`{shown} is not None and …` or `if {shown} is None`{instead}"
+    ) from None
+
+
+def _said(error: Exception) -> str:
+    return str(error).replace("'Sym'", "'int'").replace("'SymTime'", "'datetime'").replace("'SymDecimal'", "'Decimal'")
 
 
 # ---------------------------------------------------------------- results
@@ -295,10 +351,17 @@ def _assemble(t: RecordType, values: list[Any]) -> Any:
 def _result_type(value: Any) -> Type:
     if type(value) is Sym:
         return value._expr.type
+    if isinstance(value, Rich):
+        return value._type
+    if type(value) is Maybe:
+        return value.type
     if type(value) is tuple:
         return TupleType(tuple(_result_type(v) for v in value))
-    if isinstance(value, (list, dict, set)) or value is None:
-        raise Untraceable(f"returns {'None' if value is None else 'a ' + type(value).__name__}, which is no event")
+    lazy = record_type_of(value)
+    if lazy is not None:
+        return lazy
+    if isinstance(value, (list, dict, set)):
+        raise Untraceable(f"returns a {type(value).__name__}, which is no event")
     t = type_of_value(value)
     if t is None:
         raise Untraceable(f"returns a {type(value).__name__}, which is no event")
@@ -307,28 +370,44 @@ def _result_type(value: Any) -> Type:
 
 def _leaves(value: Any, t: Type) -> list[Expr]:
     """The expressions of a returned value, converted to the type the result has on all paths."""
+    if isinstance(t, OptionalType):
+        if value is None:
+            return [n.FALSE, *(n.const(simplest(kind)) for _, kind in t.inner.leaves())]
+        if type(value) is not Maybe:
+            return [n.TRUE, *_leaves(value, t.inner)]
+    if type(value) is Maybe:
+        found = convert(value.leaves, value.type, t)
+        if found is None:
+            raise Untraceable(f"returns {value.type} on one path and {t} on another")
+        return found
     if isinstance(t, RecordType):
         if not isinstance(value, t.cls):
             raise Untraceable(f"returns {_result_type(value)} on one path and {t} on another")
         out = []
-        for name, sub in t.fields:
-            field_value = getattr(value, name)
+        for (name, sub), field_value in zip(t.fields, raw_fields(value, t), strict=True):
             try:
                 out += _leaves(field_value, sub)
             except Untraceable:
-                raise Untraceable(
-                    f"puts {_result_type(field_value)} into the field {name!r} of {t.cls.__name__}, which is {sub}"
-                ) from None
+                found_type = _result_type(field_value)
+                text = f"puts {found_type} into the field {name!r} of {t.cls.__name__}, which is {sub}"
+                if found_type == NOTHING or isinstance(found_type, OptionalType):
+                    raise TypeMismatch(
+                        f"it {text}: ask first whether it is None, or declare the field as {sub} | None"
+                    ) from None
+                raise Untraceable(text) from None
         return out
     if isinstance(t, TupleType):
         return [e for item, sub in zip(value, t.items, strict=True) for e in _leaves(item, sub)]
+    if t == NOTHING and value is None:
+        return []
     if isinstance(value, enum.Enum) and isinstance(t, EnumType):
         return [n.const(value)]
-    e = lift_scalar(value)
-    converted = promote(e, t) if e is not None else None
+    rich = lift_time(value) if isinstance(t, TimeType) else lift_decimal(value) if isinstance(t, DecimalType) else None
+    e = lift_scalar(value) if rich is None else rich._expr
+    converted = convert([e], e.type if rich is None else rich._type, t) if e is not None else None
     if converted is None:
         raise Untraceable(f"returns {_result_type(value)} on one path and {t} on another")
-    return [converted]
+    return converted
 
 
 def _values(tree: _Leaf | _Fork) -> list[Any]:
@@ -356,14 +435,24 @@ def _join_all(values: list[Any]) -> Type:
     return result
 
 
-def _fold(tree: _Leaf | _Fork, types: list[Type], pick: Callable[[Any], list[Expr]]) -> list[Expr]:
+def _refuse_nothing(result: Type) -> None:
+    if result == NOTHING:
+        raise Untraceable("returns None on every path, which is no event")
+
+
+def _fold(
+    tree: _Leaf | _Fork,
+    types: list[Type],
+    pick: Callable[[Any], list[Expr]],
+    optional: Mapping[Expr, frozenset[Expr]],
+) -> list[Expr]:
     """The tree as one expression per leaf of the result; checks go before the first of them."""
     if isinstance(tree, _Leaf):
         out = [n.raise_(tree.raised, t) for t in types] if tree.raised is not None else pick(tree.value)
     else:
-        yes = _fold(tree.yes, types, pick)
-        no = _fold(tree.no, types, pick)
-        out = [_merge(tree.condition, a, b) for a, b in zip(yes, no, strict=True)]
+        yes = _fold(tree.yes, types, pick, optional)
+        no = _fold(tree.no, types, pick, optional)
+        out = [_merge(tree.condition, a, b, optional) for a, b in zip(yes, no, strict=True)]
     if tree.checks and out:
         needed: frozenset[Expr] = frozenset().union(*(n.strict_parts(o) for o in out))
         missing = tuple(c for c in tree.checks if c not in needed)
@@ -372,7 +461,10 @@ def _fold(tree: _Leaf | _Fork, types: list[Type], pick: Callable[[Any], list[Exp
     return out
 
 
-def _merge(condition: Expr, yes: Expr, no: Expr) -> Expr:
+def _merge(condition: Expr, yes: Expr, no: Expr, optional: Mapping[Expr, frozenset[Expr]]) -> Expr:
+    # An optional value handed through unchanged: where it is not there, its leaves are the simplest ones anyway.
+    if yes in optional.get(condition, ()) and no.op == "const" and no is n.const(simplest(no.type)):
+        return yes
     # An enum handed through unchanged comes back as a chain of tests, in the order of its members: where
     # only the last two are left, `A if e == A else B` is `e` itself, and `ite` then folds the rest.
     if condition.op == "eq" and isinstance(yes.type, EnumType) and yes is condition.args[1]:
@@ -396,8 +488,9 @@ def trace(
     if task:
         return _task(explorer, tree, values)
     result = _join_all(values)
+    _refuse_nothing(result)
     types = [t for _, t in result.leaves()]
-    outputs = _fold(tree, types, lambda v: _leaves(v, result))
+    outputs = _fold(tree, types, lambda v: _leaves(v, result), explorer.optional)
     return Traced(tuple(params), result, tuple(outputs), raises=tuple(explorer.raises))
 
 
@@ -435,7 +528,7 @@ def _task(explorer: _Explorer, tree: _Leaf | _Fork, values: list[Any]) -> Traced
                 out += [n.const(simplest(t)) for t in event_types]
         return out
 
-    flat = _fold(tree, state_types + [int_type] + event_types * room, pick)
+    flat = _fold(tree, state_types + [int_type] + event_types * room, pick, explorer.optional)
     width, size = len(state_types), len(event_types)
     rest = flat[width + 1 :]
     slots = tuple(tuple(rest[i * size : (i + 1) * size]) for i in range(room))

@@ -1,0 +1,65 @@
+"""From the leaves of one type to those of a wider one: an int as a float, a value as an optional one.
+
+>>> from pellucid.expr.node import var
+>>> from pellucid.expr.types import FLOAT, INT, OptionalType
+>>> convert([var(0, INT)], INT, OptionalType(FLOAT))
+[True, float(v0)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pellucid.expr import node as n
+from pellucid.expr.node import Expr
+from pellucid.expr.types import BOOL, FLOAT, INT, NOTHING, DecimalType, OptionalType, TupleType, Type, simplest
+
+
+def promote(e: Expr, to: Type) -> Expr | None:
+    """The expression converted up the ladder bool → int → float; None if it does not fit."""
+    if e.type == to:
+        return e
+    if e.type == BOOL and to in (INT, FLOAT):
+        e = n.int_of_bool(e)
+    if e.type == INT and to == FLOAT:
+        return n.float_of_int(e)
+    return e if e.type == to else None
+
+
+def convert(leaves: Sequence[Expr], have: Type, to: Type) -> list[Expr] | None:
+    """The leaves of a value as a type that holds it; None if it does not."""
+    if have == to:
+        return list(leaves)
+    if isinstance(to, OptionalType):
+        if have == NOTHING:
+            return [n.FALSE, *(n.const(simplest(t)) for _, t in to.inner.leaves())]
+        if isinstance(have, OptionalType):
+            inner = convert(leaves[1:], have.inner, to.inner)
+            return None if inner is None else [leaves[0], *inner]
+        inner = convert(leaves, have, to.inner)
+        return None if inner is None else [n.TRUE, *inner]
+    if isinstance(to, DecimalType):
+        return _scaled(leaves[0], have, to.places)
+    if isinstance(to, TupleType) and isinstance(have, TupleType) and len(to.items) == len(have.items):
+        out: list[Expr] = []
+        at = 0
+        for a, b in zip(have.items, to.items, strict=True):
+            part = convert(leaves[at : at + a.width], a, b)
+            if part is None:
+                return None
+            out += part
+            at += a.width
+        return out
+    if len(leaves) != 1 or have not in (BOOL, INT, FLOAT):
+        return None
+    one = promote(leaves[0], to)
+    return None if one is None else [one]
+
+
+def _scaled(e: Expr, have: Type, places: int) -> list[Expr] | None:
+    if have == BOOL:
+        e, have = n.int_of_bool(e), INT
+    found = have.places if isinstance(have, DecimalType) else 0 if have == INT else None
+    if found is None or found > places:
+        return None
+    return [n.mul(e, n.const(10 ** (places - found)))]

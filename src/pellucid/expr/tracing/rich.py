@@ -1,0 +1,71 @@
+"""Symbolic values that are richer than a scalar: what times and decimals have in common while a function is traced."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn
+
+from pellucid.expr.node import Expr
+from pellucid.expr.tracing.symbolic import Sym, Untraceable, _in_raise
+from pellucid.expr.types import Type
+
+
+def decide(condition: Expr) -> bool:
+    """Which way the path being traced goes."""
+    from pellucid.expr.tracing.trace import current_path
+
+    return current_path().decide(condition)
+
+
+def checked(e: Expr) -> Expr:
+    """An expression whose failure the trace must remember."""
+    return Sym.checked(e)._expr
+
+
+def as_int(value: Any) -> Expr | None:
+    """The expression of an int, symbolic or plain; None if it is none."""
+    from pellucid.expr.tracing.symbolic import lift_scalar, promote
+    from pellucid.expr.types import INT
+
+    e = lift_scalar(value)
+    return None if e is None else promote(e, INT)
+
+
+class Rich:
+    """A time or a decimal that is not known yet: an int, and what it means."""
+
+    __slots__ = ("_expr", "_type")
+    _expr: Expr
+    _type: Type
+    _python: type
+
+    def __init__(self, expr: Expr, t: Type) -> None:
+        object.__setattr__(self, "_expr", expr)
+        object.__setattr__(self, "_type", t)
+
+    def __hash__(self) -> NoReturn:
+        raise Untraceable("uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)")
+
+    def __str__(self) -> str:
+        if _in_raise(sys._getframe(1)):
+            return "…"
+        raise Untraceable("turns an event's value into text")
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        if _in_raise(sys._getframe(1)):
+            return "…"
+        raise Untraceable("turns an event's value into text")
+
+    def __getattr__(self, name: str) -> Any:
+        cls = self.__class__
+        if hasattr(cls, name):
+            raise Untraceable(f"uses {cls.__name__}.{name}")
+        raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"{self._type} object has no attribute {name!r}")
+
+    def __reduce__(self) -> NoReturn:
+        raise Untraceable("copies or pickles an event's value")

@@ -1,0 +1,123 @@
+"""Types of events that have parts: records and plain tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pellucid.expr.types.base import Type
+
+
+def _each_canonical(parts: Sequence[Type], leaves: Sequence[Any]) -> bool:
+    at = 0
+    for t in parts:
+        if not t.canonical(leaves[at : at + t.width]):
+            return False
+        at += t.width
+    return True
+
+
+@dataclass(frozen=True, repr=False)
+class RecordType(Type):
+    """A frozen dataclass or a ``NamedTuple`` whose fields are events themselves."""
+
+    cls: type
+    fields: tuple[tuple[str, Type], ...]
+
+    def __str__(self) -> str:
+        inner = ", ".join(f"{name}: {t}" for name, t in self.fields)
+        return f"{self.cls.__name__}({inner})"
+
+    def leaves(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
+        for name, t in self.fields:
+            yield from t.leaves(f"{prefix}.{name}" if prefix else name)
+
+    def columns(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
+        for name, t in self.fields:
+            yield from t.columns(f"{prefix}.{name}" if prefix else name)
+
+    def canonical(self, leaves: Sequence[Any]) -> bool:
+        return _each_canonical([t for _, t in self.fields], leaves)
+
+    def limits(self) -> tuple[tuple[int, int] | None, ...]:
+        return tuple(limit for _, t in self.fields for limit in t.limits())
+
+    def flatten(self, value: Any) -> tuple[Any, ...]:
+        out: tuple[Any, ...] = ()
+        for name, t in self.fields:
+            out += t.flatten(getattr(value, name))
+        return out
+
+    def _build(self, leaves: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        values = []
+        for _, t in self.fields:
+            value, leaves = t._build(leaves)
+            values.append(value)
+        return self.made(values), leaves
+
+    def made(self, values: Sequence[Any]) -> Any:
+        """The record with these values of its fields."""
+        if issubclass(self.cls, tuple):
+            return self.cls(*values)
+        # Not through __init__: the leaves come from an event that was made once already, and a
+        # dataclass may compute or refuse things in __post_init__.
+        record = object.__new__(self.cls)
+        for (name, _), value in zip(self.fields, values, strict=True):
+            object.__setattr__(record, name, value)
+        return record
+
+    def problem(self, value: Any) -> str | None:
+        if not isinstance(value, self.cls):
+            return f"expected {self.cls.__name__}, found {type(value).__name__} {value!r}"
+        for name, t in self.fields:
+            trouble = t.problem(getattr(value, name))
+            if trouble:
+                return f"field {name!r}: {trouble}"
+        return None
+
+
+@dataclass(frozen=True, repr=False)
+class TupleType(Type):
+    """A plain tuple of fixed shape: handy as the state of a task."""
+
+    items: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return "(" + ", ".join(str(t) for t in self.items) + ("," if len(self.items) == 1 else "") + ")"
+
+    def leaves(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
+        for i, t in enumerate(self.items):
+            yield from t.leaves(f"{prefix}.{i}" if prefix else str(i))
+
+    def columns(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
+        for i, t in enumerate(self.items):
+            yield from t.columns(f"{prefix}.{i}" if prefix else str(i))
+
+    def canonical(self, leaves: Sequence[Any]) -> bool:
+        return _each_canonical(self.items, leaves)
+
+    def limits(self) -> tuple[tuple[int, int] | None, ...]:
+        return tuple(limit for t in self.items for limit in t.limits())
+
+    def flatten(self, value: Any) -> tuple[Any, ...]:
+        out: tuple[Any, ...] = ()
+        for t, item in zip(self.items, value, strict=True):
+            out += t.flatten(item)
+        return out
+
+    def _build(self, leaves: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        values = []
+        for t in self.items:
+            value, leaves = t._build(leaves)
+            values.append(value)
+        return tuple(values), leaves
+
+    def problem(self, value: Any) -> str | None:
+        if not isinstance(value, tuple) or len(value) != len(self.items):
+            return f"expected a tuple of {len(self.items)}, found {value!r}"
+        for i, (t, item) in enumerate(zip(self.items, value, strict=True)):
+            trouble = t.problem(item)
+            if trouble:
+                return f"item {i}: {trouble}"
+        return None
