@@ -38,7 +38,11 @@ CSV = [
     ),
     ("total", "x,z\n1,2\n\nabc,4\n", f"row 2 (line 4): column 'x': expected int, found 'abc'{FIX}"),
     ("total", "x,z\n1,2\n1.5,4\n", f"row 2 (line 3): column 'x': expected int, found '1.5'{FIX}"),
-    ("total", "x,z\n1,2\n,4\n", "row 2 (line 3): column 'x' is null: expected int; fill it or remove the row"),
+    (
+        "total",
+        "x,z\n1,2\n,4\n",
+        "row 2 (line 3): column 'x' is null: expected int; fill it, remove the row, or declare it as int | None",
+    ),
     ("total", "x,z\n1,2\n3", f"row 2 (line 3): 1 field, expected 2 (x, z): {CUT}"),
     ("total", "x,z\n1,2\n3\n4,5\n", "row 2 (line 3): 1 field, expected 2 (x, z): complete the row or remove it"),
     ("total", "x,z\n1,2,3\n", "row 1 (line 2): 3 fields, expected 2 (x, z): put a text that holds a comma in quotes"),
@@ -47,13 +51,37 @@ CSV = [
         "x\n99999999999999999999\n",
         "row 1 (line 2): column 'x': 99999999999999999999 does not fit in 64 bits: make the source float or str",
     ),
-    ("total", "x\n1\n\n2\n", "row 2 (line 3): column 'x' is null: expected int; fill it or remove the row"),
-    ("total", "x\n\n1\n", "row 1 (line 2): column 'x' is null: expected int; fill it or remove the row"),
-    ("total", "x\r\n1\r\n\r\n", "row 2 (line 3): column 'x' is null: expected int; fill it or remove the row"),
-    ("total", "\n\nx\n\n", "row 1 (line 4): column 'x' is null: expected int; fill it or remove the row"),
+    (
+        "total",
+        "x\n1\n\n2\n",
+        "row 2 (line 3): column 'x' is null: expected int; fill it, remove the row, or declare it as int | None",
+    ),
+    (
+        "total",
+        "x\n\n1\n",
+        "row 1 (line 2): column 'x' is null: expected int; fill it, remove the row, or declare it as int | None",
+    ),
+    (
+        "total",
+        "x\r\n1\r\n\r\n",
+        "row 2 (line 3): column 'x' is null: expected int; fill it, remove the row, or declare it as int | None",
+    ),
+    (
+        "total",
+        "\n\nx\n\n",
+        "row 1 (line 4): column 'x' is null: expected int; fill it, remove the row, or declare it as int | None",
+    ),
     ("total", "x\n1\n\nabc\n", f"row 3 (line 4): column 'x': expected int, found 'abc'{FIX}"),
-    ("halves", "x\n1\n\n", "row 2 (line 3): column 'x' is null: expected float; fill it or remove the row"),
-    ("flags", "b\n\n", "row 1 (line 2): column 'b' is null: expected bool; fill it or remove the row"),
+    (
+        "halves",
+        "x\n1\n\n",
+        "row 2 (line 3): column 'x' is null: expected float; fill it, remove the row, or declare it as float | None",
+    ),
+    (
+        "flags",
+        "b\n\n",
+        "row 1 (line 2): column 'b' is null: expected bool; fill it, remove the row, or declare it as bool | None",
+    ),
     (
         "colors",
         "c\nRED\n\n",
@@ -168,7 +196,11 @@ JSONL = [
         "row 2 (line 3): no JSON value (Expecting value at character 1): 'abc'; give one value on each line",
     ),
     ("total", "", "is empty (0 bytes): expected a JSON value on each line"),
-    ("total", '{"x":1}\n{"y":2}\n', "row 2 (line 2): column 'x' is null: expected int; fill it or remove the row"),
+    (
+        "total",
+        '{"x":1}\n{"y":2}\n',
+        "row 2 (line 2): column 'x' is null: expected int; fill it, remove the row, or declare it as int | None",
+    ),
     (
         "total",
         '{"y":1,"z":1}\n',
@@ -354,7 +386,12 @@ def test_parquet_a_null_far_away(pellucid: Command, folder: Path) -> None:
     values = pa.array([1] * 200_000 + [None] + [1] * 10)
     parquet.write_table(pa.table({"x": values}), "a.parquet")
     result = pellucid("run", "pipes.py:total", "--in", "a.parquet", "--out", "out.parquet")
-    refused(result, "a.parquet: row 200,001: column 'x' is null: expected int; fill it or remove the row", folder)
+    refused(
+        result,
+        "a.parquet: row 200,001: column 'x' is null: expected int; fill it, remove the row, or declare it as int | "
+        "None",
+        folder,
+    )
 
 
 ARROW = [

@@ -171,7 +171,8 @@ def test_empty_lines_that_come_one_by_one(folder: Path) -> None:
     done = shell(f"({slow}) | pellucid run pipes.py:total --in-format csv --out o.csv", cwd=folder)
     assert done.returncode == 2
     assert done.stderr == (
-        b"pellucid: standard input: row 2 (line 3): column 'x' is null: expected int; fill it or remove the row\n"
+        b"pellucid: standard input: row 2 (line 3): column 'x' is null: expected int; fill it, remove the row, or "
+        b"declare it as int | None\n"
     )
 
 

@@ -258,7 +258,7 @@ def test_a_float_is_no_key(pellucid: Command, folder: Path) -> None:
     result = pellucid("run", "pipes.py:total", "--in", "a.parquet", "--key", "k")
     assert (
         result.stderr
-        == "pellucid: a.parquet: the key column 'k' holds double: a key is int, str or bool; cast it first\n"
+        == "pellucid: a.parquet: the key column 'k' holds double: a key is int, str, bool or a time; cast it first\n"
     )
 
 

@@ -310,7 +310,7 @@ KEY_TROUBLE: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: odds(pd.DataFrame({"x": [1, 2], "u": [1.0, None]}), key="u"),
-        "odds: source 'x': the key column 'u' holds double: a key is int, str or bool; cast it first",
+        "odds: source 'x': the key column 'u' holds double: a key is int, str, bool or a time; cast it first",
     ),
     (
         lambda: both(pa.table({"a": [1], "u": [1]}), pa.table({"b": [1], "u": ["a"]}), key="u"),
@@ -346,7 +346,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: odds([1, 1.5]), "odds: source 'x': position 1: expected int, found float 1.5"),
     (
         lambda: odds([1, None]),
-        "odds: source 'x': position 1: expected int, found NoneType None: put `silent` where there is no event",
+        "odds: source 'x': position 1: expected int, found NoneType None: put `silent` where there is no event, "
+        "or declare the type as T | None",
     ),
     (lambda: odds([1, "a"]), "odds: source 'x': position 1: expected int, found str 'a'"),
     (lambda: odds([2**63]), "odds: source 'x': position 0: 9223372036854775808 does not fit in 64 bits"),
@@ -374,7 +375,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: halves(pa.array([1.0, None])),
-        "halves: source 'x': position 1: column 'x' is null: expected float; fill it or remove the row",
+        "halves: source 'x': position 1: column 'x' is null: expected float; fill it, remove the row, or declare it as "
+        "float | None",
     ),
     (
         lambda: dear([Trade(float("nan"), "a")]),
@@ -483,7 +485,8 @@ def test_a_bad_event_counts_silent_pushes() -> None:
         ),
         (
             lambda: both([1], [silent, silent, None]),
-            "both: source 'b': position 2: expected int, found NoneType None: put `silent` where there is no event",
+            "both: source 'b': position 2: expected int, found NoneType None: put `silent` where there is no event, "
+            "or declare the type as T | None",
         ),
     ]
     for call, message in cases:

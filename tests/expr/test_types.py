@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 
 from pellucid import TypeMismatch
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, TupleType, conform, join, type_of, type_of_value
+from pellucid.expr.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    NOTHING,
+    STR,
+    EnumType,
+    TupleType,
+    conform,
+    join,
+    type_of,
+    type_of_value,
+)
 from tests.expr.functions import PAIR, POINT, SIDE, TRADE, Level, Pair, Point, Side, Trade
 
 
@@ -40,7 +52,10 @@ class Untyped(NamedTuple):
     x: "Missing"  # type: ignore[name-defined]  # noqa: F821, UP037
 
 
-USE = "use bool, int, float, str, an enum, or a frozen dataclass or NamedTuple of those"
+USE = (
+    "use bool, int, float, str, datetime, date, timedelta, Annotated[Decimal, Scale(2)], an enum, any of these | None, "
+    "or a frozen dataclass or NamedTuple of those"
+)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +107,8 @@ def test_type_of_value() -> None:
         and type_of_value(np.bool_(1)) == BOOL
     )
     assert type_of_value(Point(1, 2)) == POINT
-    assert [type_of_value(v) for v in (None, [1], (1, None), (), Changing(1), Perm.READ, {1})] == [None] * 7
+    assert [type_of_value(v) for v in ([1], (), Changing(1), Perm.READ, {1})] == [None] * 5
+    assert type_of_value(None) == NOTHING and type_of_value((1, None)) == TupleType((INT, NOTHING))
 
 
 def test_join() -> None:

@@ -115,8 +115,9 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
     ),
     (
         lambda x: x.map(lambda v: v, to=list),
-        "map (HERE): an event cannot be a 'list': use bool, int, float, str, an "
-        "enum, or a frozen dataclass or NamedTuple of those",
+        "map (HERE): an event cannot be a 'list': use bool, int, float, str, datetime, date, "
+        "timedelta, Annotated[Decimal, Scale(2)], an enum, any of these | None, or a frozen dataclass or NamedTuple of "
+        "those",
     ),
     (
         lambda x: x.map(lambda v: [v]),

@@ -89,10 +89,30 @@ def test_members_are_those_of_the_local_reader(spark: SparkSession, kind: str) -
 @pytest.mark.parametrize(
     ("t", "kind", "value", "message"),
     [
-        (INT, "int", None, "df: column 'x' is null: expected int; fill it or remove the row"),
-        (STR, "string", None, "df: column 'x' is null: expected str; fill it or remove the row"),
-        (SIDE, "string", None, "df: column 'x' is null: expected Side; fill it or remove the row"),
-        (INT, "void", None, "df: column 'x' is null: expected int; fill it or remove the row"),
+        (
+            INT,
+            "int",
+            None,
+            "df: column 'x' is null: expected int; fill it, remove the row, or declare it as int | None",
+        ),
+        (
+            STR,
+            "string",
+            None,
+            "df: column 'x' is null: expected str; fill it, remove the row, or declare it as str | None",
+        ),
+        (
+            SIDE,
+            "string",
+            None,
+            "df: column 'x' is null: expected Side; fill it, remove the row, or declare it as Side | None",
+        ),
+        (
+            INT,
+            "void",
+            None,
+            "df: column 'x' is null: expected int; fill it, remove the row, or declare it as int | None",
+        ),
         (
             FLOAT,
             "double",

@@ -229,7 +229,9 @@ def test_a_null_key_and_a_null_value_are_named() -> None:
         Runner(job).push(bad)
     bad = pa.table({"k0": ["a", "a"], "o0": [1, 2], "v0_0": pa.array([1, None])})
     with pytest.raises(
-        DataError, match=r"the DataFrame: user='a', seq=2: column 'x' is null: expected int; fill it or remove the row"
+        DataError,
+        match=r"the DataFrame: user='a', seq=2: column 'x' is null: expected int; fill it, remove the row, or declare "
+        r"it as int \| None",
     ):
         Runner(job).push(bad)
 

@@ -17,8 +17,24 @@ import pyarrow.compute as pc
 
 from pellucid.data.bind import Binding, Place, shorten
 from pellucid.data.columns import Column, Output, Strings
+from pellucid.data.rich import rich_array, rich_column, rich_type
 from pellucid.errors import DataError, UsageError
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, TupleType, Type
+from pellucid.expr.types import (
+    BOOL,
+    DATE,
+    DATETIME,
+    FLOAT,
+    INSTANT,
+    INT,
+    STR,
+    DecimalType,
+    EnumType,
+    OptionalType,
+    RecordType,
+    TimeType,
+    TupleType,
+    Type,
+)
 
 if TYPE_CHECKING:
     Mask = np.ndarray[Any, Any] | None
@@ -83,9 +99,9 @@ def source_columns(
     """
     columns: list[Column] = []
     masks: list[Mask] = []
-    for path, (_, leaf) in zip(binding.columns, binding.type.leaves(), strict=True):
-        column, mask = leaf_column(leaf, column_at(batch, path), column=path, place=place, silent=silent)
-        columns.append(column)
+    for path, (_, t) in zip(binding.columns, binding.type.columns(), strict=True):
+        leaves, mask = column_leaves(t, column_at(batch, path), column=path, place=place, silent=silent)
+        columns += leaves
         masks.append(mask)
     mask = one_mask(binding, masks, place, batch.num_rows) if silent else None
     return columns, mask, [key_column(column_at(batch, name), name, place) for name in binding.key] or None
@@ -102,20 +118,46 @@ def key_column(array: Any, column: str, place: Place) -> Column:
 
 
 def one_mask(binding: Binding, masks: list[Mask], place: Place, count: int) -> Mask:
-    """A record is silent where all its leaves are null; where only some are, it is broken."""
+    """A record is silent where all its columns are null; where only some are that may not be, it is broken."""
     if all(m is None for m in masks):
         return None
     full = [np.ones(count, dtype=bool) if m is None else m for m in masks]
     some: np.ndarray[Any, Any] = np.logical_or.reduce(full)
-    every: np.ndarray[Any, Any] = np.logical_and.reduce(full)
+    needed = [not isinstance(t, OptionalType) for _, t in binding.type.columns()]
+    strict = [m for m, must in zip(full, needed, strict=True) if must]
+    every: np.ndarray[Any, Any] = np.logical_and.reduce(strict) & some if strict else some
     if (some != every).any():
         i = int(np.argmax(some != every))
-        missing = next(path for path, m in zip(binding.columns, full, strict=True) if not m[i])
+        missing = next(path for path, m, must in zip(binding.columns, full, needed, strict=True) if must and not m[i])
         raise DataError(
             f"{place.at(i)}: column {missing!r} is null, but other columns of the source {binding.source!r} are not: "
             "give all of them, or none for silence"
         )
     return every
+
+
+def column_leaves(t: Type, array: Any, *, column: str, place: Place, silent: bool = False) -> tuple[list[Column], Mask]:
+    """One Arrow array as the columns of its leaves, and where it has an event.
+
+    >>> place = Place("events", lambda i: f"row {i + 1}")
+    >>> column_leaves(OptionalType(INT), pa.array([7, None]), column="x", place=place)[0]
+    [array([ True, False]), array([7, 0])]
+    """
+    if not isinstance(t, OptionalType):
+        found, mask = leaf_column(t, array, column=column, place=place, silent=silent)
+        return [found], mask
+    array = _one(array)
+    count = len(array)
+    found, mask = leaf_column(t.inner, array, column=column, place=place, silent=True)
+    there = np.ones(count, dtype=bool) if mask is None else mask
+    if isinstance(found, Strings) and mask is not None:
+        values = list(found.values)
+        blank = values.index("") if "" in values else len(values)
+        found = Strings(np.where(mask, found.codes, blank), values if blank < len(values) else [*values, ""])
+    elif mask is not None:
+        values_there: Any = found
+        found = np.where(mask, values_there, np.zeros(1, dtype=values_there.dtype))
+    return [there, found], mask
 
 
 def leaf_column(t: Type, array: Any, *, column: str, place: Place, silent: bool = False) -> tuple[Column, Mask]:
@@ -127,7 +169,8 @@ def leaf_column(t: Type, array: Any, *, column: str, place: Place, silent: bool 
     >>> leaf_column(INT, pa.array([1, None]), column="x", place=place)
     Traceback (most recent call last):
     ...
-    pellucid.errors.DataError: events: row 2: column 'x' is null: expected int; fill it or remove the row
+    pellucid.errors.DataError: events: row 2: column 'x' is null: expected int; fill it, remove the row, or
+    declare it as int | None
     """
     array = _one(array)
     if isinstance(array, pa.ExtensionArray):
@@ -137,10 +180,20 @@ def leaf_column(t: Type, array: Any, *, column: str, place: Place, silent: bool 
         valid = numpy_of(array.is_valid())
         if not silent:
             i = int(np.argmin(valid))
-            raise DataError(f"{place.at(i)}: column {column!r} is null: expected {t}; fill it or remove the row")
+            raise DataError(
+                f"{place.at(i)}: column {column!r} is null: expected {t}; fill it, remove the row, or declare it as "
+                f"{t} | None"
+            )
         mask = valid
     if pa.types.is_null(array.type):
         array = array.cast(arrow_type(t))
+    if isinstance(t, (TimeType, DecimalType)):
+        if mask is None:
+            return rich_column(t, array, column, place), None
+        numbers = np.zeros(len(array), dtype=np.int64)
+        rows = np.flatnonzero(mask)
+        numbers[rows] = rich_column(t, array.drop_null(), column, Place(place.name, lambda i: place.row(int(rows[i]))))
+        return numbers, mask
     if pa.types.is_dictionary(array.type) and not (t == STR or isinstance(t, EnumType)):
         array = array.cast(array.type.value_type)
     if isinstance(t, EnumType):
@@ -259,14 +312,24 @@ def key_type(found: Any, column: str, place: str) -> Type:
         return INT
     if pa.types.is_string(bare) or pa.types.is_large_string(bare) or pa.types.is_string_view(bare):
         return STR
-    raise DataError(f"{place}: the key column {column!r} holds {found}: a key is int, str or bool; cast it first")
+    if pa.types.is_timestamp(bare):
+        return DATETIME if bare.tz is None else INSTANT
+    if pa.types.is_date(bare):
+        return DATE
+    raise DataError(
+        f"{place}: the key column {column!r} holds {found}: a key is int, str, bool or a time; cast it first"
+    )
 
 
 # ------------------------------------------------------------------ and back
 
 
 def arrow_type(t: Type) -> Any:
-    """The Arrow type of a leaf; an enum goes by its members' names."""
+    """The Arrow type of a column; an enum goes by its members' names."""
+    if isinstance(t, OptionalType):
+        return arrow_type(t.inner)
+    if isinstance(t, (TimeType, DecimalType)):
+        return rich_type(t)
     return pa.int64() if t == INT else pa.float64() if t == FLOAT else pa.bool_() if t == BOOL else pa.string()
 
 
@@ -312,6 +375,11 @@ def event_arrays(t: Type, name: str, leaves: Sequence[Any]) -> tuple[list[str], 
     rest = iter(leaves)
 
     def build(u: Type) -> Any:
+        if isinstance(u, OptionalType):
+            there = next(rest)
+            return pc.if_else(there, build(u.inner), pa.scalar(None, arrow_type(u)))
+        if isinstance(u, (TimeType, DecimalType)):
+            return rich_array(u, next(rest))
         fields = struct_fields(u)
         if fields is None:
             return next(rest)
@@ -340,7 +408,7 @@ def output_schema(t: Type, name: str, key: Mapping[str, Type] = _NO_KEY) -> Any:
 def _carried(t: Type, name: str) -> set[str]:
     """The columns of an event and the paths of its leaves: a record that carries a key's column itself needs no second
     one of it."""
-    return {n for n, _ in event_fields(t, name)} | {path for path, _ in t.leaves()}
+    return {n for n, _ in event_fields(t, name)} | {path for path, _ in t.columns()}
 
 
 def output_batch(output: Output, schema: Any, *, key: Sequence[str] = ()) -> Any:
@@ -359,8 +427,9 @@ def output_batch(output: Output, schema: Any, *, key: Sequence[str] = ()) -> Any
                 f"{', '.join(key)}"
             )
         own = _carried(output.type, output.name)
-        kinds = [leaf for _, leaf in output.key_type.leaves()]
-        arrays = [*[array_of(t, c) for n, t, c in zip(key, kinds, output.keys, strict=True) if n not in own], *arrays]
+        flat = [array_of(t, c) for (_, t), c in zip(output.key_type.leaves(), output.keys, strict=True)]
+        parts = event_arrays(output.key_type, key[0], flat)[1]
+        arrays = [*[array for n, array in zip(key, parts, strict=True) if n not in own], *arrays]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

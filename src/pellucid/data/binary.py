@@ -18,6 +18,7 @@ import pyarrow as pa
 from pellucid.data.arrow import column_at, column_names
 from pellucid.data.bind import Place, refuse_twice
 from pellucid.data.pages import Pages, is_large, pages_of, refuse_huge_pages
+from pellucid.data.rich import inner_type
 from pellucid.data.text import Chunk
 from pellucid.errors import DataError
 from pellucid.expr.types import STR, Type
@@ -134,7 +135,7 @@ class ParquetReader:
 
     def _reopened(self, wanted: Mapping[str, Type], keep: Collection[str] = ()) -> Any:
         """The file, with columns of texts as codes."""
-        texts = [c for c, t in wanted.items() if t == STR and pa.types.is_string(self.field_type(c))]
+        texts = [c for c, t in wanted.items() if inner_type(t) == STR and pa.types.is_string(self.field_type(c))]
         with _refusing(_not_whole(self.name, "Parquet")):
             refuse_huge_pages(self.name, self.pages, [*wanted, *keep])
             return self._open(read_dictionary=texts)

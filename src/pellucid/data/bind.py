@@ -31,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Binding:
-    """The columns of one source: one for each leaf of its type, and those of the key."""
+    """The columns of one source: one for each of its type, and those of the key."""
 
     source: str
     type: Type
@@ -140,7 +140,7 @@ def bind(
     for column in key:
         if column not in names:
             raise DataError(f"{place}: no key column {column!r}: {_listing(names)}{nearest(column, names)}")
-    leaves = [path for path, _ in t.leaves()]
+    leaves = [path for path, _ in t.columns()]
     scalar = leaves == [""]
     if scalar:
         column = _scalar_column(source, t, names, place, value, key, wide, advice)

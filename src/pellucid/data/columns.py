@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pellucid.expr.types import EnumType, Type
+from pellucid.expr.types import EnumType, ScalarType, Type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,6 +93,6 @@ def values_of(t: Type, column: Column) -> list[Any]:
 def events_of(t: Type, columns: Sequence[Column]) -> list[Any]:
     """The events that these leaf columns hold."""
     leaves = [values_of(kind, c) for (_, kind), c in zip(t.leaves(), columns, strict=True)]
-    if len(leaves) == 1 and next(t.leaves())[0] == "":
+    if isinstance(t, (ScalarType, EnumType)):
         return leaves[0]
     return [t.unflatten(row) for row in zip(*leaves, strict=True)]

@@ -10,7 +10,7 @@ from typing import Any
 from pellucid.data.bind import Place
 from pellucid.data.columns import Column, columns_of
 from pellucid.errors import DataError
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, conform, simplest
 from pellucid.graph.stream import silent
 
 _EXACT: dict[Type, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str}
@@ -77,12 +77,9 @@ def _refuse_nan(t: Type, event: Any, place: Place, i: int) -> None:
 
 
 def _hint(value: Any) -> str:
-    return ": put `silent` where there is no event" if value is None else ""
+    return ": put `silent` where there is no event, or declare the type as T | None" if value is None else ""
 
 
 def _filler(t: Type) -> Any:
     """Some event of a type, for rows that are none."""
-    leaves = []
-    for _, leaf in t.leaves():
-        leaves.append(leaf.members[0] if isinstance(leaf, EnumType) else _EXACT[leaf]())
-    return t.unflatten(leaves)
+    return t.unflatten([simplest(leaf) for _, leaf in t.leaves()])

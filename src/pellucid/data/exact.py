@@ -16,8 +16,9 @@ from typing import Any
 
 from pellucid.data.bind import Place, shorten, some
 from pellucid.data.numbers import bool_of, float_of, int_of
+from pellucid.data.rich import inner_type, is_spelled
 from pellucid.errors import DataError
-from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, DecimalType, EnumType, Type
 
 CUT = "the file ends in the middle of it and seems cut off"
 
@@ -99,10 +100,11 @@ def _advice(error: ValueError) -> str:
 
 
 def _is_text(t: Type) -> bool:
-    return t not in (INT, FLOAT, BOOL)
+    return inner_type(t) not in (INT, FLOAT, BOOL) and not is_spelled(t)
 
 
 def _from_text(t: Type, text: str) -> Any:
+    t = inner_type(t)
     return int_of(text) if t == INT else float_of(text) if t == FLOAT else bool_of(text) if t == BOOL else text
 
 
@@ -128,6 +130,19 @@ class Whole:
         return self.text
 
 
+class Real(float):
+    """A number with a point or an exponent, and its digits: what a decimal needs."""
+
+    text: str
+
+    @classmethod
+    def read(cls, text: str) -> Real:
+        """The number that a text spells."""
+        found = cls(text)
+        found.text = text
+        return found
+
+
 @dataclass(frozen=True)
 class _Word:
     """``NaN``, ``Infinity``, ``-Infinity``: words that some write, but that JSON does not have."""
@@ -140,7 +155,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found if len(found) == len(pairs) else Twice(pairs)
 
 
-_DECODE = json.JSONDecoder(object_pairs_hook=_object, parse_int=Whole, parse_constant=_Word).decode
+_DECODE = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=Whole, parse_float=Real.read, parse_constant=_Word
+).decode
 
 
 def json_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -208,10 +225,15 @@ def json_path(value: Mapping[str, Any], path: str) -> Any:
 
 
 def _from_json(t: Type, value: Any) -> Any:
+    t = inner_type(t)
+    if isinstance(t, DecimalType) and isinstance(value, (Whole, Real)):
+        return value.text
+    if is_spelled(t) and isinstance(value, str):
+        return value
     if isinstance(value, Whole) and t == INT:
         return int_of(value.text)
     if isinstance(value, (Whole, float)) and t == FLOAT:
-        return float(value.text) if isinstance(value, Whole) else value
+        return float(value.text) if isinstance(value, Whole) else float(value)
     if isinstance(value, _Word):
         raise ValueError(
             f"{value.text} is no JSON: an infinity is 1e999 or -1e999, and NaN is no event; correct the value or "

@@ -23,7 +23,7 @@ from pellucid.data.tables.keep import kept_columns, refuse_order_names
 from pellucid.data.tables.sorting import OrderTypes, is_text, order_type, order_types, sorted_feed, with_order
 from pellucid.data.text import Chunk, JsonLinesReader
 from pellucid.errors import DataError, UsageError, nearest, option
-from pellucid.expr.types import BOOL, FLOAT, STR, Type
+from pellucid.expr.types import BOOL, FLOAT, STR, OptionalType, Type
 from pellucid.graph.model import Graph
 
 ROWS = 1 << 17
@@ -44,7 +44,7 @@ def wanted_columns(bound: Sequence[Binding], key: Mapping[str, Type]) -> dict[st
     """The columns that these sources and the key read, and as what."""
     wanted: dict[str, Type] = {}
     for binding in bound:
-        wanted.update(zip(binding.columns, (leaf for _, leaf in binding.type.leaves()), strict=True))
+        wanted.update(zip(binding.columns, (t for _, t in binding.type.columns()), strict=True))
     return {**key, **wanted}
 
 
@@ -108,9 +108,9 @@ class Feed:
                 reader = readers[source]
                 names, at = reader.names, value
                 if getattr(reader, "blank", False):  # no line, so no names: no events
-                    names = [*([value] if value else [path or source for path, _ in t.leaves()]), *key]
+                    names = [*([value] if value else [path or source for path, _ in t.columns()]), *key]
                 if at is None and getattr(reader, "bare", False):
-                    at = reader.names[0] if t.width == 1 else None
+                    at = reader.names[0] if len(list(t.columns())) == 1 else None
                 self._lanes.append((reader, [bind(source, t, names, place=reader.name, value=at, key=key)]))
         for column in key:
             self._find_key_type(column)
@@ -223,7 +223,7 @@ def _wide_names(reader: Reader, sources: Mapping[str, Type]) -> list[str]:
             )
         heads = {name.split(".")[0] for name in names}
         if heads & set(sources) or not names:
-            wanted = [f"{s}.{p}" if p else s for s, t in sources.items() if s not in heads for p, _ in t.leaves()]
+            wanted = [f"{s}.{p}" if p else s for s, t in sources.items() if s not in heads for p, _ in t.columns()]
             names += [w for w in wanted if w not in names]
     return names
 
@@ -246,9 +246,9 @@ class _Lane:
         self.keep, self.order = list(keep), list(order.names)
         self.taken = 0
         wanted, also = with_order(wanted_columns(bound, key), order)
-        self.chunks = reader.chunks(
-            wanted, rows=rows, nulls=wanted if wide else {*key, *order.typed}, keep=[*also, *keep]
-        )
+        optional = [name for name, t in wanted.items() if isinstance(t, OptionalType)]
+        nulls = wanted if wide else {*key, *order.typed, *optional}
+        self.chunks = reader.chunks(wanted, rows=rows, nulls=nulls, keep=[*also, *keep])
         self.chunk: Chunk | None = None
         self.at = 0
         self.ended = False
@@ -279,7 +279,7 @@ class _Lane:
                 fed.batch.columns.append([_blank(leaf, count) for leaf in leaves])
                 fed.batch.masks.append(np.zeros(count, dtype=bool))
                 if fed.batch.keys is not None:
-                    fed.batch.keys.append([_blank(leaf, count) for leaf in self.key.values()])
+                    fed.batch.keys.append([_blank(leaf, count) for t in self.key.values() for _, leaf in t.leaves()])
             return
         part = self.chunk.batch.slice(self.at, count)
         row, at = self.chunk.place.row, self.at

@@ -5,16 +5,36 @@ A pandas result keeps the index: each event has the label of the push that put i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from pellucid.data.bind import Binding, Place, bind
-from pellucid.data.columns import Column, Output, Strings, values_of
+from pellucid.data.columns import Column, Output, Strings, events_of, values_of
 from pellucid.data.events import Given, from_events
+from pellucid.data.rich import inner_type
 from pellucid.errors import DataError
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, TupleType, Type
+from pellucid.expr.types import (
+    BOOL,
+    DATE,
+    FLOAT,
+    INSTANT,
+    INT,
+    STR,
+    TIMEDELTA,
+    DecimalType,
+    EnumType,
+    OptionalType,
+    RecordType,
+    TimeType,
+    TupleType,
+    Type,
+)
+
+_NONE: Mapping[str, Type] = MappingProxyType({})
 
 Along: TypeAlias = "Sequence[tuple[str, Any]]"  # columns that come along, by name
 
@@ -29,7 +49,7 @@ def read(kind: str, source: str, t: Type, data: Any, place: Place, key: Sequence
 
     from pellucid.data.arrow import column_names
 
-    table = arrow_table(kind, source, data)
+    table = arrow_table(kind, source, data, {path or source: c for path, c in t.columns()})
     if isinstance(table.schema.field(0).type, pa.StructType) and kind in ("Array", "ChunkedArray"):
         table = pa.Table.from_struct_array(data)
     advice = "rename one, or give that column alone"
@@ -70,8 +90,14 @@ def read_wide(graph: str, sources: Mapping[str, Type], data: Any, key: Sequence[
     return out
 
 
-def arrow_table(kind: str, source: str, data: Any, *, nan_is_null: bool = False) -> Any:
-    """As an Arrow table; a NaN in pandas stays a NaN, so that the message can say so."""
+def arrow_table(
+    kind: str, source: str, data: Any, types: Mapping[str, Type] = _NONE, *, nan_is_null: bool = False
+) -> Any:
+    """As an Arrow table; ``types`` are those of the columns that are read.
+
+    In pandas a NaN means that there is nothing: it is null where that may be, and else stays a NaN, so that the message
+    can say so.
+    """
     import pyarrow as pa
 
     if kind in ("Table", "RecordBatch"):
@@ -80,10 +106,24 @@ def arrow_table(kind: str, source: str, data: Any, *, nan_is_null: bool = False)
         return pa.table({source: data})
     try:
         if kind == "Series":
-            return pa.table({source: pa.array(data, from_pandas=nan_is_null)})
-        return pa.table({str(name): pa.array(data[name], from_pandas=nan_is_null) for name in data.columns})
+            only = next(iter(types.values()), None)
+            return pa.table({source: _pandas_array(data, only, nan_is_null)})
+        return pa.table(
+            {str(name): _pandas_array(data[name], types.get(str(name)), nan_is_null) for name in data.columns}
+        )
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise DataError(f"source {source!r}: a column mixes types: {error}") from None
+
+
+def _pandas_array(series: Any, t: Type | None, nan_is_null: bool) -> Any:
+    import pyarrow as pa
+
+    optional = isinstance(t, OptionalType)
+    array = pa.array(series, from_pandas=nan_is_null or optional or (t is not None and series.dtype.kind in "mM"))
+    if isinstance(t, OptionalType) and t.inner == INT and pa.types.is_floating(array.type):
+        with contextlib.suppress(pa.ArrowInvalid):  # ints with holes are floats in pandas
+            return array.cast(pa.int64())
+    return array
 
 
 def _from_numpy(source: str, t: Type, data: Any, place: Place) -> Given:
@@ -96,12 +136,12 @@ def _from_numpy(source: str, t: Type, data: Any, place: Place) -> Given:
     if data.dtype == object:
         return from_events(place.name.split(":")[0], source, t, data.tolist())
     if data.dtype.names is None:
-        if t.width != 1 or next(t.leaves())[0]:
+        if isinstance(t, (RecordType, TupleType)):
             raise DataError(f"{place.name}: expected {t}: give a structured array, found one of {data.dtype}")
-        return Given(len(data), [_numpy_leaf(t, data, "", place)])
+        return Given(len(data), _numpy_leaves(t, data, "", place))
     if not isinstance(t, RecordType):
         raise DataError(f"{place.name}: expected {t}, found a structured array: choose one field of it")
-    columns = [_numpy_leaf(leaf, _field(data, path, place), path, place) for path, leaf in t.leaves()]
+    columns = [leaf for path, c in t.columns() for leaf in _numpy_leaves(c, _field(data, path, place), path, place)]
     return Given(len(data), columns)
 
 
@@ -113,6 +153,21 @@ def _field(data: Any, path: str, place: Place) -> Any:
     if not rest or head not in (data.dtype.names or ()):
         raise DataError(f"{place.name}: no field {path!r} in the array: it has {', '.join(data.dtype.names or ())}")
     return _field(data[head], rest, place)
+
+
+def _numpy_leaves(t: Type, data: Any, path: str, place: Place) -> list[Column]:
+    """One array as the columns of its leaves; a time that is none (NaT) is missing where it may be."""
+    if not isinstance(inner_type(t), (TimeType, DecimalType)) and not isinstance(t, OptionalType):
+        return [_numpy_leaf(t, data, path, place)]
+    import pyarrow as pa
+
+    from pellucid.data.arrow import column_leaves
+
+    if data.dtype == object:
+        return list(from_events(place.name.split(":")[0], path, t, data.tolist()).columns)
+    if data.dtype.kind in "mM" and np.datetime_data(data.dtype)[0] not in ("s", "ms", "us", "ns", "D"):
+        raise DataError(f"{place.name}: {f'field {path!r}: ' if path else ''}cannot read an array of {data.dtype}")
+    return column_leaves(t, pa.array(data), column=path or "value", place=place)[0]
 
 
 def _numpy_leaf(t: Type, data: Any, path: str, place: Place) -> Column:
@@ -244,29 +299,35 @@ def numpy_type(t: Type) -> Any:
         return np.dtype([(name, numpy_type(inner)) for name, inner in t.fields])
     if isinstance(t, TupleType):
         return np.dtype([(str(i), numpy_type(inner)) for i, inner in enumerate(t.items)])
+    if isinstance(t, TimeType):
+        return np.dtype({DATE: "datetime64[D]", TIMEDELTA: "timedelta64[us]"}.get(t, "datetime64[us]"))
     kinds: dict[Type, Any] = {INT: np.int64, FLOAT: np.float64, BOOL: np.bool_}
     return np.dtype(kinds.get(t, np.object_))
 
 
-def _plain(t: Type, column: Column) -> Any:
-    """A leaf column as an array; texts as a NumPy text array, enum members as objects."""
+def _plain(t: Type, columns: Iterator[Column]) -> Any:
+    """A column as an array; texts as a NumPy text array, times as NumPy's, what may be missing as objects."""
+    if isinstance(t, (OptionalType, DecimalType, EnumType)) or t == INSTANT:
+        leaves = [next(columns) for _ in range(t.width)]
+        out = np.empty(len(leaves[0]), dtype=object)
+        out[:] = events_of(t, leaves)
+        return out
+    column = next(columns)
     if t == STR:
         return np.array(values_of(t, column), dtype=np.str_)
-    if isinstance(t, EnumType):
-        out = np.empty(len(column), dtype=object)
-        out[:] = values_of(t, column)
-        return out
+    if isinstance(t, TimeType):
+        return np.asarray(column, dtype=np.int64).astype(numpy_type(t))
     return np.asarray(column, dtype=numpy_type(t))
 
 
 def _to_numpy(output: Output) -> Any:
     t = output.type
+    rest = iter(output.columns)
     if not isinstance(t, (RecordType, TupleType)):
-        return _plain(t, output.columns[0])
-    leaves = list(t.leaves())
-    columns = [_plain(leaf, c) for (_, leaf), c in zip(leaves, output.columns, strict=True)]
-    out = np.empty(len(output), dtype=_with_texts(t, iter(columns)))
-    for (path, _), column in zip(leaves, columns, strict=True):
+        return _plain(t, rest)
+    parts = [(path, _plain(kind, rest)) for path, kind in t.columns()]
+    out = np.empty(len(output), dtype=_with_texts(t, iter([column for _, column in parts])))
+    for path, column in parts:
         at = out
         for name in path.split("."):
             at = at[name]
@@ -284,7 +345,7 @@ def _with_texts(t: Type, columns: Any) -> Any:
 
 
 def _key_types(output: Output, key: Sequence[str]) -> dict[str, Type]:
-    kinds = [leaf for _, leaf in output.key_type.leaves()] if key and output.key_type is not None else []
+    kinds = [kind for _, kind in output.key_type.columns()] if key and output.key_type is not None else []
     return dict(zip(key, kinds, strict=True))
 
 
@@ -297,8 +358,9 @@ def _to_pandas(kind: str, output: Output, first: Any, rows: Any, key: Sequence[s
     kinds = _key_types(output, key)
     own = output_schema(output.type, output.name, kinds).names  # refuses names that meet
     first_own = own[: len(own) - len(event_fields(output.type, output.name))]
-    keys = [(n, t, c) for (n, t), c in zip(kinds.items(), output.keys or [], strict=bool(key)) if n in first_own]
-    series = {name: pd.Series(_pandas_values(t, column), index=index, name=name) for name, t, column in keys}
+    rest = iter(output.keys or [])
+    keys = {name: _pandas_values(t, rest) for name, t in kinds.items()}
+    series = {name: pd.Series(values, index=index, name=name) for name, values in keys.items() if name in first_own}
     series |= {name: pd.Series(column, index=index, name=name) for name, column in extra}
     rest = iter(output.columns)
     for name, t in event_fields(output.type, output.name):
@@ -314,7 +376,7 @@ def _pandas_field(t: Type, columns: Iterator[Column], count: int) -> Any:
 
     fields = struct_fields(t)
     if fields is None:
-        return _pandas_values(t, next(columns))
+        return _pandas_values(t, columns)
     parts = {name: _pandas_field(inner, columns, count) for name, inner in fields}
     out = np.empty(count, dtype=object)
     out[:] = [
@@ -328,11 +390,30 @@ def _objects(values: Any) -> list[Any]:
     return plain
 
 
-def _pandas_values(t: Type, column: Column) -> Any:
-    if isinstance(t, EnumType):
-        return np.array([m.name for m in values_of(t, column)], dtype=object)
-    if t == STR:
-        import pandas as pd
+def _pandas_values(t: Type, columns: Iterator[Column]) -> Any:
+    """A column as pandas would have it: what is missing is NaN among floats, NA among ints, NaT among times."""
+    import pandas as pd
 
-        return pd.array(values_of(t, column), dtype="str")
-    return np.asarray(column, dtype=numpy_type(t))
+    leaves = [next(columns) for _ in range(t.width)]
+    inner = inner_type(t)
+    if isinstance(inner, EnumType):
+        return np.array([None if m is None else m.name for m in events_of(t, leaves)], dtype=object)
+    if inner == STR:
+        return pd.array(events_of(t, leaves), dtype="str")
+    if isinstance(inner, DecimalType) or inner == DATE:
+        out = np.empty(len(leaves[0]), dtype=object)
+        out[:] = events_of(t, leaves)
+        return out
+    if isinstance(inner, TimeType):
+        numbers = np.array(leaves[-1], dtype=np.int64)
+        if isinstance(t, OptionalType):
+            numbers[~np.asarray(leaves[0], dtype=bool)] = np.iinfo(np.int64).min  # NaT
+        times = numbers.view("timedelta64[us]" if inner == TIMEDELTA else "datetime64[us]")
+        return pd.array(times).tz_localize("UTC") if inner == INSTANT else times
+    values = np.asarray(leaves[-1], dtype=numpy_type(inner))
+    if not isinstance(t, OptionalType):
+        return values
+    gone = ~np.asarray(leaves[0], dtype=bool)
+    if inner == FLOAT:
+        return np.where(gone, np.nan, values)
+    return (pd.arrays.IntegerArray if inner == INT else pd.arrays.BooleanArray)(values.copy(), gone)

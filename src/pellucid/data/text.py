@@ -25,6 +25,7 @@ from pellucid.data.arrow import arrow_type, column_at
 from pellucid.data.bind import Place, refuse_twice
 from pellucid.data.blocks import Block, refuse_loose
 from pellucid.data.numbers import BLANKS, FALSE, INT_CELL, TRUE
+from pellucid.data.rich import inner_type, is_spelled
 from pellucid.data.tables.json_kept import json_type, kept_from_json
 from pellucid.errors import DataError, option
 from pellucid.expr.types import FLOAT, INT, STR, EnumType, Type
@@ -233,13 +234,14 @@ class CsvReader(TextReader):
         self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str], keep: Collection[str]
     ) -> Any:
         wanted, nulls = {**wanted, **dict.fromkeys(keep, STR)}, {*nulls, *keep}
-        types = {name: arrow_type(t) for name, t in wanted.items()}
+        types = {name: _cell_type(t) for name, t in wanted.items()}
+        nulls |= {name for name, t in wanted.items() if is_spelled(t)}  # an empty cell is no time
         refuse_loose(block, self.delimiter, self.name)
         try:
             if not block.data.isascii():
                 block.data.decode("utf-8")  # Arrow looks at the wanted columns only
             table = self._parse(block.data, types, list(wanted), nulls=bool(nulls))
-            if not self._has_hex(block.data, [n for n, t in wanted.items() if t == INT]):
+            if not self._has_hex(block.data, [n for n, t in wanted.items() if inner_type(t) == INT]):
                 arrays = [_whole(table.column(n), types[n]) for n in wanted]
                 filled = [
                     a if n in nulls or not a.null_count or not pa.types.is_string(a.type) else a.fill_null("")
@@ -293,6 +295,11 @@ def _whole(column: Any, t: Any) -> Any:
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], t)
+
+
+def _cell_type(t: Type) -> Any:
+    """The Arrow type that a column of text is read as: times and decimals as they are spelled."""
+    return pa.string() if is_spelled(t) else arrow_type(t)
 
 
 _JSON_KINDS = {bool: pa.bool_(), exact.Whole: pa.int64(), float: pa.float64(), str: pa.string()}
@@ -389,8 +396,8 @@ class JsonLinesReader(TextReader):
         """Flat fields, or nested ones where the first objects nest them."""
         tree: dict[str, Any] = {}
         for path, t in wanted.items():
-            kind = arrow_type(t)
-            if isinstance(t, EnumType):
+            kind = _cell_type(t)
+            if isinstance(inner_type(t), EnumType):
                 kind = self.field_type(path)
                 kind = pa.string() if self.bare or pa.types.is_null(kind) else kind
             parts = [path] if self._is_flat(path) else path.split(".")
@@ -418,7 +425,7 @@ class JsonLinesReader(TextReader):
             with self._doubting() if bare is not None else contextlib.nullcontext():
                 found = exact.json_columns(block.data, wanted, place, block.last, bare)
             batch = pa.RecordBatch.from_arrays(
-                [pa.array(found[n], arrow_type(t)) for n, t in wanted.items()], names=list(wanted)
+                [pa.array(found[n], _cell_type(t)) for n, t in wanted.items()], names=list(wanted)
             )
         if not keep:
             return batch
@@ -448,7 +455,7 @@ class JsonLinesReader(TextReader):
         if batch.num_rows != lines:  # several objects on a line
             return None
         for path, t in wanted.items():  # the words NaN and Infinity, which JSON does not have
-            if t == FLOAT and pc.all(pc.is_finite(column_at(batch, path))).as_py() is False:
+            if inner_type(t) == FLOAT and pc.all(pc.is_finite(column_at(batch, path))).as_py() is False:
                 return None
         return batch
 

@@ -24,6 +24,7 @@ from pellucid.base.files import Draft, output_draft, sync, temporary_name
 from pellucid.data.arrow import column_names, flattened, numpy_of
 from pellucid.data.files import flows, format_of, packing_of
 from pellucid.data.packed import Packer
+from pellucid.data.rich import spelled
 from pellucid.data.tables.along import refuse_no_cells
 from pellucid.errors import DataError
 
@@ -238,7 +239,9 @@ class _CsvSink:
 
     def write(self, batch: Any) -> None:
         buffer = pa.BufferOutputStream()
-        self._write(_undictionaried(flattened(batch)), buffer, self._options)
+        flat = _undictionaried(flattened(batch))
+        texts = [spelled(column) for column in flat.columns]
+        self._write(pa.RecordBatch.from_arrays(texts, names=flat.schema.names), buffer, self._options)
         self._stream.write(buffer.getvalue())
 
     def close(self) -> None:
@@ -305,6 +308,12 @@ def json_texts(column: Any) -> list[str]:
     if pa.types.is_struct(column.type):
         form = _json_form(column.type.field(i).name for i in range(column.type.num_fields))
         return [form % row for row in zip(*map(json_texts, column.flatten()), strict=True)]
+    if pa.types.is_decimal(column.type):
+        return ["null" if v is None else v for v in spelled(column).to_pylist()]
+    column = spelled(column)
+    if column.null_count:
+        there = iter(json_texts(column.drop_null()))
+        return [next(there) if valid else "null" for valid in numpy_of(column.is_valid())]
     values = column.to_pylist()
     if pa.types.is_integer(column.type):
         return [str(v) for v in values]

@@ -12,7 +12,19 @@ from collections.abc import Sequence
 
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL, FLOAT, INT, NOTHING, DecimalType, OptionalType, TupleType, Type, simplest
+from pellucid.expr.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    NOTHING,
+    DecimalType,
+    OptionalType,
+    RecordType,
+    TimeType,
+    TupleType,
+    Type,
+    simplest,
+)
 
 
 def promote(e: Expr, to: Type) -> Expr | None:
@@ -63,3 +75,27 @@ def _scaled(e: Expr, have: Type, places: int) -> list[Expr] | None:
     if found is None or found > places:
         return None
     return [n.mul(e, n.const(10 ** (places - found)))]
+
+
+def tidy(t: Type, leaves: Sequence[Expr]) -> list[Expr]:
+    """Any values of the leaves as those of some event: what is missing is the simplest value, a time is one that there
+    is.
+
+    >>> from pellucid.expr.node import var
+    >>> tidy(OptionalType(INT), [var(0, BOOL), var(1, INT)])
+    [v0, v1 if v0 else 0]
+    """
+    if isinstance(t, OptionalType):
+        inner = tidy(t.inner, leaves[1:])
+        return [leaves[0], *(n.ite(leaves[0], e, n.const(simplest(e.type))) for e in inner)]
+    if isinstance(t, TimeType):
+        limit, e = t.limits()[0], leaves[0]
+        if limit is None:
+            return [e]
+        low, high = map(n.const, limit)
+        return [n.ite(n.lt(e, low), low, n.ite(n.lt(high, e), high, e))]
+    parts = [part for _, part in t.fields] if isinstance(t, RecordType) else t.items if isinstance(t, TupleType) else ()
+    out: list[Expr] = []
+    for part in parts:
+        out += tidy(part, leaves[len(out) : len(out) + part.width])
+    return out or list(leaves)

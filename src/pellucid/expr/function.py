@@ -41,6 +41,7 @@ from pellucid.expr.types import (
     DATE,
     FLOAT,
     INT,
+    NOTHING,
     STR,
     DecimalType,
     EnumType,
@@ -369,7 +370,7 @@ class _Tried:
             if task:
                 value = value[1][0] if no_pair(value) is None and value[1] else None
             found = type_of_value(value)
-            if found is not None:
+            if found is not None and found != NOTHING:
                 return found
         return None
 

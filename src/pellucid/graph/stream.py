@@ -16,7 +16,18 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from pellucid.errors import PipelineError, TypeMismatch, nearest
 from pellucid.expr.function import Function
-from pellucid.expr.types import BOOL, FLOAT, RecordType, TupleType, Type, conform, join, type_of, type_of_value
+from pellucid.expr.types import (
+    BOOL,
+    FLOAT,
+    NOTHING,
+    RecordType,
+    TupleType,
+    Type,
+    conform,
+    join,
+    type_of,
+    type_of_value,
+)
 from pellucid.graph.model import key_of
 
 T = TypeVar("T")
@@ -212,6 +223,9 @@ class Stream(Generic[T]):
             fn = _function("task", id, f, (state, self.type), task=True, to=to)
             if state is None or fn.result is None:
                 break
+            if _unsettled(state) and (fn.traced is None or fn.result == state == NOTHING):
+                state = None  # what else it may be besides None, nobody knows
+                continue
             joined = join(state, fn.result)
             if joined is None:
                 _mismatch("task", id, "its function to return a state like the initial one", state, fn.result)
@@ -245,7 +259,7 @@ class Stream(Generic[T]):
     def _with(self, op: Callable[[Any, Any], Any], other: Any, name: str, swapped: bool = False) -> Stream[Any]:
         if isinstance(other, Stream):
             return apply(_named(lambda a, b: op(a, b), name), self, other)
-        if type_of_value(other) is None:
+        if other is None or type_of_value(other) is None:
             raise TypeMismatch(f"cannot use {name!r} between a stream of {self.type} and {other!r}")
         if swapped:
             return self.map(_named(lambda v: op(other, v), f"{other} {name}"))
@@ -381,6 +395,10 @@ def _function(
         return Function.make(f, params, task=task, truth=truth, to=wanted, exact=exact)
     except PipelineError as error:
         raise type(error)(f"{_title(kind, id)}: {error}") from None
+
+
+def _unsettled(t: Type) -> bool:
+    return t == NOTHING or (isinstance(t, TupleType) and any(map(_unsettled, t.items)))
 
 
 def _start_type(kind: str, id: str | None, start: Any) -> Type:

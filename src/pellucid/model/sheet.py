@@ -7,8 +7,10 @@ steps that fail.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from pellucid.draw.labels import clean
@@ -59,16 +61,28 @@ def event_text(value: Any) -> str:
     >>> Payment = NamedTuple("Payment", [("user", str), ("cents", int)])
     >>> event_text(Payment("ada", -5)), event_text(1.5), event_text("a")
     ("(user='ada', cents=-5)", '1.5', "'a'")
+    >>> event_text(datetime.datetime(2013, 1, 1, 5)), event_text(Decimal("12.50"))
+    ('2013-01-01 05:00', '12.50')
     """
     fields = event_fields(value)
     if fields is not None:
         return "(" + ", ".join(f"{name}={event_text(part)}" for name, part in fields.items()) + ")"
     if isinstance(value, enum.Enum):
         return clean(value.name)
+    if isinstance(value, (datetime.date, datetime.timedelta, Decimal)):
+        return time_text(value)
     try:
         return clean(repr(value))
     except Exception:  # the user's own __repr__
         return f"a {type(value).__name__}"
+
+
+def time_text(value: Any) -> str:
+    """A time or a decimal, as people write it."""
+    if not isinstance(value, datetime.datetime):
+        return str(value)
+    text = value.isoformat(" ").replace("+00:00", "Z")
+    return text.replace(":00Z", "Z") if text.endswith(":00Z") else text[:-3] if text.endswith(":00") else text
 
 
 def event_fields(value: Any) -> dict[str, Any] | None:

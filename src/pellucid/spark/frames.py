@@ -24,7 +24,7 @@ from pellucid.data.feed import source_types
 from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import BOOL, INT, STR, TupleType, Type
 from pellucid.graph.model import Graph
-from pellucid.spark.reading import find, source_leaves
+from pellucid.spark.reading import check_columns, find
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -163,10 +163,10 @@ def _values(name: str, types: Mapping[str, Type], value: str | Mapping[str, str]
                 f"{option('value')}: {name} has no source {source!r}: it has {', '.join(types)}"
                 f"{nearest(source, list(types))}"
             )
-        if [path for path, _ in types[source].leaves()] != [""]:
+        if [path for path, _ in types[source].columns()] != [""]:
             raise UsageError(
                 f"{option('value')} names one column, but the source {source!r} is a record {types[source]}: it reads "
-                f"{', '.join(path for path, _ in types[source].leaves())}; leave {option('value')} out"
+                f"{', '.join(path for path, _ in types[source].columns())}; leave {option('value')} out"
             )
     return dict(value)
 
@@ -199,11 +199,11 @@ def _source(
     wide: bool,
 ) -> FrameSource:
     names = column_names(df.schema)
-    scalar = t.width == 1 and next(t.leaves())[0] == ""
+    scalar = [path for path, _ in t.columns()] == [""]
     if scalar and value is None and not wide:
         names = [n for n in names if n not in key and n not in order] or names
     bound = bind(name, t, names, place=place, value=value, wide=wide)
-    source_leaves(bound, df.schema, place, silent=wide)  # a column of the wrong type is refused here, before any job
+    check_columns(bound, df.schema, place)  # a column of the wrong type is refused here, before any job
     return FrameSource(name, t, bound.columns)
 
 

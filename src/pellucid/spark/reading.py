@@ -20,9 +20,24 @@ import pyarrow as pa
 
 from pellucid.data.arrow import check_kind, event_fields, struct_fields
 from pellucid.data.bind import Binding, Place
+from pellucid.data.rich import inner_type, rich_column
 from pellucid.errors import DataError
-from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
-from pellucid.spark.native.column import MARK, failure, native_type
+from pellucid.expr.types import (
+    BOOL,
+    DATE,
+    DATETIME,
+    FLOAT,
+    INSTANT,
+    INT,
+    TIMEDELTA,
+    DecimalType,
+    EnumType,
+    OptionalType,
+    TimeType,
+    Type,
+    simplest,
+)
+from pellucid.spark.native.column import MARK, NoColumn, NotNative, failure, native_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -81,28 +96,59 @@ def source_leaves(binding: Binding, schema: StructType, place: str, silent: bool
     from pyspark.sql import functions as F
 
     found = [find(schema, path, place) for path in binding.columns]
-    leaves = []
-    for path, (_, t), f in zip(binding.columns, binding.type.leaves(), found, strict=True):
-        x = _as_enum(t, f, path, place) if isinstance(t, EnumType) else _as_scalar(t, f, path, place)
-        if f.nullable and not silent:
-            x = F.coalesce(x, failure(f"{place}: column {path!r} is null: expected {t}; fill it or remove the row", t))
-        if t == FLOAT and f.type.typeName() in ("double", "float"):
+    leaves: list[Any] = []
+    for path, (_, t), f in zip(binding.columns, binding.type.columns(), found, strict=True):
+        inner = inner_type(t)
+        if isinstance(inner, (TimeType, DecimalType)):
+            leaves += [NoColumn(f"reads {t} from the column {path!r}")] * t.width
+            continue
+        x = _as_enum(inner, f, path, place) if isinstance(inner, EnumType) else _as_scalar(inner, f, path, place)
+        if f.nullable and not silent and inner is t:
+            x = F.coalesce(x, failure(f"{place}: column {path!r} {_no_null(t)}", t))
+        if inner == FLOAT and f.type.typeName() in ("double", "float"):
             message = (
                 f"{place}: column {path!r} is NaN: NaN is no event, as it equals nothing, not even itself; "
                 "replace it or remove the row"
             )
             x = F.nanvl(x, failure(message, FLOAT))
-        leaves.append(x)
+        if inner is not t:
+            leaves += [x.isNotNull(), F.coalesce(x, F.lit(_blank(inner)))]
+        else:
+            leaves.append(x)
     return _all_or_none(binding, found, leaves, place) if silent and len(leaves) > 1 else leaves
+
+
+def _no_null(t: Type) -> str:
+    return f"is null: expected {t}; fill it, remove the row, or declare it as {t} | None"
+
+
+def _blank(t: Type) -> Any:
+    value = simplest(t)
+    return value.name if isinstance(t, EnumType) else value
+
+
+def check_columns(binding: Binding, schema: StructType, place: str) -> None:
+    """Refuse a column whose type cannot hold what is read from it: from the schema, before any job."""
+    import pyarrow as pa
+
+    for path, (_, t) in zip(binding.columns, binding.type.columns(), strict=True):
+        f, inner = find(schema, path, place), inner_type(t)
+        if isinstance(inner, EnumType):
+            _as_enum(inner, f, path, place)
+        elif not isinstance(inner, (TimeType, DecimalType)):
+            _as_scalar(inner, f, path, place)
+        elif f.type.typeName() != "void":
+            rich_column(inner, pa.array([], _arrow(f.type, path, place, t)), path, Place(place, str))
 
 
 def surely_events(binding: Binding, schema: StructType, place: str = "the DataFrame") -> list[bool]:
     """For each leaf, whether its column can only hold events, so that reading it never fails."""
     out = []
-    for path, (_, t) in zip(binding.columns, binding.type.leaves(), strict=True):
-        found = find(schema, path, place)
-        floats = t == FLOAT and found.type.typeName() in ("double", "float")
-        out.append(not (found.nullable or floats or isinstance(t, EnumType)))
+    for path, (_, t) in zip(binding.columns, binding.type.columns(), strict=True):
+        found, inner = find(schema, path, place), inner_type(t)
+        floats = inner == FLOAT and found.type.typeName() in ("double", "float")
+        sure = not (floats or isinstance(inner, (EnumType, TimeType, DecimalType)))
+        out += [sure and not found.nullable] if inner is t else [sure, sure]
     return out
 
 
@@ -210,7 +256,7 @@ def _all_or_none(binding: Binding, found: list[FoundColumn], leaves: list[Column
 
     empty = reduce(lambda a, b: a & b, [f.column.isNull() for f in found])
     out = []
-    for path, (_, t), x in zip(binding.columns, binding.type.leaves(), leaves, strict=True):
+    for path, (_, t), x in zip(binding.columns, binding.type.columns(), leaves, strict=True):
         message = (
             f"{place}: column {path!r} is null, but other columns of the source {binding.source!r} are not: "
             "give all of them, or none for silence"
@@ -231,15 +277,26 @@ def event_columns(t: Type, name: str) -> list[StructField]:
     """
     from pyspark.sql import types as T
 
-    scalars: dict[Type, Any] = {INT: T.LongType(), FLOAT: T.DoubleType(), BOOL: T.BooleanType()}
+    scalars: dict[Type, Any] = {
+        INT: T.LongType(),
+        FLOAT: T.DoubleType(),
+        BOOL: T.BooleanType(),
+        DATETIME: T.TimestampNTZType(),
+        INSTANT: T.TimestampType(),
+        DATE: T.DateType(),
+        TIMEDELTA: T.DayTimeIntervalType(),
+    }
+
+    def field(n: str, u: Type) -> Any:
+        return T.StructField(n, spark_type(inner_type(u)), isinstance(u, OptionalType))
 
     def spark_type(u: Type) -> Any:
         fields = struct_fields(u)
-        if fields is None:
-            return scalars.get(u, T.StringType())
-        return T.StructType([T.StructField(n, spark_type(i), False) for n, i in fields])
+        if isinstance(u, DecimalType):
+            return T.DecimalType(19, u.places)
+        return scalars.get(u, T.StringType()) if fields is None else T.StructType([field(n, i) for n, i in fields])
 
-    return [T.StructField(n, spark_type(i), False) for n, i in event_fields(t, name)]
+    return [field(n, i) for n, i in event_fields(t, name)]
 
 
 def pack(t: Type, leaves: Sequence[Column], name: str) -> list[Column]:
@@ -249,6 +306,11 @@ def pack(t: Type, leaves: Sequence[Column], name: str) -> list[Column]:
     rest = iter(leaves)
 
     def build(u: Type) -> Column:
+        if isinstance(u, OptionalType):
+            there = next(rest)
+            return F.when(there, build(u.inner))
+        if isinstance(u, (TimeType, DecimalType)):
+            raise NotNative(f"puts out {u}")
         fields = struct_fields(u)
         return next(rest) if fields is None else F.struct(*[build(i).alias(n) for n, i in fields])
 

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import array_of, arrow_type, event_arrays, leaf_column, one_mask
+from pellucid.data.arrow import (
+    array_of,
+    column_leaves,
+    event_arrays,
+    event_fields,
+    leaf_column,
+    nested_type,
+    one_mask,
+)
 from pellucid.data.bind import Binding, Place
 from pellucid.data.columns import Batch, Column, Output, Strings
 from pellucid.engine.kernel.engine import Engine
@@ -148,10 +156,11 @@ class Runner:
 
     def _columns(self, binding: Binding, s: int, part: Any) -> tuple[list[Column], Any]:
         place = Place("the DataFrame", lambda i: self._row(part, i))
-        leaves, masks = [], []
-        for (_, leaf), path, column in zip(binding.type.leaves(), binding.columns, self.fields.values(s), strict=True):
-            values, mask = leaf_column(leaf, part.column(column), column=path, place=place, silent=self.fields.wide)
-            leaves.append(values)
+        leaves: list[Column] = []
+        masks = []
+        for (_, t), path, column in zip(binding.type.columns(), binding.columns, self.fields.values(s), strict=True):
+            values, mask = column_leaves(t, part.column(column), column=path, place=place, silent=self.fields.wide)
+            leaves += values
             masks.append(mask)
         return leaves, one_mask(binding, masks, place, part.num_rows) if self.fields.wide else None
 
@@ -322,8 +331,8 @@ def _one_column(name: str, names: list[str], arrays: list[Any]) -> Any:
 
 @lru_cache(maxsize=256)
 def _column_type(name: str, t: Type) -> Any:
-    empty = [pa.array([], arrow_type(leaf)) for _, leaf in t.leaves()]
-    return _one_column(name, *event_arrays(t, name, empty)).type
+    fields = event_fields(t, name)
+    return nested_type(t) if fields == [(name, t)] else pa.struct([(n, nested_type(inner)) for n, inner in fields])
 
 
 def _batch(names: list[str], arrays: list[Any]) -> Any:

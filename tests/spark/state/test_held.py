@@ -239,7 +239,10 @@ def poison(late: Late, p: Pipeline, rows: Rows, kind: Any = None) -> str:
 def test_no_bad_row_waits(late: Late) -> None:
     key = "account=None, seq=2: the key column 'account' is null: give every row a key, or leave such rows out"
     assert poison(late, TOTAL, [(None, 2, 5), ("a", 3, 5)]) == key
-    value = "the DataFrame: account='a', seq=3: column 'amount' is null: expected int; fill it or remove the row"
+    value = (
+        "the DataFrame: account='a', seq=3: column 'amount' is null: expected int; fill it, remove the row, or "
+        "declare it as int | None"
+    )
     assert poison(late, TOTAL, [("a", 2, 5), ("a", 3, None)]) == value
     order = "account='a', seq=None: the order column 'seq' is null: give every row an order, or leave such rows out"
     assert poison(late, TOTAL, [("a", 2, 5), ("a", None, 5)]) == order

@@ -89,7 +89,7 @@ class DrawnPushes:
             for j, v in enumerate(values):
                 self._put(leaves, ("leaf", name, j), v)
             if there:
-                push[name] = t.unflatten(values)
+                push[name] = t.event(values)
         for i, v in enumerate(self.system.inputs):
             if v.role == "lost":
                 leaves[i] = rng.random() < 0.2

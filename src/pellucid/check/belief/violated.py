@@ -98,8 +98,8 @@ def _some_pushes(graph: Graph, domain: Domain) -> list[dict[str, Any]]:
     kinds = {graph.nodes[i].id: graph.nodes[i].type for i in graph.sources}
     pools = {}
     for name, t in kinds.items():
-        events = [t.unflatten(leaves) for leaves in islice(few.events(t) or [], 8)]
-        pools[name] = events or [t.unflatten([simplest(kind) for _, kind in t.leaves()])]
+        events = [t.event(leaves) for leaves in islice(few.events(t) or [], 8)]
+        pools[name] = events or [t.event([simplest(kind) for _, kind in t.leaves()])]
     return [{name: pool[i % len(pool)] for name, pool in pools.items()} for i in range(max(map(len, pools.values())))]
 
 

@@ -97,7 +97,7 @@ def trapped(race: Race, options: Options) -> Answer | None:
     if answer.status != "refuted" or answer.pushes is None:
         return None
     # Whatever comes then: to be a run of those that count, an event of each source, again and again.
-    event = {name: t.unflatten([_some(race.system, kind) for _, kind in t.leaves()]) for name, t in race.system.sources}
+    event = {name: t.event([_some(race.system, kind) for _, kind in t.leaves()]) for name, t in race.system.sources}
     note = "after these pushes it never does, whatever comes"
     return dataclasses.replace(answer, pushes=[*answer.pushes, event], loop=len(answer.pushes), notes=(note,))
 

@@ -182,7 +182,7 @@ def filled(system: System, roots: Sequence[Expr], pushes: Sequence[dict[str, Any
         values = {(v.role, v.of, v.at): leaf for v, leaf in zip(alone.inputs, row, strict=True)}
         for name, t in alone.sources:
             if values["present", name, 0]:
-                made[name] = t.unflatten([values["leaf", name, j] for j in range(t.width)])
+                made[name] = t.event([values["leaf", name, j] for j in range(t.width)])
         out.append(made)
         state = [evaluate(e, [*state, *row]) for e in alone.next]
     return out

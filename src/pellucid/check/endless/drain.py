@@ -236,4 +236,4 @@ def _events(system: System, t: Type, ints: list[int], words: list[str]) -> list[
             else system.domain.leaf(kind) or [simplest(kind)]
         )
         pools.append(pool[:16])
-    return [t.unflatten(list(leaves)) for leaves in _simplest(pools, 24)]
+    return [t.event(list(leaves)) for leaves in _simplest(pools, 24)]

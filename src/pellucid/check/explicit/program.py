@@ -100,8 +100,10 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
         silent = dict(zip(here, (_any(kind, system) for _, kind in t.leaves()), strict=True))
         options.append(({}, {**silent, ("present", source, 0): False}))
         for leaves in product(*pools):
+            if not t.canonical(leaves):
+                continue
             values = dict(zip(here, leaves, strict=True))
-            options.append(({source: t.unflatten(list(leaves))}, {**values, ("present", source, 0): True}))
+            options.append(({source: t.event(list(leaves))}, {**values, ("present", source, 0): True}))
         pushes = [(a | c, b | d) for a, b in pushes for c, d in options]
     for i, v in enumerate(system.inputs):  # choices that no source makes, such as an event that gets lost
         if v.role == "key":

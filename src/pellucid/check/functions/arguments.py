@@ -99,7 +99,7 @@ class _Search:
             known = [pool for pool in leaves if pool is not None]
             cut = math.prod(map(len, known)) > _EVENTS
             pools.append(
-                Values({key_of(e): e for e in islice(product(*known), _EVENTS)}, cut)
+                Values({key_of(e): e for e in islice(product(*known), _EVENTS) if node.type.canonical(e)}, cut)
                 if len(known) == len(leaves)
                 else Values(None)
             )
@@ -137,7 +137,9 @@ class _Search:
         if any(pool is None for pool in leaves):
             return found
         pool = list(islice(product(*[pool for pool in leaves if pool is not None]), _MOST + 1))
-        return found if len(pool) > _MOST else Values({key_of(e): e for e in pool}, False, found.most)
+        if len(pool) > _MOST:
+            return found
+        return Values({key_of(e): e for e in pool if t.canonical(e)}, False, found.most)
 
     # ------------------------------------------------------------ calling
 

@@ -88,7 +88,7 @@ def pushes_of(frames: Frames, system: System, model: Any) -> list[dict[str, Any]
             values = [model.eval(c, model_completion=True) for c in inputs[at : at + 1 + event.width]]
             if code.z3.is_true(values[0]):
                 kinds = [t for _, t in event.leaves()]
-                push[name] = event.unflatten([code.python(t, v) for t, v in zip(kinds, values[1:], strict=True)])
+                push[name] = event.event([code.python(t, v) for t, v in zip(kinds, values[1:], strict=True)])
             at += 1 + event.width
         for v, c in zip(system.inputs[at:], inputs[at:], strict=True):  # choices that no source makes
             chosen = code.python(v.type, model.eval(c, model_completion=True))

@@ -58,7 +58,7 @@ def sample_states(
             if clock is not None and clock.over:
                 break
             push = {
-                name: t.unflatten([leaf(kind) for _, kind in t.leaves()])
+                name: t.event([leaf(kind) for _, kind in t.leaves()])
                 for name, t in system.sources
                 if rng.random() < often
             }

@@ -35,10 +35,11 @@ from pellucid.check.system.tracking import Asked, KeyRecorder, Keys, Track, chos
 from pellucid.check.system.variable import FALSE, TRUE, Slot, Variable
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
+from pellucid.expr.convert import tidy
 from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.text import has_text
-from pellucid.expr.types import BOOL, INT, Type, simplest
+from pellucid.expr.types import BOOL, INT, DecimalType, OptionalType, TimeType, Type, simplest
 from pellucid.graph.model import Graph
 
 _MARK = 1_000_000  # inputs are numbered from here until all state variables are known
@@ -143,6 +144,21 @@ class System:
         return f"{HIDDEN}{id}" if self.outputs.get(id, id) != id else id
 
 
+def _refuse_times_modulo(graph: Graph, domain: Domain) -> None:
+    for node in graph.nodes:
+        for t in (node.type, *((node.state,) if node.state is not None else ())):
+            for path, column in t.columns():
+                inner = column.inner if isinstance(column, OptionalType) else column
+                if domain.modulus is not None and isinstance(inner, (TimeType, DecimalType)):
+                    field = f" (field {path!r})" if path else ""
+                    raise UsageError(
+                        f"{node.describe()}{field} carries {column}, and integers modulo {domain.modulus} are no times "
+                        "and no decimals: leave ints= out, or give a range"
+                    )
+        if node.sub is not None:
+            _refuse_times_modulo(node.sub, domain)
+
+
 def _chosen(slots: Sequence[Slot], t: Type) -> tuple[Expr, ...]:
     """The leaves of the last of these that is there."""
     leaves = slots[0].leaves if slots else tuple(n.const(simplest(kind)) for _, kind in t.leaves())
@@ -181,6 +197,7 @@ def build_system(
             if id not in known:
                 raise UsageError(f"{graph.name} has no queue {id!r}: it has {', '.join(sorted(known)) or 'none'}")
 
+    _refuse_times_modulo(graph, domain)
     inputs: list[Variable] = []
     sources: dict[int, list[tuple[int, Type]]] = {}
     for at in graph.sources:
@@ -223,7 +240,7 @@ def build_system(
         slots = {}
         for at, parts in sources.items():
             present = n.and_(running, n.var(_MARK + parts[0][0], BOOL))
-            slots[at] = [Slot(present, tuple(n.var(_MARK + i, t) for i, t in parts[1:]))]
+            slots[at] = [Slot(present, tuple(tidy(graph.nodes[at].type, [n.var(_MARK + i, t) for i, t in parts[1:]])))]
         return run, run.step(graph, slots), state, order, stopped, guess
 
     types = {graph.nodes[at].id: graph.nodes[at].type for at in graph.sources}

@@ -79,7 +79,7 @@ class Domain:
         leaves = [self.leaf(kind) for _, kind in t.leaves()]
         if any(values is None for values in leaves):
             return None
-        return list(product(*[values for values in leaves if values is not None]))
+        return [event for event in product(*[v for v in leaves if v is not None]) if t.canonical(event)]
 
     def reduce(self, e: Expr) -> Expr:
         """An integer as this domain has it: what follows every operation."""

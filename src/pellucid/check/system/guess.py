@@ -15,6 +15,7 @@ from pellucid.check.system.domains import Domain
 from pellucid.check.system.variable import Slot, Variable
 from pellucid.errors import PellucidError
 from pellucid.expr import node as n
+from pellucid.expr.convert import tidy
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import BOOL, FLOAT, INT, Type
@@ -75,7 +76,7 @@ class Guess:
             made.append(n.var(self.mark + len(self.inputs), kind))
             self.inputs.append(Variable(f"{name}.{role}{j}", kind, role=role, of=name, at=j))
             self._owner.append((t, at))
-        return made
+        return [made[0], *tidy(t, made[1:])]
 
     def chance(self, name: str) -> Expr:
         """Something that may be so or not."""

@@ -52,7 +52,7 @@ def refuse_what_smv_cannot(graph: Graph) -> None:
                     "but a pipe of NuSMV's model carries at most one"
                 )
         for t in (node.type, *([node.state] if node.state is not None else [])):
-            for path, leaf in t.leaves():
+            for path, leaf in t.columns():
                 if leaf not in (BOOL, INT) and not isinstance(leaf, EnumType):
                     field = f" (field {path!r})" if path else ""
                     raise UsageError(

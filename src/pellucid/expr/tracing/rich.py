@@ -24,7 +24,8 @@ def checked(e: Expr) -> Expr:
 
 def as_int(value: Any) -> Expr | None:
     """The expression of an int, symbolic or plain; None if it is none."""
-    from pellucid.expr.tracing.symbolic import lift_scalar, promote
+    from pellucid.expr.convert import promote
+    from pellucid.expr.tracing.symbolic import lift_scalar
     from pellucid.expr.types import INT
 
     e = lift_scalar(value)

@@ -19,9 +19,10 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid.expr import node as n
+from pellucid.expr.convert import promote
 from pellucid.expr.tracing.maybe import replaced
 from pellucid.expr.tracing.money import SymDecimal, made_decimal
-from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean, _looks_inside, lift_scalar, promote
+from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean, _looks_inside, lift_scalar
 from pellucid.expr.tracing.textual import converted, length_of, stand_in
 from pellucid.expr.tracing.times import made_date, made_datetime, made_timedelta
 from pellucid.expr.types import BOOL, FLOAT, INT, STR

@@ -10,12 +10,15 @@ tries their members one by one, so ``is``, ``match`` and dictionary look-ups wor
 
 from __future__ import annotations
 
+import datetime
 import dis
 import enum
 import math
+import operator
 import sys
 import types
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, NoReturn
 
 from pellucid.expr import node as n
@@ -67,7 +70,10 @@ def _plain(value: Any) -> Any:
 def _arith(op: str, a: Sym, b: Any, swapped: bool) -> Any:
     other = lift_scalar(b)
     if other is None:
-        return NotImplemented
+        rich = _rich_constant(b)
+        if rich is None or op not in _PYTHON:
+            return NotImplemented
+        return _PYTHON[op](*((rich, a) if swapped else (a, rich)))
     x, y = a._expr, other
     if STR in (x.type, y.type) or not {x.type, y.type} <= {BOOL, INT, FLOAT}:
         if _looks_inside():
@@ -96,6 +102,27 @@ def _operator(op: str) -> tuple[Callable[[Sym, Any], Any], Callable[[Sym, Any], 
     return lambda self, o: _arith(op, self, o, False), lambda self, o: _arith(op, self, o, True)
 
 
+def _rich_constant(value: Any) -> Any:
+    """A plain timedelta or decimal, which does not know symbolic values, as a symbolic one; None for anything else."""
+    if isinstance(value, Decimal):
+        from pellucid.expr.tracing.money import lift_decimal
+
+        return lift_decimal(value) if type(value) is Decimal else None
+    if type(value) is datetime.timedelta:
+        from pellucid.expr.tracing.times import lift_time
+
+        return lift_time(value)
+    return None
+
+
+_PYTHON: dict[str, Any] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "truediv": operator.truediv,
+}
 _BITS = ("band", "bor", "bxor", "shl", "shr")
 _SIGNS = {
     "add": "+",
@@ -156,7 +183,10 @@ def _compare(op: str, a: Sym, b: Any, swapped: bool = False) -> Any:
             return _boolean(_compare_beyond(op, x, b, swapped))
     y = lift_scalar(b)
     if y is None:
-        return NotImplemented
+        rich = _rich_constant(b)
+        if rich is None:
+            return NotImplemented
+        return rich._compare(op, a, swapped=not swapped) if isinstance(b, Decimal) else NotImplemented
     numbers = {BOOL, INT, FLOAT}
     if {x.type, y.type} <= numbers:
         if x.type != y.type:  # bool against a number; int against float stays exact

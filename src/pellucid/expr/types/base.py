@@ -45,9 +45,18 @@ class Type:
         several leaves and is one value to everybody else, such as an optional one."""
         yield prefix, self
 
+    def tidy(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        """Any values of the leaves as those of some event: what is missing is the simplest value, a time is one that
+        there is."""
+        return tuple(leaves)
+
+    def event(self, leaves: Sequence[Any]) -> Any:
+        """The event that any values of the leaves stand for."""
+        return self.unflatten(self.tidy(leaves))
+
     def canonical(self, leaves: Sequence[Any]) -> bool:
-        """Whether these leaves are what an event is flattened to: of several ways to write one, there is one."""
-        return True
+        """Whether these leaves are what an event is flattened to."""
+        return self.tidy(leaves) == tuple(leaves)
 
     def limits(self) -> tuple[tuple[int, int] | None, ...]:
         """For each leaf the least and the greatest int that it can be, if not any."""

@@ -67,10 +67,10 @@ class OptionalType(Type):
             return self.inner._build(leaves[1:])
         return None, leaves[1 + self.inner.width :]
 
-    def canonical(self, leaves: Sequence[Any]) -> bool:
+    def tidy(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         if leaves[0]:
-            return self.inner.canonical(leaves[1:])
-        return tuple(leaves[1:]) == tuple(simplest(t) for _, t in self.inner.leaves())
+            return True, *self.inner.tidy(leaves[1:])
+        return self.flatten(None)
 
     def limits(self) -> tuple[tuple[int, int] | None, ...]:
         return None, *self.inner.limits()

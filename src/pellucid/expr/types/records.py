@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pellucid.expr.types.base import Type
 
 
-def _each_canonical(parts: Sequence[Type], leaves: Sequence[Any]) -> bool:
-    at = 0
+def _each_tidy(parts: Iterable[Type], leaves: Sequence[Any]) -> tuple[Any, ...]:
+    out: tuple[Any, ...] = ()
     for t in parts:
-        if not t.canonical(leaves[at : at + t.width]):
-            return False
-        at += t.width
-    return True
+        out += t.tidy(leaves[len(out) : len(out) + t.width])
+    return out
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,8 +35,8 @@ class RecordType(Type):
         for name, t in self.fields:
             yield from t.columns(f"{prefix}.{name}" if prefix else name)
 
-    def canonical(self, leaves: Sequence[Any]) -> bool:
-        return _each_canonical([t for _, t in self.fields], leaves)
+    def tidy(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        return _each_tidy([t for _, t in self.fields], leaves)
 
     def limits(self) -> tuple[tuple[int, int] | None, ...]:
         return tuple(limit for _, t in self.fields for limit in t.limits())
@@ -94,8 +92,8 @@ class TupleType(Type):
         for i, t in enumerate(self.items):
             yield from t.columns(f"{prefix}.{i}" if prefix else str(i))
 
-    def canonical(self, leaves: Sequence[Any]) -> bool:
-        return _each_canonical(self.items, leaves)
+    def tidy(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        return _each_tidy(self.items, leaves)
 
     def limits(self) -> tuple[tuple[int, int] | None, ...]:
         return tuple(limit for t in self.items for limit in t.limits())

@@ -14,7 +14,7 @@ gets it in UTC, whatever zone it came with.  The two never mix.  A ``date`` coun
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,10 @@ class TimeType(Type):
 
     def limits(self) -> tuple[tuple[int, int] | None, ...]:
         return (_LIMITS[self.name],)
+
+    def tidy(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        limit = _LIMITS[self.name]
+        return (min(max(leaves[0], limit[0]), limit[1]),) if limit is not None else (leaves[0],)
 
     def problem(self, value: Any) -> str | None:
         wanted = {"date": "date", "timedelta": "timedelta"}.get(self.name, "datetime")

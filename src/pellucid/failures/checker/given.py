@@ -61,7 +61,7 @@ def made_up(t: Type, k: int) -> Any:
     >>> [made_up(INT, 0), made_up(FLOAT, 1), made_up(STR, 2), made_up(BOOL, 3)]
     [1, 2.0, 'c', False]
     """
-    return t.unflatten([_leaf(kind, k) for _, kind in t.leaves()])
+    return t.event([_leaf(kind, k) for _, kind in t.leaves()])
 
 
 def _leaf(kind: Type, k: int) -> Any:

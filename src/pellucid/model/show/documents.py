@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import enum
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
-from pellucid.model.sheet import event_fields
+from pellucid.model.sheet import event_fields, time_text
 
 VERSION = 1
 
@@ -27,6 +29,8 @@ def as_json(value: Any) -> Any:
         return repr(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, (datetime.date, datetime.timedelta, Decimal)):
+        return time_text(value)
     if isinstance(value, dict):
         return {str(key): as_json(part) for key, part in value.items()}
     if isinstance(value, (list, tuple, range)):

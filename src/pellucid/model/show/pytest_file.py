@@ -6,6 +6,7 @@ lines come from the counterexample (`pellucid.model.counterexample.Counterexampl
 
 from __future__ import annotations
 
+import datetime
 import enum
 import json
 import os
@@ -13,6 +14,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pellucid.draw.labels import clean
@@ -40,6 +42,7 @@ class Imports:
     names: dict[str, list[str]] = field(default_factory=dict)
     tools: set[str] = field(default_factory=set)  # names of pellucid's own, and pytest
     ours: set[str] = field(default_factory=set)  # other imports of pellucid's
+    standard: set[str] = field(default_factory=set)  # whole lines
 
     def need(self, file: str, name: str) -> None:
         found = self.names.setdefault(file, [])
@@ -65,7 +68,7 @@ def pytest_file(cases: Sequence[Case], *, folder: str = ".") -> str:
 
 
 def _head(imports: Imports, folder: str) -> str:
-    standard, ours, users = set(), [], []
+    standard, ours, users = set(imports.standard), [], []
     paths = {f: is_path(f) for f in imports.names}
     if any(paths.values()):
         standard |= {"import importlib.util", "import sys", "from pathlib import Path"}
@@ -122,8 +125,15 @@ def literal(value: Any, file: str, imports: Imports) -> str:
         return "{" + ", ".join(f"{k!r}: {literal(v, file, imports)}" for k, v in value.items()) + "}"
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return f'float("{value!r}")'
+    if type(value) is tuple:
+        items = [literal(v, file, imports) for v in value]
+        return "(" + ", ".join(items) + ("," if len(items) == 1 else "") + ")"
     fields = event_fields(value)
     if fields is None and not isinstance(value, enum.Enum):
+        if isinstance(value, (datetime.date, datetime.timedelta)):
+            imports.standard.add("import datetime")
+        elif isinstance(value, Decimal):
+            imports.standard.add("from decimal import Decimal")
         return repr(value)
     kind = type(value)
     loaded = sys.modules.get(kind.__module__)

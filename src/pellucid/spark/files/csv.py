@@ -21,6 +21,7 @@ from typing import Any
 from pellucid.data.bind import refuse_twice
 from pellucid.data.files import look_through
 from pellucid.data.numbers import BLANKS, FALSE, FLOAT_CELL, INT_CELL, TRUE
+from pellucid.data.rich import inner_type
 from pellucid.errors import DataError, option
 from pellucid.expr.types import BOOL, FLOAT, INT, Type
 from pellucid.graph.model import Graph
@@ -88,7 +89,7 @@ def wanted_of(
     types: dict[str, Type] = {}
     only: Type | None = None
     for node in nodes:
-        for path, t in node.type.leaves():
+        for path, t in node.type.columns():
             name = (f"{node.id}.{path}" if wide else path) if path else (value or node.id)
             types[name] = t
             if not path and not wide and value is None:
@@ -191,12 +192,8 @@ def _with_types(schema: Any, types: Mapping[str, Type]) -> Any:
     from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType
 
     own: dict[Type, Any] = {INT: LongType(), FLOAT: DoubleType(), BOOL: BooleanType()}
-    return StructType(
-        [
-            StructField(f.name, own.get(types[f.name], StringType()) if f.name in types else f.dataType, True)
-            for f in schema.fields
-        ]
-    )
+    wanted = {name: own.get(inner_type(t), StringType()) for name, t in types.items()}
+    return StructType([StructField(f.name, wanted.get(f.name, f.dataType), True) for f in schema.fields])
 
 
 def _refuse_no_rows(path: str, looks: Any, read: Any, names: list[str], wanted: Wanted) -> None:

@@ -26,6 +26,7 @@ import enum
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pellucid.errors import known
@@ -40,6 +41,13 @@ if TYPE_CHECKING:
 MARK = "[pellucid] "  # what every error that is raised on purpose begins with
 MAX_SIZE = 2_000  # how many operations one column may have once every shared part is written out
 MAX_DEPTH = 150  # how deep they may nest: Catalyst is recursive
+
+
+@dataclass(frozen=True)
+class NoColumn:
+    """Stands for a leaf that Spark's expressions cannot read exactly."""
+
+    reason: str
 
 
 class NotNative(Exception):  # noqa: N818 - internal: the pipeline runs in the kernel instead
@@ -233,7 +241,10 @@ class _Translation:
 
     def one(self, e: Expr) -> Column:
         if e.op == "var":
-            return self.leaves[e.value]
+            leaf = self.leaves[e.value]
+            if isinstance(leaf, NoColumn):
+                raise NotNative(leaf.reason)
+            return leaf
         if e.op == "const":
             return self.literal(e.value)
         if fails(e) and not self.varies[id(e)]:

@@ -94,7 +94,7 @@ def cut(
         return job, frame
     t = chain[-1].type
     names = [field.name for field in event_columns(t, "out")]
-    paths = [path or "out" for path, _ in t.leaves()] if names != ["out"] else ["out"]
+    paths = [path or "out" for path, _ in t.columns()] if names != ["out"] else ["out"]
     if any(p.split(".")[0] not in names for p in paths):  # a tuple: its items have names of their own
         return job, frame
     values = [column_at(df.schema, path).alias(f"v0_{j}") for j, path in enumerate(paths)]

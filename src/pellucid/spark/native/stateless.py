@@ -33,7 +33,7 @@ from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import BOOL, INT, RecordType, TupleType, Type, conform
 from pellucid.graph.memory import remembers
 from pellucid.graph.model import Graph, Node
-from pellucid.spark.native.column import NotNative, barrier, checked, column, size
+from pellucid.spark.native.column import NoColumn, NotNative, barrier, checked, column, size
 from pellucid.spark.reading import column_of, event_columns, pack
 
 if TYPE_CHECKING:
@@ -373,6 +373,9 @@ class RowFrame:
         unsure = [v for v in variables if v.value not in self.sure]
         self.due, reads = obligations(found, [at[name] for name in names], unsure)
         self.checks = [(leaves[v.value], v.type) for v in reads]
+        hidden = next((leaf for leaf, _ in self.checks if isinstance(leaf, NoColumn)), None)
+        if hidden is not None:
+            raise NotNative(hidden.reason)
         total = sum(size(e) for _, slot in self.events for e in (slot.when, slot.when, *slot.leaves)) + sum(
             map(size, self.due)
         )

@@ -92,8 +92,8 @@ def held_about(job: SparkJob) -> dict[str, Any]:
     named += [(c, f"order {n}", t) for c, (n, t) in zip(fields.orders, fields.order, strict=True)]
     for s, source in enumerate(fields.sources):
         prefix = f"{source.name}: " if len(fields.sources) > 1 else ""
-        leaves = [t for _, t in source.type.leaves()]
-        named += [(c, prefix + path, t) for c, path, t in zip(fields.values(s), source.columns, leaves, strict=True)]
+        held = [t for _, t in source.type.columns()]
+        named += [(c, prefix + path, t) for c, path, t in zip(fields.values(s), source.columns, held, strict=True)]
     return {
         "columns": [[column, name, types.get(column, str(t))] for column, name, t in named],
         "front": job.front,
