@@ -13,6 +13,7 @@ from pellucid.errors import (
     TypeMismatch,
     UsageError,
 )
+from pellucid.expr.types import Scale
 from pellucid.graph.stream import Stream, apply, merge, silent
 from pellucid.pipeline import Pipeline, pipeline
 
@@ -27,6 +28,7 @@ __all__ = [
     "PellucidError",
     "Pipeline",
     "PipelineError",
+    "Scale",
     "StateError",
     "StepError",
     "Stream",

@@ -27,7 +27,7 @@ from pellucid.engine.state import EngineState
 from pellucid.errors import DataError, StateError, StepError, UsageError
 from pellucid.expr.codegen import OVERFLOW, TooDeep
 from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, conform
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, ScalarType, Type, conform
 from pellucid.graph.model import Graph, Node
 from pellucid.graph.stream import silent
 
@@ -121,11 +121,11 @@ class Engine:
             masks.append([e is not silent for e in events])
             if len(names) == 1:  # a push in which nothing comes in does nothing
                 events, masks[-1] = [e for e in events if e is not silent], None
-            fill = next((e for e in events if e is not silent), None)
+            fill = next((e for e in events if e is not silent), silent)
             events = [fill if e is silent else e for e in events]
             columns.append(
                 columns_of(t, _conformed(name, t, events, self.pushed))
-                if fill is not None
+                if fill is not silent
                 else [[] for _ in range(t.width)]
             )
         count = max([len(m) for m in masks if m is not None], default=len(columns[0][0]))
@@ -137,7 +137,10 @@ class Engine:
                     for (_, t), c in zip(self.graph[names[s]].type.leaves(), columns[s], strict=True)
                 ]
         outputs = self.push_batch(Batch(count, columns, masks, key_columns))
-        results = {o.name: _array(o.columns[0]) if arrays and o.type.width == 1 else o.events() for o in outputs}
+        results = {
+            o.name: _array(o.columns[0]) if arrays and isinstance(o.type, (ScalarType, EnumType)) else o.events()
+            for o in outputs
+        }
         return next(iter(results.values())) if len(results) == 1 else results
 
     def _keys_given(self, keys: Any, given: dict[str, Any]) -> list[list[Column]]:

@@ -224,7 +224,7 @@ def _rounded(x: SymDecimal, places: int, how: str) -> SymDecimal:
 
 
 def made_decimal(*args: Any, **named: Any) -> Any:
-    """``Decimal(n)`` of an int."""
+    """``Decimal(n)`` of an int, and constants: Python's own would look inside a symbolic int."""
     if len(args) == 1 and not named:
         if type(args[0]) is SymDecimal:
             return args[0]
@@ -233,4 +233,6 @@ def made_decimal(*args: Any, **named: Any) -> Any:
             if e is None:
                 raise Untraceable(f"makes a Decimal of a {args[0]._expr.type}")
             return SymDecimal(e, DecimalType(0))
-    return Decimal(*args, **named)
+    value = Decimal(*args, **named)
+    t = type_of_value(value)
+    return SymDecimal(n.const(t.flatten(value)[0]), t) if isinstance(t, DecimalType) and not t.problem(value) else value

@@ -10,6 +10,7 @@ Anything else makes the function opaque, with the reason.
 from __future__ import annotations
 
 import builtins
+import datetime as dt
 import dis
 import enum
 import functools
@@ -20,6 +21,7 @@ import os
 import sys
 import types
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from pellucid.expr.tracing.reach import MUTATORS, Captured
@@ -33,8 +35,9 @@ _PURE_BUILTINS = {
 }  # fmt: skip
 _PURE_TYPES = (
     int, float, bool, complex, str, bytes, tuple, list, dict, set, frozenset, range, slice, object, type,
-    type(None), types.MappingProxyType,
+    type(None), types.MappingProxyType, dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone, Decimal,
 )  # fmt: skip
+_OF_THE_CLOCK = {"now", "today", "utcnow", "fromtimestamp", "utcfromtimestamp"}  # also the machine's own time zone
 _PURE_OBJECTS = {id(getattr(builtins, name)) for name in _PURE_BUILTINS}
 _PURE_OBJECTS |= {id(f) for f in vars(math).values() if callable(f)}
 _PURE_OBJECTS |= {id(f) for f in vars(operator).values() if callable(f)}
@@ -52,6 +55,8 @@ def _pure_c(f: Any) -> bool:
         owner = holder if isinstance(holder, type) else type(holder)
         if isinstance(holder, types.ModuleType) or holder is None:
             return False
+    if getattr(f, "__name__", "") in _OF_THE_CLOCK:
+        return False
     return owner in _PURE_TYPES or (isinstance(owner, type) and issubclass(owner, BaseException))
 
 

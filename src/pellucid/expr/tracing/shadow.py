@@ -202,6 +202,8 @@ def _shadow(value: Any, done: dict[int, Any], text: bool) -> Any:
     known = _BY_OBJECT.get(id(value)) or (_BY_OBJECT_FOR_TEXT.get(id(value)) if text else None)
     if known is not None:
         return known
+    if type(value) is decimal.Decimal:
+        return made_decimal(value)
     if isinstance(value, types.MethodType) and isinstance(value.__func__, types.FunctionType):
         return types.MethodType(_shadow(value.__func__, done, text), value.__self__)
     if isinstance(value, functools.partial):

@@ -292,6 +292,8 @@ def _astimezone(x: SymTime) -> Any:
     def astimezone(zone: Any = None) -> Any:
         if x._type == INSTANT and zone is dt.UTC:
             return x
+        if zone is None or x._type == DATETIME:
+            raise Untraceable("asks for the time zone of this machine", effect=True)
         raise Untraceable("changes the time zone of an event's time")
 
     return astimezone
