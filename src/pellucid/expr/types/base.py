@@ -25,11 +25,11 @@ class Type:
 
     def leaves(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
         """The scalar leaves with their dotted paths; a bare scalar's path is ``''``."""
-        raise NotImplementedError
+        yield prefix, self
 
     def flatten(self, value: Any) -> tuple[Any, ...]:
         """The leaf values of one event."""
-        raise NotImplementedError
+        return (value,)
 
     def unflatten(self, leaves: Sequence[Any]) -> Any:
         """The event with these leaf values."""
@@ -38,7 +38,7 @@ class Type:
         return value
 
     def _build(self, leaves: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        raise NotImplementedError
+        return leaves[0], leaves[1:]
 
     def columns(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
         """The columns of a table that hold such events, with their dotted paths: one for each leaf, but for what has
@@ -84,15 +84,6 @@ class ScalarType(Type):
     def __str__(self) -> str:
         return self.name
 
-    def leaves(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
-        yield prefix, self
-
-    def flatten(self, value: Any) -> tuple[Any, ...]:
-        return (value,)
-
-    def _build(self, leaves: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        return leaves[0], leaves[1:]
-
     def problem(self, value: Any) -> str | None:
         found = type(value).__name__
         if self.name == "bool":
@@ -121,15 +112,6 @@ class EnumType(Type):
     def members(self) -> list[enum.Enum]:
         """The members in order of definition, without aliases."""
         return list(self.cls)
-
-    def leaves(self, prefix: str = "") -> Iterator[tuple[str, Type]]:
-        yield prefix, self
-
-    def flatten(self, value: Any) -> tuple[Any, ...]:
-        return (value,)
-
-    def _build(self, leaves: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        return leaves[0], leaves[1:]
 
     def problem(self, value: Any) -> str | None:
         if isinstance(value, self.cls):
