@@ -126,7 +126,7 @@ def test_every_type_comes_along_as_it_is(here: Path, form: str) -> None:
     run("p.py:total", "--in", f"in.{form}", "--out", "out.jsonl", "--keep-columns", "all")
     rows = read("out.jsonl")
     assert rows[0] == {
-        "carrier": "UA", "delay": 30, "seq": 2, "tailnum": "N1", "sched": "2013-01-01T05:06:07.000008+00:00",
+        "carrier": "UA", "delay": 30, "seq": 2, "tailnum": "N1", "sched": "2013-01-01T05:06:07.000008Z",
         "price": 1.5, "tags": ["a"], "where": {"x": 1, "y": None}, "out": 30,
     }  # fmt: skip
     assert [r["price"] for r in rows] == [1.5, 3.25, -0.01, None] and rows[1]["tags"] is None

@@ -240,7 +240,7 @@ class _CsvSink:
     def write(self, batch: Any) -> None:
         buffer = pa.BufferOutputStream()
         flat = _undictionaried(flattened(batch))
-        texts = [spelled(column) for column in flat.columns]
+        texts = [spelled(column) if pa.types.is_duration(column.type) else column for column in flat.columns]
         self._write(pa.RecordBatch.from_arrays(texts, names=flat.schema.names), buffer, self._options)
         self._stream.write(buffer.getvalue())
 

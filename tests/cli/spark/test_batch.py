@@ -306,6 +306,6 @@ def test_refused_without_spark(
 
 
 def test_options_of_spark_do_not_go_with_the_local_engine(folder: Path) -> None:
-    for option in (["--order", "seq"], ["--master", "local"], ["--stream"], ["--late", "drop"], ["--overwrite"]):
+    for option in (["--master", "local"], ["--stream"], ["--overwrite"]):
         done = CliRunner().invoke(cli, ["run", "pipes.py:total", "--in", "events.csv", *option])
         assert (done.exit_code, done.stderr) == (2, f"pellucid: {option[0]} goes with --on spark\n")

@@ -62,6 +62,8 @@ def _value(found: Any) -> Any:
     """A value of JSON as Python has it."""
     if isinstance(found, exact.Whole):
         return int(found.text)
+    if isinstance(found, exact.Real):
+        return float(found)
     if isinstance(found, exact.Twice):
         raise ValueError(f"the key {min(found.keys_twice)!r} comes twice in one object: leave one out")
     if isinstance(found, dict):
