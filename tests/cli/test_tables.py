@@ -405,3 +405,62 @@ def test_hive_folders_that_are_refused(here: Path) -> None:
     )
     (here / "f/_manifest").mkdir(parents=True)
     assert "f: is written by a sink, whose manifests say which files count" in run("p.py:total", "--in", "f", code=2)
+
+
+# ------------------------------------------------------------------ an output that is there already
+
+
+@pytest.mark.parametrize("form", ["csv", "csv.gz", "jsonl", "jsonl.gz", "parquet", "arrow"])
+def test_refuse_overwrite_append(here: Path, form: str) -> None:
+    write(ROWS, "in.csv")
+    args = ("p.py:late", "--in", "in.csv", "--keep-columns", "tailnum", "--out", f"out.{form}")
+
+    def rows() -> list[str]:
+        return run("p.py:late", "--in", f"out.{form}", "--keep-columns", "tailnum").splitlines()
+
+    run(*args, "--exists", "refuse")
+    first = rows()
+    whole = Path(f"out.{form}").read_bytes()
+    said = run(*args, "--exists", "refuse", code=2)
+    assert (
+        f"out.{form}: is there already: choose another name, remove it, or say --exists overwrite or --exists append"
+        in said
+    )
+    run(*args, "--exists", "overwrite")
+    assert Path(f"out.{form}").read_bytes() == whole
+    run(*args, "--exists", "append")
+    assert rows() == first + first
+    run(*args, "--exists", "append", "--limit", "1")
+    assert rows() == first + first + first[:1]
+    Path(f"new.{form}").unlink(missing_ok=True)
+    run(*args[:-1], f"new.{form}", "--exists", "append")
+    assert Path(f"new.{form}").read_bytes() == whole
+    before = Path(f"out.{form}").read_bytes()
+    other = ("p.py:total", "--in", "in.csv", "--out", f"out.{form}", "--exists", "append")
+    if "jsonl" not in form:
+        said = run(*other, code=2)
+        assert f"out.{form}: its columns are tailnum" in said and "out would be added" in said
+        assert Path(f"out.{form}").read_bytes() == before
+        assert list(here.glob(".out.*")) == []
+
+
+def test_a_file_without_a_last_line_end_is_added_to(here: Path) -> None:
+    write(ROWS, "in.csv")
+    Path("out.csv").write_text("out\n1")
+    run("p.py:total", "--in", "in.csv", "--out", "out.csv", "--exists", "append")
+    assert Path("out.csv").read_text() == "out\n1\n30\n41\n53\n143\n"
+    Path("out.csv").write_text("")
+    run("p.py:total", "--in", "in.csv", "--out", "out.csv", "--exists", "append")
+    assert Path("out.csv").read_text() == "out\n30\n41\n53\n143\n"
+
+
+def test_exists_with_epochs(here: Path) -> None:
+    write(ROWS, "in.csv")
+    Path("out.csv").write_text("mine\n")
+    args = ("p.py:total", "--in", "in.csv", "--pushes", "2", "--state", "s", "--out", "out.csv")
+    assert "out.csv: is there already" in run(*args, "--exists", "refuse", code=2)
+    assert Path("out.csv").read_text() == "mine\n"
+    said = run(*args, "--exists", "append", code=2)
+    assert "--exists append: with epochs a file is made of its own run's rows" in said
+    said = run(*args[:-1], "sqlite:x.db#t", "--exists", "overwrite", code=2)
+    assert "--exists overwrite is for files: rows are added to the output 'out'; empty it first" in said

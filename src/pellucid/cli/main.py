@@ -88,6 +88,7 @@ def cli(verbose: bool) -> None:
     \b
     Examples:
       pellucid init demo                                start a small project
+      pellucid tables flights.parquet                   the record class for a file
       pellucid run demo/pipeline.py:totals --in demo/events.csv
       pellucid show demo/pipeline.py:totals
       pellucid check demo/pipeline.py                   prove or refute what the file declares
@@ -111,8 +112,9 @@ def _add_verbs() -> None:
     from pellucid.cli.init import init
     from pellucid.cli.run import run
     from pellucid.cli.show import show
+    from pellucid.cli.tables import tables
 
-    for verb in (run, check, crash, audit, show, export, init, completion):
+    for verb in (run, check, crash, audit, show, export, init, tables, completion):
         cli.add_command(verb)
 
 

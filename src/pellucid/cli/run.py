@@ -81,7 +81,12 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 )
 @click.option("--conf", multiple=True, metavar="NAME=VALUE", help="Spark: a setting of its own.")
 @click.option("--partitions", type=click.IntRange(min=1), metavar="N", help="Spark: into how many parts a batch goes.")
-@click.option("--overwrite", is_flag=True, help="Spark: replace output that is there.")
+@click.option(
+    "--exists",
+    type=click.Choice(["refuse", "overwrite", "append"]),
+    help="An output file that is there already: refuse it (on Spark the default), overwrite it (here), or add to it.",
+)
+@click.option("--overwrite", is_flag=True, hidden=True)
 @click.option("--stream", is_flag=True, help="Spark: a query that goes on as files are added to the input folder.")
 @click.option(
     "--checkpoint", metavar="FOLDER", help="Spark, --stream: how far it has come; the same command goes on from there."
@@ -167,6 +172,7 @@ def run(
     engine: str,
     as_json: bool,
     keep: tuple[str, ...],
+    exists: str | None,
     **others: Any,
 ) -> None:
     """Run a pipeline over events from files (CSV, JSON Lines, Parquet, Arrow; .gz) or from a pipe.
@@ -200,8 +206,13 @@ def run(
     from pellucid.cli.run_epochs import EpochOptions, run_with_epochs
     from pellucid.cli.spark.run import SparkOptions
 
+    if others.pop("overwrite"):
+        click.echo("pellucid: --overwrite is called --exists overwrite now", err=True)
+        if exists not in (None, "overwrite"):
+            raise UsageError(f"--overwrite is called --exists overwrite now, and --exists {exists} is given, too")
+        exists = "overwrite"
     epochs = EpochOptions.taken_from(others)
-    settings = SparkOptions(verbose=_verbose(), **others)
+    settings = SparkOptions(verbose=_verbose(), exists=exists if engine == "spark" else None, **others)
     if epochs.wanted(engine):
         if settings.order:
             raise UsageError(
@@ -213,7 +224,7 @@ def run(
         if settings.given():
             raise UsageError(f"--{settings.given()[0]} goes with --on spark")
         places = (_files(graph, inputs), _targets(graph, outputs), key, value, in_format, out_format)
-        run_with_epochs(graph, *places, chunk, limit, short, epochs, as_json)
+        run_with_epochs(graph, *places, chunk, limit, short, exists, epochs, as_json)
         return
     if engine == "spark":
         _refuse_local_options()
@@ -238,7 +249,10 @@ def run(
                 p, Places(_inputs(graph, inputs), sinks, key, value, in_format, out_format), settings, stdout
             )
         else:
-            report = _run(graph, _files(graph, inputs), sinks, limit, rows, in_format, out_format, chunk, stdout)
+            report = _run(
+                graph, _files(graph, inputs), sinks, limit, rows, in_format, out_format, exists or "overwrite", chunk,
+                stdout,
+            )  # fmt: skip
     if engine == "spark":
         click.echo(done.line(), err=True)
         if as_json:
@@ -312,6 +326,7 @@ def _run(
     rows: Rows,
     in_format: str | None,
     out_format: str | None,
+    exists: str,
     chunk: int,
     stdout: Any,
 ) -> _Report:
@@ -339,7 +354,7 @@ def _run(
             )  # fmt: skip
             engine = Engine(graph, key=feed.key_type)
             tell_plain = TellPlain(engine.why_plain)
-            write = _Writing(graph, sinks, out_format, feed, stdout, stack)
+            write = _Writing(graph, sinks, out_format, exists, feed, stdout, stack)
             for fed in feed:
                 checkpoint()
                 with _placed(feed, fed):
@@ -381,6 +396,7 @@ class _Writing:
         graph: Graph,
         sinks: dict[str, str],
         out_format: str | None,
+        exists: str,
         feed: Feed,
         stdout: Any,
         stack: contextlib.ExitStack,
@@ -402,7 +418,7 @@ class _Writing:
             if name in self._shared and name != self._shared[0]:
                 self._writers[name] = self._writers[self._shared[0]]
                 continue
-            writer = open_writer(path, self._schemas[name], out_format, stdout=stdout)
+            writer = open_writer(path, self._schemas[name], out_format, stdout=stdout, exists=exists)
             self._writers[name] = stack.enter_context(writer)
 
     def __call__(self, outputs: list[Output], fed: Fed) -> None:

@@ -84,6 +84,7 @@ def run_with_epochs(
     chunk: int,
     limit: int | None,
     short: str,
+    exists: str | None,
     options: EpochOptions,
     as_json: bool,
 ) -> None:
@@ -104,7 +105,7 @@ def run_with_epochs(
             report = run_epochs(
                 graph, inputs, outputs, state=options.state, say=say, progress=progress.show,
                 idle=checkpoint, key=key or None, value=value, in_format=in_format, out_format=out_format, chunk=chunk,
-                limit=limit, short=short, **options.settings(),
+                limit=limit, short=short, exists=exists, **options.settings(),
             )  # fmt: skip
     except (Stopped, KeyboardInterrupt):
         say("stopped: the epoch that was open is dropped; the same command goes on")

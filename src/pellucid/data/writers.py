@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import json
 import math
 import os
@@ -26,6 +27,7 @@ from pellucid.data.files import flows, format_of, packing_of
 from pellucid.data.packed import Packer
 from pellucid.data.rich import spelled
 from pellucid.data.tables.along import refuse_no_cells
+from pellucid.data.tables.append import old_batches, old_lines, refuse_there
 from pellucid.errors import DataError
 
 _ROW_GROUP = 1 << 19
@@ -55,7 +57,9 @@ class Writer:
     Leaving the block without an error puts the file in place; an error removes it.
     """
 
-    def __init__(self, path: str, form: str, schema: Any, *, packed: bool = False, stdout: Any = None) -> None:
+    def __init__(
+        self, path: str, form: str, schema: Any, *, packed: bool = False, stdout: Any = None, append: bool = False
+    ) -> None:
         self.path, self.schema, self.rows = path, schema, 0
         self._draft: Draft | None = None
         self._prepared = False
@@ -65,12 +69,28 @@ class Writer:
         try:
             self._raw = self._open(stdout)
             self._stream: Any = Packer(self._raw) if packed else self._raw
-            self._sink = _SINKS[form](self._stream, schema)
+            adds = append and self._draft is not None and os.path.exists(path)
+            if adds and form in ("csv", "tsv", "jsonl"):
+                self._sink = self._after_lines(form)
+            else:
+                self._sink = _SINKS[form](self._stream, schema)
+                if adds:
+                    old_batches(path, form, schema, self._sink.write)
         except DataError:
+            if self._draft is not None:
+                self.discard()
             raise
         except BaseException:
             self.discard()
             raise
+
+    def _after_lines(self, form: str) -> Any:
+        """A sink that goes on behind the lines that are there."""
+        header = io.BytesIO()
+        sink = _SINKS[form](header, self.schema)
+        old_lines(self.path, header.getvalue(), self._stream.write)
+        sink._stream = self._stream
+        return sink
 
     def _open(self, stdout: Any) -> Any:
         if self.path == "-":
@@ -174,8 +194,13 @@ def refuse_packing(path: str) -> None:
         raise DataError(f"{path}: cannot be written as .{how}: end it in .gz, or pack it afterwards")
 
 
-def open_writer(path: str, schema: Any, form: str | None = None, *, stdout: Any = None) -> Writer:
-    """A writer for a file, by its ending or the given format; ``-`` is the standard output (JSON Lines)."""
+def open_writer(
+    path: str, schema: Any, form: str | None = None, *, stdout: Any = None, exists: str = "overwrite"
+) -> Writer:
+    """A writer for a file, by its ending or the given format; ``-`` is the standard output (JSON Lines).
+
+    ``exists`` says what becomes of a file that is there: ``refuse``, ``overwrite`` or ``append``.
+    """
     if path != "-" and os.path.isdir(path):
         raise DataError(f"{path}: is a folder: expected the name of a file to write")
     found, packed = format_of(path, form, asked="out_format")
@@ -184,7 +209,9 @@ def open_writer(path: str, schema: Any, form: str | None = None, *, stdout: Any 
     if found == "parquet" and (path == "-" or (flows(path) and os.path.realpath(path) != os.devnull)):
         name = "standard output" if path == "-" else path
         raise DataError(f"{name}: Parquet cannot be written to a pipe: give a file, or use arrow")
-    return Writer(path, found, schema, packed=packed, stdout=stdout)
+    if exists == "refuse" and path != "-" and not _special(path):
+        refuse_there(path)
+    return Writer(path, found, schema, packed=packed, stdout=stdout, append=exists == "append")
 
 
 # ------------------------------------------------------------------ one sink for each format

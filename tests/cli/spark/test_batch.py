@@ -53,19 +53,19 @@ def test_overwrite_replaces_files_and_folders(spark: SparkSession, run: Command,
     refused = run(*args)
     assert refused.exit_code == 2
     assert (
-        refused.stderr
-        == "pellucid: --out totals.parquet: is there already: choose another name, remove it, or say --overwrite\n"
+        refused.stderr == "pellucid: --out totals.parquet: is there already: choose another name, remove it, or say "
+        "--exists overwrite\n"
     )
     assert (folder / "totals.parquet").read_text() == "a file of somebody"
     for _ in range(2):  # the file, then the folder
-        assert run(*args, "--overwrite").exit_code == 0
+        assert run(*args, "--exists", "overwrite").exit_code == 0
         assert rows(pq.read_table(folder / "totals.parquet")) == TOTALS
 
 
 def test_a_failure_leaves_what_was_there(spark: SparkSession, run: Command, folder: Path) -> None:
     (folder / "zero.csv").write_text("user,seq,x\na,1,5\na,2,0\n")
     (folder / "out.csv").write_text("older")
-    done = run("inverse", "--in", "zero.csv", *KEYED, "--out", "out.csv", "--overwrite")
+    done = run("inverse", "--in", "zero.csv", *KEYED, "--out", "out.csv", "--exists", "overwrite")
     assert done.exit_code == 2
     assert "step 'invert' (map 10 // v, pipes.py:" in done.stderr and "on the event 0: ZeroDivisionError" in done.stderr
     assert "from user='a', seq=2" in done.stderr
@@ -100,11 +100,11 @@ def test_to_a_database_twice_adds_twice(spark: SparkSession, run: Command, folde
     args = ["total", "--in", "events.csv", *KEYED, "--out", "sqlite:bank.db#totals"]
     assert run(*args).exit_code == 0 and run(*args).exit_code == 0
     assert rows(sinks.sqlite(folder / "bank.db", "totals").read()) == sorted(TOTALS * 2)
-    refused = run(*args, "--overwrite")
+    refused = run(*args, "--exists", "overwrite")
     assert (
         refused.stderr
-        == "pellucid: --overwrite is for files: rows are added to sqlite:bank.db#totals; empty it first if you want it "
-        "new\n"
+        == "pellucid: --exists overwrite is for files: rows are added to sqlite:bank.db#totals; empty it first if you "
+        "want it new\n"
     )
 
 
@@ -306,6 +306,6 @@ def test_refused_without_spark(
 
 
 def test_options_of_spark_do_not_go_with_the_local_engine(folder: Path) -> None:
-    for option in (["--master", "local"], ["--stream"], ["--overwrite"]):
+    for option in (["--master", "local"], ["--stream"], ["--wait", "3"]):
         done = CliRunner().invoke(cli, ["run", "pipes.py:total", "--in", "events.csv", *option])
         assert (done.exit_code, done.stderr) == (2, f"pellucid: {option[0]} goes with --on spark\n")

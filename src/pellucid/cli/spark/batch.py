@@ -45,7 +45,7 @@ def batch(work: Work) -> None:
 
 def _write(work: Work, df: Any, path: str, stack: contextlib.ExitStack) -> tuple[int, Callable[[], None]]:
     """Write one output; how many rows, and what makes it appear."""
-    kind, place = target(path, False, work.places.out_format, work.options.overwrite)
+    kind, place = target(path, False, work.places.out_format, work.options.exists)
     if kind == "print":
         return work.print(df), lambda: None
     if kind == "sink":
@@ -62,7 +62,7 @@ def _write(work: Work, df: Any, path: str, stack: contextlib.ExitStack) -> tuple
         counted = as_cells(counted)
     elif kind == "json" and any(f.dataType.typeName() in ("double", "float", "struct") for f in counted.schema.fields):
         counted, kind = counted.select(json_text(counted.schema).alias("value")), "text"
-    writer = counted.write.mode("overwrite" if local or work.options.overwrite else "errorifexists")
+    writer = counted.write.mode("overwrite" if local or work.options.exists == "overwrite" else "errorifexists")
     for name, option in (WRITTEN if kind == "csv" else {}).items():
         writer = writer.option(name, option)
     writer.format(kind).save(written)

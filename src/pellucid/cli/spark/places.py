@@ -147,15 +147,17 @@ def _configured(read: Any, only: str | None) -> Any:
 # ------------------------------------------------------------------ out
 
 
-def target(path: str, stream: bool, given: str | None, overwrite: bool) -> tuple[str, str]:
+def target(path: str, stream: bool, given: str | None, exists: str | None) -> tuple[str, str]:
     """What ``--out`` means: ("sink" or Spark's name of a format, the place); refused if it cannot be written."""
     if path == "-":
         if given not in (None, "jsonl"):
             raise UsageError(f"--out-format {given}: on the standard output Spark's rows are JSON Lines (jsonl)")
         return "print", path
     if parsed(path)[0]:
-        if overwrite:
-            raise UsageError(f"--overwrite is for files: rows are added to {path}; empty it first if you want it new")
+        if exists not in (None, "append"):
+            raise UsageError(
+                f"--exists {exists} is for files: rows are added to {path}; empty it first if you want it new"
+            )
         return "sink", path
     if stream:
         if given not in (None, "parquet"):
@@ -166,8 +168,13 @@ def target(path: str, stream: bool, given: str | None, overwrite: bool) -> tuple
             )
         return "sink", path
     kind = format_of(path, given)
-    if on_this_machine(path) and os.path.exists(path) and not overwrite:
-        raise UsageError(f"--out {path}: is there already: choose another name, remove it, or say --overwrite")
+    if exists == "append":
+        raise UsageError(
+            f"--exists append: on Spark rows are added to tables (sqlite:, postgresql:, delta:) and topics, or with "
+            f"--stream: give {path} another name, or say --exists overwrite"
+        )
+    if on_this_machine(path) and os.path.exists(path) and exists != "overwrite":
+        raise UsageError(f"--out {path}: is there already: choose another name, remove it, or say --exists overwrite")
     if on_this_machine(path) and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
         raise UsageError(f"--out {path}: there is no folder {os.path.dirname(path)!r}: make it first")
     if kind == "tsv":

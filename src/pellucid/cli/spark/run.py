@@ -52,7 +52,7 @@ class SparkOptions:
     trigger: str | None = None
     checkpoint: str | None = None
     drop: tuple[str, ...] = ()
-    overwrite: bool = False
+    exists: str | None = None
     verbose: bool = False
 
     def given(self) -> list[str]:
@@ -277,7 +277,7 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> SparkPlan:
         raise UsageError(
             "--stream needs --checkpoint FOLDER: there it keeps how far it has come, and goes on after a stop"
         )
-    for name in ("trigger", "checkpoint", "wait", "drop") if not o.stream else ("partitions", "overwrite"):
+    for name in ("trigger", "checkpoint", "wait", "drop") if not o.stream else ("partitions", "exists"):
         if name in o.given():
             raise UsageError(f"--{name} {'goes' if not o.stream else 'does not go'} with --stream")
     if not o.stream and o.gaps == "wait":
@@ -291,7 +291,7 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> SparkPlan:
         )
     conf(o.conf), wait(o.wait), trigger(o.trigger)
     for path in places.outputs.values():
-        target(path, o.stream, places.out_format, o.overwrite)
+        target(path, o.stream, places.out_format, o.exists)
         refuse_unwritable("--out", path, into=o.stream)
     if o.checkpoint is not None:
         refuse_unwritable("--checkpoint", o.checkpoint, into=True)

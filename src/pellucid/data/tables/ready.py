@@ -318,7 +318,7 @@ def lined_up(given: Given, rows: Any) -> Given:
         given = Given(
             1, [_one_more(c) for c in given.columns], key={n: (t, _one_more(c)) for n, (t, c) in given.key.items()}
         )
-    picked = [int(i) for i in np.where(there, rows, 0)]
+    picked = np.where(there, rows, 0)
     key = {name: (t, chosen(c, picked)) for name, (t, c) in given.key.items()}
     return Given(len(rows), [chosen(c, picked) for c in given.columns], mask, key)
 
@@ -332,10 +332,10 @@ def _one_more(column: Any) -> Column:
     return Strings(np.zeros(1, dtype=np.int64), [""]) if isinstance(column, Strings) else np.zeros(1, column.dtype)
 
 
-def chosen(column: Any, rows: list[int]) -> Column:
+def chosen(column: Any, rows: Any) -> Column:
     """Some rows of a column."""
     if isinstance(column, list):
-        return [column[i] for i in rows]
+        return [column[i] for i in (rows if isinstance(rows, list) else rows.tolist())]
     if isinstance(column, Strings):
         return Strings(column.codes[rows], column.values)
     found: Column = column[rows]

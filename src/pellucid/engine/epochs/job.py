@@ -21,6 +21,7 @@ from pellucid.data.arrow import output_schema
 from pellucid.data.bind import SHORT, Binding, key_columns
 from pellucid.data.feed import Feed
 from pellucid.data.files import flows, format_of, input_files, open_reader, paths_of
+from pellucid.data.tables.append import check_exists, refuse_there
 from pellucid.data.tables.folders import Found
 from pellucid.data.tables.many import said_files
 from pellucid.data.writers import refuse_packing, refuse_same_file
@@ -62,6 +63,7 @@ class Settings:
     patience: float = 120.0  # seconds for which a task may be busy, or a disk full
     retries: int = 10  # recoveries without a new epoch in between
     from_start: bool = False
+    exists: str | None = None  # a file that is there when a run begins: "overwrite" (the default), or "refuse"
     changed: tuple[str, ...] = ()  # steps that go on although what their opaque functions call or read is another
 
     @property
@@ -71,6 +73,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         _ = self.keys  # says what is wrong with them
+        if self.exists is not None and check_exists(self.exists) == "append":
+            raise UsageError(
+                f"{option('exists', 'append')}: with epochs a file is made of its own run's rows: write to a table, to "
+                "which rows are added, or to another file"
+            )
         if self.short not in SHORT:
             raise UsageError(f"short={self.short!r}: expected 'fail' or 'silent'")
         least: list[tuple[str, Any, float]] = [
@@ -248,6 +255,7 @@ def identify(job: Job) -> bool:
                 f"{option('state', job.store.root)}: is not empty, and holds no run of Pellucid: choose a folder of "
                 "its own"
             )
+        _refuse_outputs(job)
         job.run = uuid.uuid4().hex
         job.store.write("run.json", {"run": job.run, **now})
         return False
@@ -257,6 +265,20 @@ def identify(job: Job) -> bool:
     if accepted != before:
         job.store.write("run.json", accepted)
     return True
+
+
+def _refuse_outputs(job: Job) -> None:
+    """A run begins: its outputs must not be there, if that is asked for."""
+    exists = job.settings.exists
+    for name, place in job.outputs.items():
+        if isinstance(place, Sink) or Address.of(place).kind:
+            if exists is not None:
+                raise UsageError(
+                    f"{option('exists', exists)} is for files: rows are added to the output {name!r}; empty it first "
+                    "if you want it new"
+                )
+        elif exists == "refuse":
+            refuse_there(place)
 
 
 def _check_changed(graph: Graph, changed: Sequence[str]) -> None:

@@ -1,0 +1,265 @@
+"""What a table holds, as a record class: names, types, which columns have nulls.
+
+Every row is looked at, so that what is said is true of all of them.  A column of text is a number, a truth value or a
+time only if every cell of it is.
+"""
+
+from __future__ import annotations
+
+import keyword
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pellucid.data.files import open_reader
+from pellucid.data.numbers import bool_of, float_of, int_of
+from pellucid.data.tables.sorting import is_text
+from pellucid.errors import TypeMismatch
+from pellucid.expr import types as expr_types
+
+_ROWS = 1 << 16
+_SAFE = re.compile(r"[^0-9a-zA-Z]+")
+
+
+@dataclass
+class ColumnFound:
+    """A column: its name, what it holds, how many nulls; for a struct what is inside."""
+
+    name: str
+    kind: Any  # an Arrow type
+    nulls: int = 0
+    inside: list[ColumnFound] = field(default_factory=list)
+
+
+@dataclass
+class TableFound:
+    """What was found in a table."""
+
+    name: str
+    rows: int
+    columns: list[ColumnFound]
+
+
+def describe(path: str, form: str | None = None) -> TableFound:
+    """Look at every row of a file, a folder or a pattern."""
+    reader: Any = open_reader(path, form)
+    try:
+        names = reader.columns
+        guesses = {name: _Guess() for name in names} if is_text(reader) and not hasattr(_head(reader), "bare") else {}
+        found = {
+            name: ColumnFound(name, reader.kept_type(name), inside=_inside(reader.kept_type(name))) for name in names
+        }
+        rows = 0
+        for chunk in reader.chunks({}, rows=_ROWS, keep=names):
+            rows += chunk.batch.num_rows
+            for name in names:
+                column = chunk.batch.column(name)
+                _count(found[name], column)
+                if name in guesses:
+                    guesses[name].look(column)
+    finally:
+        reader.close()
+    for name, guess in guesses.items():
+        found[name].kind = guess.kind()
+    return TableFound(path, rows, list(found.values()))
+
+
+def _head(reader: Any) -> Any:
+    return getattr(reader, "head", reader)
+
+
+def _inside(kind: Any) -> list[ColumnFound]:
+    if not pa.types.is_struct(kind):
+        return []
+    fields = [kind.field(i) for i in range(kind.num_fields)]
+    return [ColumnFound(f.name, f.type, inside=_inside(f.type)) for f in fields]
+
+
+def _count(found: ColumnFound, column: Any) -> None:
+    found.nulls += column.null_count
+    if found.inside:
+        there = column.drop_null()
+        for inner, part in zip(found.inside, there.flatten(), strict=True):
+            _count(inner, part)
+
+
+class _Guess:
+    """What the cells of a text column can be read as: the first of these that all of them are."""
+
+    KINDS: Sequence[tuple[Any, Callable[[str], Any]]] = (
+        (pa.int64(), int_of),
+        (pa.float64(), float_of),
+        (pa.bool_(), bool_of),
+        (pa.date32(), lambda text: _strictly(date.fromisoformat(text).isoformat() == text.strip())),
+        (pa.timestamp("us"), lambda text: _strictly(datetime.fromisoformat(text).tzinfo is None)),
+        (pa.timestamp("us", tz="UTC"), lambda text: _strictly(datetime.fromisoformat(text).tzinfo is not None)),
+    )
+
+    def __init__(self) -> None:
+        self._left = list(self.KINDS)
+        self._any = False
+
+    def look(self, column: Any) -> None:
+        """Some more cells."""
+        values = pc.unique(column).drop_null().to_pylist()
+        self._any = self._any or bool(values)
+        self._left = [(kind, read) for kind, read in self._left if all(_reads(read, value) for value in values)]
+
+    def kind(self) -> Any:
+        """What all cells are."""
+        return self._left[0][0] if self._left and self._any else pa.string()
+
+
+def _strictly(fits: bool) -> None:
+    if not fits:
+        raise ValueError
+
+
+def _reads(read: Callable[[str], Any], text: str) -> bool:
+    try:
+        read(text)
+    except ValueError:
+        return False
+    return True
+
+
+# ------------------------------------------------------------------ as Python
+
+
+def record_source(table: TableFound, name: str | None = None) -> str:
+    """The module with the record class of a table, which can be imported at once."""
+    name = name or class_name(table.name)
+    classes = _Classes()
+    body = classes.record(name, table.columns, f"{table.rows:,} rows of {os.path.basename(table.name) or table.name}")
+    imports = ["from typing import " + ", ".join(sorted({"NamedTuple", *classes.typing}))]
+    imports += [line for line in _IMPORTS if line.split(" import ")[1] in classes.used]
+    if "Scale" in classes.used:
+        imports.append("\nfrom pellucid import Scale")
+    head = "\n".join(sorted(imports[1:-1] if "Scale" in classes.used else imports[1:]))
+    tail = imports[-1] + "\n" if "Scale" in classes.used else ""
+    return f"{head}{chr(10) if head else ''}{imports[0]}\n{tail}\n\n" + "\n\n\n".join([*classes.inner, body]) + "\n"
+
+
+_IMPORTS = ("from datetime import date", "from datetime import datetime", "from datetime import timedelta",
+            "from decimal import Decimal")  # fmt: skip
+
+
+def class_name(path: str) -> str:
+    """A name for a row of a file.
+
+    >>> [class_name(path) for path in ("data/flights-2013.csv.gz", "events.parquet", "2013.csv", "bus.csv")]
+    ['Flights2013', 'Event', 'Row2013', 'Bus']
+    """
+    base = os.path.basename(os.path.normpath(path)).split(".")[0]
+    words = [word for word in _SAFE.split(base) if word]
+    name = "".join(word[0].upper() + word[1:] for word in words) or "Row"
+    if name.endswith("s") and not name.endswith(("ss", "us", "is")) and len(name) > 3:
+        name = name[:-1]
+    name = name if not name[0].isdigit() else f"Row{name}"
+    return f"{name}Row" if keyword.iskeyword(name) else name
+
+
+class _Classes:
+    """Classes as they are written; what has to be imported for them."""
+
+    def __init__(self) -> None:
+        self.inner: list[str] = []
+        self.used: set[str] = set()
+        self.typing: set[str] = set()
+
+    def record(self, name: str, columns: Sequence[ColumnFound], what: str) -> str:
+        """The class of a record, or of a struct in it."""
+        lines = [f"class {name}(NamedTuple):", f'    """{what}."""', ""]
+        fields = 0
+        for column in columns:
+            wrong = _no_field(column.name)
+            written = None if wrong else self._annotation(name, column)
+            nulls = f"{column.nulls:,} null{'s' * (column.nulls != 1)}" if column.nulls else ""
+            if written is None:
+                why = wrong or f"{column.kind} cannot be part of an event"
+                why += f", {nulls}" if nulls and not wrong else ""
+                lines.append(f"    # {column.name!r}: {why}: keep it with keep= or --keep-columns")
+                continue
+            fields += 1
+            lines.append(f"    {column.name}: {written}" + (f"  # {nulls}" if nulls else ""))
+        return "\n".join(lines if fields else [*lines, "    # no column can be part of an event", "    pass"])
+
+    def _annotation(self, owner: str, column: ColumnFound) -> str | None:
+        if column.inside:
+            inner = f"{owner}{class_name(column.name)}"
+            before = len(self.inner)
+            text = self.record(inner, column.inside, f"What {column.name!r} holds")
+            if column.nulls or "    # " in "".join(line for line in text.splitlines() if line.startswith("    #")):
+                del self.inner[before:]
+                return None
+            self.inner.append(text)
+            return inner
+        kind = column.kind
+        written, value = _written(kind)
+        if written is None:
+            return None
+        if column.nulls:
+            written, value = f"{written} | None", value | None
+        if not _can_be_event(value):
+            return None
+        for word in ("datetime", "date", "timedelta", "Decimal", "Scale"):
+            if re.search(rf"\b{word}\b", written):
+                self.used.add(word)
+        if "Annotated" in written:
+            self.typing.add("Annotated")
+        return written
+
+
+def _written(kind: Any) -> tuple[str | None, Any]:
+    """How an Arrow type is written in Python, and what that is."""
+    t = pa.types
+    if t.is_dictionary(kind):
+        return _written(kind.value_type)
+    if t.is_boolean(kind):
+        return "bool", bool
+    if t.is_integer(kind):
+        return "int", int
+    if t.is_floating(kind):
+        return "float", float
+    if t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind):
+        return "str", str
+    if t.is_timestamp(kind):
+        return "datetime", datetime
+    if t.is_date(kind):
+        return "date", date
+    if t.is_duration(kind):
+        return "timedelta", timedelta
+    if t.is_decimal(kind):
+        return _decimal(kind)
+    return None, time
+
+
+def _decimal(kind: Any) -> tuple[str | None, Any]:
+    from decimal import Decimal
+    from typing import Annotated
+
+    scale = getattr(expr_types, "Scale", None)
+    if scale is None or kind.precision > 18:
+        return None, Decimal
+    return f"Annotated[Decimal, Scale({kind.scale})]", Annotated[Decimal, scale(kind.scale)]
+
+
+def _can_be_event(value: Any) -> bool:
+    try:
+        expr_types.type_of(value)
+    except (TypeMismatch, TypeError):
+        return False
+    return True
+
+
+def _no_field(name: str) -> str:
+    """Why a column cannot be a field of this name."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        return "is no name that Python can have: rename it"
+    return "a field cannot begin with an underscore: rename it" if name.startswith("_") else ""

@@ -1,0 +1,149 @@
+"""``pellucid tables`` and ``init --from``: the record class of a file, valid Python that works at once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from pellucid.cli.main import cli
+from pellucid.errors import TypeMismatch
+from pellucid.expr.types import type_of
+
+PLAIN = pa.table(
+    {
+        "name": ["a", "b"],
+        "count": pa.array([1, 2], pa.int16()),
+        "share": [0.5, 2.0],
+        "good": [True, False],
+        "kind": pa.array(["x", "y"]).dictionary_encode(),
+        "at": [{"x": 1, "y": 2.5}, {"x": 2, "y": 0.0}],
+    }
+)
+ODD = pa.table(
+    {
+        "n": [1, None],
+        "when": [dt.datetime(2013, 1, 1), dt.datetime(2013, 1, 2)],
+        "day": [dt.date(2013, 1, 1), dt.date(2013, 1, 2)],
+        "price": [Decimal("1.50"), Decimal("2.00")],
+        "tags": [["a"], []],
+        "class": [1, 2],
+        "two words": [1, 2],
+        "_hidden": [1, 2],
+        "fine": [1, 2],
+    }
+)
+
+
+def call(*args: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(cli, list(args))
+    assert result.exit_code == code, result.stderr + str(result.exception)
+    return result
+
+
+def made(text: str) -> dict[str, Any]:
+    scope: dict[str, Any] = {"__name__": "made"}
+    exec(compile(text, "made", "exec", dont_inherit=True), scope)
+    return scope
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def takes(annotation: Any) -> bool:
+    try:
+        type_of(annotation)
+    except (TypeMismatch, TypeError):
+        return False
+    return True
+
+
+def test_the_class_of_a_file(here: Path) -> None:
+    pq.write_table(PLAIN, "plain rows.parquet")
+    text = call("tables", "plain rows.parquet").stdout
+    assert (
+        text
+        == '''from typing import NamedTuple
+
+
+class PlainRowAt(NamedTuple):
+    """What 'at' holds."""
+
+    x: int
+    y: float
+
+
+class PlainRow(NamedTuple):
+    """2 rows of plain rows.parquet."""
+
+    name: str
+    count: int
+    share: float
+    good: bool
+    kind: str
+    at: PlainRowAt
+'''
+    )
+    found = made(text)["PlainRow"]
+    type_of(found)
+
+
+def test_every_field_can_be_part_of_an_event(here: Path) -> None:
+    pq.write_table(ODD, "odd.parquet")
+    text = call("tables", "odd.parquet", "--name", "Thing").stdout
+    fields = made(text)["Thing"].__annotations__
+    assert "fine" in fields and takes(made(text)["Thing"])
+    for name in ("tags", "class", "two words", "_hidden"):
+        assert name not in fields and f"    # {name!r}: " in text
+    for name, annotation in (("n", int | None), ("when", dt.datetime), ("day", dt.date)):
+        assert (name in fields) == takes(annotation), name
+        assert name in fields or f"    # {name!r}: " in text
+    assert "1 null" in text
+
+
+def test_text_is_what_all_cells_are(here: Path) -> None:
+    rows = [(str(i), f"{i}.5", "true", "x", "7") for i in range(50_000)] + [("-3", "1e9", "false", "y", "no number")]
+    Path("t.csv").write_text("a,b,c,d,e\n" + "".join(",".join(row) + "\n" for row in rows))
+    fields = made(call("tables", "t.csv").stdout)["T"].__annotations__
+    assert fields == {"a": int, "b": float, "c": bool, "d": str, "e": str}
+    Path("j.jsonl").write_text('{"a": 1, "b": {"c": "x"}}\n{"a": 2, "b": {"c": "y"}}\n')
+    assert "    a: int\n    b: JB\n" in call("tables", "j.jsonl", "--name", "J").stdout
+
+
+def test_folders_and_an_output_file(here: Path) -> None:
+    for year in (2013, 2014):
+        (here / f"data/year={year}").mkdir(parents=True)
+        pq.write_table(PLAIN, f"data/year={year}/x.parquet")
+    call("tables", "data", "--name", "Row", "--out", "row.py")
+    assert "4 rows of data" in Path("row.py").read_text() and "    year: int\n" in Path("row.py").read_text()
+    said = call("tables", "data", "--out", "row.py", code=2).stderr
+    assert said == "pellucid: --out row.py: is there already: nothing was written; give another name\n"
+    assert call("tables", "nothing.csv", code=2).stderr == "pellucid: nothing.csv: no such file\n"
+    said = call("tables", "data", "--name", "a b", code=2).stderr
+    assert said == "pellucid: --name a b: is no name that a class in Python can have\n"
+
+
+@pytest.mark.parametrize("table", [PLAIN, ODD])
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_a_project_from_a_file_runs(here: Path, table: pa.Table, form: str) -> None:
+    if form == "csv":
+        flat = table.drop_columns([n for n in ("at", "tags", "kind") if n in table.column_names])
+        pyarrow.csv.write_csv(flat, "events.csv")
+    else:
+        pq.write_table(table, "events.parquet")
+    call("init", "demo", "--from", f"events.{form}")
+    assert "class Event(NamedTuple):" in Path("demo/pipeline.py").read_text()
+    out = call("run", "demo/pipeline.py:counted", "--in", f"events.{form}").stdout
+    assert [json.loads(line) for line in out.splitlines()] == [{"out": 1}, {"out": 2}]
+    assert "already has" in call("init", "demo", "--from", f"events.{form}", code=2).stderr
