@@ -289,6 +289,8 @@ class _Parser:
             return Length(token.name)
         if token.text in ("true", "false"):
             return Literal(token.text == "true")
+        if token.text == "None":
+            return Literal(None)
         if token.kind == "flag":
             if token.name not in FLAGS or token.path:
                 self.complain(f"flag(…) of {', '.join(FLAGS)}", token.text, token.at)

@@ -27,12 +27,25 @@ from typing import NoReturn
 from pellucid.check.formula.names import Names
 from pellucid.check.formula.nodes import FALSE, TRUE, Atom, Formula, Some
 from pellucid.check.formula.terms import Before, Calc, Compare, Flag, Length, Literal, Ref, Term, parts
+from pellucid.check.formula.typed import NONE, Typed, alike, calculated, opened
 from pellucid.check.system.build import System
 from pellucid.check.system.variable import Slot
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, RecordType, TupleType, Type, simplest
+from pellucid.expr.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    STR,
+    DecimalType,
+    EnumType,
+    RecordType,
+    TimeType,
+    TupleType,
+    Type,
+    simplest,
+)
 
 _MOST = 4096  # choices of events that an atom is written out for
 
@@ -68,18 +81,6 @@ def _resolve(f: Formula, names: _Atoms) -> Formula:
     if e.op == "const":
         return TRUE if e.value else FALSE
     return Atom(e, str(f))
-
-
-@dataclass(frozen=True)
-class _Typed:
-    """A term with its type: the leaves of its value, and what must be so for it to have one (first: events)."""
-
-    text: str
-    type: Type
-    leaves: tuple[Expr, ...]
-    needs: Mapping[str, Expr] = field(default_factory=dict)
-    event: bool = False  # made of events, so that Mod(N) applies
-    presence: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ class _Atoms:
             raise UsageError(f"{typed.text} is {_a(typed.type)}, not a condition: compare it, as in {typed.text} = …")
         return self.guarded(typed.leaves[0], typed)
 
-    def guarded(self, e: Expr, *parts: _Typed) -> Expr:
+    def guarded(self, e: Expr, *parts: Typed) -> Expr:
         out = n.TRUE
         for part in parts:
             for needed in part.needs.values():
@@ -183,7 +184,7 @@ class _Atoms:
         return n.and_(out, e)
 
     def compare(self, c: Compare) -> Expr:
-        left, right = self.side(c.left, c.right), self.side(c.right, c.left)
+        left, right = alike(self.side(c.left, c.right), self.side(c.right, c.left), c.op)
         if c.op in ("=", "!="):
             if left.type != right.type and {left.type, right.type} != {INT, FLOAT}:
                 self.mismatch(c, left, right)
@@ -192,7 +193,8 @@ class _Atoms:
                 e = n.and_(e, n.eq(a, b))
             e = e if c.op == "=" else n.not_(e)
         else:
-            if not ({left.type, right.type} <= {INT, FLOAT} or left.type == right.type == STR):
+            ordered = left.type == right.type and (left.type == STR or isinstance(left.type, (TimeType, DecimalType)))
+            if not ({left.type, right.type} <= {INT, FLOAT} or ordered):
                 self.mismatch(c, left, right)
             a, b = left.leaves[0], right.leaves[0]
             if c.op in (">", ">="):
@@ -200,9 +202,11 @@ class _Atoms:
             e = n.lt(a, b) if c.op in ("<", ">") else n.le(a, b)
         return self.guarded(e, left, right)
 
-    def mismatch(self, c: Compare, left: _Typed, right: _Typed) -> NoReturn:
+    def mismatch(self, c: Compare, left: Typed, right: Typed) -> NoReturn:
         what = "cannot be compared" if c.op in ("=", "!=") else f"have no order that {c.op} could ask for"
         hint = ""
+        if NONE in (left, right):
+            hint = "; what can be missing is declared as T | None"
         for side in (left, right):
             if side.presence and {left.type, right.type} != {BOOL}:
                 hint = f"; {side.text} says whether an event is there, the event itself is {side.text}.value"
@@ -210,7 +214,7 @@ class _Atoms:
             f"in {c}: {left.text} is {_a(left.type)} and {right.text} is {_a(right.type)}: they {what}{hint}"
         )
 
-    def side(self, term: Term, other: Term) -> _Typed:
+    def side(self, term: Term, other: Term) -> Typed:
         """A side of a comparison: the member of an enum by its name, if the other side is of that enum."""
         if isinstance(term, Ref) and isinstance(other, Ref):
             found = self.names.find(other, missing=True)
@@ -231,7 +235,7 @@ class _Atoms:
                         "stream, or rename it"
                     )
                 if member:
-                    return _Typed(str(term), kind, (n.const(cls.__members__[name]),))
+                    return Typed(str(term), kind, (n.const(cls.__members__[name]),))
                 if also is None:
                     near = difflib.get_close_matches(name, list(cls.__members__), 1)
                     raise UsageError(
@@ -242,21 +246,23 @@ class _Atoms:
 
     # -- terms
 
-    def term(self, term: Term) -> _Typed:
+    def term(self, term: Term) -> Typed:
         system, text = self.system, str(term)
+        if isinstance(term, Literal) and term.value is None:
+            return NONE
         if isinstance(term, Literal):
             try:
                 e = n.const(term.value)
             except OverflowError:
                 raise UsageError(f"the number {term} does not fit in 64 bits") from None
-            return _Typed(text, e.type, (e,))
+            return Typed(text, e.type, (e,))
         if isinstance(term, Flag):
             self.names.refuse_ambiguous(term)
-            return _Typed(text, BOOL, (getattr(system, term.name),))
+            return Typed(text, BOOL, (getattr(system, term.name),))
         if isinstance(term, Length):
             if term.queue not in system.lengths:
                 self.names.unknown("queue", term.queue, system.lengths)
-            return _Typed(text, INT, (system.lengths[term.queue],))
+            return Typed(text, INT, (system.lengths[term.queue],))
         if isinstance(term, (Ref, Before)):
             ref = term if isinstance(term, Ref) else term.ref
             found = self.names.find(ref)
@@ -264,7 +270,7 @@ class _Atoms:
             return self.before(term, *found) if isinstance(term, Before) else self.typed(ref, *found)
         return self.calc(term)
 
-    def before(self, term: Before, name: str, rest: tuple[str, ...]) -> _Typed:
+    def before(self, term: Before, name: str, rest: tuple[str, ...]) -> Typed:
         """Of the event before: a system that remembers it has it as a stream (`pellucid.check.system.assume`)."""
         if rest in ((), ("present",)):
             raise UsageError(
@@ -280,8 +286,11 @@ class _Atoms:
             )
         return self.typed(term, f"Y {name}", rest)
 
-    def calc(self, term: Calc) -> _Typed:
-        args = [self.term(arg) for arg in term.args]
+    def calc(self, term: Calc) -> Typed:
+        args = [opened(self.term(arg)) for arg in term.args]
+        rich = calculated(term, args)
+        if rich is not None:
+            return rich
         for arg in args:
             if arg.type not in (INT, FLOAT):
                 hint = f"; the event itself is {arg.text}.value" if arg.presence else ""
@@ -307,14 +316,14 @@ class _Atoms:
         event = any(arg.event for arg in args)
         if event and kind == INT and self.system.domain.modulus is not None:
             e = n.binary("mod", e, n.const(self.system.domain.modulus))
-        return _Typed(str(term), kind, (e,), needs, event)
+        return Typed(str(term), kind, (e,), needs, event)
 
-    def typed(self, ref: Ref | Before, name: str, rest: tuple[str, ...]) -> _Typed:
+    def typed(self, ref: Ref | Before, name: str, rest: tuple[str, ...]) -> Typed:
         text, system = str(ref), self.system
         if rest in ((), ("present",)):
-            return _Typed(text, BOOL, (system.present(name),), presence=True)
+            return Typed(text, BOOL, (system.present(name),), presence=True)
         if rest == ("count",):
-            return _Typed(text, INT, (system.count(name),))
+            return Typed(text, INT, (system.count(name),))
         kind, needs = system.streams[name][0], {}
         if rest[0] in ("first", "last"):
             leaves = system.first(name) if rest[0] == "first" else system.last(name)
@@ -344,7 +353,7 @@ class _Atoms:
             start = sum(t.width for t in list(options.values())[: list(options).index(part)])
             kind = options[part]
             leaves = leaves[start : start + kind.width]
-        return _Typed(text, kind, leaves, needs, event=True)
+        return Typed(text, kind, leaves, needs, event=True)
 
 
 def _nearest(name: str, options: Iterable[str]) -> str:

@@ -46,6 +46,7 @@ RESERVED = frozenset(  # words that are no name, unless in stream(…)
         "E",
         "true",
         "false",
+        "None",
         *FLAGS,
     )
 )
@@ -55,9 +56,9 @@ _LEVEL = {"+": 1, "-": 1, "*": 2, "%": 2}
 
 @dataclass(frozen=True)
 class Literal:
-    """A bool, int, float or str; ``1``, ``1.0`` and ``True`` are three literals."""
+    """A bool, int, float, str or None; ``1``, ``1.0`` and ``True`` are three literals."""
 
-    value: bool | int | float | str
+    value: bool | int | float | str | None
     kind: str = field(init=False)
 
     def __post_init__(self) -> None:
