@@ -464,3 +464,20 @@ def test_exists_with_epochs(here: Path) -> None:
     assert "--exists append: with epochs a file is made of its own run's rows" in said
     said = run(*args[:-1], "sqlite:x.db#t", "--exists", "overwrite", code=2)
     assert "--exists overwrite is for files: rows are added to the output 'out'; empty it first" in said
+
+
+def test_declared_times_in_a_text_are_times(here: Path) -> None:
+    """2013-01-01T00:30+01:00 comes before 2013-01-01T00:00Z, though its text comes after."""
+    Path("t.py").write_text(
+        "from datetime import UTC, datetime\nfrom typing import Annotated, NamedTuple\nfrom pellucid import pipeline\n"
+        "class E(NamedTuple):\n    at: Annotated[datetime, UTC]\n    v: int\n"
+        "p = pipeline(lambda x: x.map(lambda e: e.v).cumulate(lambda t, v: t + v, start=0), x=E)\n"
+    )
+    rows = ["2013-01-01T00:00:00Z,1", "2013-01-01T00:30:00+01:00,10", "2013-01-01T00:00:01Z,100"]
+    Path("in.csv").write_text("\n".join(["at,v", *rows]) + "\n")
+    out = run("t.py:p", "--in", "in.csv", "--order", "at")
+    assert [json.loads(line)["out"] for line in out.splitlines()] == [10, 11, 111]
+    Path("sorted.csv").write_text("\n".join(["at,v", rows[1], rows[0], rows[2]]) + "\n")
+    assert run("t.py:p", "--in", "sorted.csv", "--order", "at", "--chunk", "2") == out
+    kept = run("t.py:p", "--in", "in.csv", "--keep-columns", "at")
+    assert [json.loads(line)["at"] for line in kept.splitlines()] == [row.split(",")[0] for row in rows]

@@ -18,9 +18,18 @@ from pellucid.data.arrow import arrow_type, column_at, key_type, source_columns
 from pellucid.data.bind import SHORT, Binding, Place, bind, type_of_key
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
+from pellucid.data.rich import is_spelled
 from pellucid.data.tables.along import Along
 from pellucid.data.tables.keep import kept_columns, refuse_order_names
-from pellucid.data.tables.sorting import OrderTypes, is_text, order_type, order_types, sorted_feed, with_order
+from pellucid.data.tables.sorting import (
+    OrderTypes,
+    is_text,
+    order_type,
+    order_types,
+    order_values,
+    sorted_feed,
+    with_order,
+)
 from pellucid.data.text import Chunk, JsonLinesReader
 from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import BOOL, FLOAT, STR, OptionalType, Type
@@ -165,9 +174,8 @@ class Feed:
         for at, (_, reader) in enumerate(readers.items()):
             read = wanted_columns(self._lanes[at][1], self.key)
             for column in kept.from_input(names[at]):
-                types[column] = (
-                    arrow_type(read[column]) if column in read and is_text(reader) else reader.kept_type(column)
-                )
+                as_read = column in read and is_text(reader) and not is_spelled(read[column])
+                types[column] = arrow_type(read[column]) if as_read else reader.kept_type(column)
             if at == 0:
                 types |= {c: order_type(reader, c, read, self.orders[0]) for c in self.order}
         self._keeps = [kept.from_input(name) for name in names]
@@ -245,7 +253,8 @@ class _Lane:
         self.reader, self.bound, self.key, self.wide = reader, bound, key, wide
         self.keep, self.order = list(keep), list(order.names)
         self.taken = 0
-        wanted, also = with_order(wanted_columns(bound, key), order)
+        self.read = wanted_columns(bound, key)
+        wanted, also = with_order(self.read, order)
         optional = [name for name, t in wanted.items() if isinstance(t, OptionalType)]
         nulls = wanted if wide else {*key, *order.typed, *optional}
         self.chunks = reader.chunks(wanted, rows=rows, nulls=nulls, keep=[*also, *keep])
@@ -290,7 +299,9 @@ class _Lane:
             fed.batch.masks.append(mask)
             if fed.batch.keys is not None:
                 fed.batch.keys.append(keys or [])
-        fed.along |= {name: column_at(part, name) for name in [*self.order, *self.keep]}
+        fed.along |= {name: column_at(part, name) for name in self.keep}
+        for name in self.order:
+            fed.along[name] = order_values(column_at(part, name), name, self.read.get(name), place)
         fed.places.append(place)
         self.at += count
         self.taken += count

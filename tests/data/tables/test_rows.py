@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -119,7 +120,8 @@ TROUBLE: list[tuple[Any, str]] = [
     ),
     (
         lambda: total([{"x": 1, "user": 1}, {"x": 1, "user": "b"}], key="user"),
-        "total: source 'x': position 1: the key 'user' is 'b': a key is int, str or bool, and the same in all rows",
+        "total: source 'x': position 1: the key 'user' is 'b': a key is int, str, bool or a time, and "
+        "the same in all rows",
     ),
     (
         lambda: dots(DOTS, key="nane"),
@@ -133,3 +135,27 @@ def test_what_is_refused(call: Any, said: str) -> None:
     with pytest.raises((DataError, UsageError, PellucidError)) as caught:
         call()
     assert str(caught.value) == said
+
+
+class Seen(NamedTuple):
+    when: dt.datetime
+    delay: int | None
+
+
+@pipeline
+def delays(s: Stream[Seen]) -> Stream[int]:
+    return s.map(lambda e: e.delay if e.delay is not None else -1)
+
+
+def test_optional_fields_and_times() -> None:
+    rows = [
+        {"when": dt.datetime(2013, 1, 2), "delay": None, "day": dt.date(2013, 1, 2)},
+        {"when": dt.datetime(2013, 1, 1), "delay": 5, "day": dt.date(2013, 1, 1)},
+    ]
+    assert delays(rows, key="day", order="when") == [
+        {"day": dt.date(2013, 1, 1), "when": dt.datetime(2013, 1, 1), "out": 5},
+        {"day": dt.date(2013, 1, 2), "when": dt.datetime(2013, 1, 2), "out": -1},
+    ]
+    table = pa.table({n: [r.get(n) for r in rows] for n in ("when", "delay", "day")})
+    assert delays(table, key="day", order="when").to_pylist() == delays(rows, key="day", order="when")
+    assert delays(table.to_pandas(), key="day", order="when").out.tolist() == [5, -1]

@@ -29,7 +29,7 @@ class Along:
 
     def names(self, t: Type, name: str, key: Sequence[str]) -> list[str]:
         """Those that go with one output: what a record has itself, or the key has, is there already."""
-        own = {*own_columns(t, name), *(path for path, _ in t.leaves())}
+        own = {*own_columns(t, name), *(path for path, _ in t.columns())}
         order = [column for column in self.order if column not in own and column not in key]
         return [*order, *(column for _, column in self.kept.of(t, name))]
 

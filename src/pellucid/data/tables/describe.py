@@ -11,8 +11,8 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timedelta
-from typing import Any
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -137,17 +137,14 @@ def record_source(table: TableFound, name: str | None = None) -> str:
     name = name or class_name(table.name)
     classes = _Classes()
     body = classes.record(name, table.columns, f"{table.rows:,} rows of {os.path.basename(table.name) or table.name}")
-    imports = ["from typing import " + ", ".join(sorted({"NamedTuple", *classes.typing}))]
-    imports += [line for line in _IMPORTS if line.split(" import ")[1] in classes.used]
-    if "Scale" in classes.used:
-        imports.append("\nfrom pellucid import Scale")
-    head = "\n".join(sorted(imports[1:-1] if "Scale" in classes.used else imports[1:]))
-    tail = imports[-1] + "\n" if "Scale" in classes.used else ""
-    return f"{head}{chr(10) if head else ''}{imports[0]}\n{tail}\n\n" + "\n\n\n".join([*classes.inner, body]) + "\n"
-
-
-_IMPORTS = ("from datetime import date", "from datetime import datetime", "from datetime import timedelta",
-            "from decimal import Decimal")  # fmt: skip
+    times = [word for word in ("UTC", "date", "datetime", "timedelta") if word in classes.used]
+    imports = [
+        *([f"from datetime import {', '.join(times)}"] if times else []),
+        *(["from decimal import Decimal"] if "Decimal" in classes.used else []),
+        "from typing import " + ", ".join(sorted({"NamedTuple", *classes.typing})),
+        *(["", "from pellucid import Scale"] if "Scale" in classes.used else []),
+    ]
+    return "\n".join(imports) + "\n\n\n" + "\n\n\n".join([*classes.inner, body]) + "\n"
 
 
 def class_name(path: str) -> str:
@@ -208,7 +205,7 @@ class _Classes:
             written, value = f"{written} | None", value | None
         if not _can_be_event(value):
             return None
-        for word in ("datetime", "date", "timedelta", "Decimal", "Scale"):
+        for word in ("UTC", "datetime", "date", "timedelta", "Decimal", "Scale"):
             if re.search(rf"\b{word}\b", written):
                 self.used.add(word)
         if "Annotated" in written:
@@ -230,7 +227,7 @@ def _written(kind: Any) -> tuple[str | None, Any]:
     if t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind):
         return "str", str
     if t.is_timestamp(kind):
-        return "datetime", datetime
+        return ("datetime", datetime) if kind.tz is None else ("Annotated[datetime, UTC]", Annotated[datetime, UTC])
     if t.is_date(kind):
         return "date", date
     if t.is_duration(kind):
@@ -242,7 +239,6 @@ def _written(kind: Any) -> tuple[str | None, Any]:
 
 def _decimal(kind: Any) -> tuple[str | None, Any]:
     from decimal import Decimal
-    from typing import Annotated
 
     scale = getattr(expr_types, "Scale", None)
     if scale is None or kind.precision > 18:

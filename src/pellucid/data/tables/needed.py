@@ -21,7 +21,7 @@ def needed_columns(
     """
     found: set[str] = set()
     for source, t in sources.items():
-        leaves = [path for path, _ in t.leaves()]
+        leaves = [path for path, _ in t.columns()]
         if not leaves[0] and source not in columns and not wide:
             rest = [column for column in columns if column not in key]
             if len(rest) != 1:

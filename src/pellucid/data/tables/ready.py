@@ -85,7 +85,7 @@ class Ready:
         from pellucid.data.kinds import shown_as
 
         out: list[tuple[str, Any]] = []
-        own = {*own_columns(output.type, output.name), *(path for path, _ in output.type.leaves())}
+        own = {*own_columns(output.type, output.name), *(path for path, _ in output.type.columns())}
         first = next(iter(self.inputs))
         shows = self.inputs[first].shows
         for j, name in enumerate(self.options.order):
@@ -276,7 +276,7 @@ def _keyed(
 
     mine = given[0] if not name else given[list(types).index(name)]
     place = place_of(graph.name, name) if name else Place(graph.name, lambda i: f"position {i:,}")
-    key = [array_of(t, column) for t, column in mine.key.values()]
+    key = [array_of(next(t.leaves())[1], column) for t, column in mine.key.values()]
     order = []
     kind, data = one.readable()
     table = None

@@ -7,10 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pellucid.data.bind import Place, bind, shorten, some
-from pellucid.data.columns import Column, Output, values_of
+from pellucid.data.columns import Column, Output, events_of
 from pellucid.data.events import Given, from_events
 from pellucid.errors import DataError, UsageError, nearest
-from pellucid.expr.types import BOOL, INT, STR, EnumType, RecordType, TupleType, Type, conform
+from pellucid.expr.types import (
+    BOOL,
+    DATE,
+    DATETIME,
+    INSTANT,
+    INT,
+    STR,
+    EnumType,
+    OptionalType,
+    RecordType,
+    TupleType,
+    Type,
+    conform,
+    type_of_value,
+)
 from pellucid.graph.stream import silent
 
 
@@ -21,7 +35,7 @@ def from_dicts(graph: str, source: str, t: Type, rows: Sequence[Any], place: Pla
     >>> from_dicts("p", "x", INT, [{"x": 1, "note": None}, {"x": 2}], place_of("p", "x"), ["x", "note"]).columns
     [[1, 2]]
     """
-    scalar = next(path for path, _ in t.leaves()) == ""
+    scalar = next(path for path, _ in t.columns()) == ""
     column = bind(source, t, names, place=place.name, advice="rename one").columns[0] if scalar else ""
     events = []
     for i, row in enumerate(rows):
@@ -39,6 +53,8 @@ def from_dicts(graph: str, source: str, t: Type, rows: Sequence[Any], place: Pla
 
 def _event(t: Type, value: Any, path: str) -> Any:
     """A value of JSON's kind as an event: dicts for records, lists for tuples, names or values for enums."""
+    if isinstance(t, OptionalType):
+        return None if value is None else _event(t.inner, value, path)
     if isinstance(t, RecordType) and isinstance(value, Mapping):
         parts: list[Any] = []
         for name, inner in t.fields:
@@ -111,16 +127,20 @@ def key_values(rows: Sequence[Any], path: str, place: Place) -> tuple[Type, Colu
     (str, ['ada', 'bob'])
     """
     values = field_values(rows, path, place, "key")
+    kind = type_of_value(values[0]) if values else STR
+    out: list[Any] = []
     for i, value in enumerate(values):
-        if type(value) not in (bool, int, str) or type(value) is not type(values[0]):
+        found = type_of_value(value)
+        if kind not in (BOOL, INT, STR, DATETIME, INSTANT, DATE) or found != kind:
             raise DataError(
-                f"{place.at(i)}: the key {path!r} is {shorten(value)}: a key is int, str or bool, and the same in all "
-                "rows"
+                f"{place.at(i)}: the key {path!r} is {shorten(value)}: a key is int, str, bool or a time, and the same "
+                "in all rows"
             )
-        if type(value) is int and not -(2**63) <= value < 2**63:
-            raise DataError(f"{place.at(i)}: the key {path!r} {value} does not fit in 64 bits")
-    kinds: dict[type, Type] = {bool: BOOL, int: INT, str: STR}
-    return (kinds[type(values[0])] if values else STR), values
+        try:
+            out += kind.flatten(conform(kind, value))
+        except ValueError as error:
+            raise DataError(f"{place.at(i)}: the key {path!r}: {error}") from None
+    return kind or STR, out
 
 
 def dict_rows(
@@ -130,7 +150,7 @@ def dict_rows(
     fields: Sequence[tuple[str, Type]],
 ) -> list[dict[str, Any]]:
     """The events of an output as dicts: the key, what comes along, the event's own columns."""
-    columns: list[tuple[str, Sequence[Any]]] = [(name, values_of(t, column)) for name, (t, column) in key.items()]
+    columns: list[tuple[str, Sequence[Any]]] = [(name, events_of(t, [column])) for name, (t, column) in key.items()]
     columns += extra
     events = output.events()
     if isinstance(output.type, RecordType):

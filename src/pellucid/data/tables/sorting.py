@@ -19,11 +19,12 @@ from pellucid.data.arrow import array_of, arrow_type, column_at, key_column, key
 from pellucid.data.bind import Binding, Place, some
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.events import Given
+from pellucid.data.rich import inner_type, is_spelled, rich_array, rich_column
 from pellucid.data.tables.lineup import Keyed, Lineup, line_up, order_column
 from pellucid.data.tables.ready import lined_up
 from pellucid.data.text import TextReader
 from pellucid.errors import DataError, nearest
-from pellucid.expr.types import STR, Type
+from pellucid.expr.types import INT, STR, Type
 
 if TYPE_CHECKING:
     from pellucid.data.feed import Fed, Feed
@@ -74,6 +75,14 @@ def order_type(reader: Reader, column: str, read: Mapping[str, Type], order: Ord
     """The Arrow type in which a column of the order comes along."""
     found = read.get(column) or dict(order.typed).get(column)
     return arrow_type(found) if found is not None and is_text(reader) else reader.field_type(column)
+
+
+def order_values(array: Any, column: str, t: Type | None, place: Place) -> Any:
+    """A column of the order; a time or a decimal that a text spells is put in order as what it is."""
+    if t is not None and is_spelled(t) and not array.null_count and pa.types.is_string(array.type):
+        kind: Any = inner_type(t)
+        return rich_array(kind, array_of(INT, rich_column(kind, array, column, place)))
+    return order_column(array, column, place)
 
 
 def sorted_feed(
@@ -133,8 +142,11 @@ def _plain(batch: Any, schema: Any) -> Any:
 
 def _keyed(whole: _Whole, feed: Feed, bound: Binding, order: OrderTypes) -> Keyed:
     keys = [key_column(column_at(whole.table, name), name, whole.place) for name in bound.key]
-    arrays = [array_of(t, column) for t, column in zip(feed.key.values(), keys, strict=True)]
-    columns = [order_column(column_at(whole.table, name), name, whole.place) for name in order.names]
+    arrays = [array_of(next(t.leaves())[1], column) for t, column in zip(feed.key.values(), keys, strict=True)]
+    from pellucid.data.feed import wanted_columns
+
+    read = wanted_columns([bound], feed.key)
+    columns = [order_values(column_at(whole.table, name), name, read.get(name), whole.place) for name in order.names]
     return Keyed(arrays, columns, whole.place)
 
 
