@@ -11,7 +11,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from pellucid.data.files import open_reader
-from pellucid.data.pages import _walk, pages_of, refuse_huge_pages
+from pellucid.data.formats.pages import _walk, pages_of, refuse_huge_pages
 from pellucid.errors import DataError
 from pellucid.expr.types import INT, STR
 from tests.data import mutants
@@ -144,7 +144,7 @@ def test_every_page_of_a_whole_parquet_file_is_seen(
             assert all(_walk(path, file, column) for column in group)
             assert reader.pages_in(number, ["w", "n"]) == group[1:]
             with monkeypatch.context() as patch:  # as of an index that is too large
-                patch.setattr("pellucid.data.pages._INDEX", 10)
+                patch.setattr("pellucid.data.formats.pages._INDEX", 10)
                 reader.pages = pages_of(path)
                 assert reader.pages is None and reader.pages_in(number, ["w", "n"]) == group[1:]
             reader.pages = groups

@@ -24,7 +24,7 @@ import pyarrow as pa
 from pellucid.base.files import Draft, output_draft, sync, temporary_name
 from pellucid.data.arrow import column_names, flattened, numpy_of
 from pellucid.data.files import flows, format_of, packing_of
-from pellucid.data.packed import Packer
+from pellucid.data.formats.packed import Packer
 from pellucid.data.rich import spelled
 from pellucid.data.tables.along import refuse_no_cells
 from pellucid.data.tables.append import old_batches, old_lines, refuse_there

@@ -25,7 +25,7 @@ import pyarrow as pa
 from pellucid.base.files import no_links, output_draft, sync
 from pellucid.data import writers
 from pellucid.data.files import format_of
-from pellucid.data.packed import Packer
+from pellucid.data.formats.packed import Packer
 from pellucid.engine.epochs.parts import Chain, Part, PartName, Survey
 from pellucid.engine.epochs.store import Store
 from pellucid.errors import DataError, StateError, option

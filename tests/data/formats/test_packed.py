@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pellucid.data.packed import Packer
+from pellucid.data.formats.packed import Packer
 from pellucid.data.writers import open_writer
 
 SCHEMA = pa.schema([("x", pa.int64())])

@@ -1,0 +1,1 @@
+"""What is inside files: pages of Parquet, packed streams."""
