@@ -104,22 +104,25 @@ def arrow_table(
         return data
     if kind in ("Array", "ChunkedArray"):
         return pa.table({source: data})
-    try:
-        if kind == "Series":
-            only = next(iter(types.values()), None)
-            return pa.table({source: _pandas_array(data, only, nan_is_null)})
-        return pa.table(
-            {str(name): _pandas_array(data[name], types.get(str(name)), nan_is_null) for name in data.columns}
-        )
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise DataError(f"source {source!r}: a column mixes types: {error}") from None
+    if kind == "Series":
+        only = next(iter(types.values()), None)
+        return pa.table({source: _pandas_array(source, source, data, only, nan_is_null)})
+    return pa.table(
+        {
+            str(name): _pandas_array(source, str(name), data[name], types.get(str(name)), nan_is_null)
+            for name in data.columns
+        }
+    )
 
 
-def _pandas_array(series: Any, t: Type | None, nan_is_null: bool) -> Any:
+def _pandas_array(source: str, name: str, series: Any, t: Type | None, nan_is_null: bool) -> Any:
     import pyarrow as pa
 
-    optional = isinstance(t, OptionalType)
-    array = pa.array(series, from_pandas=nan_is_null or optional or (t is not None and series.dtype.kind in "mM"))
+    missing = nan_is_null or isinstance(t, OptionalType) or (t is not None and series.dtype.kind in "mM")
+    try:  # in a column of objects a NaN is nothing but a hole
+        array = pa.array(series, from_pandas=missing or series.dtype == object)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise DataError(f"source {source!r}: column {name!r} mixes types: {error}") from None
     if isinstance(t, OptionalType) and t.inner == INT and pa.types.is_floating(array.type):
         with contextlib.suppress(pa.ArrowInvalid):  # ints with holes are floats in pandas
             return array.cast(pa.int64())

@@ -22,6 +22,11 @@ class Flight(NamedTuple):
     delay: int
 
 
+class Plane(NamedTuple):
+    tailnum: str | None
+    delay: int | None
+
+
 @pipeline
 def total(delay: Stream[int]) -> Stream[int]:
     return delay.cumulate(lambda t, v: t + v, start=0)
@@ -221,3 +226,17 @@ def test_what_is_refused(call: Any, said: str) -> None:
     with pytest.raises((DataError, UsageError, PellucidError)) as caught:
         call()
     assert str(caught.value) == said
+
+
+def test_columns_of_objects_with_holes() -> None:
+    """What read_csv makes of texts with empty cells: objects, and a NaN where there is nothing."""
+    found_late = pipeline(lambda f: f.filter(lambda e: e.tailnum is None or (e.delay or 0) > 60), f=Plane)
+    frame = pd.DataFrame({
+        "day": [3, 1, 2], "tailnum": ["N1", float("nan"), "N2"], "delay": [70, None, 5], "note": [None, "x", 1.5]
+    })  # fmt: skip
+    frame["tailnum"] = frame.tailnum.astype(object)
+    found = found_late(frame, order="day")
+    assert found.day.tolist() == [1, 3] and found.tailnum.isna().tolist() == [True, False]
+    mixed = frame.assign(tailnum=["N1", 7, "N2"])
+    with pytest.raises(DataError, match=r"source 'f': column 'tailnum' mixes types: Expected bytes, got a 'int'"):
+        found_late(mixed, order="day")

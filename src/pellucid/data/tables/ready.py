@@ -283,7 +283,7 @@ def _keyed(
     if kind == "DataFrame":
         from pellucid.data.kinds import arrow_table
 
-        table = arrow_table(kind, name, data)
+        table = arrow_table(kind, name, data[[c for c in options.order if c in data.columns]])
     elif kind in ("Table", "RecordBatch"):
         table = data
     for column in options.order:
