@@ -12,7 +12,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pellucid import pipeline
 from pellucid.engine.kernel.compile import _HEAD, _PLAIN
+from pellucid.engine.kernel.emit_lookups import lookers
+from pellucid.engine.kernel.layout import KernelLayout
+from pellucid.engine.kernel.lookups import Lookups
+from pellucid.engine.state import TextTable
 from pellucid.expr.checked import wrap
 from pellucid.expr.codegen import OVERFLOW, RAISED, CodeWriter
 from pellucid.expr.evaluate import UserRaise, evaluate_call
@@ -118,7 +123,12 @@ class Compiled:
         roots = traced.roots()
         results = w.function(roots, names, kinds, SITE)
         zeros = {FLOAT: "0.0", BOOL: "False"}
-        lines = [f"def f({', '.join([*names, 'ei', 'ef'])}):", "    code = 0; site = 0"]
+        lookups = list(w.lookups.items())
+        self.lookups = Lookups(lookups, numba)
+        self.more = ["LA", "LF", "LP"] if numba and lookups else []
+        for at in range(len(lookups)):
+            self.more += [f"LS{at}", f"LV{at}", f"LK{at}"] if numba else [f"L{at}"]
+        lines = [f"def f({', '.join([*names, 'ei', 'ef', *self.more])}):", "    code = 0; site = 0"]
         lines += [f"    r{i} = {zeros.get(e.type, '0')}" for i, e in enumerate(roots)]
         lines += ["    while True:", *w.lines]
         lines += [f"        r{i} = {text}" for i, text in enumerate(results)]
@@ -127,7 +137,8 @@ class Compiled:
         self.strings, self.kinds, self.roots, self.numba = dict(w.strings), kinds, roots, numba
         space: dict[str, Any] = dict(_PLAIN)
         if numba:
-            text = _HEAD + "@njit(error_model='numpy')\n" + self.text
+            looking = lookers(KernelLayout(pipeline(lambda x: x, x=int).graph, None, lookups=lookups), True)
+            text = _HEAD + looking + "\n@njit(error_model='numpy')\n" + self.text
             space = {"__name__": "kernel_text"}
             exec(compile(text, "<kernel>", "exec"), space)
         else:
@@ -138,7 +149,7 @@ class Compiled:
         import numpy as np
 
         leaves = [leaf for t, a in zip(self.traced.params, args, strict=True) for leaf in t.flatten(a)]
-        table = dict(self.strings)
+        table = TextTable(self.strings)
         codes: list[Any] = []
         for kind, leaf in zip(self.kinds, leaves, strict=True):
             if isinstance(kind, EnumType):
@@ -147,7 +158,10 @@ class Compiled:
                 codes.append(table.setdefault(leaf, len(table)) if kind == STR else leaf)
         size = len(codes)
         ei, ef = (np.zeros(size, "int64"), np.zeros(size)) if self.numba else ([None] * size, [None] * size)
-        code, site, *results = self.call(*codes, ei, ef)
+        self.lookups.of(table)
+        known = self.lookups.arguments()
+        code, site, *results = self.call(*codes, ei, ef, *[known[name] for name in self.more])
+        self.lookups.check()
         if code:
             assert site == SITE and code in (OVERFLOW, RAISED)
             if not self.numba:  # the arguments are kept for the message

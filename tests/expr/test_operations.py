@@ -208,7 +208,7 @@ def refused(target: str, e: Expr) -> str | None:
     types = {t for p in parts if p.op != "var" for t in (p.type, *(a.type for a in p.args))}
     ops = {p.op for p in parts}
     text_inside = any(p.op in text.TEXT_OPS or text.order_of_text(p) for p in parts)
-    if target == "code" and (ops & CHECKS_ONLY or text_inside):
+    if target == "code" and (ops & CHECKS_ONLY or any(map(text.order_of_text, parts))):
         return "does not know the operation"
     if target == "z3":
         return "does not do" if ops & {"bor", "bxor"} or (e.op in ("floordiv", "mod") and e.type == FLOAT) or (
@@ -225,7 +225,7 @@ def refused(target: str, e: Expr) -> str | None:
     if target == "smv" and (STR in types or FLOAT in types or "overflows" in ops):
         return "NuSMV has Booleans, integers and symbolic constants only"
     if target == "column":
-        if ops & CHECKS_ONLY:
+        if ops & (CHECKS_ONLY | {"call"}):
             return "which Spark's expressions do not have"
         if e.op == "floordiv" and e.type == FLOAT:
             return "uses // on floats"

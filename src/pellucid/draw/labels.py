@@ -114,7 +114,7 @@ def describe(node: Node) -> str:
     lines = [f"{node.id}: {node.kind.replace('_', ' ')}, {node.processor.words}"]
     if node.fn is not None:
         lines.append(f"function {node.fn}")
-        if node.fn.traced is None:
+        if node.fn.runs is None:
             lines.append(f"opaque: it {node.fn.reason}")
     if node.k is not None:
         lines.append(f"k = {node.k}")

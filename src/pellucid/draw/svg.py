@@ -235,7 +235,7 @@ def _box(part: SvgPart, x: float, y: float) -> str:
 
 
 def _badge(node: Node, width: float) -> str:
-    if node.fn is None or node.fn.traced is not None:
+    if node.fn is None or node.fn.runs is not None:
         return ""
     why = escape(clean(f"opaque: {node.fn.name} {node.fn.reason}"))
     return (

@@ -46,21 +46,21 @@ def draw_text(graph: Graph, width: int = 100) -> str:
 
 
 def why_opaque(graph: Graph) -> str:
-    """Below a drawing: which of its steps, marked ``(?)``, could not be traced, and why; empty if all could.
+    """Below a drawing: which of its steps, marked ``(?)``, cannot be compiled, and why; empty if all can.
 
     >>> from pellucid import pipeline
-    >>> print(why_opaque(pipeline(lambda x: x.map(lambda v: str(v), to=str, id="text"), x=int).graph))
+    >>> print(why_opaque(pipeline(lambda x: x.map(lambda s: s.encode().hex(), to=str, id="text"), x=str).graph))
     (?) in plain Python, event by event, which is slower:
-      step 'text' (map λ, ...): a lambda turns an event's value into text
+      step 'text' (map λ, ...): a lambda uses the method str.encode
     """
-    lines = [clean(f"{node.describe()}: {fn.name} {fn.reason}") for node, fn in graph.opaque()]
+    lines = [clean(f"{node.describe()}: {fn.name} {fn.reason}") for node, fn in graph.plain()]
     return "\n  ".join(["(?) in plain Python, event by event, which is slower:", *lines]) if lines else ""
 
 
 def _label(node: Node, below: list[Node]) -> str:
     """The words for a step; a window too big for a line is remembered, to be drawn below."""
     if node.sub is None:
-        return label(node) + OPAQUE * (node.fn is not None and node.fn.traced is None)
+        return label(node) + OPAQUE * (node.fn is not None and node.fn.runs is None)
     order = _chain(node.sub)
     if order is not None:
         inner: list[Node] = []

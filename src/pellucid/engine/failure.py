@@ -51,7 +51,7 @@ def _line(error: Exception) -> str:
     found, tb = None, error.__traceback__
     while tb is not None:
         name = tb.tb_frame.f_code.co_filename
-        if not name.startswith(_HERE):
+        if not name.startswith((_HERE, "<pellucid ")):
             found = (name, tb.tb_lineno, tb.tb_frame.f_code.co_name)
         tb = tb.tb_next
     if found is None:

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from pellucid.errors import NotNamed, known
 from pellucid.expr.node import Expr, fails, fails_here, surely, walk
 from pellucid.expr.operations import LAZY
-from pellucid.expr.text import order_of_text
-from pellucid.expr.types import FLOAT, INT, INT_MAX, INT_MIN, EnumType, Type
+from pellucid.expr.text import Pure, order_of_text
+from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, fits_int
 
 OVERFLOW = 1  # an integer left 64 bits
 RAISED = 2  # Python would raise here: the user's own raise, a division by zero, …
@@ -30,6 +31,16 @@ _MAX_INDENT = 80  # CPython reads at most 100 levels
 
 class TooDeep(Exception):  # noqa: N818
     """The function nests too deeply for one block of code."""
+
+
+def look_name(result: Type, kinds: tuple[Type, ...]) -> str:
+    """The compiled function that finds an answer to arguments of these types: by a text's code, or by a search.
+
+    >>> look_name(INT, (STR,)), look_name(STR, (STR, FLOAT))
+    ('look_code_i', 'look_if_i')
+    """
+    how = "code" if kinds == (STR,) else "".join("f" if t == FLOAT else "i" for t in kinds)
+    return f"look_{how}_{'f' if result == FLOAT else 'i'}"
 
 
 class CodeWriter:
@@ -42,6 +53,9 @@ class CodeWriter:
         self.names = 0
         self.strings: dict[str, int] = {}
         self.on_fail: list[str] | None = None  # instead of leaving the loop
+        self.lookups: dict[
+            Pure, tuple[Type, ...]
+        ] = {}  # functions that are looked up, with the types of their arguments
 
     # -- text
     def line(self, text: str) -> None:
@@ -83,10 +97,15 @@ class CodeWriter:
         """The code of a constant string: constants come first in every table of strings."""
         return self.strings.setdefault(text, len(self.strings))
 
+    def lookup(self, f: Pure, kinds: tuple[Type, ...]) -> int:
+        """The number of a function whose answers the host keeps (`pellucid.engine.kernel.lookups`)."""
+        self.lookups.setdefault(f, kinds)
+        return list(self.lookups).index(f)
+
     # -- expressions
     def function(self, roots: Sequence[Expr], leaves: Sequence[str], kinds: Sequence[Type], site: int) -> list[str]:
         """Emit the expressions of one function over the named leaves; return where the results are."""
-        return _Function(self, roots, leaves, kinds, site).run()
+        return ExpressionCode(self, roots, leaves, kinds, site).run()
 
     def constant(self, e: Expr) -> str:
         """A constant as text."""
@@ -105,7 +124,9 @@ class CodeWriter:
         return f"({value!r})" if value < 0 or str(value).startswith("-") else repr(value)
 
 
-class _Function:
+class ExpressionCode:
+    """The statements for the expressions of one function."""
+
     def __init__(
         self, w: CodeWriter, roots: Sequence[Expr], leaves: Sequence[str], kinds: Sequence[Type], site: int
     ) -> None:
@@ -183,7 +204,7 @@ class _Function:
 
     def _cheap(self, e: Expr) -> bool:
         """Small and never failing: better computed than jumped over."""
-        return not fails(e) and sum(1 for _ in walk(e)) <= 8
+        return not fails(e) and sum(100 if part.op == "call" else 1 for part in walk(e)) <= 8
 
     def _branch(self, e: Expr, env: dict[int, str]) -> str:
         w = self.w
@@ -218,7 +239,7 @@ class _Function:
     def _operation(self, e: Expr, args: list[str]) -> str:
         w, op = self.w, e.op
         name = w.fresh()
-        a = args[0]
+        a = args[0] if args else ""
         b = args[1] if len(args) > 1 else ""
         kinds = [x.type for x in e.args]
         if order_of_text(e):  # texts are numbers here, in the order in which they came
@@ -254,12 +275,38 @@ class _Function:
         elif op == "sqrt":
             self.fail_if(f"{a} < 0", RAISED)
             w.line(f"{name} = _sqrt({a})")
+        elif op == "call":
+            self._look_up(e, name, args)
         elif op in ("eq", "lt", "le") and w.numba and {INT, FLOAT} == set(kinds):
             mixed = "if" if kinds[0] == INT else "fi"
             w.line(f"{name} = _{op}_{mixed}({a}, {b})")
         else:
             w.line(f"{name} = " + known(_TEXT, op, "the kernel's code", "operation").format(a=a, b=b))
         return name
+
+    def _look_up(self, e: Expr, name: str, args: list[str]) -> None:
+        """A function that only Python can answer, asked once for each arguments: the host keeps a table."""
+        w, kinds = self.w, tuple(x.type for x in e.args)
+        at = w.lookup(e.value, kinds)
+        if w.numba:
+            flag = w.fresh("f")
+            found = name if e.type != BOOL else w.fresh("v")
+            look = look_name(e.type, kinds)
+            w.line(f"{found}, {flag} = {look}({at}, LA, LF, LP, LS{at}, LV{at}, LK{at}, {', '.join(args)})")
+            if fails_here(e):
+                self.fail_if(f"{flag} == 3", OVERFLOW)
+                self.fail_if(f"{flag} == 2", RAISED)
+            if e.type == BOOL:
+                w.line(f"{name} = {found} != 0")
+            return
+        whole = [f"int({a})" if t == BOOL else a for a, t in zip(args, kinds, strict=True)]
+        if FLOAT in kinds:  # -0.0 and 0.0 are one key of a dictionary, and nan is none
+            w.line(f"{name} = L{at}.asked({', '.join(whole)})")
+        else:
+            w.line(f"{name} = L{at}[{', '.join(whole)}]")
+        if fails_here(e):
+            self.fail_if(f"{name} is None", RAISED)
+            self.fail_if(f"{name} is L{at}", OVERFLOW)
 
     def _divide(self, e: Expr, name: str, a: str, b: str) -> None:
         w = self.w
@@ -295,4 +342,37 @@ _TEXT = {
     "not": "not {a}",
     "int_of_bool": "int({a})",
     "float_of_int": "float({a})",
+}
+
+
+def _shl(a: int, b: int) -> tuple[int, int]:
+    if b < 0:
+        return 0, 2
+    if a != 0 and b > 64:
+        return 0, 1
+    value = a << min(b, 64)
+    return (value, 0) if fits_int(value) else (0, 1)
+
+
+def _rounded(f: Callable[[float], int]) -> Callable[[float], tuple[int, int]]:
+    def rounded(x: float) -> tuple[int, int]:
+        try:
+            value = f(x)
+        except (ValueError, OverflowError):
+            return 0, 2
+        return (value, 0) if fits_int(value) else (0, 1)
+
+    return rounded
+
+
+#: What the plain dialect names beyond Python's own.
+PLAIN: dict[str, Any] = {
+    "_MIN": INT_MIN,
+    "_INF": math.inf,
+    "_NAN": math.nan,
+    "_shl": _shl,
+    "_trunc": _rounded(math.trunc),
+    "_floor": _rounded(math.floor),
+    "_ceil": _rounded(math.ceil),
+    "_sqrt": math.sqrt,
 }

@@ -23,17 +23,19 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pellucid.errors import NotTraceable, PipelineError, TypeMismatch
+from pellucid.errors import NotTraceable, PellucidError, PipelineError, TypeMismatch
 from pellucid.expr.checked import wrap
 from pellucid.expr.convert import convert
 from pellucid.expr.evaluate import UserRaise, evaluate_call
 from pellucid.expr.identity import Identity, identity_of
+from pellucid.expr.lookup import lowered
 from pellucid.expr.node import Expr, digest, fails, walk
 from pellucid.expr.operations import Overflow64
 from pellucid.expr.printing import show
 from pellucid.expr.stable import code_form, sha
 from pellucid.expr.tracing.mistakes import described, name_of, no_pair, place_of, refuse_missing_attribute
 from pellucid.expr.tracing.purity import watched
+from pellucid.expr.tracing.reach import kept_of
 from pellucid.expr.tracing.symbolic import Untraceable
 from pellucid.expr.tracing.trace import Traced, trace
 from pellucid.expr.types import (
@@ -73,6 +75,17 @@ class Function:
     task: bool
     traced: Traced | None
     reason: str | None
+    looked_up: Traced | None = None  # where it is opaque: as engines run it all the same (`pellucid.expr.lookup`)
+    reads: tuple[tuple[str, Any, Any], ...] = ()  # what that captured, as it was: name, object, copy
+
+    @property
+    def runs(self) -> Traced | None:
+        """The function as engines run it; None: they call it, event by event."""
+        return self.traced if self.traced is not None else self.looked_up
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to another process: not what the function captured, which may be anything."""
+        return {**self.__dict__, "reads": ()}
 
     @staticmethod
     def make(
@@ -106,19 +119,25 @@ class Function:
             tried = _Tried(f, params, error)
             if isinstance(error.cause, AttributeError):
                 refuse_missing_attribute(f, params, error.cause, lambda t: _samples([t], 1)[0][0], tried.failures)
-            result, event = _declared(f, params, error, task, to, truth, tried)
-            return Function(f, tuple(params), result, event, task, None, error.reason)  # type: ignore[arg-type]
+            inner = None if error.effect or len(known) != len(params) else _for_running(f, known, task, truth)
+            result, event = _declared(f, params, error, task, to, truth, tried, inner)
+            inner = _fitting(f, inner, known, result, event)
+            reads = kept_of(f) if inner is not None else ()
+            return Function(f, tuple(params), result, event, task, None, error.reason, inner, reads)  # type: ignore[arg-type]
 
     def call(self, *args: Any) -> Any:
         """What the plain function returns on these events, with 64-bit integers."""
-        if self.traced is None:
-            value = self.plain(*args)
-        else:
-            value = self.plain(*[wrap(t, a) for t, a in zip(self.params, args, strict=True)])
-            if self._may_fail:
-                # Constants, Booleans and int(…) are plain ints, so a sum of them may pass 64 bits unseen on its way.
-                _overflow_of(self.traced, args)
-        return self.conformed(value)
+        return self.conformed(self.called(self.plain, args))
+
+    def called(self, f: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """What ``f``, which is the plain function or one around it, returns; it fails where 64 bits are not enough."""
+        if self.runs is None:
+            return f(*args)
+        value = f(*[wrap(t, a) for t, a in zip(self.params, args, strict=True)])
+        if self._may_fail:
+            # Constants, Booleans and int(…) are plain ints, so a sum of them may pass 64 bits unseen on its way.
+            _overflow_of(self.runs, args)
+        return value
 
     def conformed(self, value: Any) -> Any:
         """What the function returned, as events of its types; a `ValueError` where it does not fit."""
@@ -137,7 +156,7 @@ class Function:
 
     @functools.cached_property
     def _may_fail(self) -> bool:
-        return self.traced is not None and any(map(fails, self.traced.roots()))
+        return self.runs is not None and any(map(fails, self.runs.roots()))
 
     def need(self, who: str) -> Traced:
         """The trace, or an error in which ``who`` says that it cannot take this function, and why."""
@@ -227,6 +246,30 @@ def _check_arity(f: Callable[..., Any], count: int) -> None:
         raise PipelineError(f"the function {name} gets {count} {events} here, but: {error}") from None
 
 
+def _for_running(f: Callable[..., Any], params: tuple[Type, ...], task: bool, truth: bool) -> Traced | None:
+    """The function as engines can run it although it has no plain trace; None if they cannot."""
+    try:
+        traced = trace(f, params, task=task, truth=truth, run=True)
+        _spot_check(f, traced, truth)
+        return lowered(traced)
+    except (Untraceable, PellucidError):
+        return None
+
+
+def _fitting(
+    f: Callable[..., Any], inner: Traced | None, params: tuple[Type, ...], result: Type | None, event: Type | None
+) -> Traced | None:
+    """The same with the types that were said; None if it has others."""
+    if inner is None:
+        return None
+    task = inner.count is not None
+    try:
+        inner = _widened(f, inner, params, event if task else result, True)
+    except TypeMismatch:
+        return None
+    return inner if inner.result == result and (not task or inner.event in (None, event)) else None
+
+
 def _widened(f: Callable[..., Any], traced: Traced, params: tuple[Type, ...], to: Type | None, exact: bool) -> Traced:
     """The trace with its result as the type asked for (an int may become a float), a task's state like its
     parameter."""
@@ -272,6 +315,7 @@ def _declared(
     to: Type | None,
     truth: bool,
     tried: _Tried,
+    inner: Traced | None,
 ) -> tuple[Type | None, Type | None]:
     """The result type of an opaque function: declared, or found by trying it on sample events."""
     state = params[0] if task else None
@@ -295,7 +339,7 @@ def _declared(
         and ("on one path and" in error.reason or "returns None" in error.reason)
     ):
         raise TypeMismatch(f"{name} {error.reason}; every path must return the same type")
-    found = tried.type_of_result(task)
+    found = tried.type_of_result(task) if inner is None else inner.event if task else inner.result
     if found is None:
         what = "the type of its events" if task else "the type of its result"
         how = (

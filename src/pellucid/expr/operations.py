@@ -106,7 +106,7 @@ OPERATIONS = {
     "holds": _text("t in s", lambda a, b: b in a),
     "find": _text("s.find(t)", lambda a, b: a.find(b)),
     "part": _text("s[a:b] for a, b >= 0", lambda s, a, b: s[a:b]),
-    "call": Operation("a pure function of the arguments", "call", fails="called", runs=False),
+    "call": Operation("a pure function of the arguments", "call", fails="called"),
     "call_fails": Operation("whether it fails", "call", runs=False),
 }
 

@@ -1,7 +1,7 @@
-"""Operations on text, and calls of pure functions, as expressions: known in the systems of checks only.
+"""Operations on text, and calls of pure functions, as expressions.
 
-No engine that runs a pipeline ever sees them: a function that needs them is called there, as it is.  A check traces it
-once more (`pellucid.expr.tracing.textual`), so that a solver can look inside.
+A function that needs them is traced once more (`pellucid.expr.tracing.textual`).  A check has them as they are, so that
+a solver can look inside; for engines all of them become calls whose answers are looked up (`pellucid.expr.lookup`).
 They are those of the kinds ``text`` and ``call`` in `pellucid.expr.operations`, and ``lt`` and ``le`` of two strings.
 
 >>> from pellucid.expr.node import var
@@ -19,8 +19,8 @@ from typing import Any
 
 from pellucid.errors import PellucidError
 from pellucid.expr.node import Expr, _node, const, walk
-from pellucid.expr.operations import OPERATIONS
-from pellucid.expr.types import BOOL, INT, STR, Type, conform, simplest
+from pellucid.expr.operations import OPERATIONS, Overflow64
+from pellucid.expr.types import BOOL, INT, STR, Type, conform, fits_int, simplest
 
 MEANING = {op: o.meaning for op, o in OPERATIONS.items() if o.kind == "text" and o.meaning is not None}
 TEXT_OPS = frozenset(op for op, o in OPERATIONS.items() if o.kind in ("text", "call"))
@@ -76,6 +76,28 @@ class Pure:
         if failed:
             raise CallFails(f"{self.name} fails on {', '.join(map(repr, args))}")
         return value
+
+
+class Direct(Pure):
+    """One that engines call, too: nothing is remembered here, and an int beyond 64 bits is an overflow.
+
+    >>> Direct("int", int, INT, True)("12")
+    12
+    """
+
+    def answer(self, *args: Any) -> tuple[bool, Any]:
+        """As above, asked now."""
+        try:
+            return False, self(*args)
+        except Exception:
+            return True, simplest(self.result)
+
+    def __call__(self, *args: Any) -> Any:
+        """The answer itself, or what the function raises."""
+        value = self.f(*args)
+        if self.result == INT and not fits_int(value):
+            raise Overflow64(f"{value} does not fit in 64 bits")
+        return conform(self.result, value)
 
 
 def _made(op: str, *args: Expr) -> Expr:

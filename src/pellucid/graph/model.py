@@ -154,6 +154,10 @@ class Graph:
         """The functions that could not be traced."""
         return [(node, fn) for node, fn in self.functions() if fn.traced is None]
 
+    def plain(self) -> list[tuple[Node, Function]]:
+        """The functions that engines call in plain Python, event by event: those that cannot be compiled."""
+        return [(node, fn) for node, fn in self.functions() if fn.runs is None]
+
     def queues(self) -> list[tuple[str, int, int]]:
         """Every queue of this graph: (its id, the node, which input)."""
         return [

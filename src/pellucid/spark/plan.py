@@ -144,7 +144,7 @@ def _steps(graph: Graph, memory: list[Node], before: Sequence[Node] = ()) -> tup
         if node in before:
             out.append((node.id, f"{node.kind}: a Column expression, before the shuffle"))
             continue
-        opaque = node.fn is not None and node.fn.traced is None
+        opaque = node.fn is not None and node.fn.runs is None
         how = "called as Python for each event: " + str(node.fn.reason) if opaque and node.fn else "in the fused kernel"
         out.append((node.id, f"{node.kind}: {how}{', keeps state' if node in memory else ''}"))
     return tuple(out)

@@ -22,6 +22,7 @@ from typing import Any, ParamSpec, TypeAlias
 
 from pellucid.check.given import check_arguments
 from pellucid.errors import NotTraceable
+from pellucid.expr.evaluate import UserRaise, evaluate_call
 from pellucid.expr.function import Function
 from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.tracing.witness import Witness, fickle_reason
@@ -118,15 +119,35 @@ class Answers:
             raise OutOfTime
         events = self._events(args)
         try:
-            value = self.fn.conformed(f(*events))
+            value = self.fn.conformed(self.fn.called(f, events))
         except Exception:
-            return Failed()
+            value = Failed()
+        self._as_built(events, value)
+        if isinstance(value, Failed):
+            return value
         if not self.fn.task:
             assert self.fn.result is not None
             return self._reduced(self.fn.result, value)
         state, put_out = value
         after = self._reduced(self.fn.result, state) if self.fn.result is not None else (self.number(state),)
         return after, [self._reduced(self.fn.event, e) for e in put_out]
+
+    def _as_built(self, events: list[Any], value: Any) -> None:
+        """Engines run what the function was when the pipeline was built: it must be the same now."""
+        if self.fn.runs is None:
+            return
+        try:
+            built = evaluate_call(self.fn.runs, events)
+        except (UserRaise, Exception):
+            built = Failed()
+        if repr(built) != repr(value):
+            shown = ", ".join(map(repr, events))
+            raise Fickle(
+                self._no_function(
+                    f"answers {_told(value)} and answered {_told(built)} when the pipeline was built, called with "
+                    f"{shown}"
+                )
+            )
 
     def _events(self, leaves: Leaves) -> list[Any]:
         """The arguments themselves; a state that could be changed as a copy."""

@@ -93,7 +93,7 @@ class SystemRun:
         if self.strict and m is None:
             with n.values_only(False):
                 # One that engines call computes in Python's integers: only what it returns must have 64 bits.
-                conditions = [overflow(root) if fn.traced is not None else beyond(root) for root in roots]
+                conditions = [overflow(root) if fn.runs is not None else beyond(root) for root in roots]
             for condition in substitute(conditions, list(leaves)):
                 self.wide = n.or_(self.wide, n.and_(when, condition))
         out = substitute(roots, list(leaves), self.domain.reduce if m is not None else None)

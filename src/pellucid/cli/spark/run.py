@@ -182,7 +182,7 @@ class Work:
     @cached_property
     def tell_plain(self) -> TellPlain:
         """Says which steps run in plain Python on the executors."""
-        return TellPlain("\n".join(f"{node.describe()}: {fn.name} {fn.reason}" for node, fn in self.p.graph.opaque()))
+        return TellPlain("\n".join(f"{node.describe()}: {fn.name} {fn.reason}" for node, fn in self.p.graph.plain()))
 
     def tell_what_is_left_out(self) -> None:
         """A line about outputs that nobody wants: it may have been forgotten."""

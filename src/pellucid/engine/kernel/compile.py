@@ -11,7 +11,6 @@ import copy
 import hashlib
 import importlib.util
 import linecache
-import math
 import sys
 from collections.abc import Callable
 from functools import lru_cache
@@ -22,7 +21,8 @@ from pellucid.base.cache import own_cache
 from pellucid.base.files import write_lasting
 from pellucid.engine.kernel.emit import Kernel
 from pellucid.engine.kernel.layout import is_float, leaf_types
-from pellucid.expr.types import BOOL, INT_MIN, Type, fits_int
+from pellucid.expr.codegen import PLAIN
+from pellucid.expr.types import BOOL, Type
 
 _FORMAT = 1  # raise it when the meaning of the primitives changes
 
@@ -30,42 +30,12 @@ _FORMAT = 1  # raise it when the meaning of the primitives changes
 # ---------------------------------------------------------------- plain
 
 
-def _plain_shl(a: int, b: int) -> tuple[int, int]:
-    if b < 0:
-        return 0, 2
-    if a != 0 and b > 64:
-        return 0, 1
-    value = a << min(b, 64)
-    return (value, 0) if fits_int(value) else (0, 1)
-
-
-def _plain_round(f: Callable[[float], int]) -> Callable[[float], tuple[int, int]]:
-    def rounded(x: float) -> tuple[int, int]:
-        try:
-            value = f(x)
-        except (ValueError, OverflowError):
-            return 0, 2
-        return (value, 0) if fits_int(value) else (0, 1)
-
-    return rounded
-
-
 def _fresh(template: list[object]) -> list[object]:
     """A row as it starts; states that are any Python object are copied, so that no two keys share one."""
     return [v if isinstance(v, (int, float)) else copy.deepcopy(v) for v in template]
 
 
-_PLAIN = {
-    "_fresh": _fresh,
-    "_MIN": INT_MIN,
-    "_INF": math.inf,
-    "_NAN": math.nan,
-    "_shl": _plain_shl,
-    "_trunc": _plain_round(math.trunc),
-    "_floor": _plain_round(math.floor),
-    "_ceil": _plain_round(math.ceil),
-    "_sqrt": math.sqrt,
-}
+_PLAIN = {"_fresh": _fresh, **PLAIN}
 
 
 def compile_plain(kernel: Kernel) -> Callable[..., None]:
@@ -74,7 +44,7 @@ def compile_plain(kernel: Kernel) -> Callable[..., None]:
     linecache.cache[name] = (len(kernel.source), None, kernel.source.splitlines(True), name)
     space = dict(_PLAIN)
     exec(compile(kernel.source, name, "exec"), space)
-    return space["kernel"]  # type: ignore[return-value]
+    return space["kernel"]  # type: ignore[no-any-return]
 
 
 # ---------------------------------------------------------------- numba
@@ -83,7 +53,7 @@ _HEAD = """# A kernel of Pellucid, written by it; delete this folder at any time
 import numpy as np
 from numba import njit
 from pellucid.engine.kernel.prims import (
-    _MIN, _INF, _NAN, _rare, _add, _sub, _mul, _shl, _trunc, _floor, _ceil, _sqrt, _ffloordiv, _fmod, _idiv,
+    _MIN, _INF, _NAN, _rare, _ask, _add, _sub, _mul, _shl, _trunc, _floor, _ceil, _sqrt, _ffloordiv, _fmod, _idiv,
     _eq_if, _lt_if, _le_if, _eq_fi, _lt_fi, _le_fi,
 )
 
@@ -124,6 +94,10 @@ def _signature(kernel: Kernel) -> str:
         known[f"Q{q}n"] = "int64[::1]"
         for j, t in enumerate(queue.leaves):
             known[f"Q{q}_{j}"] = "float64[::1]" if is_float(t) else "int64[::1]"
+    known |= {"LA": "int64[::1]", "LF": "float64[::1]", "LP": "int64", "LR": "int64[::1]"}
+    for at, (f, _) in enumerate(layout.lookups):
+        known[f"LS{at}"], known[f"LK{at}"] = "int8[::1]", "int64[::1]"
+        known[f"LV{at}"] = "float64[::1]" if is_float(f.result) else "int64[::1]"
     return "void(" + ", ".join(known[name] for name in kernel.params) + ")"
 
 

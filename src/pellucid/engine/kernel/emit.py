@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pellucid.engine.kernel.emit_lookups import lookers
 from pellucid.engine.kernel.emit_state import QueueWriter, StateCell, Storage, array_of, finders
 from pellucid.engine.kernel.emit_window import write_window
 from pellucid.engine.kernel.layout import KernelLayout, capacity, dense, encode, is_float, leaf_types
@@ -27,6 +28,7 @@ from pellucid.graph.model import Graph, Node
 
 GROW_REGION = 10  # codes above the failures: the host makes room and comes back
 GROW_QUEUE = 11
+GROW_LOOKUP = 12
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class Emitter:
             self.output(o, g.nodes[at], flows[at])
         w.line("i += 1")
         body = w.lines
+        self.layout.lookups = list(w.lookups.items())
         source = self.assemble(body, params)
         self.layout.strings = list(w.strings)
         return Kernel(
@@ -154,7 +157,20 @@ class Emitter:
             else:
                 head.append(f"{name} = [0] * {size}")
         params += ["opaque"] if self.opaque else []
-        lines = [finders(self.layout, self.numba), f"def kernel({', '.join(params)}):", "    code = 0; site = 0"]
+        if layout.lookups and self.numba:
+            params += ["LA", "LF", "LP", "LR"]
+            checks += [
+                f"if _rare(LR[{at}] <= 0): code = {GROW_LOOKUP}; site = {at}; break"
+                for at in range(len(layout.lookups))
+            ]
+        for at in range(len(layout.lookups)):
+            params += [f"LS{at}", f"LV{at}", f"LK{at}"] if self.numba else [f"L{at}"]
+        lines = [
+            finders(self.layout, self.numba),
+            lookers(self.layout, self.numba),
+            f"def kernel({', '.join(params)}):",
+            "    code = 0; site = 0",
+        ]
         lines += ["    " + text for text in head]
         lines += ["    while i < n:"]
         lines += ["        " + text for text in checks]
@@ -284,8 +300,8 @@ class Emitter:
         """Apply a function to an event's leaves; return the leaves of its result."""
         site = self.layout.site(node, fn)
         leaves = self.named(leaves)
-        if fn.traced is not None:
-            roots = fn.traced.roots()
+        if fn.runs is not None:
+            roots = fn.runs.roots()
             mark = len(self.w.lines), self.w.depth
             try:
                 kinds = [t for p in fn.params for t in leaf_types(p)]
@@ -476,7 +492,7 @@ class Emitter:
         (flow,) = ins
         fn = node.fn
         out = self.fresh_flow(node, caps[i], flow.key is not None)
-        if fn.traced is None:
+        if fn.runs is None:
             return self.opaque_task(node, fn, flow, out, store)
         cells = self.state_cells(node, store)
         width, size = len(cells), node.type.width
@@ -486,7 +502,7 @@ class Emitter:
             for cell, value in zip(cells, results[:width], strict=True):
                 cell.store(key, value)
             count, slots = results[width], results[width + 1 :]
-            for s in range(len(fn.traced.slots)):
+            for s in range(len(fn.runs.slots)):
                 with self.w.block(f"if {count} > {s}:"):
                     self.push(out, slots[s * size : (s + 1) * size], key)
         return out

@@ -20,9 +20,10 @@ from pellucid.data.columns import Batch, Column, Output, Strings, columns_of
 from pellucid.engine.failure import call, step_error
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel.compile import compile_numba, compile_plain
-from pellucid.engine.kernel.emit import GROW_QUEUE, GROW_REGION, Kernel, emit
+from pellucid.engine.kernel.emit import GROW_LOOKUP, GROW_QUEUE, GROW_REGION, Kernel, emit
 from pellucid.engine.kernel.emit_window import needs_interpreter
 from pellucid.engine.kernel.layout import KernelLayout, dense, encode, is_float, leaf_types
+from pellucid.engine.kernel.lookups import Lookups
 from pellucid.engine.state import EngineState
 from pellucid.errors import DataError, StateError, StepError, UsageError
 from pellucid.expr.codegen import OVERFLOW, TooDeep
@@ -49,6 +50,7 @@ class Engine:
         self.graph, self.key, self.mode = graph, key, mode
         self._kernels: dict[tuple[bool, bool], Kernel] = {}
         self._calls: dict[tuple[bool, bool], Callable[..., None]] = {}
+        self._lookups: dict[tuple[bool, bool], Lookups] = {}
         if mode == "numba" and self.why_plain is not None:
             raise UsageError(f"{graph.name} cannot be compiled: {self.why_plain.splitlines()[0]}")
         self.state = EngineState(self._kernel(mode == "numba", False).layout)
@@ -59,7 +61,7 @@ class Engine:
     def why_plain(self) -> str | None:
         """Why the pipeline cannot be compiled and so is slower, a line for each step that is a reason; None if it
         can."""
-        lines = [f"{node.describe()}: {fn.name} {fn.reason}" for node, fn in self.graph.opaque()]
+        lines = [f"{node.describe()}: {fn.name} {fn.reason}" for node, fn in self.graph.plain()]
         lines += [
             f"{n.describe()}: has a key_by inside its window"
             for n in self.graph.nodes
@@ -224,15 +226,22 @@ class Engine:
         fixed["n"] = count
         fixed["ei"], fixed["ef"] = self._scratch(size, compiled)
         fixed["opaque"] = self._opaque(kernel)
+        if which not in self._lookups:
+            self._lookups[which] = Lookups(kernel.layout.lookups, compiled)
+        lookups = self._lookups[which]
+        lookups.of(state.strings)
         at = 0
         while True:
-            arguments = fixed | state.arrays() | {"i": at}
+            arguments = fixed | state.arrays() | lookups.arguments() | {"i": at}
             self._calls[which](*[arguments[name] for name in kernel.params])
+            lookups.check()
             at, code, site = (int(v) for v in state.meta[:3])
             if code == GROW_REGION:
                 state.grow_region(site)
             elif code == GROW_QUEUE:
                 state.grow_queue(site)
+            elif code == GROW_LOOKUP:
+                lookups.grow(site)
             elif code:
                 self._fail(kernel.layout, code, site, state.pushed + at, fixed["ei"], fixed["ef"])
             else:

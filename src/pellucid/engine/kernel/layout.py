@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.expr.function import Function
+from pellucid.expr.text import Pure
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
 from pellucid.graph.model import Graph, Node
 
@@ -67,6 +68,7 @@ class KernelLayout:
     queues: list[QueueLayout] = field(default_factory=list)
     sites: list[tuple[Node, Function | None]] = field(default_factory=list)
     strings: list[str] = field(default_factory=list)
+    lookups: list[tuple[Pure, tuple[Type, ...]]] = field(default_factory=list)  # functions that Python answers
     objects: list[Any] = field(default_factory=list)  # initial states inside windows that are any Python object
 
     def region(self, key: Type | None) -> int:
@@ -112,7 +114,7 @@ def capacity(node: Node, ins: list[int | None], keyed: bool) -> int | None:
         return None
     if p.puts == "many":
         assert node.fn is not None
-        return len(node.fn.traced.slots) * known[0] if node.fn.traced else None
+        return len(node.fn.runs.slots) * known[0] if node.fn.runs else None
     if p.inputs == "apart" or (keyed and node.queued):
         # Under keys, each event that comes can complete a set of its own key.
         return sum(known)

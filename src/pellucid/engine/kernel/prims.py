@@ -54,6 +54,19 @@ def _rare(typingctx: Any, condition: Any) -> Any:
     return types.boolean(condition), codegen
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def _ask(typingctx: Any, address: Any, table: Any, slot: Any) -> Any:
+    """Call the host's function at this address (`pellucid.engine.kernel.lookups`): the answer is not in a table yet."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [word, word])
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), [args[1], args[2]])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
 @njit
 def _shl(a, b):  # type: ignore[no-untyped-def]
     if b < 0:
@@ -213,3 +226,23 @@ def rehash(table, keys, size, first, rows):  # type: ignore[no-untyped-def]
         while table[h] != 0:
             h = (h + np.uint64(1)) & mask
         table[h] = s + 1
+
+
+@njit(cache=True)
+def moved(states, values, keys, size, new_states, new_values, new_keys):  # type: ignore[no-untyped-def]
+    """Put the answers of a table into a larger one, where the kernels' own ``look`` finds them."""
+    mask = np.uint64(new_states.size - 1)
+    for s in range(states.size):
+        if states[s] == 0:
+            continue
+        h = np.uint64(0)
+        for j in range(size):
+            h = (h ^ np.uint64(keys[s * size + j])) * np.uint64(0x9E3779B97F4A7C15)
+            h ^= h >> np.uint64(29)
+        h &= mask
+        while new_states[h] != 0:
+            h = (h + np.uint64(1)) & mask
+        new_states[h] = states[s]
+        new_values[h] = values[s]
+        for j in range(size):
+            new_keys[np.int64(h) * size + j] = keys[s * size + j]

@@ -30,8 +30,9 @@ from pellucid.expr.tracing.symbolic import Untraceable
 MAX_RECURSION = 100  # how often a function may be inside itself
 
 _PURE_BUILTINS = {
-    "abs", "all", "any", "callable", "chr", "divmod", "format", "getattr", "hasattr", "hash", "isinstance",
-    "issubclass", "iter", "len", "max", "min", "next", "ord", "pow", "repr", "round", "sorted", "sum",
+    "abs", "all", "any", "ascii", "bin", "callable", "chr", "divmod", "format", "getattr", "hasattr", "hash", "hex",
+    "isinstance", "issubclass", "iter", "len", "max", "min", "next", "oct", "ord", "pow", "repr", "round", "sorted",
+    "sum",
 }  # fmt: skip
 _PURE_TYPES = (
     int, float, bool, complex, str, bytes, tuple, list, dict, set, frozenset, range, slice, object, type,

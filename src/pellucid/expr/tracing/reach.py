@@ -71,15 +71,40 @@ class Captured:
             raise Untraceable(f"changes {changed[0]!r}, which it did not make", effect=True)
 
 
+def kept_of(f: Any) -> tuple[tuple[str, Any, Any], ...]:
+    """The lists, dictionaries and sets that a function can reach: name, object, a copy of what is in it now."""
+    captured = Captured(f)
+    captured.__enter__()
+    return tuple(captured.kept)
+
+
+def changed(kept: tuple[tuple[str, Any, Any], ...]) -> str | None:
+    """The name of one that is not as it was; None if all are.
+
+    >>> limits = {"a": 1}
+    >>> before = kept_of(lambda s: limits[s])
+    >>> print(changed(before))
+    None
+    >>> limits["b"] = 2
+    >>> changed(before)
+    'limits'
+    """
+    return next((name for name, value, copy in kept if not _same(value, copy)), None)
+
+
+def _same(value: Any, copy: Any) -> bool:
+    if len(value) != len(copy):
+        return False
+    if isinstance(value, list):
+        return all(a is b for a, b in zip(value, copy, strict=True))
+    if isinstance(value, dict):
+        return all(a is b and value[a] is copy[b] for a, b in zip(value, copy, strict=True))
+    return bool(value == copy)
+
+
 def _put_back(value: Any, copy: Any) -> bool:
     """Whether the contents are as they were; if not, they are put back."""
-    same = len(value) == len(copy)
-    if same and isinstance(value, list):
-        same = all(a is b for a, b in zip(value, copy, strict=True))
-    elif same and isinstance(value, dict):
-        same = all(a is b and value[a] is copy[b] for a, b in zip(value, copy, strict=True))
-    elif same:
-        same = bool(value == copy)
+    same = _same(value, copy)
     if not same:
         if isinstance(value, (list, bytearray)):
             value[:] = copy

@@ -16,16 +16,19 @@ import math
 import sys
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from pellucid.expr import node as n
 from pellucid.expr.convert import promote
 from pellucid.expr.tracing.maybe import replaced
 from pellucid.expr.tracing.money import SymDecimal, made_decimal
+from pellucid.expr.tracing.running import MATH, ask, asked_math, unknown
 from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean, _looks_inside, lift_scalar
+from pellucid.expr.tracing.tables import run_stand_in
 from pellucid.expr.tracing.textual import converted, length_of, stand_in
 from pellucid.expr.tracing.times import made_date, made_datetime, made_timedelta
-from pellucid.expr.types import BOOL, FLOAT, INT, STR
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
 
 
 def _identity() -> bool:
@@ -187,19 +190,70 @@ for _module, _stands in (
 ):
     _BY_OBJECT[id(_module)] = _Module(_module, _stands)
     _BY_OBJECT |= {id(getattr(_module, k)): v for k, v in _stands.items()}
-_FOR_TEXT: dict[str, Any] = {"len": length_of, "str": _stand(str, _str)}  # in the trace of a check
-_BY_OBJECT_FOR_TEXT: dict[int, Any] = {id(getattr(builtins, k)): v for k, v in _FOR_TEXT.items()}
 
 
-def shadowed(f: Callable[..., Any], *, text: bool = False) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class Stands:
+    """What stands in for builtins, and for dictionaries and sets, where a trace looks inside text."""
+
+    by_name: dict[str, Any]
+    stand_in: Callable[[Any], Any]
+    by_object: dict[int, Any]
+
+
+def _asked(name: str, result: Type, fails: bool = True) -> Callable[..., Any]:
+    """A builtin that Python itself is asked for."""
+    plain = getattr(builtins, name)
+
+    def called(*args: Any, **named: Any) -> Any:
+        if not any(map(unknown, (*args, *named.values()))):
+            return plain(*args, **named)
+        return ask(name, plain, args, result, named=named, fails=fails)
+
+    return called
+
+
+def _int_of_text(*args: Any, **named: Any) -> Any:
+    if len(args) == 2 and not named and unknown(args[0]):
+        return ask("int", int, args, INT)
+    return _int(*args, **named)
+
+
+class _RunMath:
+    """The module ``math`` in the trace for running."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _RUN_MATH.get(name) or _MATH.get(name) or getattr(math, name)
+
+
+_FOR_TEXT: dict[str, Any] = {"len": length_of, "str": _stand(str, _str)}
+_FOR_CHECKS = Stands(_FOR_TEXT, stand_in, {id(getattr(builtins, k)): v for k, v in _FOR_TEXT.items()})
+_RUN_MATH = {name: asked_math(name) for name in MATH if hasattr(math, name)}
+_FOR_RUN: dict[str, Any] = {
+    **_FOR_TEXT,
+    "int": _stand(int, _int_of_text),
+    **{name: _asked(name, STR, name == "chr") for name in ("chr", "repr", "ascii", "hex", "oct", "bin")},
+    "ord": _asked("ord", INT),
+    "format": _asked("format", STR),
+}
+_FOR_RUNNING = Stands(
+    _FOR_RUN,
+    run_stand_in,
+    {id(getattr(builtins, k)): v for k, v in _FOR_RUN.items()}
+    | {id(getattr(math, k)): v for k, v in _RUN_MATH.items()}
+    | {id(math): _RunMath()},
+)
+
+
+def shadowed(f: Callable[..., Any], *, text: bool = False, run: bool = False) -> Callable[..., Any]:
     """A copy of ``f`` that sees the stand-ins (also through its helpers), or ``f`` if it needs none; with ``text``
-    those that look inside text."""
-    result = _shadow(f, {}, text)
+    those that look inside text, with ``run`` those that engines run."""
+    result = _shadow(f, {}, _FOR_RUNNING if run else _FOR_CHECKS if text else None)
     return result if callable(result) else f
 
 
-def _shadow(value: Any, done: dict[int, Any], text: bool) -> Any:
-    known = _BY_OBJECT.get(id(value)) or (_BY_OBJECT_FOR_TEXT.get(id(value)) if text else None)
+def _shadow(value: Any, done: dict[int, Any], text: Stands | None) -> Any:
+    known = (text.by_object.get(id(value)) if text else None) or _BY_OBJECT.get(id(value))
     if known is not None:
         return known
     if type(value) is decimal.Decimal:
@@ -209,7 +263,7 @@ def _shadow(value: Any, done: dict[int, Any], text: bool) -> Any:
     if isinstance(value, functools.partial):
         return functools.partial(_shadow(value.func, done, text), *value.args, **value.keywords)
     if not isinstance(value, types.FunctionType):
-        return stand_in(value) if text else value
+        return text.stand_in(value) if text else value
     if id(value) in done:
         return done[id(value)]
     if (value.__module__ or "").startswith("pellucid."):
@@ -217,7 +271,7 @@ def _shadow(value: Any, done: dict[int, Any], text: bool) -> Any:
     names = _names(value.__code__)
     space = dict(value.__globals__)
     code, defaults = (
-        (_with_sets(value.__code__), tuple(map(stand_in, value.__defaults__ or ())))
+        (_with_sets(value.__code__, text), tuple(_shadow(d, done, text) for d in value.__defaults__ or ()))
         if text
         else (value.__code__, value.__defaults__)
     )
@@ -234,10 +288,10 @@ def _shadow(value: Any, done: dict[int, Any], text: bool) -> Any:
     for name in names:
         if name in space:
             space[name] = _shadow(space[name], done, text)
+        elif text and name in text.by_name:
+            space[name] = text.by_name[name]
         elif name in _BUILTINS:
             space[name] = _BUILTINS[name]
-        elif text and name in _FOR_TEXT:
-            space[name] = _FOR_TEXT[name]
     for old, new in zip(value.__closure__ or (), copy.__closure__ or (), strict=True):
         try:
             content = old.cell_contents
@@ -247,9 +301,11 @@ def _shadow(value: Any, done: dict[int, Any], text: bool) -> Any:
     return copy
 
 
-def _with_sets(code: types.CodeType) -> types.CodeType:
+def _with_sets(code: types.CodeType, text: Stands) -> types.CodeType:
     """The same code, whose constant sets (``s in {"a", "b"}``) may be asked for what is not known yet."""
-    constants = tuple(_with_sets(c) if isinstance(c, types.CodeType) else stand_in(c) for c in code.co_consts)
+    constants = tuple(
+        _with_sets(c, text) if isinstance(c, types.CodeType) else text.stand_in(c) for c in code.co_consts
+    )
     return code.replace(co_consts=constants)
 
 

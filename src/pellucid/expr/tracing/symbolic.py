@@ -70,6 +70,10 @@ def _plain(value: Any) -> Any:
 def _arith(op: str, a: Sym, b: Any, swapped: bool) -> Any:
     other = lift_scalar(b)
     if other is None:
+        if op == "mod" and a._expr.type == STR and type(b) is tuple and not swapped and _looks_inside():
+            from pellucid.expr.tracing.textual import percent
+
+            return percent(a, b)
         rich = _rich_constant(b)
         if rich is None or op not in _PYTHON:
             return NotImplemented

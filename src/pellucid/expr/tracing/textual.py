@@ -12,6 +12,7 @@ upper(part(v0, 0, 3)) == 'EUR'
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -19,6 +20,7 @@ from pellucid.expr import node as n
 from pellucid.expr import text
 from pellucid.expr.node import Expr
 from pellucid.expr.text import Pure
+from pellucid.expr.tracing import running
 from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean, lift_scalar
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
 
@@ -45,6 +47,13 @@ def _pure(name: str, f: Callable[..., Any], result: Type, may_fail: bool, args: 
     return Sym.checked(text.call(found, args)) if result != BOOL else _boolean(text.call(found, args))
 
 
+def _runs() -> bool:
+    """Whether the trace is for running."""
+    from pellucid.expr.tracing.trace import current_path
+
+    return current_path().run
+
+
 def _texts(values: Iterable[Any], what: str) -> list[Expr]:
     out = [lift_scalar(v) for v in values]
     if any(e is None or e.type != STR for e in out):
@@ -56,7 +65,18 @@ def arithmetic(op: str, x: Expr, y: Expr) -> Any:
     """``x + y`` where one of them is a string."""
     if op == "add" and x.type == y.type == STR:
         return Sym(text.concat(x, y))
+    if _runs() and op == "mul" and {x.type, y.type} <= {STR, INT, BOOL} and x.type != y.type:
+        return running.ask("times", operator.mul, [Sym(x), Sym(y)], STR)
+    if _runs() and op == "mod" and x.type == STR:
+        return percent(Sym(x), Sym(y))
     raise Untraceable(f"uses arithmetic ({op}) on {x.type} and {y.type}")
+
+
+def percent(s: Sym, values: Any) -> Any:
+    """``s % values``."""
+    if not _runs():
+        raise Untraceable("uses '%' on a string")
+    return running.ask("percent", operator.mod, [s, values], STR)
 
 
 def contains(s: Expr, what: Any) -> Any:
@@ -69,11 +89,13 @@ def length_of(value: Any) -> Any:
     """``len(value)``."""
     if type(value) is Sym and value._expr.type == STR:
         return Sym(text.length(value._expr))
-    return len(value)
+    return value.size() if type(value) is running.Pieces else len(value)
 
 
 def item(s: Expr, key: Any) -> Any:
     """``s[key]``: a place, or a part without a step."""
+    if _runs():
+        return running.item(s, key)
     size = text.length(s)
     if isinstance(key, slice):
         if key.step is not None and (type(key.step) is Sym or key.step != 1):
@@ -103,6 +125,8 @@ def _place(value: Any, size: Expr) -> Expr:
 
 def method(s: Expr, name: str) -> Callable[..., Any]:
     """A method of a string that is not known yet."""
+    if _runs():
+        return running.method(Sym(s), name)
     if name in ("startswith", "endswith"):
         return lambda *args: _edge(s, name, *args)
     if name in ("removeprefix", "removesuffix"):
@@ -151,6 +175,10 @@ def _removed(s: Expr, name: str, what: Any) -> Any:
 def converted(value: Sym, to: type) -> Any:
     """``int(s)`` or ``float(s)`` of a string, ``str(v)`` of anything."""
     e = value._expr
+    if _runs():
+        if e.type == STR and to is str:
+            return value
+        return running.ask(to.__name__, to, [value], {str: STR, int: INT, float: FLOAT}[to], fails=to is not str)
     if to is str:
         return value if e.type == STR else _pure("str", str, STR, False, [e])
     return _pure(to.__name__, to, INT if to is int else FLOAT, True, [e])

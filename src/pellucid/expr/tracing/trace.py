@@ -93,7 +93,8 @@ class Traced:
 class _Path:
     prefix: list[tuple[Expr, bool]]
     identity: bool = False  # truth values become real at once, since the function compares with `is`
-    text: bool = False  # the trace of a check, which looks inside text
+    text: bool = False  # it looks inside text
+    run: bool = False  # for running, through calls of Python's own functions
     refused: Untraceable | None = None
     noted: int = 0
     decisions: list[tuple[Expr, bool]] = field(default_factory=list)
@@ -205,9 +206,11 @@ class _Fork:
 
 
 class _Explorer:
-    def __init__(self, f: Callable[..., Any], params: Sequence[Type], truth: bool, text: bool = False) -> None:
-        self.f = shadowed(f, text=text)
-        self.text = text
+    def __init__(
+        self, f: Callable[..., Any], params: Sequence[Type], truth: bool, text: bool = False, run: bool = False
+    ) -> None:
+        self.f = shadowed(f, text=text, run=run)
+        self.text, self.run_it = text, run
         self.original = f
         self.params = params
         self.truth = truth
@@ -244,7 +247,7 @@ class _Explorer:
             raise Untraceable(
                 f"has more than {MAX_PATHS:,} paths; split it into steps, or use min, max, & and | instead of branches"
             )
-        path = _Path(prefix, self.identity, self.text)
+        path = _Path(prefix, self.identity, self.text, self.run_it)
         token = _current.set(path)
         raised: int | None = None
         value: Any = None
@@ -475,14 +478,21 @@ def _merge(condition: Expr, yes: Expr, no: Expr, optional: Mapping[Expr, frozens
 
 
 def trace(
-    f: Callable[..., Any], params: Sequence[Type], *, task: bool = False, truth: bool = False, text: bool = False
+    f: Callable[..., Any],
+    params: Sequence[Type],
+    *,
+    task: bool = False,
+    truth: bool = False,
+    text: bool = False,
+    run: bool = False,
 ) -> Traced:
     """Trace ``f`` on parameters of these types; raises ``Untraceable`` with the reason if it cannot.
 
     With ``task`` the function must return ``(state, [events])``; with ``truth`` only its truth counts.
-    With ``text`` it is the trace of a check (`pellucid.expr.tracing.textual`), which no engine can run.
+    With ``text`` it is the trace of a check (`pellucid.expr.tracing.textual`), with ``run`` the one that engines run
+    where there is no plain one (`pellucid.expr.tracing.running`).
     """
-    explorer = _Explorer(f, params, truth, text)
+    explorer = _Explorer(f, params, truth, text or run, run)
     tree = explorer.tree()
     values = _values(tree)
     if task:

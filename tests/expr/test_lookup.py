@@ -1,0 +1,429 @@
+"""Functions that look inside text, as engines run them: what Python itself answers, and fails where Python fails."""
+
+from __future__ import annotations
+
+import enum
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pellucid import pipeline
+from pellucid.errors import StepError
+from pellucid.expr import node as n
+from pellucid.expr.evaluate import UserRaise, evaluate_call
+from pellucid.expr.function import Function
+from pellucid.expr.lookup import Inner, lowered
+from pellucid.expr.node import walk
+from pellucid.expr.operations import Overflow64
+from pellucid.expr.text import TEXT_OPS, concat, order_of_text
+from pellucid.expr.tracing.trace import trace
+from pellucid.expr.types import FLOAT, INT, STR, TupleType, Type
+from tests.expr.compare import Compiled
+from tests.expr.texts import BY_NUMBER, CODES, NAMES, NUMBERS, PAIRS, SPACE, TEXTS, functions, texts
+
+
+class Side(enum.Enum):
+    BUY = "buy"
+    SELL = "sell"
+
+
+@dataclass(frozen=True)
+class Airline:
+    name: str
+    founded: int
+    side: Side
+
+
+LINES = {"a": Airline("Alpha", 1930, Side.BUY), "ß": Airline("Sharp", 1950, Side.SELL), "": Airline("", 0, Side.BUY)}
+SIDES = {"a": Side.BUY, "b": Side.SELL, "": Side.SELL}
+MIXED = {"a": 1, "b": 2.5, "": True}
+NESTED = {"a": {"b": 1, "a": 2}, "ß": {"": 3}}
+SOMETIMES = {"a": "x", "b": None, "": "y"}
+STEPS = {"a": lambda v: v + 1, "": lambda v: v * 2}
+
+
+def two_of(s: str) -> str:
+    first, second = s.split(",")
+    return second + first
+
+
+def counted(s: str) -> int:
+    return len(s.split()) + len(s.splitlines())
+
+
+def optional(s: str) -> str:
+    found = SOMETIMES.get(s)
+    if found is None:
+        return "none"
+    return found
+
+
+def matched(s: str) -> int:
+    match s.lower():
+        case "a":
+            return 1
+        case "x y" | "ab":
+            return 2
+    return 0
+
+
+ONE: list[Callable[[str], Any]] = [
+    *[
+        (lambda name: eval(f"lambda s: s.{name}()"))(name)
+        for name in [
+            "upper",
+            "lower",
+            "title",
+            "capitalize",
+            "casefold",
+            "swapcase",
+            "strip",
+            "lstrip",
+            "rstrip",
+            "isalnum",
+            "isalpha",
+            "isascii",
+            "isdecimal",
+            "isdigit",
+            "isidentifier",
+            "islower",
+            "isnumeric",
+            "isprintable",
+            "isspace",
+            "istitle",
+            "isupper",
+            "expandtabs",
+        ]
+    ],
+    lambda s: s.strip("a,"),
+    lambda s: s.replace("a", "bb"),
+    lambda s: s.replace("a", "", 1),
+    lambda s: s.count("a"),
+    lambda s: s.find("a"),
+    lambda s: s.rfind("a"),
+    lambda s: s.index("a"),
+    lambda s: s.rindex(","),
+    lambda s: s.find("a", 1),
+    lambda s: s.startswith("A"),
+    lambda s: s.startswith(("a", "x"), 1),
+    lambda s: s.endswith("d"),
+    lambda s: "b" in s,
+    lambda s: s.removeprefix("a"),
+    lambda s: s.removesuffix("c"),
+    lambda s: s.zfill(4),
+    lambda s: s.center(9, "*"),
+    lambda s: s.ljust(5) + "|",
+    lambda s: s.rjust(5, "ß"),
+    lambda s: s[1:],
+    lambda s: s[-2:],
+    lambda s: s[::-1],
+    lambda s: s[0],
+    lambda s: s[-1],
+    lambda s: s[1:3].upper() == "BC",
+    lambda s: len(s),
+    lambda s: s + "x",
+    lambda s: "x" + s + s,
+    lambda s: s * 2,
+    lambda s: 2 * s,
+    lambda s: s.split(",")[0],
+    lambda s: s.split(",", 1)[-1],
+    lambda s: s.split()[0],
+    lambda s: len(s.split(",")),
+    lambda s: "b" in s.split(","),
+    lambda s: s.rsplit(",", maxsplit=1)[0],
+    lambda s: s.partition(","),
+    lambda s: s.rpartition("b")[2],
+    lambda s: int(s),
+    lambda s: float(s),
+    lambda s: int(s, 16),
+    lambda s: int(s) % 7,
+    lambda s: float(s) * 2,
+    lambda s: ord(s),
+    lambda s: repr(s),
+    lambda s: ascii(s),
+    lambda s: s < "b",
+    lambda s: "a" <= s < "z",
+    lambda s: s > "İ",
+    lambda s: max(s, "m"),
+    lambda s: s in CODES,
+    lambda s: s in {"a", "b"},
+    lambda s: NAMES[s],
+    lambda s: NAMES.get(s, "?"),
+    lambda s: s in NAMES,
+    lambda s: NUMBERS[s.strip()] + 1,
+    lambda s: NUMBERS.get(s, -1),
+    lambda s: LINES[s].founded + len(LINES[s].name),
+    lambda s: LINES[s],
+    lambda s: LINES[s].side is Side.BUY,
+    lambda s: SIDES[s],
+    lambda s: MIXED[s],
+    lambda s: NESTED[s]["a"],
+    lambda s: NESTED["a"][s],
+    lambda s: STEPS[s](len(s)),
+    lambda s: BY_NUMBER.get(len(s), "many"),
+    lambda s: s % () + "!",
+    lambda s: s.join(["a", "b"]),
+    lambda s: s.lower().upper().strip() or "empty",
+    two_of,
+    counted,
+    optional,
+    matched,
+]
+
+TWO: list[Callable[[str, str], Any]] = [
+    lambda s, t: s + t,
+    lambda s, t: s < t,
+    lambda s, t: s <= t,
+    lambda s, t: s.startswith(t),
+    lambda s, t: t in s,
+    lambda s, t: s.find(t),
+    lambda s, t: s.replace(t, "_"),
+    lambda s, t: s + "-" + t + "-" + s.upper(),
+    lambda s, t: PAIRS[(s, t)],
+    lambda s, t: PAIRS.get((s, t), -1),
+    lambda s, t: s.split(t)[0],
+    lambda s, t: min(s, t),
+    lambda s, t: s.upper() == t.upper(),
+    lambda s, t: NAMES.get(s, t),
+    lambda s, t: t.join([s, s]),
+    lambda s, t: s if len(s) > len(t) else t[::-1],
+]
+
+NUMERIC: list[Callable[[str, int], Any]] = [
+    lambda s, n: s[:n],
+    lambda s, n: s[n],
+    lambda s, n: s * min(max(n, 0), 3),
+    lambda s, n: str(n),
+    lambda s, n: s + str(n),
+    lambda s, n: n + len(s),
+    lambda s, n: n * int(s),
+    lambda s, n: BY_NUMBER[n],
+    lambda s, n: BY_NUMBER.get(n, s),
+    lambda s, n: n in BY_NUMBER,
+    lambda s, n: n in {1, 2, 7},
+    lambda s, n: hex(n),
+    lambda s, n: chr(n),
+    lambda s, n: format(n, ">5"),
+    lambda s, n: s.zfill(min(n, 9)),
+    lambda s, n: math.gcd(n, 12),
+    lambda s, n: str(n)[::-1].strip("0"),
+    lambda s, n: s % n,
+]
+
+
+def called(fn: Function, *args: Any) -> str:
+    """What the plain function gives, in the meaning of engines."""
+    try:
+        return repr(fn.call(*args))
+    except Overflow64:
+        return "overflow"
+    except ValueError as error:
+        return "overflow" if "64 bits" in str(error) else "raise"
+    except Exception:
+        return "raise"
+
+
+def evaluated(fn: Function, *args: Any) -> str:
+    assert fn.runs is not None
+    try:
+        return repr(evaluate_call(fn.runs, args))
+    except Overflow64:
+        return "overflow"
+    except (UserRaise, Exception):
+        return "raise"
+
+
+def coded(run: Compiled, *args: Any) -> str:
+    got = run(args)
+    return got[1] if got[0] == "value" else got[0]
+
+
+def agree(fn: Function, run: Compiled, *args: Any) -> None:
+    """A failure is a failure: where two things fail at once, a trace may come to the other one first."""
+    want, value, code = called(fn, *args), evaluated(fn, *args), coded(run, *args)
+    failures = ("overflow", "raise")
+    assert value == want or (value in failures and want in failures), (args, want, value)
+    assert code == value or (code in failures and value in failures), (args, value, code)
+
+
+def made(f: Callable[..., Any], params: tuple[Type, ...]) -> Function:
+    fn = Function.make(f, params)
+    assert fn.runs is not None, fn.reason
+    assert not any((e.op in TEXT_OPS and e.op != "call") or order_of_text(e) for e in walk(*fn.runs.roots()))
+    return fn
+
+
+@pytest.mark.parametrize("at", range(len(ONE)))
+def test_of_one_text(at: int) -> None:
+    fn = made(ONE[at], (STR,))
+    assert fn.traced is None and fn.reason
+    run = Compiled(fn.runs, False)
+    for s in [*TEXTS, "ab", "b", "a b\nc"]:
+        agree(fn, run, s)
+
+
+@pytest.mark.parametrize("at", range(len(TWO)))
+def test_of_two_texts(at: int) -> None:
+    fn = made(TWO[at], (STR, STR))
+    run = Compiled(fn.runs, False)
+    for s in TEXTS[:16]:
+        for t in ("", "a", "ß", s, ",", "a,b"):
+            agree(fn, run, s, t)
+
+
+@pytest.mark.parametrize("at", range(len(NUMERIC)))
+def test_of_a_text_and_a_number(at: int) -> None:
+    fn = made(NUMERIC[at], (STR, INT))
+    run = Compiled(fn.runs, False)
+    for s in ("", "abc", "7", "ß%d"):
+        for number in (0, 1, 2, -1, -3, 7, 65, 2**62, -(2**63)):
+            agree(fn, run, s, number)
+
+
+def test_all_of_them_compiled() -> None:
+    """In one function, as it takes seconds to compile one; of those that fail on no text here."""
+    params = (STR, STR, INT)
+    fns = [made(lambda s, t, n, f=f: f(s), params) for f in ONE[::4]]
+    fns += [made(lambda s, t, n, f=f: f(s, t), params) for f in TWO[::2]]
+    fns += [made(lambda s, t, n, f=f: f(s, n), params) for f in NUMERIC[::2]]
+    rows = [("ab,c", "b", 3), ("a", "ß", -1), ("7", "a", 1), ("x y", ",", 2), ("ß", "ß", 7)]
+    good = [fn for fn in fns if all(called(fn, *row) not in ("raise", "overflow") for row in rows)]
+    assert len(good) > 20
+    roots = [fn.runs for fn in good if fn.runs is not None]
+    outputs = tuple(e for r in roots for e in r.outputs)
+    whole = type(roots[0])(params, TupleType(tuple(e.type for e in outputs)), outputs)
+    run = Compiled(whole, True)
+    for row in rows:
+        want = [leaf for fn in good for leaf in fn.result.flatten(fn.call(*row))]  # type: ignore[union-attr]
+        assert coded(run, *row) == repr(tuple(want))
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_random_functions(data: st.DataObject) -> None:
+    source = data.draw(functions)
+    f = eval(source, dict(SPACE))
+    try:
+        fn = Function.make(f, (STR, STR, INT), to=None)
+    except Exception as error:  # it fails whatever it is given
+        assert "fails on every event" in str(error) or "raises on every path" in str(error)  # noqa: PT017
+        return
+    if fn.runs is None:
+        assert fn.reason
+        return
+    run = Compiled(fn.runs, False)
+    for _ in range(8):
+        agree(fn, run, data.draw(texts), data.draw(texts), data.draw(st.integers(-3, 9)))
+
+
+# ---------------------------------------------------------------- what becomes one call
+
+
+def parts(f: Callable[..., Any], *params: Type) -> list[n.Expr]:
+    runs = made(f, params).runs
+    assert runs is not None
+    return [e for e in walk(*runs.roots()) if e.op == "call"]
+
+
+def test_what_depends_on_one_text_is_one_call() -> None:
+    (only,) = parts(lambda s: int(s.strip()[1:]) % 7 if s.startswith("C") and s in CODES else len(s), STR)
+    assert only.args == (n.var(0, STR),)
+    both = parts(lambda s, k: k + len(s) if s.isdigit() else k, STR, INT)
+    assert [c.args for c in both] == [(n.var(0, STR),)] * 2
+
+
+def test_what_needs_two_texts_is_a_call_of_both() -> None:
+    (only,) = parts(lambda s, t: s + "-" + t + "-" + s, STR, STR)
+    assert set(only.args) == {n.var(0, STR), n.var(1, STR)}
+
+
+def test_the_same_part_is_the_same_function() -> None:
+    one, other = (made(lambda s: s.upper() + "x", (STR,)) for _ in range(2))
+    assert one.runs is not None and other.runs is not None
+    assert one.runs.outputs == other.runs.outputs
+
+
+def test_a_failure_stays_where_it_is() -> None:
+    fn = made(lambda s, k: int(s) if k > 0 else 0, (STR, INT))
+    assert (called(fn, "x", 1), called(fn, "x", 0)) == ("raise", "0")
+    agree(fn, Compiled(fn.runs, False), "x", 0)
+    unused = made(lambda s, k: [int(s), k][1], (STR, INT))
+    assert (called(unused, "x", 1), evaluated(unused, "x", 1)) == ("raise", "raise")
+
+
+def test_a_function_that_is_sent_is_the_same() -> None:
+    runs = made(lambda s: NAMES.get(s.upper(), "?") + s[1:], (STR,)).runs
+    assert runs is not None
+    again = pickle.loads(pickle.dumps(runs))
+    for s in TEXTS:
+        assert evaluate_call(again, [s]) == evaluate_call(runs, [s])
+
+
+def test_a_long_chain_is_evaluated() -> None:
+    e = n.var(0, STR)
+    for _ in range(3000):
+        e = concat(e, n.const("x"))
+    assert len(Inner(e, (STR,))("")) == 3000
+
+
+def test_lowering_leaves_the_rest_alone() -> None:
+    traced = trace(lambda a, b: a + b if a > 0 else b, (INT, INT))
+    assert lowered(traced).outputs == traced.outputs
+
+
+# ---------------------------------------------------------------- what is refused, and what is said
+
+
+@pytest.mark.parametrize(
+    ("f", "why"),
+    [
+        (lambda s: s.encode().hex(), "uses the method str.encode"),
+        (lambda s: sum(1 for c in s if c == "a"), "loops over an event's value"),
+        (lambda s: s.translate({97: "b"}), "uses the method str.translate"),
+    ],
+)
+def test_what_stays_opaque(f: Callable[[str], Any], why: str) -> None:
+    fn = Function.make(f, (STR,), to=None)
+    assert fn.runs is None and fn.reason == why
+
+
+def test_a_dictionary_without_the_key_names_it() -> None:
+    p = pipeline(lambda x: x.map(lambda s: NAMES[s], id="name"), x=str)
+    for mode in ("python", "numba"):
+        with pytest.raises(StepError, match=r"step 'name' .* failed at push 1 on the event 'zz': KeyError: 'zz'"):
+            p.engine(mode=mode).push(["a", "zz"])
+
+
+def test_a_dictionary_counts_as_it_was_when_the_pipeline_was_built() -> None:
+    names = {"a": "one"}
+    p = pipeline(lambda x: x.map(lambda s: names.get(s, "?")), x=str)
+    names["b"] = "two"
+    assert p.engine().push(["a", "b"]) == ["one", "?"]
+
+
+def test_a_function_that_changes_a_dictionary_is_called() -> None:
+    seen: dict[str, int] = {}
+
+    def count(s: str) -> int:
+        seen[s] = seen.get(s, 0) + 1
+        return seen[s]
+
+    assert Function.make(count, (STR,), to=INT).runs is None
+
+
+def test_mistakes_are_told_as_before() -> None:
+    with pytest.raises(Exception, match="fails on every event that was tried"):
+        Function.make(lambda s: s.startswith(5), (STR,))
+
+
+def test_floats_have_their_own_answers() -> None:
+    fn = made(lambda x: str(x), (FLOAT,))
+    run = Compiled(fn.runs, False)
+    for x in (0.0, -0.0, 1.5, math.inf, math.nan, 1e22):
+        agree(fn, run, x)
