@@ -401,9 +401,10 @@ def _pandas_values(t: Type, columns: Iterator[Column]) -> Any:
     inner = inner_type(t)
     if isinstance(inner, EnumType):
         return np.array([None if m is None else m.name for m in events_of(t, leaves)], dtype=object)
-    if inner == STR:
+    spells_none = isinstance(t, OptionalType) and int(pd.__version__.split(".")[0]) < 3  # "str" makes 'None' of None
+    if inner == STR and not spells_none:
         return pd.array(events_of(t, leaves), dtype="str")
-    if isinstance(inner, DecimalType) or inner == DATE:
+    if isinstance(inner, DecimalType) or inner in (DATE, STR):
         out = np.empty(len(leaves[0]), dtype=object)
         out[:] = events_of(t, leaves)
         return out
