@@ -422,12 +422,14 @@ class _Writing:
             self._writers[name] = stack.enter_context(writer)
 
     def __call__(self, outputs: list[Output], fed: Fed) -> None:
+        import numpy as np
+
         lines: list[tuple[int, int, str]] = []
         for at, output in enumerate(outputs):
             self.counts[output.name] += len(output)
             if output.name not in self._writers or not len(output):
                 continue
-            rows = [int(p) - fed.first for p in output.positions] if self._along else ()
+            rows = np.asarray(output.positions, dtype=np.int64) - fed.first if self._along else ()
             batch = self._along.batch(output, self._key, fed.along, rows, self._schemas[output.name])
             if output.name in self._shared:
                 texts = _shared_lines(output.name, batch)

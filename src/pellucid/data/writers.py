@@ -16,6 +16,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -218,7 +219,8 @@ def open_writer(
 
 
 class _ParquetSink:
-    """Rows are gathered, so that a selective pipeline does not make thousands of tiny row groups."""
+    """Rows are gathered, so that a selective pipeline does not make thousands of tiny row groups; a group is packed and
+    written while the next one is gathered."""
 
     def __init__(self, stream: Any, schema: Any) -> None:
         import pyarrow.parquet as parquet
@@ -226,6 +228,8 @@ class _ParquetSink:
         self._writer = parquet.ParquetWriter(stream, schema)
         self._waiting: list[Any] = []
         self._rows = 0
+        self._behind = ThreadPoolExecutor(1, thread_name_prefix="pellucid-write")
+        self._written: Future[None] | None = None
 
     def write(self, batch: Any) -> None:
         self._waiting.append(batch)
@@ -234,15 +238,28 @@ class _ParquetSink:
             self._flush()
 
     def _flush(self) -> None:
+        self._settle()
         if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting))
+            table = pa.Table.from_batches(self._waiting)
+            self._written = self._behind.submit(self._writer.write_table, table)
         self._waiting, self._rows = [], 0
+
+    def _settle(self) -> None:
+        """Wait for the group before: what went wrong with it is said here."""
+        written, self._written = self._written, None
+        if written is not None:
+            written.result()
 
     def close(self) -> None:
         self._flush()
+        self._settle()
+        self._behind.shutdown()
         self._writer.close()
 
     def abandon(self) -> None:
+        with contextlib.suppress(BaseException):
+            self._settle()
+        self._behind.shutdown()
         self._writer.is_open = False  # else it tries to finish the file when it is collected
 
 

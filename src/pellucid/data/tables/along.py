@@ -48,8 +48,12 @@ class Along:
         if not names:
             return plain
         at = plain.num_columns - len(event_fields(output.type, output.name))
-        index = pa.array(np.asarray(rows, dtype=np.int64))
-        more = [fitting(columns[name].take(index), self.types[name]) for name in names]
+        rows = np.asarray(rows, dtype=np.int64)
+        whole = len(rows) == len(columns[names[0]]) and bool((rows == np.arange(len(rows))).all())
+        index = None if whole else pa.array(rows)
+        more = [
+            fitting(columns[name] if index is None else columns[name].take(index), self.types[name]) for name in names
+        ]
         return pa.RecordBatch.from_arrays([*plain.columns[:at], *more, *plain.columns[at:]], schema=schema)
 
 
