@@ -145,7 +145,7 @@ class Pipeline(Built):
 
     def run_epochs(
         self,
-        inputs: str | os.PathLike[str] | Mapping[str, Any],
+        inputs: str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any],
         outputs: str | os.PathLike[str] | Sink | Mapping[str, Any],
         *,
         state: str | os.PathLike[str],
@@ -154,10 +154,10 @@ class Pipeline(Built):
     ) -> Report:
         """Run over files so that crashes do not show: what is killed goes on with the same call, to the same output.
 
-        ``inputs`` is a file (or one for each source), ``outputs`` a file, a table (``sqlite:FILE#TABLE``) or a sink
-        (`pellucid.sinks`; or one for each output), ``state`` a folder of the run's own, ``pushes`` the pushes of an
-        epoch.  ``settings`` are the options of ``pellucid run``: ``key``, ``workers``, ``cut``, ``every``, ``record``,
-        ….
+        ``inputs`` is a file, a folder, a pattern or a list of them (or one for each source), ``outputs`` a file, a
+        table (``sqlite:FILE#TABLE``) or a sink (`pellucid.sinks`; or one for each output), ``state`` a folder of the
+        run's own, ``pushes`` the pushes of an epoch.  ``settings`` are the options of ``pellucid run``: ``key``,
+        ``keep``, ``workers``, ``cut``, ``every``, ``record``, ….
 
         >>> import pathlib, tempfile
         >>> from pellucid import pipeline

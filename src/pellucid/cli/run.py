@@ -219,12 +219,10 @@ def run(
                 "--order goes with a run that can sort: with epochs rows are pushed as they are read; sort the file "
                 "first, as in pellucid run … --order without --pushes, or use --on spark --stream"
             )
-        if keep:
-            raise UsageError("--keep-columns goes with a run without epochs: leave --pushes and --state out")
         if settings.given():
             raise UsageError(f"--{settings.given()[0]} goes with --on spark")
         places = (_files(graph, inputs), _targets(graph, outputs), key, value, in_format, out_format)
-        run_with_epochs(graph, *places, chunk, limit, short, exists, epochs, as_json)
+        run_with_epochs(graph, *places, chunk, limit, short, exists, _kept(graph, keep), epochs, as_json)
         return
     if engine == "spark":
         _refuse_local_options()

@@ -85,6 +85,7 @@ def run_with_epochs(
     limit: int | None,
     short: str,
     exists: str | None,
+    keep: Any,
     options: EpochOptions,
     as_json: bool,
 ) -> None:
@@ -105,7 +106,7 @@ def run_with_epochs(
             report = run_epochs(
                 graph, inputs, outputs, state=options.state, say=say, progress=progress.show,
                 idle=checkpoint, key=key or None, value=value, in_format=in_format, out_format=out_format, chunk=chunk,
-                limit=limit, short=short, exists=exists, **options.settings(),
+                limit=limit, short=short, exists=exists, keep=keep or None, **options.settings(),
             )  # fmt: skip
     except (Stopped, KeyboardInterrupt):
         say("stopped: the epoch that was open is dropped; the same command goes on")

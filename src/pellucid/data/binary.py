@@ -120,14 +120,15 @@ class ParquetReader:
             yield Chunk(batch, first, first + batch.num_rows, self.total, row_place(self.name, first))
 
     def groups(
-        self, wanted: Mapping[str, Type], *, rows: int, first: int, group: int
+        self, wanted: Mapping[str, Type], *, rows: int, first: int, group: int, keep: Collection[str] = ()
     ) -> Iterator[tuple[int, int, Any]]:
         """The same from a row group on: the group, the number of a batch's first row, the batch."""
-        file = self._reopened(wanted)
+        file = self._reopened(wanted, keep)
+        names = [*wanted, *(name for name in keep if name not in wanted)]
         with _refusing(_not_whole(self.name, "Parquet")):
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         for number in range(group, len(sizes)):
-            for at, batch in self._batches(file, wanted, rows, first, [number], first + sizes[number]):
+            for at, batch in self._batches(file, names, rows, first, [number], first + sizes[number]):
                 yield number, at, batch
             first += sizes[number]
         if first != self.total:

@@ -171,11 +171,14 @@ class Feed:
             graph=self.graph.name,
         )
         types = {}
+        self.kept_as: list[dict[str, Type]] = [{} for _ in names]
         for at, (_, reader) in enumerate(readers.items()):
             read = wanted_columns(self._lanes[at][1], self.key)
             for column in kept.from_input(names[at]):
                 as_read = column in read and is_text(reader) and not is_spelled(read[column])
                 types[column] = arrow_type(read[column]) if as_read else reader.kept_type(column)
+                if as_read:
+                    self.kept_as[at][column] = read[column]
             if at == 0:
                 types |= {c: order_type(reader, c, read, self.orders[0]) for c in self.order}
         self._keeps = [kept.from_input(name) for name in names]

@@ -122,3 +122,30 @@ def test_what_has_changed_is_refused(runs: Runs, change: object, said: str) -> N
     change(runs.folder / "data")
     again = runs(*command)
     assert again.returncode == 2 and said in again.stderr, again.stderr
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("point", ["", "source:read=kill@20", "coordinator:committed=tree@9"])
+def test_columns_that_come_along(runs: Runs, form: str, point: str) -> None:
+    files(runs.folder, form)
+    kept = (*args(form), "--keep-columns", "x,part" if form == "hive" else "x")
+    expected = runs.plain(*kept)
+    command = (*kept, "--out", "out.jsonl", "--state", "s", "--pushes", "31", "--chunk", "13", "--workers", "2")
+    done = runs(*command, faults=point)
+    if point and done.returncode != 0:
+        done = runs(*command)
+    assert done.returncode == 0, done.stderr
+    assert runs.read("out.jsonl") == expected
+    if not point:
+        other = runs(*args(form), "--out", "out.jsonl", "--state", "s", "--pushes", "31", "--workers", "2")
+        assert other.returncode == 2 and "the list of columns that come along was" in other.stderr, other.stderr
+
+
+def test_kept_from_one_of_two_inputs(runs: Runs) -> None:
+    (runs.folder / "a.csv").write_text("x,note\n" + "".join(f"{i},n{i}\n" if i % 3 else f"{i},\n" for i in range(200)))
+    (runs.folder / "b.csv").write_text("y\n" + "".join(f"{i}\n" for i in range(150)))
+    both = ("p.py:two", "--in", "x=a.csv", "--in", "y=b.csv", "--short", "silent", "--keep-columns", "x=note")
+    done = runs(*both, "--out", "out.parquet", "--state", "s", "--pushes", "17", "--cut", "up")
+    assert done.returncode == 0, done.stderr
+    runs.plain(*both, out="plain.parquet")
+    assert pq.read_table(runs.folder / "out.parquet").equals(pq.read_table(runs.folder / "plain.parquet"))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ RENAMED = {"epochs": "pushes", "keep": "snapshots"}  # the names that options ha
 
 def run_epochs(
     pipeline: Any,
-    inputs: str | os.PathLike[str] | Mapping[Any, Any],
+    inputs: str | os.PathLike[str] | Sequence[Any] | Mapping[Any, Any],
     outputs: str | os.PathLike[str] | Sink | Mapping[str, Any],
     *,
     state: str | os.PathLike[str],
@@ -59,7 +59,12 @@ def run_epochs(
     from pellucid.errors import UsageError, by_new_names, nearest
     from pellucid.sinks.interface import Sink
 
-    settings = by_new_names("run_epochs", RENAMED, settings)
+    kept = settings.get("keep")
+    if isinstance(kept, int) and not isinstance(kept, bool):  # what snapshots= was called
+        settings = by_new_names("run_epochs", RENAMED, settings)
+    else:
+        others = {name: value for name, value in settings.items() if name != "keep"}
+        settings = {**by_new_names("run_epochs", RENAMED, others), "keep": kept}
     for name in settings:
         if name not in Settings.__dataclass_fields__:
             known = [*Settings.__dataclass_fields__, "say", "progress", "idle"]

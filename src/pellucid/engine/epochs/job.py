@@ -17,12 +17,13 @@ from typing import Any, TypeAlias
 from pellucid.address import Address
 from pellucid.base.container import VERSION, refused
 from pellucid.base.identity import refuse_other
-from pellucid.data.arrow import output_schema
 from pellucid.data.bind import SHORT, Binding, key_columns
 from pellucid.data.feed import Feed
 from pellucid.data.files import flows, format_of, input_files, open_reader, paths_of
+from pellucid.data.tables.along import Along, refuse_no_cells
 from pellucid.data.tables.append import check_exists, refuse_there
 from pellucid.data.tables.folders import Found
+from pellucid.data.tables.keep import said_keep
 from pellucid.data.tables.many import said_files
 from pellucid.data.writers import refuse_packing, refuse_same_file
 from pellucid.engine.epochs.marks import check_unchanged
@@ -63,6 +64,7 @@ class Settings:
     patience: float = 120.0  # seconds for which a task may be busy, or a disk full
     retries: int = 10  # recoveries without a new epoch in between
     from_start: bool = False
+    keep: Any = None  # columns that come along: names, True for all, or either for each source
     exists: str | None = None  # a file that is there when a run begins: "overwrite" (the default), or "refuse"
     changed: tuple[str, ...] = ()  # steps that go on although what their opaque functions call or read is another
 
@@ -114,6 +116,8 @@ class Job:
     run: str = ""
     schemas: dict[str, Any] = field(default_factory=dict)
     files: dict[str, list[Found]] = field(default_factory=dict)  # by the input's name, in order
+    along: Along = field(default_factory=Along)  # the columns that come along
+    kept_as: dict[str, dict[str, Type]] = field(default_factory=dict)  # of each input those that a source reads, too
 
     def open_lanes(
         self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool
@@ -121,21 +125,37 @@ class Job:
         """The inputs of a source task, where a snapshot left them."""
         own = next(t for t in self.plan.tasks if t.name == task)
         names = list(self.lanes) if own.lane == "*" else [str(own.lane)]
-        out: list[Lane | ManyLane] = []
-        s = self.settings
-        for i, name in enumerate(names):
-            (path, bound), files = self.lanes[name], self.files[name]
-            at = offsets[i] if offsets is not None else None
-            said: dict[str, Any] = {"key": self.key, "rows": s.chunk, "wide": self.wide, "limit": s.limit, "at": at}
-            if is_one(path, files):
-                if at is not None:
-                    check_unchanged(path, at, thorough=thorough, form=s.in_format)
-                out.append(Lane(path, s.in_format, bound, **said))
-                continue
-            if at is not None:
-                check_files(path, files, at, thorough=thorough, form=s.in_format)
-            out.append(ManyLane(path, files, s.in_format, bound, **said))
-        return out
+        said = {"key": self.key, "wide": self.wide, "limit": self.settings.limit}
+        places = offsets if offsets is not None else [None] * len(names)
+        return [self._lane(n, at, self.lanes[n][1], thorough, said) for n, at in zip(names, places, strict=True)]
+
+    def open_kept(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[tuple[Lane | ManyLane, list[str]]]:
+        """The inputs that have columns to keep, with these columns."""
+        found = {name: self.along.kept.from_input("*" if self.wide else name) for name in self.lanes}
+        names = [name for name, columns in found.items() if columns]
+        places = offsets if offsets is not None else [None] * len(names)
+        return [
+            (self._lane(n, at, [], True, self._kept_from(n, found[n])), found[n])
+            for n, at in zip(names, places, strict=True)
+        ]
+
+    def _kept_from(self, name: str, columns: Sequence[str]) -> dict[str, Any]:
+        typed = {column: t for column, t in self.kept_as.get(name, {}).items() if column in columns}
+        return {"key": {}, "wide": False, "keep": [c for c in columns if c not in typed], "typed": typed}
+
+    def _lane(
+        self, name: str, at: Mapping[str, Any] | None, bound: list[Binding], thorough: bool, said: Mapping[str, Any]
+    ) -> Lane | ManyLane:
+        (path, _), files, form = self.lanes[name], self.files[name], self.settings.in_format
+        one = is_one(path, files)
+        if at is not None and one:
+            check_unchanged(path, at, thorough=thorough, form=form)
+        elif at is not None:
+            check_files(path, files, at, thorough=thorough, form=form)
+        rows = self.settings.chunk
+        if one:
+            return Lane(path, form, bound, rows=rows, at=at, **said)
+        return ManyLane(path, files, form, bound, rows=rows, at=at, **said)
 
     def target(self, output: str) -> Target:
         """Where an output's committed rows go."""
@@ -173,7 +193,7 @@ def prepare(
         readers = {
             s: stack.enter_context(contextlib.closing(open_reader(p, settings.in_format))) for s, p in inputs.items()
         }
-        feed = Feed(graph, readers, value=settings.value, key=settings.keys)
+        feed = Feed(graph, readers, value=settings.value, key=settings.keys, keep=said_keep(settings.keep))
         bound = [bindings for _, bindings in feed._lanes]
     paths = list(inputs.values()) if feed.wide else [inputs[s] if s in inputs else inputs[None] for s in feed.sources]
     names = ["all"] if feed.wide else list(feed.sources)
@@ -187,7 +207,10 @@ def prepare(
     plan = make_plan(
         graph, tasks, outputs=list(outputs), cut=settings.cut, workers=settings.workers, keyed=bool(settings.keys)
     )
-    schemas = {name: output_schema(graph.nodes[i].type, name, feed.key) for name, i in graph.outputs}
+    schemas = {name: feed.along.schema(graph.nodes[i].type, name, feed.key) for name, i in graph.outputs}
+    for name, place in outputs.items():
+        if not isinstance(place, Sink) and not Address.of(place).kind:
+            refuse_no_cells(place, format_of(place, settings.out_format, asked="out_format")[0], schemas[name])
     return Job(
         graph,
         dict(inputs),
@@ -200,6 +223,8 @@ def prepare(
         feed.key,
         schemas=schemas,
         files=files,
+        along=feed.along,
+        kept_as=dict(zip(names, feed.kept_as, strict=True)),
     )
 
 
@@ -316,6 +341,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "places": {name: _identity_of(path, stored=True) for name, path in job.outputs.items()},
         "key": s.keys[0] if len(s.keys) == 1 else list(s.keys) or None, "value": s.value, "workers": s.workers,
         "cut": list(s.cut), "in_format": s.in_format, "out_format": s.out_format,
+        "keep": [list(one) for one in job.along.kept.columns] or None,
         "columns": {name: [list(b.columns) for b in bound] for name, (_, bound) in job.lanes.items()},
         "tasks": [t.name for t in job.plan.tasks],
     }  # fmt: skip
@@ -388,6 +414,6 @@ def told_unseen(graph: Graph) -> str:
 # What must be as it was; where there is no word for it, it is an option.
 _WORDS = {
     "results": "the outputs", "in": "", "out": "", "key": "", "value": "", "workers": "", "cut": "", "in_format": "",
-    "out_format": "", "columns": "the columns that are read",
+    "out_format": "", "columns": "the columns that are read", "keep": "the list of columns that come along",
     "tasks": "the list of tasks (where an epoch ends after so many seconds it is another one)",
 }  # fmt: skip

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -92,8 +92,12 @@ class Lane:
         at: Mapping[str, Any] | None = None,
         parts: Mapping[str, Any] = MappingProxyType({}),  # columns that the names of the folders say
         whole: bool = False,
+        keep: Collection[str] = (),  # columns that are read as they are
+        typed: Mapping[str, Type] = MappingProxyType({}),  # and those that are read as a source reads them
     ) -> None:
+        self._typed = typed
         self.parts, self.whole = parts, whole
+        self.keep = [name for name in keep if name not in parts]
         self.path, self.bound, self.key, self.wide, self.limit = path, bound, key or {}, wide, limit
         self.kind, self.packed = format_of(path, form)
         self.row = int(at["row"]) if at else 0  # the next
@@ -113,7 +117,8 @@ class Lane:
     # ------------------------------------------------------------ opening
 
     def _open(self, form: str | None, rows: int) -> Iterator[Chunk]:
-        wanted = {n: t for n, t in wanted_columns(self.bound, self.key).items() if n not in self.parts}
+        read = {**wanted_columns(self.bound, self.key), **self._typed}
+        wanted = {n: t for n, t in read.items() if n not in self.parts}
         self._reader: Any = open_reader(self.path, form)
         base = self._seek["row"]
         if isinstance(self._reader, TextReader) and not self.packed:
@@ -125,7 +130,7 @@ class Lane:
             if isinstance(self._reader, ArrowReader) and self._reader.whole
             else "bytes"
         )
-        self._read = ReadMark(self.path, unit, wanted, self._before)
+        self._read = ReadMark(self.path, unit, [*wanted, *self.keep], self._before)
         if isinstance(self._reader, ParquetReader):
             return self._parquet(self._reader, wanted, rows)
         if isinstance(self._reader, ArrowReader) and self._reader.whole:
@@ -134,7 +139,8 @@ class Lane:
         return self._from_the_start(self._read, wanted, rows)
 
     def _from_the_start(self, read: ReadMark, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
-        for chunk in self._reader.chunks(wanted, rows=rows, nulls=wanted if self.wide else self.key):
+        nulls = wanted if self.wide else self.key
+        for chunk in self._reader.chunks(wanted, rows=rows, nulls=nulls, keep=self.keep):
             read.upto(chunk.done)
             yield chunk
         read.upto(self._stat.st_size)
@@ -144,7 +150,8 @@ class Lane:
         self._blocks = _Counted(self.path, self.kind != "jsonl", at, lines, crc, whole=self.whole)
         reader.go_on_with(self._blocks, row=base, header=at == 0)
         last = -1
-        for chunk in reader.chunks(wanted, rows=rows, nulls=wanted if self.wide else self.key):
+        nulls = wanted if self.wide else self.key
+        for chunk in reader.chunks(wanted, rows=rows, nulls=nulls, keep=self.keep):
             if self._blocks.start != last:
                 last = self._blocks.start
                 where = {"row": base + chunk.first, "byte": last, "lines": self._blocks.lines, "crc": self._blocks.crc}
@@ -157,7 +164,9 @@ class Lane:
         assert self._read is not None
         where = {"row": self._seek["row"], "group": self._seek.get("group", 0)}
         # Larger pieces than are asked for: what lies within one of them is not copied when it is taken.
-        for group, first, batch in reader.groups(wanted, rows=_PIECES * rows, first=where["row"], group=where["group"]):
+        for group, first, batch in reader.groups(
+            wanted, rows=_PIECES * rows, first=where["row"], group=where["group"], keep=self.keep
+        ):
             if group != where["group"]:
                 where = {"row": first, "group": group}
             self._read.group(reader, group)
@@ -168,7 +177,7 @@ class Lane:
     def _arrow(self, reader: ArrowReader, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
         assert self._read is not None
         first = self._seek["row"]
-        for number, batch in reader.batches(wanted, self._seek.get("batch", 0)):
+        for number, batch in reader.batches([*wanted, *self.keep], self._seek.get("batch", 0)):
             where = {"row": first, "batch": number}
             self._read.batch(number, batch)
             for start in range(0, batch.num_rows, rows):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +38,10 @@ class ManyLane:
         wide: bool,
         limit: int | None = None,
         at: Mapping[str, Any] | None = None,
+        keep: Sequence[str] = (),
+        typed: Mapping[str, Type] = MappingProxyType({}),
     ) -> None:
+        self._keep, self._typed = list(keep), typed
         self.path, self._files, self._form, self.bound, self.key = name, list(files), form, bound, key
         self._rows, self.wide, self.limit = rows, wide, limit
         self._parts = parts_of(self._files)
@@ -52,6 +56,7 @@ class ManyLane:
         return Lane(
             one.path, self._form, self.bound, key=self.key, rows=self._rows, wide=self.wide, at=at,
             parts=parts, whole=not self._at_last,
+            keep=self._keep, typed=self._typed,
         )  # fmt: skip
 
     @property
@@ -70,6 +75,12 @@ class ManyLane:
 
     def take(self, count: int) -> tuple[int, dict[str, Events]]:
         """Up to ``count`` rows (fewer only at the end of the last file): how many, and the events of each source."""
+        first = self.row
+        have, pieces, places = self.pieces(count)
+        return have, events_of(self.path, self.bound, self.wide, pieces, places, first) if have else {}
+
+    def pieces(self, count: int) -> tuple[int, list[Any], list[tuple[int, Place]]]:
+        """Up to ``count`` rows: how many, their batches, and the places of those."""
         if self.limit is not None:
             count = min(count, self.limit - self.row)
         pieces: list[Any] = []
@@ -84,8 +95,8 @@ class ManyLane:
                 if self._at_last:
                     break
                 self._next()
-        first, self.row = self.row, self.row + have
-        return have, events_of(self.path, self.bound, self.wide, pieces, places, first) if have else {}
+        self.row += have
+        return have, pieces, places
 
     def _next(self) -> None:
         self._done.append([self._files[len(self._done)].path, self._lane.offset()["mark"]])

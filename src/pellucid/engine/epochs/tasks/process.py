@@ -14,6 +14,7 @@ from pellucid.engine.epochs.job import Job
 from pellucid.engine.epochs.plan import Channel, Plan, TaskPlan
 from pellucid.engine.epochs.recording import Recorder
 from pellucid.engine.epochs.tasks.channels import Inbox, Link, Outbox, channel
+from pellucid.engine.epochs.tasks.keeper import Keeper
 from pellucid.engine.epochs.tasks.messages import Shape
 from pellucid.engine.epochs.tasks.sink import SinkTask
 from pellucid.engine.epochs.tasks.source import Borders, SourceTask
@@ -120,4 +121,6 @@ def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) 
 
 def _sink(job: Job, context: Context, task: TaskPlan) -> TaskProcess:
     schema, target = job.schemas[task.output], job.target(task.output)
-    return SinkTask(context, task.output, task.step, job.plan.types[task.step], target, schema, job.key)
+    t = job.plan.types[task.step]
+    keeper = Keeper(job.along, job.open_kept) if job.along.names(t, task.output, list(job.key)) else None
+    return SinkTask(context, task.output, task.step, t, target, schema, job.key, keeper)

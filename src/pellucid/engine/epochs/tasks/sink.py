@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from pellucid.base import faults
 from pellucid.base.files import no_links, sync, write_lasting
-from pellucid.data.arrow import array_of, output_batch
+from pellucid.data.arrow import array_of, output_batch, output_schema
 from pellucid.data.bind import type_of_key
 from pellucid.data.columns import Output
 from pellucid.engine.epochs.parts import Part, PartName, checksum, parts_in
@@ -28,6 +28,7 @@ from pellucid.engine.epochs.recording import ACK, digest
 from pellucid.engine.epochs.recording import RecordedMessage as Noted
 from pellucid.engine.epochs.store import Damaged, Snapshot, full
 from pellucid.engine.epochs.targets import Target, whose
+from pellucid.engine.epochs.tasks.keeper import Keeper
 from pellucid.engine.epochs.tasks.messages import BORDER, EVENTS, Events, positions_of
 from pellucid.engine.epochs.tasks.task import Context, TaskProcess
 from pellucid.errors import StateError
@@ -72,9 +73,19 @@ class SinkTask(TaskProcess):
     """One output of the pipeline."""
 
     def __init__(
-        self, context: Context, output: str, step: str, t: Type, target: Target, schema: Any, key: Mapping[str, Type]
+        self,
+        context: Context,
+        output: str,
+        step: str,
+        t: Type,
+        target: Target,
+        schema: Any,
+        key: Mapping[str, Type],
+        keeper: Keeper | None = None,
     ) -> None:
         super().__init__(context)
+        self._keeper = keeper
+        self._plain = schema if keeper is None else output_schema(t, output, key)
         self.output, self.step, self.type, self.target, self.schema, self.key = output, step, t, target, schema, key
         self.folder = context.store.folder("staged", output)
         self._aside = f"{self.folder}/."
@@ -120,6 +131,8 @@ class SinkTask(TaskProcess):
             )
         self._end = max(self._end, until)
         self.rows = snapshot.about["rows"] if snapshot is not None else 0
+        if self._keeper is not None:
+            self._keeper.restore(snapshot.about["lanes"] if snapshot is not None else None)
         self.context.on_command = self._command
         self.context.settle = self._settle
         self.context.ends = self._ends
@@ -194,6 +207,8 @@ class SinkTask(TaskProcess):
 
     def _stage(self, found: list[tuple[int, Events]], until: int) -> None:
         batch, positions = self._batch(found)
+        if self._keeper is not None:
+            batch = self._keeper.with_kept(batch, positions, until, self.type, self.output, self.schema)
         self.rows += batch.num_rows
         if self.floor and batch.num_rows and positions[0] < self.floor:
             batch = batch.slice(int(np.searchsorted(positions, self.floor)))
@@ -226,17 +241,17 @@ class SinkTask(TaskProcess):
             output = Output(self.output, self.type, events.columns)
             if self.key and events.keys is not None:
                 output.key_type, output.keys = type_of_key(self.key), events.keys
-            batches.append(output_batch(output, self.schema, key=list(self.key)))
+            batches.append(output_batch(output, self._plain, key=list(self.key)))
             numbers.append(positions_of(events, first))
         if not batches:
-            return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in self.schema], schema=self.schema), []
+            return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in self._plain], schema=self._plain), []
         if len(batches) == 1:
             return batches[0], numbers[0]
         positions = np.concatenate(numbers)
         order = np.argsort(positions, kind="stable")
         rows = array_of(INT, order)
-        columns = [pa.concat_arrays([b.column(j) for b in batches]).take(rows) for j in range(len(self.schema))]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema), positions[order]
+        columns = [pa.concat_arrays([b.column(j) for b in batches]).take(rows) for j in range(len(self._plain))]
+        return pa.RecordBatch.from_arrays(columns, schema=self._plain), positions[order]
 
     def _border(self, epoch: int, until: int, noted: list[Noted]) -> None:
         context = self.context
@@ -245,6 +260,10 @@ class SinkTask(TaskProcess):
         rows = self.rows
         mark = digest(f"{until} {rows} {part.content()}".encode()) if context.recorder else None
         context.send([], "I-BORDER", noted, mark)
+        lanes: list[Any] = []
+        if self._keeper is not None:
+            self._keeper.read(until)  # pushes that put nothing out, and were not told of
+            lanes = self._keeper.offsets()
         self._unfinished.append((part, until, epoch))
 
         def make() -> Snapshot:
@@ -252,7 +271,7 @@ class SinkTask(TaskProcess):
             parts = [
                 (str(staged.name), *found) for staged in self._staged if (found := _upto(staged, epoch)) is not None
             ]
-            return Snapshot(context.name, epoch, until, about={"rows": rows, "parts": parts})
+            return Snapshot(context.name, epoch, until, about={"rows": rows, "parts": parts, "lanes": lanes})
 
         context.snapshot(make, epoch, part.held, mark)
         context.now = epoch + 1
