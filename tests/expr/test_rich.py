@@ -144,6 +144,7 @@ def test_a_null_key_is_a_key() -> None:
         (lambda e: e.delay > 60, "uses the field 'delay', which may be None (int | None), as if it were always there"),
         (lambda e: e.delay + 1, "or take `e.delay or 0`"),
         (lambda e: max(e.delay, 3), "which may be None"),
+        (lambda e: e.gate.upper(), "`e.gate is not None and …`"),
         (lambda e: e._replace(tail=e.gate), "puts None into the field 'tail' of Flight, which is str"),
     ],
 )

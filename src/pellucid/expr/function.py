@@ -252,6 +252,8 @@ def _for_running(f: Callable[..., Any], params: tuple[Type, ...], task: bool, tr
         traced = trace(f, params, task=task, truth=truth, run=True)
         _spot_check(f, traced, truth)
         return lowered(traced)
+    except TypeMismatch:  # what may be missing is used as if it were always there
+        raise
     except (Untraceable, PellucidError):
         return None
 
