@@ -100,7 +100,7 @@ COMPARE: dict[str, tuple[Callable[[Expr, Expr], Expr], Python]] = {
     "max": (lambda a, b: n.ite(n.lt(a, b), b, a), max),
 }
 ONE: dict[str, Python] = {"neg": lambda a: -a, "abs": abs, "invert": lambda a: ~a}
-ROUND: dict[str, Python] = {"trunc": math.trunc, "floor": math.floor, "ceil": math.ceil}
+ROUND: dict[str, Python] = {"trunc": math.trunc, "floor": math.floor, "ceil": math.ceil, "nearest": round}
 
 Case = tuple[Expr, tuple[Type, ...], Python]
 

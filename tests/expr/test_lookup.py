@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import linecache
 import math
 import pickle
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from pellucid.expr.text import TEXT_OPS, concat, order_of_text
 from pellucid.expr.tracing.trace import trace
 from pellucid.expr.types import FLOAT, INT, STR, TupleType, Type
 from tests.expr.compare import Compiled
-from tests.expr.texts import BY_NUMBER, CODES, NAMES, NUMBERS, PAIRS, SPACE, TEXTS, functions, texts
+from tests.expr.texts import BY_NUMBER, CODES, NAMES, NUMBERS, PAIRS, TEXTS, functions, made_of, texts
 
 
 class Side(enum.Enum):
@@ -195,6 +196,35 @@ TWO: list[Callable[[str, str], Any]] = [
     lambda s, t: s if len(s) > len(t) else t[::-1],
 ]
 
+K = 3
+
+
+def worded(s: str, n: int) -> str:
+    if n > 6:
+        raise ValueError(f"{n} is too much for {s!r}")
+    parts = s.split(",")
+    return f"{s:>{K}}|{n:+d}|{len(parts)}" + "/".join(parts)
+
+
+WORDED: list[Callable[[str, int], Any]] = [
+    lambda s, n: f"{s}-{n:03d}!",
+    lambda s, n: f"{s!r}{n!s:>4}{K}",
+    lambda s, n: f"{n / 4:.2f}",
+    lambda s, n: f"{s:d}",
+    lambda s, n: {"abc": 1, "7": 2}.get(s, 0),
+    lambda s, n: {"abc": n, "7": 2}["7"] + len(s + "x"),
+    lambda s, n: {0: "no", 1: "one", 7: "some"}[n],
+    lambda s, n: s in {"abc": 1},
+    lambda s, n: s.upper() in {"ABC", "7"},
+    lambda s, n: "%s=%d" % (s, n),  # noqa: UP031
+    lambda s, n: "%5s" % s,  # noqa: UP031
+    lambda s, n: ", ".join([s, str(n), "x"]),
+    lambda s, n: "".join(t for t in (s, s.upper())),
+    lambda s, n: " ".join(s.split()),
+    lambda s, n: "{}:{:>4}".format(s, n),  # noqa: UP032
+    worded,
+]
+
 NUMERIC: list[Callable[[str, int], Any]] = [
     lambda s, n: s[:n],
     lambda s, n: s[n],
@@ -286,6 +316,34 @@ def test_of_a_text_and_a_number(at: int) -> None:
             agree(fn, run, s, number)
 
 
+@pytest.mark.parametrize("at", range(len(WORDED)))
+def test_texts_that_are_put_together(at: int) -> None:
+    fn = made(WORDED[at], (STR, INT))
+    run = Compiled(fn.runs, False)
+    for s in ("", "abc", "7", "ß%d", "a,b", "{}"):
+        for number in (0, 1, -1, 7, 2**62):
+            agree(fn, run, s, number)
+
+
+def test_a_table_of_unknown_values_stays_opaque() -> None:
+    assert Function.make(lambda s, n: {"a": n, "b": 2}[s], (STR, INT), to=INT).runs is None
+
+
+def test_a_function_without_its_source_stays_opaque() -> None:
+    f = eval("lambda s: f'{s}!'")
+    assert Function.make(f, (STR,), to=STR).runs is None
+    assert made_of("lambda s: f'{s}!'")("a") == "a!"
+    made(made_of("lambda s: f'{s}!'"), (STR,))
+
+
+def test_a_source_that_is_another_one_is_not_read() -> None:
+    source = "lambda s: f'{s}!'"
+    f = made_of(source)
+    name = f.__code__.co_filename
+    linecache.cache[name] = (len(source), None, ["lambda s: f'{s}?'\n"], name)
+    assert Function.make(f, (STR,), to=STR).runs is None
+
+
 def test_all_of_them_compiled() -> None:
     """In one function, as it takes seconds to compile one; of those that fail on no text here."""
     params = (STR, STR, INT)
@@ -308,7 +366,7 @@ def test_all_of_them_compiled() -> None:
 @given(st.data())
 def test_random_functions(data: st.DataObject) -> None:
     source = data.draw(functions)
-    f = eval(source, dict(SPACE))
+    f = made_of(source)
     try:
         fn = Function.make(f, (STR, STR, INT), to=None)
     except Exception as error:  # it fails whatever it is given

@@ -289,7 +289,7 @@ PURE: list[tuple[str, Callable[..., Any], tuple[Type, ...], str]] = [
     ("hash", lambda v: hash(v), (INT,), VALUE),
     ("range", lambda v: sum(range(v)), (INT,), "uses an event's value as an index or as the bound of a loop"),
     ("index", lambda v: (1, 2, 3)[v], (INT,), "uses an event's value as an index or as the bound of a loop"),
-    ("round", lambda v: round(v), (FLOAT,), "calls round() on a float"),
+    ("round", lambda v: round(v, 2), (FLOAT,), "calls round() with a number of digits, which only engines compute"),
     ("power", lambda v: v**0.5, (FLOAT,), "uses '**' with an exponent that is not a small whole constant"),
     (
         "float power",

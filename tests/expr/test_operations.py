@@ -79,6 +79,8 @@ CASES: dict[str, list[Case]] = {
     "trunc": [Case(n.round_to_int("trunc", F), 2)],
     "floor": [Case(n.round_to_int("floor", G), -1)],
     "ceil": [Case(n.round_to_int("ceil", F), 3)],
+    "nearest": [Case(n.round_to_int("nearest", F), 2), Case(n.round_to_int("nearest", G), 0)],
+    "digits": [Case(n.round_to_digits(n.mul(F, F), 1), 6.2), Case(n.round_to_digits(G, 0), -0.0)],
     "sqrt": [Case(n.sqrt(n.add(F, n.const(3.75))), 2.5)],
     "after": [Case(n.after((n.add(I, J),), B), True)],
     "overflows": [Case(n.overflows(n.add(I, J)), False), Case(n.overflows(n.neg(n.const(-(2**63)))), True)],
@@ -180,7 +182,8 @@ def by_printing(e: Expr) -> Any:
     import math
 
     space: dict[str, Any] = dict(zip(NAMES, LEAVES, strict=True)) | {
-        "trunc": math.trunc, "floor": math.floor, "ceil": math.ceil, "sqrt": math.sqrt, "upper": str.upper,
+        "trunc": math.trunc, "floor": math.floor, "ceil": math.ceil, "nearest": round, "sqrt": math.sqrt,
+        "upper": str.upper,
         "after": lambda *args: args[-1], "overflows": lambda v: not -(2**63) <= v < 2**63,
         "starts": str.startswith, "ends": str.endswith, "holds": lambda a, b: b in a, "find": str.find,
         "part": lambda s, a, b: s[a:b],
@@ -199,7 +202,7 @@ TARGETS: dict[str, Callable[[Expr], Any]] = {
     "printing": by_printing,
 }
 CHECKS_ONLY = {op for op, o in OPERATIONS.items() if not o.runs}
-FLOATS = {"float_of_int", "trunc", "floor", "ceil", "sqrt", "truediv"}
+FLOATS = {"float_of_int", "trunc", "floor", "ceil", "nearest", "sqrt", "truediv"}
 
 
 def refused(target: str, e: Expr) -> str | None:
@@ -211,11 +214,12 @@ def refused(target: str, e: Expr) -> str | None:
     if target == "code" and (ops & CHECKS_ONLY or any(map(text.order_of_text, parts))):
         return "does not know the operation"
     if target == "z3":
-        return "does not do" if ops & {"bor", "bxor"} or (e.op in ("floordiv", "mod") and e.type == FLOAT) or (
-            e.op == "band" and e.args[1].op != "const") else None  # fmt: skip
+        parted = e.op in ("floordiv", "mod") and e.type == FLOAT
+        odd = ops & {"bor", "bxor", "digits"} or parted or (e.op == "band" and e.args[1].op != "const")
+        return "does not do" if odd else None
     if target == "smtlib":
         mixed = any(p.op in ("eq", "lt", "le") and p.args[0].type != p.args[1].type for p in parts)
-        hard = ops & {"bor", "bxor", "float_of_int", "trunc", "floor", "ceil"}
+        hard = ops & {"bor", "bxor", "float_of_int", "trunc", "floor", "ceil", "nearest", "digits"}
         odd = (e.op in ("floordiv", "mod") and e.type == FLOAT) or (e.op == "truediv" and e.args[0].type == INT)
         return "" if mixed or hard or odd or (e.op == "band" and e.args[1].op != "const") else None
     if target == "explicit":
@@ -225,7 +229,7 @@ def refused(target: str, e: Expr) -> str | None:
     if target == "smv" and (STR in types or FLOAT in types or "overflows" in ops):
         return "NuSMV has Booleans, integers and symbolic constants only"
     if target == "column":
-        if ops & (CHECKS_ONLY | {"call"}):
+        if ops & (CHECKS_ONLY | {"call", "digits"}):
             return "which Spark's expressions do not have"
         if e.op == "floordiv" and e.type == FLOAT:
             return "uses // on floats"

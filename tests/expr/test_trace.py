@@ -232,7 +232,13 @@ def _check_floats(prims: Any, x: float, y: float) -> None:
 
 
 def _check_round(prims: Any, x: float) -> None:
-    for name, f in (("_trunc", math.trunc), ("_floor", math.floor), ("_ceil", math.ceil), ("_to_int", math.trunc)):
+    for name, f in (
+        ("_trunc", math.trunc),
+        ("_floor", math.floor),
+        ("_ceil", math.ceil),
+        ("_nearest", round),
+        ("_to_int", math.trunc),
+    ):
         try:
             want = (f(x), 0) if INT_MIN <= f(x) <= INT_MAX else (0, 1)
         except (ValueError, OverflowError):

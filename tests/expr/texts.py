@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import linecache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -25,6 +27,15 @@ texts = st.one_of(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=6),
     st.text("ab,1 ß", max_size=6),
 )
+
+
+def made_of(source: str) -> Any:
+    """The lambda of a source, which can be read again: as if it stood in a file."""
+    name = f"<made {hashlib.sha256(source.encode()).hexdigest()[:12]}>"
+    linecache.cache[name] = (len(source), None, [source + "\n"], name)
+    return eval(compile(source, name, "eval"), dict(SPACE))
+
+
 _constants = st.sampled_from(['"a"', '"ß"', '","', '" "', '"1"', '""', '"İ"', '"ab"'])
 _places = st.sampled_from(["0", "1", "2", "-1", "-2"])
 
@@ -53,6 +64,12 @@ def _grown(inner: Any) -> Any:
         _of(strings, "NAMES[{0}]"),
         _of(numbers, "BY_NUMBER.get({0}, '?')"),
         _of(numbers, "str({0})"),
+        _of(strings, 'f"{{{0}}}-{{{1}}}"', numbers),
+        _of(strings, 'f"{{{0}!r}}{{{1}:>4}}"', strings),
+        _of(strings, '"%s|%s" % ({0}, {1})', numbers),
+        _of(strings, '",".join([{0}, {1}])', strings),
+        _of(strings, '" ".join({0}.split())'),
+        _of(strings, '"<{{}}>".format({0})'),
         _of(strings, "{0}.zfill({1})", st.sampled_from(["0", "3", "5"])),
         _of(strings, "{0}.removeprefix({1})", strings),
         _of(strings, "({0} if {1} else {2})", truths, strings),
@@ -66,6 +83,8 @@ def _grown(inner: Any) -> Any:
         _of(strings, "NUMBERS[{0}]"),
         _of(strings, "PAIRS.get(({0}, {1}), 0)", strings),
         _of(strings, "ord({0})"),
+        _of(strings, '{{"a": 1, "ß": 2}}.get({0}, 0)'),
+        _of(strings, '{{"a": 1, "": 3}}[{0}]'),
         _of(numbers, "({0} + {1})", numbers),
         _of(numbers, "({0} * {1})", numbers),
         _of(numbers, "({0} if {1} else {2})", truths, numbers),

@@ -263,7 +263,10 @@ class ExpressionCode:
             if e.type == INT:
                 self.fail_if(f"{a} == _MIN", OVERFLOW)
             w.line(f"{name} = -{a}" if op == "neg" else f"{name} = abs({a})")
-        elif op in ("shl", "trunc", "floor", "ceil"):
+        elif op == "digits":
+            places = e.args[1].value
+            w.line(f"{name} = _digits({a}, {10.0**places!r}, {10**places})" if w.numba else f"{name} = round({a}, {b})")
+        elif op in ("shl", "trunc", "floor", "ceil", "nearest"):
             flag = w.fresh("f")
             w.line(f"{name}, {flag} = _{op}({', '.join(args)})")
             self.fail_if(f"{flag} == 1", OVERFLOW)
@@ -374,5 +377,6 @@ PLAIN: dict[str, Any] = {
     "_trunc": _rounded(math.trunc),
     "_floor": _rounded(math.floor),
     "_ceil": _rounded(math.ceil),
+    "_nearest": _rounded(round),
     "_sqrt": math.sqrt,
 }

@@ -25,10 +25,9 @@ from pellucid.expr.node import Expr, walk
 from pellucid.expr.operations import Overflow64
 from pellucid.expr.rewrite import rebuild
 from pellucid.expr.text import TEXT_OPS, CallFails, Direct, call, order_of_text
+from pellucid.expr.tracing.running import MOST_ARGUMENTS
 from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import FLOAT, INT, INT_MAX, INT_MIN, STR, Type
-
-MOST_ARGUMENTS = 6
 
 
 class Inner:

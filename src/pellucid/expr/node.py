@@ -103,6 +103,8 @@ def raise_(number: int, type_: Type) -> Expr:
     return _node("raise", type_, (), number)
 
 
+MOST_DIGITS = 18
+
 TRUE = const(True)
 FALSE = const(False)
 
@@ -217,8 +219,14 @@ def float_of_int(a: Expr) -> Expr:
 
 
 def round_to_int(op: str, a: Expr) -> Expr:
-    """``trunc``, ``floor`` or ``ceil`` of a float, as an int."""
+    """``trunc``, ``floor``, ``ceil`` or ``nearest`` of a float, as an int."""
     return _node(op, INT, (a,))
+
+
+def round_to_digits(a: Expr, digits: int) -> Expr:
+    """``round(a, digits)`` of a float, which engines compute exactly for so many; checks and Spark do not know it."""
+    assert 0 <= digits <= MOST_DIGITS
+    return _node("digits", FLOAT, (a, const(digits)))
 
 
 def sqrt(a: Expr) -> Expr:

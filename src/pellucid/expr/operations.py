@@ -96,6 +96,8 @@ OPERATIONS = {
     "trunc": _one("a float towards 0, as an int", "round", math.trunc, fails="may", overflows=True),
     "floor": _one("a float downwards, as an int", "round", math.floor, fails="may", overflows=True),
     "ceil": _one("a float upwards, as an int", "round", math.ceil, fails="may", overflows=True),
+    "nearest": _one("a float to the nearest int, a half to the even one", "round", round, fails="may", overflows=True),
+    "digits": Operation("round(a, b) of a float to b digits, 0 to 18, as Python does", "digits", round, name="round"),
     "sqrt": _one("math.sqrt(a)", "convert", math.sqrt, fails="may"),
     "after": Operation("its last argument, once the others have been evaluated for their failure", "control"),
     "overflows": Operation("whether an int operation, on its arguments, leaves 64 bits", "control", runs=False),

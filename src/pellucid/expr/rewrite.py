@@ -28,6 +28,8 @@ def rebuild(e: Expr, args: Sequence[Expr]) -> Expr:
             return n.unary(op, args[0])
         case "round":
             return n.round_to_int(op, args[0])
+        case "digits":
+            return n.round_to_digits(args[0], args[1].value)
         case "text" | "call":
             return rebuilt(e, args)
     if op == "after":
@@ -109,7 +111,12 @@ def _fails_otherwise(e: Expr) -> Expr:
         return n.eq(e.args[1], n.const(0.0) if e.args[1].type != INT else n.const(0))
     if (e.op == "shr" and n.fails_here(e)) or e.op == "shl":
         return n.lt(e.args[1], n.const(0))
-    if e.op in ("trunc", "floor", "ceil"):  # of NaN or an infinity: the only floats that minus themselves are not 0
+    if e.op in (
+        "trunc",
+        "floor",
+        "ceil",
+        "nearest",
+    ):  # of NaN or an infinity: the only floats that minus themselves are not 0
         return n.not_(n.eq(n.sub(e.args[0], e.args[0]), n.const(0.0)))
     if e.op == "sqrt":
         return n.lt(e.args[0], n.const(0.0))

@@ -245,8 +245,8 @@ class Terms:
             return z3.fpNeg(a) if op == "neg" else z3.fpAbs(a)
         if op == "sqrt":
             return z3.fpSqrt(near, a)
-        if op in ("trunc", "floor", "ceil"):
-            mode = {"trunc": z3.RTZ, "floor": z3.RTN, "ceil": z3.RTP}[op]()
+        if op in ("trunc", "floor", "ceil", "nearest"):
+            mode = {"trunc": z3.RTZ, "floor": z3.RTN, "ceil": z3.RTP, "nearest": z3.RNE}[op]()
             whole = z3.ToInt(z3.fpToReal(z3.fpRoundToIntegral(mode, a)))
             return z3.If(z3.Or(z3.fpIsNaN(a), z3.fpIsInf(a)), z3.IntVal(0), whole)
         return None

@@ -123,10 +123,12 @@ class Ordered(Encoding):
     def _one(self, e: Expr, args: list[Any]) -> Any:
         if e.type == FLOAT and e.op in ("add", "sub", "mul", "truediv", "neg", "abs", "sqrt", "float_of_int"):
             return self._operation(e, args)
-        if e.op in ("trunc", "floor", "ceil"):
+        if e.op in ("trunc", "floor", "ceil", "nearest"):
             (a,), z3 = args, self.z3
             down, up = z3.ToInt(a), -z3.ToInt(-a)
-            whole = {"floor": down, "ceil": up, "trunc": z3.If(a >= 0, down, up)}[e.op]
+            twice = 2 * a - 2 * z3.ToReal(down)  # where it stands between the two
+            near = z3.If(z3.Or(twice < 1, z3.And(twice == 1, down % 2 == 0)), down, up)
+            whole = {"floor": down, "ceil": up, "trunc": z3.If(a >= 0, down, up), "nearest": near}[e.op]
             return z3.If(self.finite(a), whole, z3.IntVal(0))
         return super()._one(e, args)
 

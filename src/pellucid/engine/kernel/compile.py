@@ -53,7 +53,8 @@ _HEAD = """# A kernel of Pellucid, written by it; delete this folder at any time
 import numpy as np
 from numba import njit
 from pellucid.engine.kernel.prims import (
-    _MIN, _INF, _NAN, _rare, _ask, _add, _sub, _mul, _shl, _trunc, _floor, _ceil, _sqrt, _ffloordiv, _fmod, _idiv,
+    _MIN, _INF, _NAN, _rare, _ask, _add, _sub, _mul, _shl, _trunc, _floor, _ceil, _nearest, _digits, _sqrt,
+    _ffloordiv, _fmod, _idiv,
     _eq_if, _lt_if, _le_if, _eq_fi, _lt_fi, _le_fi,
 )
 

@@ -105,6 +105,11 @@ def _ceil(x):  # type: ignore[no-untyped-def]
 
 
 @njit
+def _nearest(x):  # type: ignore[no-untyped-def]
+    return _to_int(np.rint(x))
+
+
+@njit
 def _sqrt(x):  # type: ignore[no-untyped-def]
     return math.sqrt(x)
 
@@ -164,6 +169,38 @@ def _idiv(a, b):  # type: ignore[no-untyped-def]
         q |= one
     value = math.ldexp(np.float64(q), -shift)
     return -value if negative else value
+
+
+@njit
+def _digits(x, scale, whole):  # type: ignore[no-untyped-def]
+    """``round(x, n)``, where ``scale`` and ``whole`` are 10**n: the decimal nearest to x, a half to the even one, and
+    the double nearest to that."""
+    high = x * scale
+    if not abs(high) < 18014398509481984.0:  # 2**54: decimals are closer to each other than doubles; nan, inf
+        return x
+    # x * scale is high + low, exactly: the product in parts of 26 bits (Dekker)
+    big = 134217729.0 * x
+    x1 = big - (big - x)
+    x2 = x - x1
+    big = 134217729.0 * scale
+    s1 = big - (big - scale)
+    s2 = scale - s1
+    low = x2 * s2 - (((high - x1 * s1) - x2 * s1) - x1 * s2)
+    if abs(high) < 4503599627370496.0:  # 2**52: here doubles have halves
+        near = np.rint(high)
+        rest = high - near
+        if rest == 0.5 and low > 0.0:
+            near += 1.0
+        elif rest == -0.5 and low < 0.0:
+            near -= 1.0
+        return math.copysign(near / scale, x)
+    count = np.int64(high)
+    if low == 0.5 or low == -0.5:
+        if count % 2 != 0:
+            count += 1 if low > 0.0 else -1
+    else:
+        count += np.int64(np.rint(low))
+    return math.copysign(_idiv(count, whole), x)
 
 
 @njit

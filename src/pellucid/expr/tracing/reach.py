@@ -82,12 +82,12 @@ def changed(kept: tuple[tuple[str, Any, Any], ...]) -> str | None:
     """The name of one that is not as it was; None if all are.
 
     >>> limits = {"a": 1}
-    >>> before = kept_of(lambda s: limits[s])
+    >>> before = kept_of(functools.partial(dict.get, limits))
     >>> print(changed(before))
     None
     >>> limits["b"] = 2
     >>> changed(before)
-    'limits'
+    'partial'
     """
     return next((name for name, value, copy in kept if not _same(value, copy)), None)
 

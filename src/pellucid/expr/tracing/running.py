@@ -25,6 +25,8 @@ from pellucid.expr.text import Direct
 from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean, lift_scalar
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type, simplest
 
+MOST_ARGUMENTS = 6  # of a function whose answers are kept
+
 
 class Applied:
     """A function with some of its arguments fixed; the others are the leaves that it is called with, in order.
@@ -108,6 +110,8 @@ def ask(
     leaves: list[Expr] = []
     given = [_template(a, leaves, name) for a in args]
     also = {k: _template(v, leaves, name) for k, v in (named or {}).items()}
+    if len(leaves) > MOST_ARGUMENTS:
+        raise Untraceable(f"makes one text, or one look-up, of more than {MOST_ARGUMENTS} values")
     mark = (name, key, result, _mark(given), _mark(list(also.items())), tuple(e.type for e in leaves))
     if mark not in _known:
         applied = Applied(f, given, also)

@@ -16,11 +16,12 @@ import math
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pellucid.expr import node as n
 from pellucid.expr.convert import promote
+from pellucid.expr.displays import NAMES, with_calls
 from pellucid.expr.tracing.maybe import replaced
 from pellucid.expr.tracing.money import SymDecimal, made_decimal
 from pellucid.expr.tracing.running import MATH, ask, asked_math, unknown
@@ -154,7 +155,22 @@ def _math(name: str) -> Callable[..., Any]:
     return call
 
 
+def _is(name: str, holds: Callable[[n.Expr], n.Expr]) -> Callable[..., Any]:
+    """``math.isnan`` and the like."""
+    plain = getattr(math, name)
+
+    @functools.wraps(plain)
+    def call(x: Any) -> Any:
+        e = promote(x._expr, FLOAT) if _is_sym(x) else None
+        return plain(x) if e is None else _boolean(holds(e))
+
+    return call
+
+
 _MATH = {name: _math(name) for name in ("sqrt", "floor", "ceil", "trunc", "fabs")}
+_MATH["isnan"] = _is("isnan", lambda e: n.not_(n.eq(e, e)))
+_MATH["isinf"] = _is("isinf", lambda e: n.eq(n.abs_(e), n.const(math.inf)))
+_MATH["isfinite"] = _is("isfinite", lambda e: n.lt(n.abs_(e), n.const(math.inf)))
 
 
 class _Module:
@@ -199,6 +215,8 @@ class Stands:
     by_name: dict[str, Any]
     stand_in: Callable[[Any], Any]
     by_object: dict[int, Any]
+    code: Callable[[types.CodeType], types.CodeType | None] | None = None  # code that calls what stands in for syntax
+    more: dict[str, Any] = field(default_factory=dict)  # the names that it calls
 
 
 def _asked(name: str, result: Type, fails: bool = True) -> Callable[..., Any]:
@@ -242,6 +260,8 @@ _FOR_RUNNING = Stands(
     {id(getattr(builtins, k)): v for k, v in _FOR_RUN.items()}
     | {id(getattr(math, k)): v for k, v in _RUN_MATH.items()}
     | {id(math): _RunMath()},
+    with_calls,
+    NAMES,
 )
 
 
@@ -269,9 +289,12 @@ def _shadow(value: Any, done: dict[int, Any], text: Stands | None) -> Any:
     if (value.__module__ or "").startswith("pellucid."):
         return value
     names = _names(value.__code__)
-    space = dict(value.__globals__)
+    space = dict(value.__globals__) | (text.more if text else {})
     code, defaults = (
-        (_with_sets(value.__code__, text), tuple(_shadow(d, done, text) for d in value.__defaults__ or ()))
+        (
+            _with_sets((text.code(value.__code__) if text.code else None) or value.__code__, text),
+            tuple(_shadow(d, done, text) for d in value.__defaults__ or ()),
+        )
         if text
         else (value.__code__, value.__defaults__)
     )

@@ -365,10 +365,18 @@ class Sym:
     def __ceil__(self) -> Sym:
         return self._rounded("ceil")
 
-    def __round__(self, digits: Any = None) -> Sym:
-        if digits is None and self._expr.type in (INT, BOOL):
-            return Sym(self._number("round"))
-        raise Untraceable("calls round() on a float")
+    def __round__(self, digits: Any = None) -> Any:
+        e = self._number("round")
+        places = None if type(digits) is Sym or not isinstance(digits, int) else int(digits)
+        if e.type == INT and (digits is None or (places is not None and places >= 0)):
+            return Sym(e)
+        if digits is None:
+            return Sym.checked(n.round_to_int("nearest", e))
+        if _looks_inside():
+            from pellucid.expr.tracing.textual import rounded
+
+            return rounded(Sym(e), digits, places)
+        raise Untraceable("calls round() with a number of digits, which only engines compute")
 
     # -- what needs the value itself
     __hash__ = _never("uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)")

@@ -79,6 +79,15 @@ def percent(s: Sym, values: Any) -> Any:
     return running.ask("percent", operator.mod, [s, values], STR)
 
 
+def rounded(value: Sym, digits: Any, places: int | None) -> Any:
+    """``round(value, digits)``; ``places`` are the digits, if they are a constant."""
+    if not _runs():
+        raise Untraceable("calls round() with a number of digits, which only engines compute")
+    if value._expr.type == FLOAT and places is not None and 0 <= places <= n.MOST_DIGITS:
+        return Sym(n.round_to_digits(value._expr, places))
+    return running.ask("round", round, [value, digits], value._expr.type)
+
+
 def contains(s: Expr, what: Any) -> Any:
     """``what in s``."""
     (t,) = _texts([what], "__contains__")

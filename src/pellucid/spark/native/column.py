@@ -149,7 +149,7 @@ def size(e: Expr) -> int:
     return found[id(e)]
 
 
-_COPIES = {"floordiv": 3, "mod": 3, "trunc": 3, "floor": 3, "ceil": 3, "sqrt": 2, "shr": 2}
+_COPIES = {"floordiv": 3, "mod": 3, "trunc": 3, "floor": 3, "ceil": 3, "nearest": 3, "sqrt": 2, "shr": 2}
 
 
 def _copies(e: Expr) -> int:
@@ -417,6 +417,7 @@ class _Translation:
         "trunc": lambda self, e, a: self.rounded(a, a.cast("bigint")),
         "floor": lambda self, e, a: self.rounded(a, self.f.floor(a)),
         "ceil": lambda self, e, a: self.rounded(a, self.f.ceil(a)),
+        "nearest": lambda self, e, a: self.rounded(a, self.f.rint(a).cast("bigint")),
         "after": lambda self, e, *args: self.checked(e.args[:-1], args[-1]),
         "raise": lambda self, e: failure(self.message(e.value), e.type),
         "sub": lambda self, e, a, b: a - b,
