@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -90,7 +91,7 @@ def test_help_has_examples(pellucid: Command) -> None:
         assert "Examples:" in result.stdout
     text = " ".join(pellucid("--help").stdout.split())
     assert "pellucid check demo/pipeline.py" in text
-    assert "pellucid export demo/pipeline.py:totals --format smv" in text
+    assert "pellucid export demo/pipeline.py:running --ints mod:4" in text
     assert "docs/reference/check-cli.md" in text
     assert "Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown, 4 internal error." in text
     assert pellucid("--version").stdout.startswith("pellucid, version ")
@@ -137,13 +138,27 @@ def test_init_writes_a_project_that_runs(pellucid: Command, folder: Path, monkey
     assert result.exit_code == 0
     commands = [line.strip().split() for line in result.stdout.splitlines() if line.startswith("  pellucid")]
     monkeypatch.chdir(folder / "demo")
-    for command in commands:
-        assert pellucid(*command[1:]).exit_code == 0
+    for command in commands:  # of what the file declares, one is proved and one is refuted
+        assert pellucid(*command[1:]).exit_code == (1 if command[1] == "check" else 0)
     last = pellucid("run", "pipeline.py:totals", "--in", "events.csv", "--key", "user")
-    assert last.stdout.splitlines()[-1] == '{"user": "bob", "out": 200}'
+    assert last.stdout.splitlines()[-1] == '{"user": "bob", "at": "2026-01-06T17:59:59", "cents": 200}'
     source = str(Path(__file__).parents[2] / "src")
     test = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     assert subprocess.run(test, env=dict(os.environ, PYTHONPATH=source), capture_output=True).returncode == 0
+
+
+def test_what_the_help_shows_works_on_the_starter_project(pellucid: Command, folder: Path) -> None:
+    shown = [line.strip().split() for line in pellucid("--help").stdout.splitlines() if "demo" in line]
+    commands = [line[1:] for line in shown if line[0] == "pellucid"]
+    assert [c[0] for c in commands] == ["init", "run", "show", "check", "check", "export", "crash"]
+    for command in commands:
+        words = list(itertools.takewhile(lambda w: w[0].islower() or w[0] in "-0123456789", command))
+        last = 2 if command[0] in ("init", "show", "check") else len(words)
+        kills = ["--kills", "1", "--seed", "1"] if command[0] == "crash" else []
+        given = [w for w in words[:last] if not (kills and w in ("--kills", "20"))]
+        result = pellucid(*given, *kills)
+        assert result.exit_code in ((1,) if command[0] == "check" else (0,)), (given, result.stderr)
+    assert "1 proved, 1 refuted" in pellucid("check", "demo/pipeline.py").stdout
 
 
 def test_init_overwrites_nothing(pellucid: Command, folder: Path) -> None:

@@ -9,43 +9,75 @@ import click
 from pellucid.errors import UsageError
 
 _PIPELINE = '''\
-"""Running totals of the payments of each user, without the refunds."""
+"""Running totals of what each user paid, without refunds and without payments that failed."""
 
+from datetime import datetime
 from typing import NamedTuple
 
-from pellucid import Stream, pipeline
+from pellucid import Stream, check, pipeline
 
 
 class Payment(NamedTuple):
     user: str
+    at: datetime
+    cents: int | None  # None: it failed
+
+
+class Total(NamedTuple):
+    at: datetime
     cents: int
 
 
+def added(total: Total, payment: Payment) -> Total:
+    return Total(payment.at, total.cents + (payment.cents or 0))
+
+
 @pipeline
-def totals(payments: Stream[Payment]) -> Stream[int]:
-    paid = payments.filter(lambda p: p.cents > 0)
-    return paid.map(lambda p: p.cents).cumulate(lambda total, cents: total + cents, start=0)
+def totals(payments: Stream[Payment]) -> Stream[Total]:
+    paid = payments.filter(lambda p: p.cents is not None and p.cents > 0)
+    return paid.cumulate(added, start=Total(datetime(1970, 1, 1), 0))
+
+
+# For every stream of payments there can be: one of these is true, and one is not. Ask which: pellucid check pipeline.py
+check.properties(
+    totals,
+    {
+        "a total is never negative": "G (out -> out.value.cents >= 0)",
+        "every payment counts": "G (payments -> out)",
+    },
+)
+
+
+@pipeline
+def running(cents: Stream[int]) -> Stream[int]:
+    return cents.filter(lambda c: c > 0).cumulate(lambda total, c: total + c, start=0)
 '''
 
 _EVENTS = """\
-user,cents
-ada,500
-bob,120
-ada,-500
-ada,250
-bob,80
+user,at,cents
+ada,2026-01-05T09:00:00,500
+bob,2026-01-05T09:12:30,120
+ada,2026-01-05T10:40:00,-500
+bob,2026-01-05T11:00:00,
+ada,2026-01-06T08:15:00,250
+bob,2026-01-06T17:59:59,80
 """
 
 _TEST = """\
-from pipeline import Payment, totals
+from datetime import datetime
+
+from pipeline import Payment, Total, totals
+
+MORNING, NOON = datetime(2026, 1, 5, 9), datetime(2026, 1, 5, 12)
 
 
-def test_refunds_do_not_count() -> None:
-    assert totals([Payment("ada", 500), Payment("ada", -500), Payment("ada", 250)]) == [500, 750]
+def test_refunds_and_failures_do_not_count() -> None:
+    payments = [Payment("ada", MORNING, 500), Payment("ada", NOON, -500), Payment("ada", NOON, None)]
+    assert totals(payments) == [Total(MORNING, 500)]
 
 
 def test_push_by_push() -> None:
-    assert totals.trace([Payment("ada", -1), Payment("ada", 2)]) == [[], [2]]
+    assert totals.trace([Payment("ada", MORNING, None), Payment("ada", NOON, 2)]) == [[], [Total(NOON, 2)]]
 """
 
 _README = """\
@@ -53,7 +85,9 @@ _README = """\
 
     pellucid show pipeline.py:totals                        # draw it
     pellucid run pipeline.py:totals --in events.csv         # one total of all users
-    pellucid run pipeline.py:totals --in events.csv --key user --out totals.parquet
+    pellucid run pipeline.py:totals --in events.csv --key user --keep-columns all --out totals.parquet
+    pellucid check pipeline.py                              # prove or refute what the file declares
+    pellucid crash pipeline.py:totals --in events.csv       # kill it, again and again: what comes out stays the same
     python -m pytest                                        # test it
 """
 
@@ -129,4 +163,5 @@ def init(folder: str, source: str | None) -> None:
     click.echo("  pellucid show pipeline.py:totals")
     click.echo("  pellucid run pipeline.py:totals --in events.csv")
     click.echo("  pellucid run pipeline.py:totals --in events.csv --key user")
+    click.echo("  pellucid check pipeline.py")
     click.echo("  python -m pytest")

@@ -93,7 +93,7 @@ def cli(verbose: bool) -> None:
       pellucid show demo/pipeline.py:totals
       pellucid check demo/pipeline.py                   prove or refute what the file declares
       pellucid check demo/pipeline.py:totals            ask the usual questions of one pipeline
-      pellucid export demo/pipeline.py:totals --format smv
+      pellucid export demo/pipeline.py:running --ints mod:4
       pellucid crash demo/pipeline.py:totals --in demo/events.csv --kills 20
       pellucid audit state/                             did a recorded run keep its promise?
 

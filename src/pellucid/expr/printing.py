@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from pellucid.expr.node import Expr
 from pellucid.expr.operations import OPERATIONS
+from pellucid.expr.types import BOOL
+from pellucid.expr.types.optional import THERE
 
 _IF, _NOT, _SIGN, _ATOM = 1, 4, 12, 20
 _MAX_DEPTH = 100  # a loop of the user's may have made a long chain
@@ -29,7 +31,10 @@ def _show(e: Expr, names: Sequence[str] | None, room: list[int], depth: int) -> 
     if room[0] < 0 or depth == 0:
         return "…", _ATOM
     if e.op == "var":
-        return (names[e.value] if names else f"v{e.value}"), _ATOM
+        name = names[e.value] if names else f"v{e.value}"
+        if name.endswith(f".{THERE}") and e.type == BOOL:
+            return f"{name.removesuffix(f'.{THERE}')} is not None", 5
+        return name, _ATOM
     if e.op == "const":
         text = str(e.value) if isinstance(e.value, enum.Enum) else repr(e.value)
         return text, (_SIGN if text.startswith("-") else _ATOM)
@@ -50,6 +55,8 @@ def _show(e: Expr, names: Sequence[str] | None, room: list[int], depth: int) -> 
         return f"{part(e.args[0], left)} {sign} {part(e.args[1], binds + 1)}", binds
     if e.op == "not":
         inner = e.args[0]
+        if inner.op == "var" and names and names[inner.value].endswith(f".{THERE}"):
+            return f"{names[inner.value].removesuffix(f'.{THERE}')} is None", 5
         if inner.op == "eq":
             return f"{part(inner.args[0], 6)} != {part(inner.args[1], 6)}", 5
         return f"not {part(inner, _NOT)}", _NOT

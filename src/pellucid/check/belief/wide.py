@@ -40,6 +40,7 @@ from pellucid.expr.node import walk
 from pellucid.expr.types import INT
 from pellucid.graph.model import Graph
 from pellucid.model.budget import Budget
+from pellucid.model.sheet import event_text
 from pellucid.solve.session import ask
 
 _HALF = 2**62
@@ -192,12 +193,7 @@ def wide_notes(
 def _may_fail(run: Sequence[dict[str, Any]], sources: set[str]) -> tuple[str, ...]:
     """The word, with a run that leaves 64 bits; pushes that come again and again are counted."""
     told = [
-        ", ".join(
-            f"{name} = {value!r}" if isinstance(value, str) else f"{name} = {value}"
-            for name, value in push.items()
-            if name in sources
-        )
-        or "silence"
+        ", ".join(f"{name} = {event_text(value)}" for name, value in push.items() if name in sources) or "silence"
         for push in run
     ]
     shown = [(text, len(list(same))) for text, same in itertools.groupby(told)]

@@ -6,12 +6,13 @@ off but very long events.
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import textwrap
 
 from pellucid.draw.labels import cells as width_of
 from pellucid.draw.labels import clean, shorten
-from pellucid.model.sheet import REPEATS, Row, Sheet
+from pellucid.model.sheet import REPEATS, Row, Sheet, event_fields
 
 _LONGEST = 32  # of a cell
 _GAP = 2
@@ -38,6 +39,7 @@ def sheet_text(sheet: Sheet, *, width: int | None = None) -> str:
     if not sheet.count:
         return f"before any {sheet.unit}" + (f": {sheet.words}" if sheet.words not in ("", "here") else "")
     width = max(shutil.get_terminal_size((100, 24)).columns if width is None else width, 24)
+    sheet = dataclasses.replace(sheet, rows=tuple(line for row in sheet.rows for line in _by_field(row)))
     labels = [sheet.unit, *(shorten(clean(_label(row)), 40) for row in sheet.rows)]
     left = max(map(width_of, labels))
     columns = [_column(sheet, push) for push in range(sheet.count)]
@@ -66,6 +68,28 @@ def sheet_text(sheet: Sheet, *, width: int | None = None) -> str:
 def _label(row: Row) -> str:
     """What stands before a row."""
     return f"queue {row.name}" if row.kind == "queue" else row.name
+
+
+def _by_field(row: Row) -> list[Row]:
+    """A row of records that are too long for a cell as one row for each field."""
+    events = [event for cell in row.cells for event in cell or ()]
+    fields = [event_fields(event) for event in events]
+    names = list(fields[0]) if fields and fields[0] is not None else []
+    if (
+        row.kind in ("queue", "state", "label")
+        or not names
+        or any(found is None or list(found) != names for found in fields)
+        or all(width_of(text) <= _LONGEST for push in range(len(row.cells)) for text in row.texts(push))
+    ):
+        return [row]
+    return [
+        dataclasses.replace(
+            row,
+            name=f"{row.name}.{name}" if i == 0 else f"{' ' * len(row.name)}.{name}",
+            cells=tuple(None if cell is None else [getattr(event, name) for event in cell] for cell in row.cells),
+        )
+        for i, name in enumerate(names)
+    ]
 
 
 def _column(sheet: Sheet, push: int) -> list[str]:
