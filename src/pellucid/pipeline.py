@@ -190,6 +190,7 @@ class Pipeline(Built):
         drop: Sequence[str] = (),
         partitions: int | None = None,
         native: str = "auto",
+        keep: Any = None,
         **sources: Any,
     ) -> Any:
         """The pipeline on Spark: a DataFrame in, a DataFrame out, lazily; batch or streaming as the input is.
@@ -199,6 +200,7 @@ class Pipeline(Built):
         * ``value``: the column of a scalar source (a record reads one column for each field).
         * ``key``: the columns that keep events apart: the pipeline runs once for each key.
         * ``order``: the columns that put the events of a key in order; needed if the pipeline remembers anything.
+        * ``keep``: columns of the row that put an event out, by name, or True for all; of one DataFrame.
         * ``tag``: give all outputs as one DataFrame with this column, which tells the output of a row.
         * ``nth``: the column that numbers the events of one push (``nth`` where a push can put out several).
         * ``late``: what is done about an event that comes after a later one: ``fail``, ``drop``, or ``keep`` it as an
@@ -220,7 +222,22 @@ class Pipeline(Built):
             tag = by_new_names("spark", {"step": "tag"}, {"step": sources.pop("step"), "tag": tag})["tag"]
 
         options = SparkOptions(
-            value, key, order, tag, nth, late, wait, sequence, gaps, partitions, native, state, store, buckets, drop
+            value,
+            key,
+            order,
+            tag,
+            nth,
+            late,
+            wait,
+            sequence,
+            gaps,
+            partitions,
+            native,
+            state,
+            store,
+            buckets,
+            drop,
+            keep,
         )
         return run(self.graph, frames, sources, options)
 

@@ -227,7 +227,7 @@ def run(
     if engine == "spark":
         _refuse_local_options()
         if keep:
-            raise UsageError("--keep-columns goes with the local engine: on Spark join the columns to what comes out")
+            raise UsageError("--keep-columns goes with the local engine: on Spark give p.spark(df, keep=…) in Python")
     rows = Rows(key, columns(settings.order, "--order"), settings.late, _kept(graph, keep), value, short)
     if engine != "spark":
         rows.check()

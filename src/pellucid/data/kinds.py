@@ -239,7 +239,8 @@ def result(kind: str, output: Output, first: Any, rows: Any, key: Sequence[str] 
     if kind == "dicts":
         from pellucid.data.tables.rows import dict_rows
 
-        keys = dict(zip(key, zip(_key_types(output, key).values(), output.keys or [], strict=True), strict=True))
+        found = output.keys if key and output.keys is not None else []  # else it may be that of a key_by
+        keys = dict(zip(key, zip(_key_types(output, key).values(), found, strict=True), strict=True))
         return dict_rows(output, {n: keys[n] for n in keys if n in schema.names[: -len(fields)]}, extra, fields)
     batch = output_batch(output, schema, key=key)
     if kind == "polars":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from pellucid.data.tables.keep import kept_columns, said_keep
 from pellucid.engine.kernel.layout import capacities
 from pellucid.engine.saved.objects import check_states
 from pellucid.errors import UsageError, option
@@ -45,13 +46,15 @@ class SparkOptions:
     store: str = "own"
     buckets: int | None = None
     drop: Sequence[str] = ()
+    keep: Any = None
 
 
 def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: SparkOptions) -> Any:
     """A DataFrame, or a dict of them by output."""
     key, order = _names("key", options.key), _names("order", options.order)
     given = _given(graph, frames, named)
-    frame = one_frame(graph, given, value=options.value, key=key, order=order)
+    keep = _kept(graph, given, options, [*key, *order])
+    frame = one_frame(graph, given, value=options.value, key=key, order=order, keep=keep)
     streaming = frame.df.isStreaming
     _check(graph, options, streaming)
     plan = choose(
@@ -164,7 +167,46 @@ def _job(graph: Graph, frame: Frame, options: SparkOptions, outputs: tuple[tuple
     for (name, _), column in zip(frame.kept, columns, strict=True):
         if name not in taken:  # an event that carries the key or the order itself needs no second column of it
             kept.setdefault(name, column)
+    for name, column in zip(fields.along, fields.keeps, strict=True):
+        if name not in taken:  # of all columns those that a record has itself are its own
+            kept[name] = column
+    _refuse_case([*kept, *taken, *([options.tag] if options.tag else []), *([nth] if nth else [])], fields.along)
     return SparkJob(graph, fields, outputs, tuple(kept.items()), late=late, nth=nth, tag=options.tag)
+
+
+def _kept(
+    graph: Graph, given: Mapping[str | None, Any], options: SparkOptions, there: Sequence[str]
+) -> tuple[str, ...]:
+    """The columns that come along with the events."""
+    keep = said_keep(options.keep)
+    if not keep:
+        return ()
+    if len(given) > 1 or isinstance(keep, Mapping):
+        raise UsageError(
+            f"{graph.name}: keep= goes with one DataFrame on Spark: join the columns of several to what comes out, by "
+            "key and order"
+        )
+    if options.wait or options.gaps == "wait":
+        raise UsageError("keep= does not go with rows that wait: leave wait= and gaps='wait' out, or join the columns")
+    (df,) = given.values()
+    if not hasattr(df, "columns"):
+        return ()  # what it is instead will be said
+    types = {name: graph.nodes[at].type for name, at in graph.outputs}
+    found = kept_columns(
+        keep, {"": list(df.columns)}, types, there=there, place={"": "the DataFrame"}, graph=graph.name
+    )
+    return tuple(found.from_input(""))
+
+
+def _refuse_case(names: Sequence[str], along: Sequence[str]) -> None:
+    """Two columns that differ only in case are one to Spark."""
+    for name in along:
+        other = next((n for n in names if n != name and n.lower() == name.lower()), None)
+        if other is not None:
+            raise UsageError(
+                f"keep={name!r}: the columns {name!r} and {other!r} differ only in case, which Spark does not tell "
+                "apart: rename one, or do not keep it"
+            )
 
 
 def _names(what: str, given: str | Sequence[str] | None) -> tuple[str, ...]:

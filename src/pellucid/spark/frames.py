@@ -6,6 +6,7 @@ column       what it is
 ``b``        the bucket of the key (streaming only)
 ``k0, k1…``  the key's columns, as the user has them
 ``o0, o1…``  the order's columns
+``c0, c1…``  columns that come along (``keep=``)
 ``s``        the number of the source that a row is of, where each source has a DataFrame
 ``v0_0…``    the columns that feed the leaves of source 0, of source 1, …
 ===========  =========================================================================
@@ -49,6 +50,7 @@ class Fields:
     order: tuple[tuple[str, Type], ...] = ()
     tagged: bool = False  # a row is of one source, and `s` says of which
     wide: bool = False  # a row holds all sources, and null is silence
+    along: tuple[str, ...] = ()  # columns that come along, by the user's names
     types: tuple[
         tuple[str, str], ...
     ] = ()  # (column of the frame, the type that Spark has for it in the user's DataFrame)
@@ -69,6 +71,11 @@ class Fields:
         """The names of the order's columns in the frame."""
         return [f"o{i}" for i in range(len(self.order))]
 
+    @property
+    def keeps(self) -> list[str]:
+        """The names in the frame of the columns that come along."""
+        return [f"c{i}" for i in range(len(self.along))]
+
     def values(self, s: int) -> list[str]:
         """The names of a source's columns in the frame."""
         return [f"v{s}_{j}" for j in range(len(self.sources[s].columns))]
@@ -83,6 +90,7 @@ class Frame:
     kept: tuple[tuple[str, DataType], ...]  # key and order, by the user's names
     raw: DataFrame  # the first of the user's own
     columns: tuple[Column, ...]  # what was selected from it
+    along: tuple[tuple[str, DataType], ...] = ()  # columns that come along, by the user's names
 
 
 def one_frame(
@@ -92,6 +100,7 @@ def one_frame(
     value: str | Mapping[str, str] | None,
     key: Sequence[str],
     order: Sequence[str],
+    keep: Sequence[str] = (),
 ) -> Frame:
     """The frame of all sources; ``frames`` maps sources to DataFrames, or None to one that holds all of them."""
     from pyspark.sql import functions as F
@@ -118,18 +127,21 @@ def one_frame(
     kept = tuple((name, _type_at(first, name)) for name in [*key, *order])
     owners = [df.schema for df, found, _ in parts for _ in found]  # of each source, the schema that it is read from
     names = [*(f"k{i}" for i in range(len(key))), *(f"o{i}" for i in range(len(order)))]
-    read = [(name, t.simpleString()) for name, (_, t) in zip(names, kept, strict=True)]
+    along = tuple((name, first[name].dataType) for name in keep)
+    names += [f"c{i}" for i in range(len(along))]
+    read = [(name, t.simpleString()) for name, (_, t) in zip(names, (*kept, *along), strict=True)]
     read += [
         (f"v{at}_{j}", _type_at(owners[at], path).simpleString())
         for at, s in enumerate(sources)
         for j, path in enumerate(s.columns)
     ]
-    fields = Fields(sources, keys, orders, tagged=len(parts) > 1, wide=wide, types=tuple(read))
+    fields = Fields(sources, keys, orders, tagged=len(parts) > 1, wide=wide, along=tuple(keep), types=tuple(read))
     selected: list[DataFrame] = []
     chosen: tuple[Column, ...] = ()
     for number, (df, found, _) in enumerate(parts):
         columns = [column_at(df.schema, name).alias(f"k{i}") for i, name in enumerate(key)]
         columns += [column_at(df.schema, name).alias(f"o{i}") for i, name in enumerate(order)]
+        columns += [df[f"`{name}`"].alias(f"c{i}") for i, name in enumerate(keep)]
         if fields.tagged:
             columns.append(F.lit(number).alias("s"))
         for at, source in enumerate(sources):
@@ -144,7 +156,7 @@ def one_frame(
     whole = selected[0]
     for more in selected[1:]:
         whole = whole.unionByName(more)
-    return Frame(whole, fields, kept, parts[0][0], chosen)
+    return Frame(whole, fields, kept, parts[0][0], chosen, along)
 
 
 def _values(name: str, types: Mapping[str, Type], value: str | Mapping[str, str] | None) -> dict[str, str]:

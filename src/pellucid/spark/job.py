@@ -46,7 +46,9 @@ class SparkJob:
     graph: Graph
     fields: Fields
     outputs: tuple[tuple[str, Type], ...]  # those that are wanted
-    kept: tuple[tuple[str, str], ...]  # (the user's name, the column of the frame), of key and order
+    kept: tuple[
+        tuple[str, str], ...
+    ]  # (the user's name, the column of the frame), of key and order, and of what comes along
     external: bool = True  # the key comes with the data, and the whole pipeline runs once for each
     ordered: bool = True  # rows come in order, and are judged
     late: Late = Late()
@@ -107,8 +109,8 @@ def output_schema(job: SparkJob, frame: Frame) -> StructType:
     """The schema of what comes out: key, order, output, number, events."""
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-    types = dict(frame.kept)
-    fields = [StructField(name, types[name], False) for name, _ in job.kept]
+    types, along = dict(frame.kept), dict(frame.along)
+    fields = [StructField(name, along[name] if name in along else types[name], name in along) for name, _ in job.kept]
     if job.tag is not None:
         fields.append(StructField(job.tag, StringType(), False))
     if job.nth is not None:

@@ -80,6 +80,15 @@ def test_composite_keys_inside() -> None:
     assert per_pair(DOTS) == [1, 1, 2]
     assert per_pair(ROWS) == [{"out": 1}, {"out": 1}, {"out": 2}]
     assert per_pair.trace(DOTS) == [[1], [1], [2]]
+    marked = [{**row, "n": n} for n, row in enumerate(ROWS)]
+    assert per_pair(marked, keep="n") == [{"n": 0, "out": 1}, {"n": 1, "out": 1}, {"n": 2, "out": 2}]
+    nested = [{k: v for k, v in row.items() if k != "color"} | {"color": "RED"} for row in marked]
+    table = pa.Table.from_pylist([{k: v for k, v in row.items() if k != "note"} for row in nested])
+    assert per_pair(table, order="n", keep="name").to_pydict() == {
+        "n": [0, 1, 2],
+        "name": ["a", "b", "a"],
+        "out": [1, 1, 2],
+    }
     for mode in ("python", "numba"):
         engine = per_pair.engine(mode=mode)
         assert engine.push(DOTS[:2]) == [1, 1]

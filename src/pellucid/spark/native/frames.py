@@ -24,7 +24,8 @@ def native_frame(job: SparkJob, frame: Frame, *, ansi: bool) -> DataFrame:
     """A pipeline that remembers nothing, as a filter and a projection of the user's DataFrame."""
     schema = frame.raw.schema
     keys = {name for name, _ in frame.fields.key}
-    kept = {name: column_at(schema, name) for name, _ in job.kept}
+    whole = set(frame.fields.along)  # such a column is taken as it is, whatever is in its name
+    kept = {n: frame.raw[f"`{n}`"] if n in whole else column_at(schema, n) for n, _ in job.kept}
     keep = [(never_null(c, "key", name, frame.raw) if name in keys else c).alias(name) for name, c in kept.items()]
     names = [name for name, _ in job.outputs]
     leaves, sure = leaves_of(frame)

@@ -86,7 +86,7 @@ def cut(
     if not chain:
         return job, frame
     first, rest = split(job.graph, chain)
-    kept = [*job.fields.keys, *job.fields.orders]
+    kept = [*job.fields.keys, *job.fields.orders, *job.fields.keeps]
     columns = frame.columns[: len(kept)]
     try:
         df = stateless_frame(first, frame.raw, leaves, columns, ansi=ansi, sure=sure)
