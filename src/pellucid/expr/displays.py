@@ -173,12 +173,24 @@ def _inner(code: types.CodeType) -> list[types.CodeType]:
     return [c for c in code.co_consts if isinstance(c, types.CodeType)]
 
 
+def _form(code: types.CodeType) -> Any:
+    """What a piece of code is and where it stands; not which file it was part of, whose flags it has."""
+    constants = [
+        _form(c)
+        if isinstance(c, types.CodeType)
+        else (type(c), sorted(map(repr, c)) if type(c) is frozenset else repr(c))
+        for c in code.co_consts
+    ]
+    names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    return code.co_name, code.co_firstlineno, code.co_code, names, constants, list(code.co_positions())
+
+
 def _found(plain: types.CodeType, changed: types.CodeType, code: types.CodeType) -> types.CodeType | None:
     """The changed code that stands where the code stands in the plain one."""
     stack = [(plain, changed)]
     while stack:
         one, other = stack.pop()
-        if one == code:  # the same constants, names and places as well
+        if (one.co_name, one.co_firstlineno) == (code.co_name, code.co_firstlineno) and _form(one) == _form(code):
             return other if (one.co_freevars, one.co_varnames) == (other.co_freevars, other.co_varnames) else None
         below, others = _inner(one), _inner(other)
         if [c.co_name for c in below] != [c.co_name for c in others]:
