@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from pellucid.expr.types import (
     INT,
     NOTHING,
     STR,
+    DecimalType,
     EnumType,
     TupleType,
     conform,
@@ -143,3 +145,25 @@ def test_conform() -> None:
     assert repr(conform(INT, np.int64(3))) == "3" and repr(conform(INT, Level.HIGH)) == "200"
     assert repr(conform(TRADE, Trade(1, 2, Side.BUY))) == repr(Trade(1.0, 2, Side.BUY))
     assert conform(TupleType((FLOAT, INT)), (1, 2)) == (1.0, 2)
+
+
+@pytest.mark.parametrize(
+    "text", ["12.50" + "0" * 60 + "1", "0." + "0" * 80 + "1", "1" + "0" * 70 + ".001", "1E-3", "-0.005"]
+)
+def test_no_place_of_a_decimal_is_dropped_however_long_it_is(text: str) -> None:
+    """Python's decimal arithmetic rounds to its context; the digits themselves do not."""
+    trouble = DecimalType(2).problem(Decimal(text))
+    assert trouble is not None and "has more than 2 places after the point" in trouble
+
+
+@pytest.mark.parametrize("text", ["12.5" + "0" * 80, "0E-90", "1E+5", "-92233720368547758.08", "0E+99"])
+def test_a_decimal_is_its_value_however_it_is_written(text: str) -> None:
+    t = DecimalType(2)
+    assert t.problem(Decimal(text)) is None
+    assert t.unflatten(t.flatten(Decimal(text))) == Decimal(text)
+
+
+@pytest.mark.parametrize("text", ["92233720368547758.08", "1E+17", "1E+999999"])
+def test_a_decimal_that_does_not_fit(text: str) -> None:
+    trouble = DecimalType(2).problem(Decimal(text))
+    assert trouble is not None and "does not fit in 64 bits" in trouble

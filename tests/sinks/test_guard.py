@@ -7,7 +7,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import timedelta
+from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pellucid import sinks
 from pellucid.base import faults
 from pellucid.errors import DataError, PellucidError, StateError, UsageError
 from pellucid.sinks import interface
+from pellucid.sinks.kafka_sink import _records
 
 MAKERS: dict[str, Callable[[Path], sinks.Sink]] = {
     "parquet": lambda folder: sinks.parquet(folder / "out"),
@@ -130,13 +132,37 @@ def test_sqlite_values_are_exact_or_refused(tmp_path: Path) -> None:
         sink.write(pa.table({"i": [1], "f": [float("nan")], "s": ["x"], "b": [b""]}), "q", 1)
 
 
-def test_sqlite_refuses_an_interval(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"column 'd': duration\[us\] has no counterpart in SQLite; cast it"):
-        sinks.sqlite(tmp_path / "a.db", "t").write(pa.table({"d": [timedelta(seconds=1)]}), "q", 0)
-    with pytest.raises(
-        DataError, match=r"Delta cannot hold these columns: [^\n]*Duration[^\n]*; cast them before the sink$"
-    ):
+def test_durations_are_exact_or_refused(tmp_path: Path) -> None:
+    sink = sinks.sqlite(tmp_path / "a.db", "t")
+    spans = [timedelta(days=1, microseconds=5), -timedelta(microseconds=1), timedelta(0), None]
+    sink.write(pa.table({"d": spans}), "q", 0)
+    assert sink.read()["d"].to_pylist() == ["P1DT0.000005S", "-PT0.000001S", "PT0S", None]
+    sink.write(pa.table({"d": pa.array([90], pa.duration("s"))}), "q", 1)
+    assert sink.read()["d"].to_pylist()[-1] == "PT1M30S"
+    with pytest.raises(DataError, match="column 'd': a time has a finer part than a microsecond"):
+        sink.write(pa.table({"d": pa.array([1001], pa.duration("ns"))}), "q", 2)
+    with pytest.raises(DataError, match="column 'd' holds durations, for which Delta has no type: make whole numbers"):
         sinks.delta(tmp_path / "delta").write(pa.table({"d": [timedelta(seconds=1)]}), "q", 0)
+
+
+def test_what_a_text_holds_of_a_record_is_in_iso_8601(tmp_path: Path) -> None:
+    sink = sinks.sqlite(tmp_path / "a.db", "t")
+    inner = {"at": datetime(2013, 1, 1, 5), "took": timedelta(minutes=90), "fee": Decimal("0.00000000"), "x": None}
+    sink.write(pa.table({"r": [inner], "tiny": [Decimal("0.0000001")]}), "q", 0)
+    (row,) = sink.read().to_pylist()
+    assert json.loads(row["r"]) == {"at": "2013-01-01T05:00:00", "took": "PT1H30M", "fee": "0.00000000", "x": None}
+    assert row["tiny"] == "0.0000001"
+
+
+@pytest.mark.parametrize("value", [None, "0.0000001", "0", "-12345.6789012"])
+def test_a_decimal_in_a_message_has_all_its_places(value: str | None) -> None:
+    column = pa.array([None if value is None else Decimal(value)], pa.decimal128(19, 7))
+    ((key, record),) = _records(pa.record_batch({"fee": column}), "fee", None)
+    if value is None:
+        assert (key, record) == (None, b'{"fee":null}')
+    else:
+        text = format(Decimal(value).quantize(Decimal("1e-7")), "f")
+        assert key == text.encode() and json.loads(record) == {"fee": text}
 
 
 def test_sqlite_says_who_holds_the_lock(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from pellucid.data.tables.sorting import (
 )
 from pellucid.data.text import Chunk, JsonLinesReader
 from pellucid.errors import DataError, UsageError, nearest, option
-from pellucid.expr.types import BOOL, FLOAT, STR, OptionalType, Type
+from pellucid.expr.types import BOOL, FLOAT, STR, Type
 from pellucid.graph.model import Graph
 
 ROWS = 1 << 17
@@ -258,8 +258,7 @@ class _Lane:
         self.taken = 0
         self.read = wanted_columns(bound, key)
         wanted, also = with_order(self.read, order)
-        optional = [name for name, t in wanted.items() if isinstance(t, OptionalType)]
-        nulls = wanted if wide else {*key, *order.typed, *optional}
+        nulls = wanted if wide else {*key, *order.typed}
         self.chunks = reader.chunks(wanted, rows=rows, nulls=nulls, keep=[*also, *keep])
         self.chunk: Chunk | None = None
         self.at = 0

@@ -264,7 +264,7 @@ def _timedelta_of(text: str) -> dt.timedelta | None:
 
 
 def _decimal_of(text: str) -> Decimal | None:
-    return Decimal(text) if re.fullmatch(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)", text, re.ASCII) else None
+    return Decimal(text) if re.fullmatch(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?", text, re.ASCII) else None
 
 
 _SPELLED: dict[TimeType, Callable[[str], Any]] = {
@@ -324,10 +324,21 @@ def spelled(array: Any) -> Any:
     """
     kind, t = pa.types, array.type
     if kind.is_decimal(t):
-        return array.cast(pa.string())
+        return decimal_texts(array)
     if not (kind.is_timestamp(t) or kind.is_date(t) or kind.is_duration(t)):
         return array
     return pa.array([None if v is None else _text_of(v) for v in array.to_pylist()], pa.string())
+
+
+def decimal_texts(array: Any) -> Any:
+    """An Arrow array of decimals as texts with all their places; Arrow writes small ones as 1E-7.
+
+    >>> decimal_texts(pa.array([Decimal("0.0000001"), None])).to_pylist()
+    ['0.0000001', None]
+    """
+    if 0 <= array.type.scale <= 6:
+        return array.cast(pa.string())
+    return pa.array([None if v is None else f"{v:f}" for v in array.to_pylist()], pa.string())
 
 
 def _text_of(value: Any) -> str:

@@ -28,7 +28,7 @@ from pellucid.data.numbers import BLANKS, FALSE, INT_CELL, TRUE
 from pellucid.data.rich import inner_type, is_spelled
 from pellucid.data.tables.json_kept import json_type, kept_from_json
 from pellucid.errors import DataError, option
-from pellucid.expr.types import FLOAT, INT, STR, EnumType, Type
+from pellucid.expr.types import FLOAT, INT, STR, EnumType, OptionalType, Type
 
 _ROWS_AT_ONCE = 1 << 20  # bytes that one thread of Arrow's parser takes; a row must fit in
 
@@ -235,7 +235,8 @@ class CsvReader(TextReader):
     ) -> Any:
         wanted, nulls = {**wanted, **dict.fromkeys(keep, STR)}, {*nulls, *keep}
         types = {name: _cell_type(t) for name, t in wanted.items()}
-        nulls |= {name for name, t in wanted.items() if is_spelled(t)}  # an empty cell is no time
+        # an empty cell is no time, and None where that is a value
+        nulls |= {name for name, t in wanted.items() if is_spelled(t) or isinstance(t, OptionalType)}
         refuse_loose(block, self.delimiter, self.name)
         try:
             if not block.data.isascii():

@@ -284,12 +284,17 @@ class _CsvSink:
     def write(self, batch: Any) -> None:
         buffer = pa.BufferOutputStream()
         flat = _undictionaried(flattened(batch))
-        texts = [spelled(column) if pa.types.is_duration(column.type) else column for column in flat.columns]
+        texts = [spelled(column) if _misspelled(column.type) else column for column in flat.columns]
         self._write(pa.RecordBatch.from_arrays(texts, names=flat.schema.names), buffer, self._options)
         self._stream.write(buffer.getvalue())
 
     def close(self) -> None:
         pass
+
+
+def _misspelled(t: Any) -> bool:
+    """Whether Arrow's own CSV has such values in another form: durations as numbers, small decimals as 1E-7."""
+    return bool(pa.types.is_duration(t) or (pa.types.is_decimal(t) and not 0 <= t.scale <= 6))
 
 
 def _undictionaried(batch: Any) -> Any:

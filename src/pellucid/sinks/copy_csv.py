@@ -1,7 +1,8 @@
 """An Arrow batch as the CSV that PostgreSQL's ``COPY`` reads back exactly.
 
 Arrow quotes every string and leaves a null empty and unquoted, which is how ``COPY`` tells '' from NULL; floats have
-the fewest digits that give the same float again.  Binary becomes ``\\x…``, a record or a list becomes JSON.
+the fewest digits that give the same float again.  Binary becomes ``\\x…``, a record or a list becomes JSON, a
+duration hours, minutes and seconds: a day of PostgreSQL's intervals has as many hours as the clock of a place gives it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import DataError
+from pellucid.sinks.schema import value_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,15 +51,58 @@ def _plain(name: str, column: pa.Array) -> pa.Array:
         return column
     if t.is_binary(column.type) or t.is_large_binary(column.type):
         return pa.array([None if value is None else "\\x" + value.hex() for value in column.to_pylist()], pa.string())
+    if t.is_duration(column.type):
+        return pa.array(
+            [None if n is None else _clock(n) for n in in_micros(name, column).cast(pa.int64()).to_pylist()],
+            pa.string(),
+        )
+    if t.is_timestamp(column.type):
+        return in_micros(name, column)
     if t.is_nested(column.type):
         return pa.array(
             [
-                None if value is None else json.dumps(_jsonable(value, column.type), default=str)
+                None if value is None else json.dumps(_jsonable(value, column.type), default=value_text)
                 for value in column.to_pylist()
             ],
             pa.string(),
         )
     return column
+
+
+def in_micros(name: str, column: pa.Array) -> pa.Array:
+    """Times in microseconds; a finer part, which the target would round off, is refused.
+
+    >>> import pyarrow as pa
+    >>> in_micros("at", pa.array([1001], pa.timestamp("ns")))
+    Traceback (most recent call last):
+    pellucid.errors.DataError: column 'at': a time has a finer part than a microsecond, ...
+    """
+    import pyarrow as pa
+
+    if column.type.unit != "ns":
+        return (
+            column if column.type.unit == "us" or pa.types.is_timestamp(column.type) else column.cast(pa.duration("us"))
+        )
+    fine = pa.duration("us") if pa.types.is_duration(column.type) else pa.timestamp("us", column.type.tz)
+    try:
+        return column.cast(fine)
+    except pa.ArrowInvalid:
+        raise DataError(
+            f"column {name!r}: a time has a finer part than a microsecond, which the target would round off: round it "
+            "before the sink"
+        ) from None
+
+
+def _clock(micros: int) -> str:
+    """A duration as PostgreSQL reads it: no days, whose length it takes from a place's clock.
+
+    >>> _clock(129_600_000_001), _clock(-1)
+    ('36:00:00.000001', '-0:00:00.000001')
+    """
+    seconds, part = divmod(abs(micros), 1_000_000)
+    return f"{'-' if micros < 0 else ''}{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}" + (
+        f".{part:06d}" if part else ""
+    )
 
 
 def _jsonable(value: Any, kind: pa.DataType) -> Any:

@@ -204,7 +204,15 @@ class DeltaSink(interface.Sink):
 
     def _as_delta(self, schema: pa.Schema) -> Any:
         """The columns as Delta has them."""
+        import pyarrow as pa
+
         refuse_doubled(schema.names, case_counts=False)
+        spans = [field.name for field in schema if pa.types.is_duration(field.type)]
+        if spans:
+            raise DataError(
+                f"{self.path}: column {spans[0]!r} holds durations, for which Delta has no type: make whole numbers of "
+                "them before the sink (for example took // timedelta(microseconds=1))"
+            )
         try:
             return _deltalake().Schema.from_arrow(schema)
         except Exception as error:  # deltalake raises no class of its own here, and adds the stack of its own calls

@@ -25,7 +25,7 @@ from pellucid.errors import DataError, StateError
 from pellucid.secrets import is_secret, without
 from pellucid.sinks import interface
 from pellucid.sinks.rows import Rows, rows_of, schema_of
-from pellucid.sinks.schema import refuse_doubled
+from pellucid.sinks.schema import refuse_doubled, value_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -356,10 +356,12 @@ def _bytes(item: Any) -> bytes | None:
 
 
 def _plain(item: Any) -> Any:
-    """A value as JSON has it; what JSON lacks is written as Spark's ``to_json`` writes it, or as ISO text.
+    """A value as JSON has it; what JSON lacks is written as Spark's ``to_json`` writes it, or as ISO text; a decimal as
+    text, which no reader takes for a float.
 
-    >>> _plain({"a": float("nan"), "b": b"x", "c": [1, None]})
-    {'a': 'NaN', 'b': 'eA==', 'c': [1, None]}
+    >>> import datetime
+    >>> _plain({"a": float("nan"), "b": b"x", "c": [1, None], "d": datetime.timedelta(minutes=90)})
+    {'a': 'NaN', 'b': 'eA==', 'c': [1, None], 'd': 'PT1H30M'}
     """
     if item is None or isinstance(item, (bool, int, str)):
         return item
@@ -371,7 +373,7 @@ def _plain(item: Any) -> Any:
         return [_plain(part) for part in item]
     if isinstance(item, bytes):
         return base64.b64encode(item).decode()
-    return item.isoformat() if hasattr(item, "isoformat") else str(item)
+    return value_text(item)
 
 
 def _confluent() -> Any:

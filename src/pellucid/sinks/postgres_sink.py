@@ -25,8 +25,9 @@ from pellucid.sinks import interface
 from pellucid.sinks import postgres_marks as marks
 from pellucid.sinks.copy_csv import csv_bytes
 from pellucid.sinks.postgres_marks import quoted
+from pellucid.sinks.postgres_words import refusal
 from pellucid.sinks.rows import is_spark, rows_of, schema_of
-from pellucid.sinks.schema import postgres_type, refuse_doubled
+from pellucid.sinks.schema import postgres_takes, postgres_type, refuse_doubled
 
 if TYPE_CHECKING:
     import psycopg
@@ -98,6 +99,7 @@ class PostgresSink(interface.Sink):
         import pyarrow as pa
 
         with self._connection() as db:
+            db.execute("SET TIME ZONE 'UTC'")  # else the first and the last hours of the calendar are out of reach
             cursor = db.execute(f"SELECT * FROM {quoted(self.table)}".encode())
             names = [column.name for column in cursor.description or []]
             columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(names)
@@ -155,10 +157,8 @@ class PostgresSink(interface.Sink):
                 f"table {self.table!r}: another writer has held query {query!r} for {self.wait:g} s: "
                 "is a second driver of this query still running?"
             ) from None
-        except psycopg.DataError as error:
-            raise DataError(
-                f"table {self.table!r}: PostgreSQL refuses a value of batch {batch}: {str(error).strip()}"
-            ) from error
+        except (psycopg.DataError, psycopg.errors.NotNullViolation) as error:
+            raise DataError(refusal(self.table, batch, error)) from error
 
     def prepare(self, staged: interface.Staged) -> None:
         """Constraints that wait for the commit are looked at now."""
@@ -254,7 +254,7 @@ class PostgresSink(interface.Sink):
                 )
                 columns = ", ".join(f"{marks.identifier(name)} {kind}" for name, (kind, _) in wanted.items())
                 db.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self.table)} ({columns})".encode())
-        self._compare(self._columns(db), wanted)
+        self._compare(self._columns(db), wanted, {field.name: field.type for field in schema})
         if self.parallel:
             gone = db.execute(
                 "SELECT name FROM pellucid_staging s WHERE NOT EXISTS "
@@ -273,7 +273,12 @@ class PostgresSink(interface.Sink):
         ).fetchall()
         return {name: (kind, filled) for name, kind, filled in found}
 
-    def _compare(self, there: dict[str, tuple[str, bool]], wanted: dict[str, tuple[str, frozenset[str]]]) -> None:
+    def _compare(
+        self,
+        there: dict[str, tuple[str, bool]],
+        wanted: dict[str, tuple[str, frozenset[str]]],
+        kinds: dict[str, pa.DataType],
+    ) -> None:
         different = [
             f"column {name!r} ({kind}) is missing in the table"
             for name, (kind, _) in wanted.items()
@@ -287,7 +292,7 @@ class PostgresSink(interface.Sink):
         different += [
             f"column {name!r} is {there[name][0]} in the table and {kind} in the batch"
             for name, (kind, fits) in wanted.items()
-            if name in there and there[name][0] not in fits
+            if name in there and not postgres_takes(there[name][0], kinds[name], fits)
         ]
         if different:
             raise DataError(

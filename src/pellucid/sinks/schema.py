@@ -6,8 +6,11 @@ A column may go into a column of the target only if every value arrives unchange
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import DataError
 
@@ -78,6 +81,8 @@ def postgres_type(name: str, kind: pa.DataType) -> tuple[str, frozenset[str]]:
     if t.is_timestamp(kind):
         name_ = "timestamp with time zone" if kind.tz else "timestamp without time zone"
         return name_, frozenset({name_})
+    if t.is_duration(kind):
+        return "interval", frozenset({"interval", "interval day to second"})
     if t.is_decimal(kind):
         exact = f"numeric({kind.precision},{kind.scale})"
         return exact, frozenset({exact, "numeric"})
@@ -88,8 +93,27 @@ def postgres_type(name: str, kind: pa.DataType) -> tuple[str, frozenset[str]]:
     )
 
 
+def postgres_takes(there: str, kind: pa.DataType, fits: frozenset[str]) -> bool:
+    """Whether a column of the table takes such values unchanged, or PostgreSQL itself refuses those that it does not.
+
+    A ``numeric`` with fewer places would round in silence; one with fewer digits before the point refuses.
+
+    >>> import pyarrow as pa
+    >>> postgres_takes("numeric(10,2)", pa.decimal128(19, 2), frozenset())
+    True
+    >>> postgres_takes("numeric(10,1)", pa.decimal128(19, 2), frozenset())
+    False
+    """
+    import pyarrow as pa
+
+    if there in fits:
+        return True
+    found = re.fullmatch(r"numeric\((\d+),(-?\d+)\)", there)
+    return found is not None and pa.types.is_decimal(kind) and int(found[2]) >= kind.scale
+
+
 def sqlite_type(name: str, kind: pa.DataType) -> str:
-    """The type of a SQLite column; what SQLite has no type for (dates, decimals, records) is exact text.
+    """The type of a SQLite column; what SQLite has no type for (times, decimals, records) is exact text.
 
     >>> import pyarrow as pa
     >>> sqlite_type("at", pa.timestamp("us", tz="UTC")), sqlite_type("sum", pa.int64())
@@ -110,6 +134,7 @@ def sqlite_type(name: str, kind: pa.DataType) -> str:
         or t.is_date(kind)
         or t.is_time(kind)
         or t.is_timestamp(kind)
+        or t.is_duration(kind)
         or t.is_decimal(kind)
         or t.is_struct(kind)
         or t.is_list(kind)
@@ -117,3 +142,20 @@ def sqlite_type(name: str, kind: pa.DataType) -> str:
     ):
         return "TEXT"
     raise DataError(f"column {name!r}: {kind} has no counterpart in SQLite; cast it to another type before the sink")
+
+
+def value_text(value: Any) -> str:
+    """A time or a decimal as text: ISO 8601, and all places of a decimal; so texts of one column sort as their values
+    do where these are times of day and year.
+
+    >>> from datetime import UTC, datetime, timedelta
+    >>> value_text(datetime(2013, 1, 1, 5, tzinfo=UTC)), value_text(timedelta(minutes=90)), value_text(Decimal("0E-8"))
+    ('2013-01-01T05:00:00+00:00', 'PT1H30M', '0.00000000')
+    """
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, timedelta):
+        from pellucid.data.rich import duration_text
+
+        return duration_text(value)
+    return str(value.isoformat() if hasattr(value, "isoformat") else value)

@@ -1,8 +1,8 @@
 """SQLite: the rows and the number of the batch in one transaction.
 
 ``BEGIN IMMEDIATE`` takes the database's one write lock before the last batch is read, so a second writer waits, and
-then sees what the first has committed.  SQLite has no dates, decimals or records: they are stored as exact text.  It
-turns NaN into NULL without a word, so a batch with NaN is refused.
+then sees what the first has committed.  SQLite has no times, decimals or records: they are stored as exact text (times
+in ISO 8601).  It turns NaN into NULL without a word, so a batch with NaN is refused.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from pellucid.address import Address
 from pellucid.base import faults
 from pellucid.errors import DataError, StateError
 from pellucid.sinks import interface
+from pellucid.sinks.copy_csv import in_micros
 from pellucid.sinks.rows import Rows, rows_of
-from pellucid.sinks.schema import refuse_doubled, sqlite_type
+from pellucid.sinks.schema import refuse_doubled, sqlite_type, value_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -230,12 +231,12 @@ def _values(table: str, field: pa.Field, column: pa.Array) -> list[Any]:
             f"table {table!r}: column {field.name!r} has a NaN, which SQLite would store as NULL; filter it or replace "
             "it before the sink"
         )
-    if t.is_temporal(field.type):
-        return [None if value is None else value.isoformat() for value in column.to_pylist()]
-    if t.is_decimal(field.type):
-        return [None if value is None else str(value) for value in column.to_pylist()]
+    if t.is_duration(field.type):
+        column = in_micros(field.name, column)
+    if t.is_temporal(field.type) or t.is_decimal(field.type):
+        return [None if value is None else value_text(value) for value in column.to_pylist()]
     if t.is_nested(field.type):
-        return [None if value is None else json.dumps(value, default=str) for value in column.to_pylist()]
+        return [None if value is None else json.dumps(value, default=value_text) for value in column.to_pylist()]
     return list(column.to_pylist())
 
 

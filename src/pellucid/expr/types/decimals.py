@@ -73,15 +73,26 @@ class DecimalType(Type):
         number = Decimal(value)
         if not number.is_finite():
             return f"expected {self}, found {value}, which is no number"
-        scaled = number.scaleb(self.places, _EXACT)
-        if scaled != scaled.to_integral_value():
-            places = -int(number.normalize(_EXACT).as_tuple().exponent)
+        places = _places(number)
+        if places > self.places:
             return (
                 f"{value} has more than {self.places} places after the point: round it first"
                 + (f", or declare Scale({places})" if places <= MOST_PLACES else "")
             )  # fmt: skip
-        return None if fits_int(int(scaled)) else f"{value} with {self.places} places does not fit in 64 bits"
+        fits = number.is_zero() or (number.adjusted() <= MOST_PLACES and fits_int(self.flatten(number)[0]))
+        return None if fits else f"{value} with {self.places} places does not fit in 64 bits"
 
     def plain(self, value: Any) -> Decimal:
         """The same number with exactly these places."""
         return self.value(self.flatten(value)[0])
+
+
+def _places(number: Decimal) -> int:
+    """How many places after the point a number needs; looked at digit by digit, as arithmetic rounds long ones.
+
+    >>> _places(Decimal("12.500")), _places(Decimal("0.00")), _places(Decimal("1E+5"))
+    (1, 0, -5)
+    """
+    _, digits, exponent = number.as_tuple()
+    text = "".join(map(str, digits))
+    return 0 if number.is_zero() else -int(exponent) - (len(text) - len(text.rstrip("0")))

@@ -1,0 +1,43 @@
+"""What PostgreSQL says of a row that it refuses, as one line that names the table, the column and what was expected."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psycopg
+
+_SHOWN = 120  # characters of a row
+
+
+def refusal(table: str, batch: int, error: psycopg.Error) -> str:
+    """A refused value, or a null where the table takes none, in words."""
+    import psycopg
+
+    said = error.diag
+    if isinstance(error, psycopg.errors.NotNullViolation) and said.column_name:
+        row = re.search(r"\(.*\)", said.message_detail or "", re.DOTALL)
+        shown = f" ({shortened(row[0][1:-1])})" if row else ""
+        return (
+            f"table {table!r}: column {said.column_name!r} is NOT NULL there, and a row of batch {batch} has None for "
+            f"it{shown}: give every row a value before the sink, or ALTER TABLE … ALTER COLUMN … DROP NOT NULL"
+        )
+    why = ": ".join(" ".join(part.split()) for part in (said.message_primary, said.message_detail) if part)
+    found = re.search(r'COPY .*?, line \d+, column (?P<column>.+?): "(?P<value>.*)"', said.context or "", re.DOTALL)
+    if found is None:
+        return f"table {table!r}: PostgreSQL refuses a value of batch {batch}: {why or type(error).__name__}"
+    return (
+        f"table {table!r}: column {found['column']!r} does not take {shortened(found['value'])}, a value of batch "
+        f"{batch}: {why}"
+    )
+
+
+def shortened(text: str) -> str:
+    """A text on one line, not too long.
+
+    >>> shortened("1,\\n2"), len(shortened("x" * 1000))
+    ('1, 2', 121)
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"

@@ -1,0 +1,395 @@
+"""Times, decimals and values that may be missing: from every source to every sink as they were, each once, also where
+runs are killed in the middle."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+
+from pellucid import sinks
+from pellucid.errors import DataError
+from tests.engine.epochs import rich_rows
+from tests.engine.epochs.conftest import Runs
+from tests.engine.epochs.rich_rows import CORNERS, Row, Told, many, plain, same, tale
+from tests.sinks.postgres import MISSING, Postgres, find_programs, serve
+
+_US = pa.timestamp("us")
+TYPES = {
+    "i": pa.int64(), "f": pa.float64(), "b": pa.bool_(), "s": pa.string(), "k": pa.string(), "at": _US,
+    "when": pa.timestamp("us", "UTC"), "day": pa.date32(), "took": pa.duration("us"), "fee": pa.decimal128(19, 2),
+    "tiny": pa.decimal128(19, 18), "oi": pa.int64(), "of": pa.float64(), "ob": pa.bool_(), "os": pa.string(),
+    "ok": pa.string(), "oat": _US, "owhen": pa.timestamp("us", "UTC"), "oday": pa.date32(),
+    "otook": pa.duration("us"), "ofee": pa.decimal128(19, 4),
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- files, written and read by other hands
+
+
+def iso(value: Any) -> Any:
+    """A time as ISO 8601 has it, in seconds where it is a duration; other values as they are."""
+    if hasattr(value, "total_seconds"):
+        whole = abs(value.days * 86_400_000_000 + value.seconds * 1_000_000 + value.microseconds)
+        return f"{'-' if value.days < 0 else ''}PT{whole // 1_000_000}.{whole % 1_000_000:06d}S"
+    return value.isoformat() if isinstance(value, (datetime, date)) else value
+
+
+def write_csv(path: Path, rows: list[Row]) -> None:
+    def cell(value: Any) -> str:
+        if value is None:
+            return ""
+        text = f"{value:f}" if isinstance(value, Decimal) else str(iso(value))
+        return '"' + text.replace('"', '""') + '"' if isinstance(value, str) else text
+
+    lines = [",".join(TYPES), *(",".join(cell(v) for v in plain(row).values()) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write_jsonl(path: Path, rows: list[Row]) -> None:
+    def value(v: Any) -> str:
+        if isinstance(v, Decimal):
+            return f"{v:f}"  # a number with all its places
+        return "1e999" if v == float("inf") else json.dumps(iso(v))
+
+    path.write_text("".join("{" + ", ".join(f'"{n}": {value(v)}' for n, v in plain(r).items()) + "}\n" for r in rows))
+
+
+def table_of(rows: list[Row]) -> pa.Table:
+    return pa.table({name: pa.array([plain(row)[name] for row in rows], t) for name, t in TYPES.items()})
+
+
+def write_arrow(path: Path, rows: list[Row]) -> None:
+    with pa.ipc.new_file(path, pa.schema(list(TYPES.items()))) as out:
+        out.write_table(table_of(rows), max_chunksize=7)
+
+
+SOURCES: dict[str, Callable[[Path, list[Row]], None]] = {
+    "csv": write_csv,
+    "jsonl": write_jsonl,
+    "parquet": lambda path, rows: pa.parquet.write_table(table_of(rows), path, row_group_size=7),
+    "arrow": write_arrow,
+}
+
+
+def time_of(name: str, text: str) -> Any:
+    """What a text of a time or a decimal says, in Python's own words."""
+    t = TYPES[name]
+    if pa.types.is_decimal(t):
+        return Decimal(text)
+    if pa.types.is_date(t):
+        return date.fromisoformat(text)
+    if pa.types.is_timestamp(t):
+        return datetime.fromisoformat(text)
+    return None
+
+
+def spelled_back(name: str, text: str, value: Any) -> bool:
+    """Whether a text spells a value of a column."""
+    if pa.types.is_duration(TYPES[name]):
+        days, _, clock = text.lstrip("-").removeprefix("P").partition("T")
+        seconds, digits = Decimal(int(days.rstrip("D") or 0)) * 86400, ""
+        for c in clock:
+            if c in "HMS":
+                seconds, digits = seconds + Decimal(digits) * {"H": 3600, "M": 60, "S": 1}[c], ""
+            else:
+                digits += c
+        micros = (value.days * 86400 + value.seconds) * 1_000_000 + value.microseconds
+        return int(seconds * 1_000_000) * (-1 if text.startswith("-") else 1) == micros
+    found = time_of(name, text)
+    if isinstance(found, Decimal):
+        return "E" not in text and found == value
+    return bool(found == value) if found is not None else text == value
+
+
+def is_time(name: str) -> bool:
+    return bool(pa.types.is_temporal(TYPES[name]) or pa.types.is_decimal(TYPES[name]))
+
+
+def csv_equal(path: Path, rows: list[Row]) -> None:
+    with open(path, newline="") as file:
+        head, *found = csv.reader(file)
+    assert head == list(TYPES) and len(found) == len(rows)
+    for cells, row in zip(found, rows, strict=True):
+        for (name, value), cell in zip(plain(row).items(), cells, strict=True):
+            if value is None:
+                assert cell == ""
+            elif isinstance(value, (bool, int)):
+                assert cell == str(value).lower()
+            elif isinstance(value, float):
+                assert float(cell) == value
+            else:
+                assert spelled_back(name, cell, value), (name, cell, value)
+    # an empty text has quotes, a value that is missing has none
+    nulls = sum(row.os is None for row in rows)
+    assert sum(',"",' not in line for line in path.read_text().splitlines()[1:] if line.startswith("1,")) >= bool(nulls)
+
+
+def jsonl_equal(path: Path, rows: list[Row]) -> None:
+    found = [json.loads(line, parse_float=Decimal) for line in path.read_text().splitlines()]
+    assert len(found) == len(rows)
+    for got, row in zip(found, rows, strict=True):
+        assert list(got) == list(TYPES)
+        for name, value in plain(row).items():
+            if is_time(name) and value is not None and isinstance(got[name], str):
+                assert spelled_back(name, got[name], value)
+            elif isinstance(value, float):
+                assert float(got[name]) == value
+            else:
+                assert got[name] == value and (got[name] is None) == (value is None), name
+
+
+def sqlite_equal(path: Path, rows: list[Row]) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        kinds = {row[1]: row[2] for row in db.execute("PRAGMA table_info(t)")}
+        found = db.execute("SELECT * FROM t ORDER BY rowid").fetchall()
+    assert [kinds[n] for n in ("i", "f", "b", "s", "at", "when", "took", "fee")] == [
+        "INTEGER", "REAL", "INTEGER", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT"
+    ]  # fmt: skip
+    assert len(found) == len(rows)
+    for cells, row in zip(found, rows, strict=True):
+        for (name, value), cell in zip(plain(row).items(), cells, strict=True):
+            assert spelled_back(name, cell, value) if isinstance(cell, str) else cell == value, (name, cell, value)
+            assert (cell is None) == (value is None)
+
+
+def parquet_equal(path: Path, rows: list[Row]) -> None:
+    arrow_equal(pa.parquet.read_table(path), rows)
+
+
+def arrow_equal(table: pa.Table, rows: list[Row]) -> None:
+    assert dict(zip(table.schema.names, table.schema.types, strict=True)) == TYPES
+    assert table.to_pylist() == [plain(row) for row in rows]
+
+
+def read_arrow(path: Path) -> pa.Table:
+    with pa.ipc.open_file(path) as file:
+        return file.read_all()
+
+
+FILES: dict[str, Callable[[Path, list[Row]], None]] = {
+    "csv": csv_equal,
+    "jsonl": jsonl_equal,
+    "parquet": parquet_equal,
+    "arrow": lambda path, rows: arrow_equal(read_arrow(path), rows),
+}
+
+
+@pytest.mark.parametrize("sink", FILES)
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_to_every_file(source: str, sink: str, tmp_path: Path) -> None:
+    path, out = tmp_path / f"in.{source}", tmp_path / f"out.{sink}"
+    SOURCES[source](path, CORNERS)
+    same.run_epochs(path, out, state=tmp_path / "state", pushes=2)
+    FILES[sink](out, CORNERS)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_to_sqlite(source: str, tmp_path: Path) -> None:
+    SOURCES[source](tmp_path / f"in.{source}", CORNERS)
+    same.run_epochs(tmp_path / f"in.{source}", f"sqlite:{tmp_path / 'out.db'}#t", state=tmp_path / "state", pushes=2)
+    sqlite_equal(tmp_path / "out.db", CORNERS)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_to_a_function_and_a_folder(source: str, tmp_path: Path) -> None:
+    SOURCES[source](tmp_path / f"in.{source}", CORNERS)
+    note = tmp_path / "seen.arrow"
+
+    def take(rows: Any, batch: int) -> None:  # in a process of its own: what it saw goes to a file
+        with pa.ipc.new_file(note.with_suffix(f".{batch}"), rows.schema) as out:
+            for piece in rows:
+                out.write(piece)
+
+    once = sinks.once(take, ledger=tmp_path / "ledger")
+    same.run_epochs(tmp_path / f"in.{source}", once, state=tmp_path / "state", pushes=2)
+    seen = sorted(tmp_path.glob("seen.[0-9]*"))
+    arrow_equal(pa.concat_tables([read_arrow(path) for path in seen]), CORNERS)
+    folder = sinks.parquet(tmp_path / "folder")
+    same.run_epochs(tmp_path / f"in.{source}", folder, state=tmp_path / "state 2", pushes=2)
+    arrow_equal(folder.read(), CORNERS)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'pellucid[postgres]'")
+    programs = find_programs()
+    if programs is None:
+        pytest.skip(MISSING)
+    with serve(programs) as server:
+        yield server
+
+
+COLUMNS = {
+    "at": "timestamp without time zone",
+    "when": "timestamp with time zone",
+    "day": "date",
+    "took": "interval",
+    "fee": "numeric(19,2)",
+    "tiny": "numeric(19,18)",
+    "oi": "bigint",
+    "of": "double precision",
+    "ob": "boolean",
+    "os": "text",
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_to_postgres(source: str, tmp_path: Path, postgres: Postgres) -> None:
+    import psycopg
+
+    SOURCES[source](tmp_path / f"in.{source}", CORNERS)
+    address = postgres.database()
+    same.run_epochs(tmp_path / f"in.{source}", f"{address}#t", state=tmp_path / "state", pushes=2)
+    with psycopg.connect(address, options="-c timezone=UTC") as db:
+        rows = db.execute("SELECT * FROM t ORDER BY ctid")
+        names = [column.name for column in rows.description or []]
+        assert [dict(zip(names, row, strict=True)) for row in rows.fetchall()] == [plain(row) for row in CORNERS]
+        found = db.execute(
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 't'::regclass"
+        ).fetchall()
+        assert {**dict(found), **COLUMNS} == dict(found)
+        # elapsed time, not days of a calendar: the same on either side of a change of clocks
+        assert db.execute("SELECT extract(day FROM took) FROM t").fetchall() == [(0,)] * 3
+    assert sinks.postgres(address, "t").read().to_pylist() == [plain(row) for row in CORNERS]
+
+
+# ---------------------------------------------------------------- kills in the middle
+
+
+@pytest.fixture
+def rich(runs: Runs) -> Runs:
+    """A folder with the pipelines and some rows."""
+    shutil.copy(rich_rows.__file__, runs.folder / "rich.py")
+    write_csv(runs.folder / "in.csv", many(200))
+    SOURCES["parquet"](runs.folder / "in.parquet", many(200))
+    return runs
+
+
+EPOCHS = ("--pushes", "23", "--state", "state")
+KILLS = "sink:before-commit=tree@4;worker:event=kill@3/1"
+
+
+def test_killed_between_csv_and_parquet(rich: Runs, until_done: Any) -> None:
+    done = until_done(
+        rich, "rich.py:cut_same", "--in", "in.csv", "--out", "out.parquet", *EPOCHS, "--cut", "first", "--cut",
+        "second", faults=KILLS,
+    )  # fmt: skip
+    assert len(done) > 1
+    parquet_equal(rich.folder / "out.parquet", many(200))
+
+
+def test_killed_between_parquet_and_sqlite(rich: Runs, until_done: Any) -> None:
+    done = until_done(
+        rich, "rich.py:cut_same", "--in", "in.parquet", "--out", "sqlite:out.db#t", *EPOCHS, "--cut", "second",
+        faults="source:border=tree@3;sink:after-commit=kill@2/1",
+    )  # fmt: skip
+    assert len(done) > 1
+    sqlite_equal(rich.folder / "out.db", many(200))
+
+
+def test_killed_before_postgres(rich: Runs, until_done: Any, postgres: Postgres) -> None:
+    address = postgres.database()
+    until_done(rich, "rich.py:same", "--in", "in.csv", "--out", f"{address}#t", *EPOCHS, faults=KILLS)
+    assert sinks.postgres(address, "t").read().to_pylist() == [plain(row) for row in many(200)]
+
+
+def told_of(path: Path) -> list[Told]:
+    return [Told(*(row[name] for name in Told._fields)) for row in pa.parquet.read_table(path).to_pylist()]
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet"])
+def test_a_state_with_a_time_that_may_be_missing_goes_on(rich: Runs, until_done: Any, source: str) -> None:
+    done = until_done(
+        rich, "rich.py:told", "--in", f"in.{source}", "--out", "out.parquet", *EPOCHS, "--cut", "tell", faults=KILLS
+    )
+    assert len(done) > 1
+    assert told_of(rich.folder / "out.parquet") == tale(many(200), keyed=False)
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet"])
+def test_so_do_the_states_of_keys_in_parallel(rich: Runs, until_done: Any, source: str) -> None:
+    done = until_done(
+        rich, "rich.py:told", "--in", f"in.{source}", "--key", "s", "--workers", "2", "--out", "out.parquet", *EPOCHS,
+        faults=KILLS,
+    )  # fmt: skip
+    assert len(done) > 1
+    assert told_of(rich.folder / "out.parquet") == tale(many(200), keyed=True)
+
+
+# ---------------------------------------------------------------- tables that are there already
+
+
+@pytest.fixture
+def refused(tmp_path: Path, postgres: Postgres) -> Callable[[str, str], str]:
+    """What a run says when the table was altered before."""
+    import psycopg
+
+    address = postgres.database()
+    write_csv(tmp_path / "in.csv", CORNERS)
+    same.run_epochs(tmp_path / "in.csv", f"{address}#first", state=tmp_path / "first", pushes=2)
+
+    def run(change: str, mend: str) -> str:
+        with psycopg.connect(address, autocommit=True) as db:
+            db.execute("CREATE TABLE t AS SELECT * FROM first LIMIT 0")
+            db.execute(f"ALTER TABLE t ALTER {change}".encode())
+        with pytest.raises(DataError) as told:
+            same.run_epochs(tmp_path / "in.csv", f"{address}#t", state=tmp_path / "state", pushes=2)
+        with psycopg.connect(address, autocommit=True) as db:  # nothing of the batch is there, and mended it goes on
+            assert len(db.execute("SELECT FROM t").fetchall()) in (0, 2)
+            db.execute(f"ALTER TABLE t ALTER {mend}".encode())
+        same.run_epochs(tmp_path / "in.csv", f"{address}#t", state=tmp_path / "state", pushes=2)
+        assert sinks.postgres(address, "t").read().to_pylist() == [plain(row) for row in CORNERS]
+        assert "\n" not in str(told.value)
+        return re.sub(r"batch \d", "batch N", str(told.value))  # epochs that wait are committed together
+
+    return run
+
+
+def test_a_null_where_the_table_takes_none(refused: Callable[[str, str], str]) -> None:
+    said = refused("oi SET NOT NULL", "oi DROP NOT NULL")
+    assert said.startswith("table 't': column 'oi' is NOT NULL there, and a row of batch N has None for it (1, 0.1, t,")
+    assert "give every row a value before the sink, or ALTER TABLE … ALTER COLUMN … DROP NOT NULL" in said
+
+
+def test_a_decimal_with_more_digits_than_the_table_has(refused: Callable[[str, str], str]) -> None:
+    assert refused("fee TYPE numeric(10,2)", "fee TYPE numeric(19,2)") == (
+        "table 't': column 'fee' does not take 92233720368547758.07, a value of batch N: numeric field overflow: "
+        "A field with precision 10, scale 2 must round to an absolute value less than 10^8."
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("fee TYPE numeric(19,1)", "column 'fee' is numeric(19,1) in the table and numeric(19,2) in the batch"),
+        ("at TYPE text", "column 'at' is text in the table and timestamp without time zone in the batch"),
+        ("at TYPE timestamptz",
+         "column 'at' is timestamp with time zone in the table and timestamp without time zone in the batch"),
+        ("at TYPE timestamp(3)",
+         "column 'at' is timestamp(3) without time zone in the table and timestamp without time zone in the batch"),
+        ("took TYPE interval(0)", "column 'took' is interval(0) in the table and interval in the batch"),
+    ],
+)  # fmt: skip
+def test_a_column_that_would_round_or_mean_something_else(
+    refused: Callable[[str, str], str], change: str, said: str
+) -> None:
+    column, _, _ = change.partition(" ")
+    right = {"fee": "numeric(19,2)", "at": "timestamp", "took": "interval"}[column]
+    assert (
+        refused(change, f"{column} TYPE {right} USING null")
+        == f"table 't' does not fit the batch: {said}; name another table, or alter this one"
+    )
