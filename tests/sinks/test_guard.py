@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import tempfile
 from collections import Counter
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -281,3 +283,17 @@ def test_every_sink_states_its_guarantee(tmp_path: Path) -> None:
         assert sink.guarantee.endswith(tuple("abcdefghijklmnopqrstuvwxyz"))
         assert json.dumps(sink.guarantee) and issubclass(type(sink), sinks.Sink)
     assert issubclass(StateError, PellucidError)
+
+
+@pytest.mark.skipif(
+    "preserve_order" not in inspect.signature(pyarrow.dataset.write_dataset).parameters,
+    reason="this Arrow cannot keep the order of rows",
+)
+@pytest.mark.parametrize("partition_by", [(), "user"])
+def test_rows_stay_in_order_in_a_file(partition_by: Any, tmp_path: Path) -> None:
+    sink = sinks.parquet(tmp_path / "out", partition_by=partition_by)
+    pieces = [pa.record_batch({"user": ["a", "b"], "n": [2 * i, 2 * i + 1]}) for i in range(500)]
+    sink.write(pieces, "q", 0)
+    for user in ("a", "b"):
+        found = [row["n"] for row in sink.read().to_pylist() if row["user"] == user]
+        assert found == sorted(found) and len(found) == 500
