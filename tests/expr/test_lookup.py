@@ -197,6 +197,8 @@ TWO: list[Callable[[str, str], Any]] = [
 ]
 
 K = 3
+DAYS = ["mon", "tue", "wed"]
+SHARES = (0.5, 0.25, 0.125)
 
 
 def worded(s: str, n: int) -> str:
@@ -216,6 +218,11 @@ WORDED: list[Callable[[str, int], Any]] = [
     lambda s, n: {0: "no", 1: "one", 7: "some"}[n],
     lambda s, n: s in {"abc": 1},
     lambda s, n: s.upper() in {"ABC", "7"},
+    lambda s, n: DAYS[n] + s,
+    lambda s, n: SHARES[n],
+    lambda s, n: DAYS[len(s) % 3] if s else DAYS[-1],
+    lambda s, n: ("a", "b")[n],
+    lambda s, n: [len(s), 7, s.count("a")][1] + len(s),
     lambda s, n: "%s=%d" % (s, n),  # noqa: UP031
     lambda s, n: "%5s" % s,  # noqa: UP031
     lambda s, n: ", ".join([s, str(n), "x"]),
@@ -471,6 +478,16 @@ def test_a_function_that_changes_a_dictionary_is_called() -> None:
     def count(s: str) -> int:
         seen[s] = seen.get(s, 0) + 1
         return seen[s]
+
+    assert Function.make(count, (STR,), to=INT).runs is None
+
+
+def test_a_function_that_changes_a_list_is_called() -> None:
+    seen: list[str] = []
+
+    def count(s: str) -> int:
+        seen.append(s.upper())
+        return len(seen)
 
     assert Function.make(count, (STR,), to=INT).runs is None
 

@@ -73,8 +73,9 @@ _tables: dict[Any, Any] = {}
 
 
 def _table(values: Any) -> Any:
-    """A dictionary or set that the function makes each time: the same one on every path."""
-    items = list(values.items()) if isinstance(values, dict) else sorted(values, key=repr)
+    """A dictionary, set or list that the function makes each time: the same one on every path."""
+    items = list(values.items()) if isinstance(values, dict) else list(values)
+    items = sorted(items, key=repr) if isinstance(values, set) else items
     if any(map(unknown, (v for i in items for v in (i if isinstance(values, dict) else (i,))))):
         return values
     mark = type(values), tuple(_known_by(i) for i in items)
@@ -133,7 +134,7 @@ class _Calls(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
-        if isinstance(node.value, ast.Dict) and isinstance(node.ctx, ast.Load):
+        if isinstance(node.value, (ast.Dict, ast.List, ast.Tuple)) and isinstance(node.ctx, ast.Load):
             node.value = self.made("__pellucid_table__", [node.value], node.value)
         return node
 
@@ -154,6 +155,7 @@ _HINTS = frozenset(
         "BUILD_MAP",
         "BUILD_CONST_KEY_MAP",
         "BUILD_SET",
+        "BINARY_SUBSCR",
     ]
 )
 
@@ -215,6 +217,6 @@ def _needs(code: types.CodeType) -> bool:
     for op in dis.get_instructions(code):
         if op.opname in _HINTS or (op.opname.startswith("LOAD_") and op.argval in ("join", "format")):
             return True
-        if op.opname == "BINARY_OP" and op.argrepr.startswith("%"):
+        if op.opname == "BINARY_OP" and op.argrepr.startswith(("%", "[")):
             return True
     return any(map(_needs, _inner(code)))

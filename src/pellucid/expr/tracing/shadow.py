@@ -327,7 +327,8 @@ def _shadow(value: Any, done: dict[int, Any], text: Stands | None) -> Any:
 def _with_sets(code: types.CodeType, text: Stands) -> types.CodeType:
     """The same code, whose constant sets (``s in {"a", "b"}``) may be asked for what is not known yet."""
     constants = tuple(
-        _with_sets(c, text) if isinstance(c, types.CodeType) else text.stand_in(c) for c in code.co_consts
+        _with_sets(c, text) if isinstance(c, types.CodeType) else text.stand_in(c) if type(c) is frozenset else c
+        for c in code.co_consts
     )
     return code.replace(co_consts=constants)
 

@@ -14,7 +14,7 @@ import itertools
 from typing import Any, NoReturn
 
 from pellucid.expr.tracing.running import ask, unknown
-from pellucid.expr.tracing.symbolic import Untraceable
+from pellucid.expr.tracing.symbolic import Sym, Untraceable
 from pellucid.expr.types import BOOL, INT, EnumType, RecordType, ScalarType, TupleType, Type, conform, type_of_value
 
 _numbers = itertools.count()
@@ -118,7 +118,7 @@ class RunDict(dict[Any, Any]):
         return self._of(key, t) if t is not None else self._stand_in(value)
 
     def _stand_in(self, value: Any) -> Any:
-        if type(value) not in (dict, set, frozenset):
+        if type(value) not in (dict, set, frozenset, list):
             return value
         if id(value) not in self._inner:
             self._inner[id(value)] = run_stand_in(value)
@@ -179,12 +179,45 @@ class RunSet(frozenset[Any]):
         return bool(ask("has", Has(frozenset(self)), [key], BOOL, fails=False, key=tuple(sorted(map(repr, self)))))
 
 
+def _at(items: Any, key: Any) -> Any:
+    """The item at a place that is not known yet."""
+    if items._places is None:
+        items._places = RunDict({i: items[i] for i in range(-len(items), len(items))})
+    return items._places[key]
+
+
+class RunList(list[Any]):
+    """A copy of a list that the function did not make."""
+
+    _places: RunDict | None = None
+
+    def __getitem__(self, key: Any) -> Any:
+        return _at(self, key) if type(key) is Sym else super().__getitem__(key)
+
+    def _changed(self, *args: Any, **named: Any) -> NoReturn:
+        raise Untraceable("changes a list that it did not make", effect=True)
+
+    append = extend = insert = pop = remove = clear = sort = reverse = _changed
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _changed
+
+
+class RunTuple(tuple[Any, ...]):
+    """A tuple that the function did not make."""
+
+    _places: RunDict | None = None
+
+    def __getitem__(self, key: Any) -> Any:
+        return _at(self, key) if type(key) is Sym else super().__getitem__(key)
+
+
 def run_stand_in(value: Any) -> Any:
-    """A dictionary or a set as one that may be asked for what is not known yet; anything else as it is.
+    """A dictionary, a set or a list as one that may be asked for what is not known yet; anything else as it is.
 
     >>> type(run_stand_in({"a": 1})).__name__, type(run_stand_in(3)).__name__
     ('RunDict', 'int')
     """
     if type(value) is dict:
         return RunDict(value)
+    if type(value) in (list, tuple):
+        return RunList(value) if type(value) is list else RunTuple(value)
     return RunSet(value) if type(value) in (frozenset, set) else value
