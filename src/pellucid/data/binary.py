@@ -137,6 +137,7 @@ class ParquetReader:
     def _reopened(self, wanted: Mapping[str, Type], keep: Collection[str] = ()) -> Any:
         """The file, with columns of texts as codes."""
         texts = [c for c, t in wanted.items() if inner_type(t) == STR and pa.types.is_string(self.field_type(c))]
+        texts += [c for c in keep if c not in wanted and pa.types.is_string(self.kept_type(c))]
         with _refusing(_not_whole(self.name, "Parquet")):
             refuse_huge_pages(self.name, self.pages, [*wanted, *keep])
             return self._open(read_dictionary=texts)

@@ -124,7 +124,8 @@ class Writer:
     def write(self, batch: Any) -> None:
         """Write a record batch."""
         if batch.num_rows:
-            self._guarded(lambda: self._sink.write(batch))
+            given = batch if isinstance(self._sink, _ParquetSink) else _undictionaried(batch, self.schema)
+            self._guarded(lambda: self._sink.write(given))
             self.rows += batch.num_rows
             if self.live:
                 self._guarded(self._stream.flush)
@@ -218,18 +219,36 @@ def open_writer(
 # ------------------------------------------------------------------ one sink for each format
 
 
+def _natively(t: Any) -> bool:
+    """Whether Parquet's own types say all of it."""
+    kind = pa.types
+    signed = kind.is_signed_integer(t) and t.bit_width >= 32
+    if kind.is_timestamp(t):
+        return t.unit == "us" and t.tz in (None, "UTC")
+    return signed or t in (pa.float64(), pa.float32(), pa.bool_(), pa.string(), pa.date32()) or kind.is_decimal128(t)
+
+
 class _ParquetSink:
     """Rows are gathered, so that a selective pipeline does not make thousands of tiny row groups; a group is packed and
     written while the next one is gathered."""
 
     def __init__(self, stream: Any, schema: Any) -> None:
-        import pyarrow.parquet as parquet
-
-        self._writer = parquet.ParquetWriter(stream, schema)
+        self._stream, self._schema = stream, schema
+        self._writer: Any = None  # made with the first group: only then it is known which texts are codes
         self._waiting: list[Any] = []
         self._rows = 0
         self._behind = ThreadPoolExecutor(1, thread_name_prefix="pellucid-write")
         self._written: Future[None] | None = None
+
+    def _opened(self, schema: Any) -> Any:
+        if self._writer is None:
+            import pyarrow.parquet as parquet
+
+            # A file whose Arrow schema says nothing more than its Parquet schema does without it; then codes are texts.
+            self._coded = schema != self._schema and all(map(_natively, self._schema.types))
+            given = schema if self._coded else self._schema
+            self._writer = parquet.ParquetWriter(self._stream, given, store_schema=not self._coded)
+        return self._writer
 
     def write(self, batch: Any) -> None:
         self._waiting.append(batch)
@@ -240,8 +259,14 @@ class _ParquetSink:
     def _flush(self) -> None:
         self._settle()
         if self._waiting:
-            table = pa.Table.from_batches(self._waiting)
-            self._written = self._behind.submit(self._writer.write_table, table)
+            batches = self._waiting
+            writer = self._opened(batches[0].schema)
+            if self._coded and all(b.schema == batches[0].schema == writer.schema for b in batches):
+                table = pa.Table.from_batches(batches).unify_dictionaries()
+            else:
+                table = pa.Table.from_batches([_undictionaried(b, self._schema) for b in batches], self._schema)
+                table = table.cast(writer.schema) if table.schema != writer.schema else table
+            self._written = self._behind.submit(writer.write_table, table)
         self._waiting, self._rows = [], 0
 
     def _settle(self) -> None:
@@ -254,13 +279,14 @@ class _ParquetSink:
         self._flush()
         self._settle()
         self._behind.shutdown()
-        self._writer.close()
+        self._opened(self._schema).close()
 
     def abandon(self) -> None:
         with contextlib.suppress(BaseException):
             self._settle()
         self._behind.shutdown()
-        self._writer.is_open = False  # else it tries to finish the file when it is collected
+        if self._writer is not None:
+            self._writer.is_open = False  # else it tries to finish the file when it is collected
 
 
 class _ArrowSink:
@@ -283,7 +309,7 @@ class _CsvSink:
 
     def write(self, batch: Any) -> None:
         buffer = pa.BufferOutputStream()
-        flat = _undictionaried(flattened(batch))
+        flat = _undictionaried(flattened(batch), None)
         texts = [spelled(column) if _misspelled(column.type) else column for column in flat.columns]
         self._write(pa.RecordBatch.from_arrays(texts, names=flat.schema.names), buffer, self._options)
         self._stream.write(buffer.getvalue())
@@ -297,11 +323,14 @@ def _misspelled(t: Any) -> bool:
     return bool(pa.types.is_duration(t) or (pa.types.is_decimal(t) and not 0 <= t.scale <= 6))
 
 
-def _undictionaried(batch: Any) -> Any:
-    """With the values of dictionaries, which a text file does not have."""
+def _undictionaried(batch: Any, schema: Any) -> Any:
+    """With the texts of codes, as the schema has them; without one, with the values of all dictionaries."""
     if not any(pa.types.is_dictionary(t) for t in batch.schema.types):
         return batch
-    columns = [c.cast(c.type.value_type) if pa.types.is_dictionary(c.type) else c for c in batch.columns]
+    wanted = [t.value_type if pa.types.is_dictionary(t) else t for t in batch.schema.types]
+    if schema is not None:
+        wanted = [field.type for field in schema]
+    columns = [c if c.type == t else c.cast(t) for c, t in zip(batch.columns, wanted, strict=True)]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 

@@ -42,7 +42,7 @@ class Along:
         return pa.schema([*fields[:at], *more, *fields[at:]])
 
     def batch(self, output: Output, key: Mapping[str, Type], columns: Mapping[str, Any], rows: Any, schema: Any) -> Any:
-        """What an output put out, with the values that came along in these rows of the columns."""
+        """What an output put out, with the values that came along in these rows of the columns; texts may be codes."""
         plain = output_batch(output, output_schema(output.type, output.name, key), key=list(key))
         names = self.names(output.type, output.name, list(key))
         if not names:
@@ -52,9 +52,16 @@ class Along:
         whole = len(rows) == len(columns[names[0]]) and bool((rows == np.arange(len(rows))).all())
         index = None if whole else pa.array(rows)
         more = [
-            fitting(columns[name] if index is None else columns[name].take(index), self.types[name]) for name in names
+            _coded(columns[name] if index is None else columns[name].take(index), self.types[name]) for name in names
         ]
-        return pa.RecordBatch.from_arrays([*plain.columns[:at], *more, *plain.columns[at:]], schema=schema)
+        return pa.RecordBatch.from_arrays([*plain.columns[:at], *more, *plain.columns[at:]], names=schema.names)
+
+
+def _coded(array: Any, t: Any) -> Any:
+    """A column that fits, but for texts that are codes: whoever writes them may have a use for those."""
+    if array.type == pa.dictionary(pa.int32(), pa.string()) and t == pa.string():
+        return array
+    return fitting(array, t)
 
 
 def fitting(array: Any, t: Any) -> Any:
