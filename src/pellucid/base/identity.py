@@ -29,11 +29,13 @@ def refuse_other(
     advice: str,
     *,
     why: Callable[[str], str] = lambda step: "",
+    also: Callable[[str], str] = lambda step: "",
     accept: Callable[[list[str]], str] = lambda steps: "",
 ) -> None:
     """Refuse what belongs to another run: other steps, or another of the facts that ``words`` has a word for.
 
     ``why`` says what of a step is another now; if it can for all that differ, ``accept`` says how to go on with them.
+    ``also`` says what else is another, with which nobody can go on.
     """
     was, new = before.get("steps", {}), now.get("steps", {})
     if was != new:
@@ -41,10 +43,10 @@ def refuse_other(
         listed = {
             "gone": sorted(was.keys() - new.keys()),
             "new": sorted(new.keys() - was.keys()),
-            "changed": sorted(step + why(step) for step in changed if step in new),
+            "changed": sorted(step + (why(step) or also(step)) for step in changed if step in new),
         }
         text = "; ".join(f"{what}: {', '.join(steps)}" for what, steps in listed.items() if steps)
-        if was.keys() == new.keys() and all(map(why, changed)):
+        if was.keys() == new.keys() and all(map(why, changed)) and not any(map(also, changed)):
             advice += accept(changed)
         other = (
             f", not of {now['pipeline']!r}" if before["pipeline"] != now["pipeline"] else " as it was before a change"
@@ -54,6 +56,22 @@ def refuse_other(
         if before.get(name) != now.get(name):
             told = f"{word} was {_shown(before.get(name))} when it began, and is {_shown(now.get(name))} now"
             raise _other(place, told, advice)
+
+
+def other_columns(was: Mapping[str, str] | None, now: Mapping[str, str] | None) -> str:
+    """Which columns of a step's events are of another type now; nothing where it was not written down.
+
+    >>> other_columns({"at": "datetime", "fee": "int"}, {"at": "datetime", "fee": "int | None"})
+    ' (fee was int, and is now int | None)'
+    """
+    if was is None or now is None:
+        return ""
+    if list(was) == list(now) == [""]:
+        return f" (was {was['']}, and is now {now['']})" if was != now else ""
+    told = [f"{path or 'its value'} is gone" for path in was if path not in now]
+    told += [f"{path or 'its value'} is new" for path in now if path not in was]
+    told += [f"{path} was {was[path]}, and is now {now[path]}" for path in was if now.get(path, was[path]) != was[path]]
+    return f" ({', '.join(told[:3])}{', …' if len(told) > 3 else ''})" if told else ""
 
 
 def _other(place: str, what: str, advice: str) -> StateError:

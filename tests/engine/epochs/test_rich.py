@@ -8,6 +8,8 @@ import json
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import date, datetime
@@ -20,11 +22,11 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
-from pellucid import sinks
+from pellucid import check, sinks
 from pellucid.errors import DataError
 from tests.engine.epochs import rich_rows
 from tests.engine.epochs.conftest import Runs
-from tests.engine.epochs.rich_rows import CORNERS, Row, Told, many, plain, same, tale
+from tests.engine.epochs.rich_rows import CORNERS, Row, Told, many, plain, same, tale, told
 from tests.sinks.postgres import MISSING, Postgres, find_programs, serve
 
 _US = pa.timestamp("us")
@@ -393,3 +395,53 @@ def test_a_column_that_would_round_or_mean_something_else(
         refused(change, f"{column} TYPE {right} USING null")
         == f"table 't' does not fit the batch: {said}; name another table, or alter this one"
     )
+
+
+# ---------------------------------------------------------------- whose state it is, and crash tests
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        ("oi: int | None", "oi: int", "(oi was int | None, and is now int)"),
+        ("i: int", "i: int | None", "(i was int, and is now int | None)"),
+        ("at: datetime\n", "at: Annotated[datetime, UTC]\n", "(at was datetime, and is now datetime[UTC])"),
+        ("Scale(4)", "Scale(3)", "(ofee was Decimal(4) | None, and is now Decimal(3) | None)"),
+        ("    ob: bool | None\n", "", "(ob is gone)"),
+    ],
+)
+def test_a_field_of_another_type_is_another_run(rich: Runs, was: str, now: str, said: str) -> None:
+    command = ("rich.py:same", "--in", "in.parquet", "--out", "out.parquet", *EPOCHS)
+    killed = rich(*command, faults="sink:before-commit=tree@3")
+    assert killed.returncode != 0
+    text = (rich.folder / "rich.py").read_text()
+    assert was in text
+    # the rows of this test's own module are no part of the pipeline
+    changed = text.replace(was, now, 1)
+    (rich.folder / "rich.py").write_text(changed[: changed.index("LOW, HIGH")])
+    done = rich(*command)
+    assert done.returncode == 2 and "belongs to another run" in done.stderr and said in done.stderr, done.stderr
+    assert "--changed" not in done.stderr  # what was remembered is of the other type
+    (rich.folder / "rich.py").write_text(text)
+    assert rich(*command).returncode == 0
+    parquet_equal(rich.folder / "out.parquet", many(200))
+
+
+def test_a_crash_test_of_rich_rows(rich: Runs) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pellucid.cli.main", "crash", "rich.py:told", "--in", "in.csv", "--out", "out.parquet",
+         "--kills", "1", "--points", "commit", "--pushes", "50", "--seed", "1"],
+        cwd=rich.folder, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "No crash shows" in done.stdout + done.stderr
+
+
+def test_the_checker_of_failures_makes_up_valid_rows() -> None:
+    assert check.failures(told).holds
+    refuted = check.failures(told, sink="append")
+    assert not refuted.holds and refuted.counterexample is not None
+    text = str(refuted)
+    assert "at=datetime.datetime(1970, 1, 1, 0, 0, 0, 1)" in text and "fee=Decimal('0.01')" in text
+    assert "pickle" not in text and "Frozen" not in text
+    refuted.counterexample.replay()

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from pellucid.address import Address
 from pellucid.base.container import VERSION, refused
-from pellucid.base.identity import refuse_other
+from pellucid.base.identity import other_columns, refuse_other
 from pellucid.data.bind import SHORT, Binding, key_columns
 from pellucid.data.feed import Feed
 from pellucid.data.files import flows, format_of, input_files, open_reader, paths_of
@@ -334,6 +334,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "format": VERSION,
         "pipeline": job.graph.name,
         "steps": steps_of(job.graph),
+        "types": {n.id: {path: str(t) for path, t in n.type.columns()} for n in job.graph.nodes},
         "reads": {step: dict(identity.parts) for step, identity in job.graph.reads.items()},
         "results": [[name, job.graph.nodes[i].id] for name, i in job.graph.outputs],
         "in": {name: _place_of(path) for name, path in _given(job).items()},
@@ -378,6 +379,7 @@ def _compare(before: dict[str, Any], now: dict[str, Any], root: str) -> None:
         {name: word or option(name) for name, word in _WORDS.items()},
         "Go on as before, or start anew in another folder",
         why=lambda step: _why(before, now, step),
+        also=lambda step: other_columns(*(of.get("types", {}).get(step) for of in (before, now))),
         accept=lambda steps: (
             "; or, if it is meant and the rows so far may stay as they are, go on with " + option("changed", steps)
         ),

@@ -8,7 +8,8 @@ so what a step remembered is found again wherever the step stands now:
 * events that wait in a queue go on waiting in the queue of the same step.
 
 Refused is whatever would lose or misread something, with all the steps that are the reason: a step that is gone, words
-of another type or number, keys of another type, a step that is of another kind now.  ``drop`` names the steps whose
+of another type or number (also where both are whole numbers inside: a time, a decimal with other places), a value that
+may be missing now, keys of another type, a step that is of another kind now.  ``drop`` names the steps whose
 memory may be given up.
 
 Three choices.  What a **window** keeps besides its events (running sums, and the like) is of use to the same
@@ -29,7 +30,7 @@ import numpy as np
 
 from pellucid.base.container import Buffer, Container
 from pellucid.engine.kernel.layout import KernelLayout
-from pellucid.engine.saved.form import DamagedState, describe, unpack, unpack_texts
+from pellucid.engine.saved.form import DamagedState, describe, other_types, unpack, unpack_texts
 from pellucid.engine.saved.objects import load_objects, object_words
 from pellucid.engine.saved.own_types import OwnTypes
 from pellucid.engine.saved.words import BROKEN, check_words
@@ -116,7 +117,7 @@ def _places(about: dict[str, Any]) -> dict[str, dict[str, _Place]]:
 
 def _plan(layout: KernelLayout, old: dict[str, Any], drop: Collection[str], name: str) -> _Plan:
     new = describe(layout)
-    if (old["external"], old["regions"][0]["keys"]) != (new["external"], new["regions"][0]["keys"]):
+    if _outer(old) != _outer(new):
         was, now = (f"of type {_keys(a, 0)}" if a["external"] else "without" for a in (old, new))
         raise StateError(
             f"the saved state of {name!r} cannot be carried over to {layout.graph.name!r}: the key that comes with the "
@@ -150,6 +151,11 @@ def _plan(layout: KernelLayout, old: dict[str, Any], drop: Collection[str], name
     return _Plan(moves, {q: kept[id] for q, (id, _) in enumerate(new["queues"]) if id in kept})
 
 
+def _outer(about: dict[str, Any]) -> tuple[Any, ...]:
+    """The key that comes with the data."""
+    return about["external"], about["regions"][0]["keys"], about.get("types", {}).get("")
+
+
 def _reason(
     layout: KernelLayout,
     old: dict[str, Any],
@@ -167,6 +173,9 @@ def _reason(
     if not now:
         return "does not wait any more, so the events in its queues would be lost"
     region, now_region = next(iter(was.values())).region, next(iter(now.values())).region
+    types = other_types(old, new, step)
+    if types and (region == 0) == (now_region == 0):
+        return f"has changed: {types}"
     if (region == 0) != (now_region == 0) or old["regions"][region]["keys"] != new["regions"][now_region]["keys"]:
         return f"was kept {_apart(old, region)}, and is now {_apart(new, now_region)}"
     if layout.graph[step].sub is not None:  # the rest can be had from the events
@@ -202,6 +211,8 @@ def _types(words: dict[str, _Place]) -> dict[str, str]:
 
 
 def _keys(about: dict[str, Any], region: int) -> str:
+    if region == 0 and "" in about.get("types", {}):
+        return str(about["types"][""]["key"])
     keys = about["regions"][region]["keys"]
     return f"({', '.join(keys[1:] if about['external'] and region else keys)})"
 

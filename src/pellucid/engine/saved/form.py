@@ -18,7 +18,8 @@ from pellucid.base.container import Buffer, Container
 from pellucid.base.identity import refuse_other
 from pellucid.engine.kernel.layout import KernelLayout
 from pellucid.errors import StateError
-from pellucid.expr.types import EnumType, Type
+from pellucid.expr.types import EnumType, ScalarType, Type
+from pellucid.graph.model import Graph, Node
 
 
 class DamagedState(StateError):  # noqa: N818 - reads as what it is
@@ -90,7 +91,8 @@ def describe(layout: KernelLayout) -> dict[str, Any]:
     """What the state of a pipeline is made of, as plain data (the same in any process).
 
     ``steps`` has for every step that remembers something its kind, and for a window what runs inside, since what a
-    window keeps besides its events is of use to the same sub-pipeline only.
+    window keeps besides its events is of use to the same sub-pipeline only.  ``types`` has what words alone do not
+    tell: a time and a decimal are whole numbers there, whatever they count.
 
     >>> from pellucid import pipeline
     >>> engine = pipeline(lambda x: x.trim(2, id="cut"), x=int).engine()
@@ -106,12 +108,72 @@ def describe(layout: KernelLayout) -> dict[str, Any]:
         regions.append({"keys": [mark(t) for t in region.keys], "words": words})
     remembering = dict.fromkeys(w.step for region in layout.regions for w in region.words)
     nodes = [graph[step] for step in remembering]
+    types = {n.id: found for n in nodes if (found := _rich(graph, n))}
+    if layout.external is not None and _is_rich(layout.external):
+        types[""] = {"key": columns_text(layout.external)}
     return {
         "external": layout.external is not None,
         "regions": regions,
         "queues": [[q.id, [mark(t) for t in q.leaves]] for q in layout.queues],
         "steps": {n.id: [n.kind, n.sub.shape if n.sub is not None else ""] for n in nodes},
+        **({"types": types} if types else {}),
     }
+
+
+def _rich(graph: Graph, node: Node) -> dict[str, str]:
+    """What a step remembers, where it is more than its words: the state, the events that it keeps, its key."""
+    kept: dict[str, Type | None] = {"state": node.state, "key": node.key}
+    if node.queued or node.processor.keeps == "events":
+        inputs = [graph.nodes[i].type for i in node.inputs]
+        kept |= {f"input {i + 1}" if len(inputs) > 1 else "input": t for i, t in enumerate(inputs)}
+    return {what: columns_text(t) for what, t in kept.items() if t is not None and _is_rich(t)}
+
+
+def _is_rich(t: Type) -> bool:
+    return any(not isinstance(column, (ScalarType, EnumType)) for _, column in t.columns())
+
+
+def columns_text(t: Type) -> str:
+    """The types of the columns; neither the names of fields nor of classes are part of what is remembered.
+
+    >>> from pellucid.expr.types import DATETIME, INT, OptionalType, TupleType
+    >>> columns_text(TupleType((OptionalType(DATETIME), INT)))
+    '(datetime | None, int)'
+    """
+    found = [str(column) for _, column in t.columns()]
+    return found[0] if len(found) == 1 else f"({', '.join(found)})"
+
+
+def other_types(old: dict[str, Any], new: dict[str, Any], step: str) -> str:
+    """In words, what a step remembers as another type now; empty if nothing that words do not tell.
+
+    >>> was, now = ({"types": {"sum": {"state": t}}} for t in ("Decimal(2)", "Decimal(4)"))
+    >>> other_types(was, now, "sum")
+    'its state was Decimal(2), and is now Decimal(4)'
+    """
+    was, now = (about.get("types", {}).get(step, {}) for about in (old, new))
+    differ = [what for what in dict.fromkeys([*was, *now]) if was.get(what) != now.get(what)]
+    return ", ".join(
+        f"its {what} was {was.get(what) or _plain(old, step, what)}, and is now "
+        f"{now.get(what) or _plain(new, step, what)}"
+        for what in differ
+    )
+
+
+def _plain(about: dict[str, Any], step: str, what: str) -> str:
+    """The type of what a step remembers, where its words say all of it."""
+    if what == "state":
+        marks = [
+            w[2] for r in about.get("regions", ()) for w in r["words"] if w[0] == step and w[1].startswith("state")
+        ]
+    elif what.startswith("input"):
+        queues = [leaves for id, leaves in about.get("queues", ()) if id.rpartition(".")[0] == step]
+        number = int(what[6:] or 1) - 1
+        rings = [w[2] for r in about.get("regions", ()) for w in r["words"] if w[0] == step and w[1].startswith("ring")]
+        marks = queues[number] if number < len(queues) else rings
+    else:
+        marks = next((r["keys"] for r in about.get("regions", ()) if any(w[0] == step for w in r["words"])), [])
+    return (marks[0] if len(marks) == 1 else f"({', '.join(marks)})") if marks else "another"
 
 
 def mark(t: Type) -> str:
@@ -127,11 +189,19 @@ def compare(header: dict[str, Any], layout: KernelLayout) -> None:
     if found != wanted:
         words = {"key": "the type of the key that comes with the data", "order": "the order of the steps"}
         before, now = _facts(header["pipeline"], found), _facts(layout.graph.name, wanted)
-        refuse_other("the saved state", before, now, words, "carry() takes a state over to a changed pipeline")
+        refuse_other(
+            "the saved state",
+            before,
+            now,
+            words,
+            "carry() takes a state over to a changed pipeline",
+            why=lambda step: f" ({text})" if (text := other_types(found, wanted, step)) else "",
+        )
 
 
 def _facts(name: str, about: dict[str, Any]) -> dict[str, Any]:
     key = about["regions"][0]["keys"] if about["external"] else None
+    key = about.get("types", {}).get("", {}).get("key", key)
     return {"pipeline": name, "steps": _by_step(about), "key": key, "order": list(about["steps"])}
 
 
@@ -142,4 +212,7 @@ def _by_step(about: dict[str, Any]) -> dict[str, list[Any]]:
             out[word[0]].append([word, region["keys"]])
     for id, leaves in about["queues"]:
         out[id.rpartition(".")[0]].append([id, leaves])
+    for step, types in about.get("types", {}).items():
+        if step:
+            out.setdefault(step, []).append(types)
     return out

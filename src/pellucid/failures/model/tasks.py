@@ -265,10 +265,20 @@ def _load(run: Interpreter, saved: Map[str, Any]) -> None:
 
 
 class Frozen(NamedTuple):
-    """A thing that can be changed, as a value: what it was, and its parts."""
+    """A thing that can be changed, as a value: what it was, and its parts; one that is pickled is shown as it was.
+
+    >>> import datetime
+    >>> (freeze(datetime.date(2013, 1, 1)), 1)
+    (datetime.date(2013, 1, 1), 1)
+    """
 
     kind: str
     parts: Any
+
+    def __repr__(self) -> str:
+        if self.kind == "pickle":
+            return repr(pickle.loads(self.parts))
+        return f"Frozen(kind={self.kind!r}, parts={self.parts!r})"
 
 
 _ATOMS = (bool, int, str, bytes, type(None), enum.Enum)
