@@ -10,19 +10,20 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
-from pellucid import check, sinks
+from pellucid import Scale, check, pipeline, sinks
 from pellucid.errors import DataError
 from tests.engine.epochs import rich_rows
 from tests.engine.epochs.conftest import Runs
@@ -445,3 +446,50 @@ def test_the_checker_of_failures_makes_up_valid_rows() -> None:
     assert "at=datetime.datetime(1970, 1, 1, 0, 0, 0, 1)" in text and "fee=Decimal('0.01')" in text
     assert "pickle" not in text and "Frozen" not in text
     refuted.counterexample.replay()
+
+
+# ---------------------------------------------------------------- values alone, and keys
+
+
+SCALARS: dict[str, tuple[Any, list[Any], Any]] = {
+    "text": (str | None, ["a", None, "", "null", None], pa.string()),
+    "whole": (int | None, [None, 1, -(2**63), None, 0], pa.int64()),
+    "time": (datetime | None, [None, datetime.min, datetime.max, datetime(2013, 1, 1, 5)], pa.timestamp("us")),
+    "day": (date, [date.min, date.max, date(1970, 1, 1)], pa.date32()),
+    "span": (timedelta | None, [timedelta(0), None, -timedelta(microseconds=1)], pa.duration("us")),
+    "money": (
+        Annotated[Decimal, Scale(8)] | None,
+        [Decimal("0.00000001"), None, Decimal("-1.5")],
+        pa.decimal128(19, 8),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "arrow"])
+@pytest.mark.parametrize("name", SCALARS)
+def test_a_value_alone_comes_back_from_what_was_written(name: str, form: str, tmp_path: Path) -> None:
+    """There and back: the file that one run writes is the input of the next."""
+    t, values, arrow = SCALARS[name]
+    p = pipeline(lambda x: x.map(lambda v: v, id="out"), x=t)
+    pa.parquet.write_table(pa.table({"x": pa.array(values, arrow)}), tmp_path / "in.parquet")
+    p.run_epochs(tmp_path / "in.parquet", tmp_path / f"mid.{form}", state=tmp_path / "s1", pushes=2)
+    p.run_epochs(tmp_path / f"mid.{form}", tmp_path / "out.parquet", state=tmp_path / "s2", pushes=2)
+    found = pa.parquet.read_table(tmp_path / "out.parquet")
+    assert found.schema.types == [arrow] and found.column(0).to_pylist() == values
+
+
+@pytest.mark.parametrize("key", [("day",), ("when",), ("s", "day")])
+def test_a_time_as_a_key(key: tuple[str, ...], tmp_path: Path) -> None:
+    rows, counts, wanted = many(60), Counter[Any](), []
+    SOURCES["parquet"](tmp_path / "in.parquet", rows)
+    for row in rows:
+        found = tuple(getattr(row, name) for name in key)
+        counts[found] += 1
+        wanted.append((*found, counts[found]))
+    count = pipeline(lambda e: e.cumulate(lambda n, r: n + 1, 0, id="count"), e=Row)
+    count.run_epochs(
+        tmp_path / "in.parquet", tmp_path / "out.parquet", state=tmp_path / "s", pushes=17, key=key, workers=2
+    )
+    table = pa.parquet.read_table(tmp_path / "out.parquet")
+    assert [tuple(row.values()) for row in table.to_pylist()] == wanted
+    assert table.schema.types[:-1] == [TYPES[name] for name in key]
