@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -145,6 +146,29 @@ def test_durations_are_exact_or_refused(tmp_path: Path) -> None:
         sink.write(pa.table({"d": pa.array([1001], pa.duration("ns"))}), "q", 2)
     with pytest.raises(DataError, match="column 'd' holds durations, for which Delta has no type: make whole numbers"):
         sinks.delta(tmp_path / "delta").write(pa.table({"d": [timedelta(seconds=1)]}), "q", 0)
+
+
+def test_sqlite_names_the_column_that_takes_no_null(tmp_path: Path) -> None:
+    import sqlite3
+
+    with closing(sqlite3.connect(tmp_path / "a.db")) as db:
+        db.execute("CREATE TABLE t (id INTEGER NOT NULL, at TEXT NOT NULL)")
+    sink = sinks.sqlite(tmp_path / "a.db", "t")
+    with pytest.raises(DataError, match=r"table 't': column 'at' is NOT NULL there, and a row has None for it: give"):
+        sink.write(pa.table({"id": [1, 2], "at": [datetime(2013, 1, 1), None]}), "q", 0)
+    sink.write(pa.table({"id": [1], "at": [datetime(2013, 1, 1)]}), "q", 0)
+    assert sink.read().to_pylist() == [{"id": 1, "at": "2013-01-01T00:00:00"}]
+
+
+@pytest.mark.parametrize("declared", ["DATETIME", "DECIMAL(10,2)", "NUMERIC"])
+def test_sqlite_refuses_a_column_that_would_make_a_number_of_a_text(declared: str, tmp_path: Path) -> None:
+    import sqlite3
+
+    with closing(sqlite3.connect(tmp_path / "a.db")) as db:
+        db.execute(f"CREATE TABLE t (fee {declared})")
+    message = f"column 'fee' is {declared} in the table and TEXT in the batch"
+    with pytest.raises(DataError, match=re.escape(message)):
+        sinks.sqlite(tmp_path / "a.db", "t").write(pa.table({"fee": [Decimal("12.50")]}), "q", 0)
 
 
 def test_what_a_text_holds_of_a_record_is_in_iso_8601(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -217,7 +218,17 @@ class SQLiteSink(interface.Sink):
             columns = [
                 _values(self.table, field, column) for field, column in zip(rows.schema, piece.columns, strict=True)
             ]
-            db.executemany(f"INSERT INTO {_quoted(self.table)} ({names}) VALUES ({marks})", zip(*columns, strict=True))
+            insert = f"INSERT INTO {_quoted(self.table)} ({names}) VALUES ({marks})"
+            try:
+                db.executemany(insert, zip(*columns, strict=True))
+            except sqlite3.IntegrityError as error:
+                empty = re.fullmatch(r"NOT NULL constraint failed: .*?\.(.*)", str(error))
+                if empty is None:
+                    raise
+                raise DataError(
+                    f"{self.path}: table {self.table!r}: column {empty[1]!r} is NOT NULL there, and a row has None for "
+                    "it: give every row a value before the sink, or let the column be null"
+                ) from None
 
 
 def _values(table: str, field: pa.Field, column: pa.Array) -> list[Any]:

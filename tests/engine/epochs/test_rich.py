@@ -277,8 +277,8 @@ def test_every_source_to_postgres(source: str, tmp_path: Path, postgres: Postgre
 def rich(runs: Runs) -> Runs:
     """A folder with the pipelines and some rows."""
     shutil.copy(rich_rows.__file__, runs.folder / "rich.py")
-    write_csv(runs.folder / "in.csv", many(200))
-    SOURCES["parquet"](runs.folder / "in.parquet", many(200))
+    for form, write in SOURCES.items():
+        write(runs.folder / f"in.{form}", many(200))
     return runs
 
 
@@ -314,7 +314,7 @@ def told_of(path: Path) -> list[Told]:
     return [Told(*(row[name] for name in Told._fields)) for row in pa.parquet.read_table(path).to_pylist()]
 
 
-@pytest.mark.parametrize("source", ["csv", "parquet"])
+@pytest.mark.parametrize("source", SOURCES)
 def test_a_state_with_a_time_that_may_be_missing_goes_on(rich: Runs, until_done: Any, source: str) -> None:
     done = until_done(
         rich, "rich.py:told", "--in", f"in.{source}", "--out", "out.parquet", *EPOCHS, "--cut", "tell", faults=KILLS
