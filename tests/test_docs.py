@@ -33,6 +33,10 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def without_times(text: str) -> str:
+    return re.sub(r"\(smt, [\d.]+ m?s\)", "(smt)", text)
+
+
 def test_the_readme_says_what_comes_out(capsys: pytest.CaptureFixture[str]) -> None:
     """Every `call   # result` in the README's Python blocks is true."""
     space: dict[str, object] = {"__name__": "readme"}
@@ -40,7 +44,7 @@ def test_the_readme_says_what_comes_out(capsys: pytest.CaptureFixture[str]) -> N
     for block in blocks(ROOT / "README.md", "python"):
         if "pellucid.spark" in block:
             continue  # tests/spark/test_how_to.py runs this one
-        exec(compile(block, "README.md", "exec"), space)
+        exec(compile(block, "README.md", "exec", dont_inherit=True), space)
         for line in block.splitlines():
             match = re.match(r"^(?!print)(\S.*?)\s\s+# (?:push by push: )?(\[.*\]|True|False)", line)
             if match:
@@ -48,6 +52,8 @@ def test_the_readme_says_what_comes_out(capsys: pytest.CaptureFixture[str]) -> N
                 checked += 1
     printed = capsys.readouterr().out
     assert "x ─▶ filter v % 2 == 1 ─▶ cumulate total + v ─▶ out" in printed
+    for block in blocks(ROOT / "README.md", "text"):  # as it is printed, but for how long it took
+        assert without_times(block) in without_times(printed)
     assert "failed at push 2 on the event 0: ZeroDivisionError" in printed
     assert checked == 8
 

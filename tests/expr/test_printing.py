@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,7 @@ from pellucid.expr.evaluate import evaluate
 from pellucid.expr.function import Function
 from pellucid.expr.printing import show
 from pellucid.expr.tracing.trace import trace
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, type_of
 from tests.expr.compare import values
 from tests.expr.functions import POINT, SIDE, Side
 from tests.expr.test_node import build, recipes
@@ -71,3 +71,14 @@ def test_a_function_shows_its_text() -> None:
     assert str(Function.make(lambda p: p.x + p.y, (POINT,))) == "p.x + p.y"
     assert str(Function.make(lambda total, v: total + v, (INT, INT))) == "total + v"
     assert str(Function.make(abs, (INT,))) == "abs"
+
+
+def test_what_may_be_missing_is_asked_for_as_in_python() -> None:
+    row = type_of(NamedTuple("Row", [("delay", int | None), ("n", int)]))
+    shown = [
+        (lambda e: e.delay is None, "e.delay is None"),
+        (lambda e: e.delay is not None and e.n > 1, "e.delay is not None and e.n > 1"),
+        (lambda e: (e.delay, e.n), "e.delay, e.n"),
+    ]
+    for f, text in shown:
+        assert str(Function.make(f, (row,))) == text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 import json
 import xml.etree.ElementTree as ET
@@ -158,6 +159,34 @@ def test_nothing_was_pushed() -> None:
 def test_several_events_in_one_push() -> None:
     step = StepView({"x": 0}, {"x": [0], "out": [1, 2]}, {})
     assert counterexample_text(Pushes((one.graph,), (step,))).splitlines()[2] == "out   1, 2"
+
+
+class Flight(NamedTuple):
+    carrier: str
+    tailnum: str | None
+    time_hour: datetime.datetime
+    dep_delay: int | None
+
+
+WIDE = """\
+push               0   1     2
+flights.dep_delay  61  None  61
+1:out.dep_delay    -   -     61
+2:out              -   -     -
+                             ^ they differ here
+everywhere in flights and 1:out: carrier='', tailnum=None, time_hour=1970-01-01 00:00"""
+
+
+def test_a_record_that_is_too_long_has_a_row_for_each_field() -> None:
+    """Fields that hold nothing anywhere are told below, so nothing is cut off."""
+
+    def late(f: Any) -> Any:
+        return f.filter(f.cumulate(lambda n, e: n + 1 if (e.dep_delay or 0) > 60 else 0, start=0) >= 2)
+
+    right = pipeline(lambda flights: late(flights.filter(lambda e: e.dep_delay is not None)), flights=Flight)
+    found = check.equivalent(right, pipeline(lambda flights: late(flights), flights=Flight)).counterexample
+    assert found is not None
+    assert sheet_text(found.sheet(), width=100) == WIDE
 
 
 def test_events_as_text() -> None:

@@ -210,7 +210,9 @@ class Function:
             return str(name)
         if self.traced is None or self.task:
             return "λ"
-        text = ", ".join(show(e, self._leaf_names(), 24) for e in self.traced.outputs)
+        parts = [show(e, self._leaf_names(), 24) for e in self.traced.outputs]
+        # an optional value that is passed on is two leaves, and one thing
+        text = ", ".join(a for a, b in zip(parts, [*parts[1:], ""], strict=True) if a != f"{b} is not None")
         return text if len(text) <= 48 else text[:47] + "…"
 
     def _leaf_names(self) -> list[str]:

@@ -1,18 +1,20 @@
 """A counterexample as a table for a terminal: one column for each step, only what changed.
 
-``-`` is silence; a queue is shown where its contents change.  A table that is too wide goes on below, so nothing is cut
-off but very long events.
+``-`` is silence; a queue is shown where its contents change; a record that is too long for a cell has a row for each
+field.  A table that is too wide goes on below, so nothing is cut off but very long events.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import datetime
 import shutil
 import textwrap
+from dataclasses import replace
+from typing import Any
 
 from pellucid.draw.labels import cells as width_of
 from pellucid.draw.labels import clean, shorten
-from pellucid.model.sheet import REPEATS, Row, Sheet, event_fields
+from pellucid.model.sheet import REPEATS, Row, Sheet, event_fields, event_text
 
 _LONGEST = 32  # of a cell
 _GAP = 2
@@ -39,7 +41,7 @@ def sheet_text(sheet: Sheet, *, width: int | None = None) -> str:
     if not sheet.count:
         return f"before any {sheet.unit}" + (f": {sheet.words}" if sheet.words not in ("", "here") else "")
     width = max(shutil.get_terminal_size((100, 24)).columns if width is None else width, 24)
-    sheet = dataclasses.replace(sheet, rows=tuple(line for row in sheet.rows for line in _by_field(row)))
+    sheet, always = _spread(sheet)
     labels = [sheet.unit, *(shorten(clean(_label(row)), 40) for row in sheet.rows)]
     left = max(map(width_of, labels))
     columns = [_column(sheet, push) for push in range(sheet.count)]
@@ -60,36 +62,66 @@ def sheet_text(sheet: Sheet, *, width: int | None = None) -> str:
                 lines += [
                     " " * min(len(line) - 1, max(width - width_of(w), 0)) + w for w in textwrap.wrap(words, width)
                 ]
+    lines += [line for words in always for line in textwrap.wrap(clean(words), width, subsequent_indent="  ")]
     if sheet.words and not sheet.marks:
         lines += textwrap.wrap(clean(sheet.words), width)
     return "\n".join(lines)
 
 
+def _spread(sheet: Sheet) -> tuple[Sheet, list[str]]:
+    """Records that are too long for a cell get a row for each field; fields with nothing in them, in any step, are told
+    below."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in sheet.rows:
+        fields = _fields(row)
+        if fields:
+            groups.setdefault(fields, []).append(row)
+    shown: dict[str, tuple[str, ...]] = {}
+    always: list[str] = []
+    for fields, rows in groups.items():
+        texts = (text for row in rows for at in range(sheet.count) for text in row.texts(at))
+        if max(map(width_of, texts), default=0) <= _LONGEST:
+            continue
+        events = [event_fields(e) or {} for row in rows for cell in row.cells for e in cell or []]
+        idle = [f for f in fields if len({event_text(e[f]) for e in events}) == 1 and _nothing(events[0][f])]
+        left = tuple(f for f in fields if f not in idle) or fields[:1]
+        shown |= {row.name: left for row in rows}
+        told = ", ".join(f"{f}={event_text(events[0][f])}" for f in idle if f not in left)
+        always += [f"everywhere in {' and '.join(row.name for row in rows)}: {told}"] if told else []
+    out = [part for row in sheet.rows for part in _parts(row, shown.get(row.name, ()))]
+    return replace(sheet, rows=tuple(out)), always
+
+
+def _fields(row: Row) -> tuple[str, ...]:
+    """The fields of a row's events, if they are all records of one kind."""
+    events = [e for cell in row.cells for e in cell or []]
+    found = {tuple(event_fields(e) or ()) for e in events}
+    return found.pop() if row.kind in ("source", "output", "step") and len(found) == 1 else ()
+
+
+def _parts(row: Row, fields: tuple[str, ...]) -> list[Row]:
+    if not fields:
+        return [row]
+    return [
+        replace(
+            row,
+            name=f"{row.name if i == 0 else ' ' * len(row.name)}.{f}",
+            cells=tuple(cell and [(event_fields(e) or {})[f] for e in cell] for cell in row.cells),
+        )
+        for i, f in enumerate(fields)
+    ]
+
+
+def _nothing(value: Any) -> bool:
+    """Whether a value is what a solver takes where nothing is asked of it."""
+    if isinstance(value, datetime.datetime):
+        return value.replace(tzinfo=None) == datetime.datetime(1970, 1, 1)
+    return value == datetime.date(1970, 1, 1) or not value
+
+
 def _label(row: Row) -> str:
     """What stands before a row."""
     return f"queue {row.name}" if row.kind == "queue" else row.name
-
-
-def _by_field(row: Row) -> list[Row]:
-    """A row of records that are too long for a cell as one row for each field."""
-    events = [event for cell in row.cells for event in cell or ()]
-    fields = [event_fields(event) for event in events]
-    names = list(fields[0]) if fields and fields[0] is not None else []
-    if (
-        row.kind in ("queue", "state", "label")
-        or not names
-        or any(found is None or list(found) != names for found in fields)
-        or all(width_of(text) <= _LONGEST for push in range(len(row.cells)) for text in row.texts(push))
-    ):
-        return [row]
-    return [
-        dataclasses.replace(
-            row,
-            name=f"{row.name}.{name}" if i == 0 else f"{' ' * len(row.name)}.{name}",
-            cells=tuple(None if cell is None else [getattr(event, name) for event in cell] for cell in row.cells),
-        )
-        for i, name in enumerate(names)
-    ]
 
 
 def _column(sheet: Sheet, push: int) -> list[str]:
