@@ -44,7 +44,7 @@ KILLED = (
 SLOW = tuple(
     f"tests/{room}/test_{name}"
     for room, names in {
-        "check": "agree bench edges given mutants names questions realistic several_events vacuity",
+        "check": "agree bench edges given mutants names questions realistic rich_questions several_events vacuity",
         "check/belief": "wide",
         "check/compare": "failing_apart sequence",
         "check/endless": "bounds history joins keyed",
@@ -52,13 +52,13 @@ SLOW = tuple(
         "check/functions": "opaque",
         "check/smt": "floats smt strings",
         "check/system": "assume",
-        "cli": "audit bad_input check memory process run",
+        "cli": "audit bad_input check flights memory process run tables verbs",
         "data": "mutants",
         "engine": "meaning",
-        "engine/epochs": "damage groups leftovers run tables",
+        "engine/epochs": "damage groups leftovers rich run several_files tables",
         "engine/kernel": "kernel mutants",
         "engine/saved": "carry values",
-        "expr": "node opaque trace",
+        "expr": "lookup node opaque operations rich trace",
         "failures/audit": "audit pieces",
         "failures/checker": "explore question",
         "failures/model": "explain tasks",

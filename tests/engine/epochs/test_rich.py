@@ -25,6 +25,7 @@ import pytest
 
 from pellucid import Scale, check, pipeline, sinks
 from pellucid.errors import DataError
+from tests.diagonal import diagonal
 from tests.engine.epochs import rich_rows
 from tests.engine.epochs.conftest import Runs
 from tests.engine.epochs.rich_rows import CORNERS, Row, Told, many, plain, same, tale, told
@@ -191,8 +192,7 @@ FILES: dict[str, Callable[[Path, list[Row]], None]] = {
 }
 
 
-@pytest.mark.parametrize("sink", FILES)
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("source", "sink"), diagonal(SOURCES, FILES))
 def test_every_source_to_every_file(source: str, sink: str, tmp_path: Path) -> None:
     path, out = tmp_path / f"in.{source}", tmp_path / f"out.{sink}"
     SOURCES[source](path, CORNERS)
@@ -465,8 +465,7 @@ SCALARS: dict[str, tuple[Any, list[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "arrow"])
-@pytest.mark.parametrize("name", SCALARS)
+@pytest.mark.parametrize(("name", "form"), diagonal(SCALARS, ["csv", "jsonl", "parquet", "arrow"]))
 def test_a_value_alone_comes_back_from_what_was_written(name: str, form: str, tmp_path: Path) -> None:
     """There and back: the file that one run writes is the input of the next."""
     t, values, arrow = SCALARS[name]

@@ -11,6 +11,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from tests.diagonal import diagonal
 from tests.engine.epochs.conftest import Runs
 
 FORMS = ["csv", "jsonl", "parquet", "arrow", "csv.gz", "jsonl.bz2", "hive"]
@@ -61,8 +62,12 @@ def test_the_same_rows_as_without_epochs(runs: Runs, form: str) -> None:
     assert runs.read("out.jsonl") == expected
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet", "hive"])
-@pytest.mark.parametrize("point", ["source:read=kill@20", "coordinator:committed=tree@9", "snapshot:torn=tree@14"])
+@pytest.mark.parametrize(
+    ("form", "point"),
+    diagonal(
+        ["csv", "parquet", "hive"], ["source:read=kill@20", "coordinator:committed=tree@9", "snapshot:torn=tree@14"]
+    ),
+)
 def test_killed_in_the_middle(runs: Runs, form: str, point: str) -> None:
     files(runs.folder, form)
     expected = runs.plain(*args(form))
@@ -124,8 +129,9 @@ def test_what_has_changed_is_refused(runs: Runs, change: object, said: str) -> N
     assert again.returncode == 2 and said in again.stderr, again.stderr
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("point", ["", "source:read=kill@20", "coordinator:committed=tree@9"])
+@pytest.mark.parametrize(
+    ("form", "point"), diagonal(FORMS, ["", "source:read=kill@20", "coordinator:committed=tree@9"])
+)
 def test_columns_that_come_along(runs: Runs, form: str, point: str) -> None:
     files(runs.folder, form)
     kept = (*args(form), "--keep-columns", "x,part" if form == "hive" else "x")
