@@ -23,6 +23,7 @@ WAIT = (
     "tests/sinks/",
     "tests/test_docs.py",
     "tests/test_examples.py",
+    "tests/examples/",
 )
 WORK = ("tests/check/", "tests/failures/", "tests/engine/", "tests/cli/", "tests/judge/")
 OTHERS = ("tests/report/", "tests/")
@@ -71,7 +72,7 @@ SLOW = tuple(
         "spark/state": "store_model",
     }.items()
     for name in names.split()
-) + ("tests/test_docs", "tests/test_examples", "tests/test_house", "tests/test_seeds")
+) + ("tests/examples/", "tests/test_docs", "tests/test_examples", "tests/test_house", "tests/test_seeds")
 
 seeds.load_profile()
 quick_jvm.set_up()

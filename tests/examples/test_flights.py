@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from pellucid import check
 from pellucid.cli.main import cli
 from tests.examples.flights_oracle import (
     EXAMPLES,
@@ -121,3 +122,16 @@ def test_killed_and_going_on(tmp_path: Path, name: str, kind: str, rows: int | N
     refuse_other(name, found, rows)
     if kind == "parquet":
         refuse_lost(found, rows)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "G (out -> out.delay > 60)",
+        "G (out -> out.time_hour = flights.time_hour)",  # an alert has the time of its last flight
+        "G (out -> flights.dep_delay != None)",  # a cancelled flight raises none
+    ],
+)
+def test_questions(formula: str) -> None:
+    """Decided for all flights that there could ever be."""
+    assert check.holds(example("flights").late_again, formula).proved
