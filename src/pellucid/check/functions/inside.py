@@ -75,7 +75,7 @@ def _uninterpreted(fn: Function, made: Ledger, who: str) -> Traced | None:
         return None
     answers = made.of(fn, who, None)
     try:
-        for args in _samples(fn.params, _TRIED):
+        for args in _samples(fn.params, _TRIED, modest=True):
             answers.of(tuple(leaf for t, a in zip(fn.params, args, strict=True) for leaf in t.flatten(a)))
         answers.confirm()
     except OutOfTime:
