@@ -264,8 +264,8 @@ class ParquetSink(interface.Sink):
 
 
 def _in_order(write: Any) -> dict[str, bool]:
-    """What keeps the rows of a file in the order in which they come; Arrow before version 20 has no word for it, and
-    one thread changes the order more rarely than several."""
+    """What keeps the rows of a file in the order in which they come; an Arrow that has no word for it does not promise
+    any order, also with one thread."""
     known = "preserve_order" in inspect.signature(write).parameters
     return {"preserve_order": True} if known else {"use_threads": False}
 
