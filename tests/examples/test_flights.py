@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from pellucid import check
 from pellucid.cli.main import cli
+from tests.diagonal import diagonal
 from tests.examples.flights_oracle import (
     EXAMPLES,
     KEYS,
@@ -57,8 +58,7 @@ def test_a_frame_as_it_comes(name: str) -> None:
     refuse_lost(found.assign(time_hour=pd.to_datetime(found.time_hour)))
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(("name", "kind"), diagonal(NAMES, ["csv", "parquet"]))
 def test_files(folder: Path, tmp_path: Path, name: str, kind: str) -> None:
     out = tmp_path / "out.parquet"
     key = ["--key", KEYS[name]] if KEYS[name] else []
