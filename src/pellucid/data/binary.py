@@ -18,7 +18,7 @@ import pyarrow as pa
 from pellucid.data.arrow import column_at, column_names
 from pellucid.data.bind import Place, refuse_twice
 from pellucid.data.formats.pages import Pages, is_large, pages_of, refuse_huge_pages
-from pellucid.data.rich import inner_type
+from pellucid.data.spelled import inner_type
 from pellucid.data.text import Chunk
 from pellucid.errors import DataError
 from pellucid.expr.types import STR, Type

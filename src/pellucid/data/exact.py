@@ -16,7 +16,7 @@ from typing import Any
 
 from pellucid.data.bind import Place, shorten, some
 from pellucid.data.numbers import bool_of, float_of, int_of
-from pellucid.data.rich import inner_type, is_spelled
+from pellucid.data.spelled import inner_type, is_spelled
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, DecimalType, EnumType, Type
 

@@ -18,7 +18,7 @@ from pellucid.data.arrow import arrow_type, column_at, key_type, source_columns
 from pellucid.data.bind import SHORT, Binding, Place, bind, type_of_key
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
-from pellucid.data.rich import is_spelled
+from pellucid.data.spelled import is_spelled
 from pellucid.data.tables.along import Along
 from pellucid.data.tables.keep import kept_columns, refuse_order_names
 from pellucid.data.tables.sorting import (

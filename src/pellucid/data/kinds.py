@@ -15,7 +15,7 @@ import numpy as np
 from pellucid.data.bind import Binding, Place, bind
 from pellucid.data.columns import Column, Output, Strings, events_of, values_of
 from pellucid.data.events import Given, from_events
-from pellucid.data.rich import inner_type
+from pellucid.data.spelled import inner_type
 from pellucid.errors import DataError
 from pellucid.expr.types import (
     BOOL,

@@ -8,18 +8,16 @@ zone where none is declared or none where one is, or more places than the declar
 from __future__ import annotations
 
 import datetime as dt
-import re
-from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pellucid.data.bind import Place, shorten
+from pellucid.data.bind import Place
+from pellucid.data.spelled import duration_text, number_of
 from pellucid.errors import DataError
-from pellucid.expr.types import DATE, DATETIME, INSTANT, TIMEDELTA, DecimalType, OptionalType, TimeType, Type, fits_int
+from pellucid.expr.types import DATE, DATETIME, INSTANT, TIMEDELTA, DecimalType, TimeType
 
 _TO_MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
@@ -48,16 +46,6 @@ def rich_column(t: TimeType | DecimalType, array: Any, column: str, place: Place
 
 def _wrong(t: Any, found: Any, column: str, place: Place, hint: str) -> DataError:
     return DataError(f"{place.name}: column {column!r} holds {found}: expected {t}; {hint}")
-
-
-def inner_type(t: Type) -> Type:
-    """What a column holds where it is not null."""
-    return t.inner if isinstance(t, OptionalType) else t
-
-
-def is_spelled(t: Type) -> bool:
-    """Whether a file of text holds such values as texts: times and decimals."""
-    return isinstance(inner_type(t), (TimeType, DecimalType))
 
 
 # ------------------------------------------------------------------ Arrow's own
@@ -190,97 +178,6 @@ def _by_arrow(t: TimeType, array: Any) -> Any:
         return None
 
 
-def number_of(t: TimeType | DecimalType, text: str) -> int:
-    """The number of the leaf of a time or a decimal that a text spells; a ``ValueError`` says what is wrong.
-
-    >>> number_of(DATE, "1970-01-02"), number_of(DecimalType(2), "-1.5"), number_of(TIMEDELTA, "PT1M0.5S")
-    (1, -150, 60500000)
-    """
-    bare = text.strip(" \t")
-    value = _SPELLED[t](bare) if isinstance(t, TimeType) else _decimal_of(bare)
-    if value is None:
-        example = _EXAMPLES[t] if isinstance(t, TimeType) else "12.50"
-        raise ValueError(f"expected {t} (such as {example}), found {shorten(text)}")
-    trouble = t.problem(value)
-    if trouble:
-        raise ValueError(trouble)
-    number = t.flatten(t.plain(value))[0]
-    if not fits_int(number):
-        raise ValueError(f"{shorten(text)} does not fit in 64 bits")
-    return int(number)
-
-
-def _datetime_of(text: str) -> dt.datetime | None:
-    fraction = re.search(r"[.,](\d{7,})", text)
-    if fraction is not None:
-        if fraction[1][6:].strip("0"):
-            raise ValueError(f"{text} has a finer part than a microsecond: round it first")
-        text = text.replace(fraction[1], fraction[1][:6])
-    try:
-        return dt.datetime.fromisoformat(text) if text[:1].isdigit() and text.isascii() else None
-    except ValueError:
-        return None
-
-
-def _date_of(text: str) -> dt.date | None:
-    try:
-        return dt.date.fromisoformat(text) if text.isascii() else None
-    except ValueError:
-        return None
-
-
-_DURATION = re.compile(
-    r"(?P<sign>[+-]?)P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
-    r"(?:(?P<seconds>\d+)(?:\.(?P<part>\d{1,6}))?S)?)?",
-    re.ASCII,
-)
-_CLOCK = re.compile(
-    r"(?:(?P<days>-?\d+) days?,? )?(?P<sign>[+-]?)(?P<hours>\d+):(?P<minutes>\d\d):(?P<seconds>\d\d)"
-    r"(?:\.(?P<part>\d{1,6}))?",
-    re.ASCII,
-)
-
-
-def _timedelta_of(text: str) -> dt.timedelta | None:
-    found = _DURATION.fullmatch(text)
-    if found is not None and not any(found[name] for name in ("days", "hours", "minutes", "seconds")):
-        return None
-    form = found or _CLOCK.fullmatch(text)
-    if form is None:
-        return None
-    try:
-        clock = dt.timedelta(
-            hours=int(form["hours"] or 0),
-            minutes=int(form["minutes"] or 0),
-            seconds=int(form["seconds"] or 0),
-            microseconds=int((form["part"] or "").ljust(6, "0")),
-        )
-        days = dt.timedelta(days=int(form["days"] or 0))
-        if found is not None:
-            return -(days + clock) if form["sign"] == "-" else days + clock
-        return days + (-clock if form["sign"] == "-" else clock)
-    except OverflowError:
-        raise ValueError(f"{text} does not fit in 64 bits of microseconds") from None
-
-
-def _decimal_of(text: str) -> Decimal | None:
-    return Decimal(text) if re.fullmatch(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,2})?", text, re.ASCII) else None
-
-
-_SPELLED: dict[TimeType, Callable[[str], Any]] = {
-    DATETIME: _datetime_of,
-    INSTANT: _datetime_of,
-    DATE: _date_of,
-    TIMEDELTA: _timedelta_of,
-}
-_EXAMPLES = {
-    DATETIME: "2013-01-01T05:00:00",
-    INSTANT: "2013-01-01T05:00:00Z",
-    DATE: "2013-01-01",
-    TIMEDELTA: "PT1H30M",
-}
-
-
 # ------------------------------------------------------------------ and back
 
 
@@ -347,23 +244,3 @@ def _text_of(value: Any) -> str:
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         return value.astimezone(dt.UTC).replace(tzinfo=None).isoformat() + "Z"
     return str(value.isoformat())
-
-
-def duration_text(value: dt.timedelta) -> str:
-    """A timedelta in ISO 8601.
-
-    >>> duration_text(dt.timedelta(days=1, minutes=90)), duration_text(-dt.timedelta(microseconds=1))
-    ('P1DT1H30M', '-PT0.000001S')
-    """
-    whole = abs(value // dt.timedelta(microseconds=1))
-    seconds, part = divmod(whole, 1_000_000)
-    minutes, seconds = divmod(seconds, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    fraction = f".{part:06d}".rstrip("0") if part else ""
-    clock = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
-    if seconds or part or (not days and not clock):
-        clock += f"{seconds}{fraction}S"
-    return (
-        ("-" if value < dt.timedelta(0) else "") + "P" + (f"{days}D" if days else "") + (f"T{clock}" if clock else "")
-    )

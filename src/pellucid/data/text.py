@@ -25,7 +25,7 @@ from pellucid.data.arrow import arrow_type, column_at
 from pellucid.data.bind import Place, refuse_twice
 from pellucid.data.blocks import Block, refuse_loose
 from pellucid.data.numbers import BLANKS, FALSE, INT_CELL, TRUE
-from pellucid.data.rich import inner_type, is_spelled
+from pellucid.data.spelled import inner_type, is_spelled
 from pellucid.data.tables.json_kept import json_type, kept_from_json
 from pellucid.errors import DataError, option
 from pellucid.expr.types import FLOAT, INT, STR, EnumType, OptionalType, Type

@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from pellucid.data.arrow import check_kind, event_fields, struct_fields
 from pellucid.data.bind import Binding, Place
-from pellucid.data.rich import inner_type, rich_column
+from pellucid.data.rich import rich_column
+from pellucid.data.spelled import inner_type
 from pellucid.errors import DataError
 from pellucid.expr.types import (
     BOOL,

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from pellucid.check.formula.terms import Calc
-from pellucid.data.rich import number_of
+from pellucid.data.spelled import number_of
 from pellucid.errors import UsageError
 from pellucid.expr import node as n
 from pellucid.expr.convert import convert

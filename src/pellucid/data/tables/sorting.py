@@ -19,7 +19,8 @@ from pellucid.data.arrow import array_of, arrow_type, column_at, key_column, key
 from pellucid.data.bind import Binding, Place, some
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.events import Given
-from pellucid.data.rich import inner_type, is_spelled, rich_array, rich_column
+from pellucid.data.rich import rich_array, rich_column
+from pellucid.data.spelled import inner_type, is_spelled
 from pellucid.data.tables.lineup import Keyed, Lineup, line_up, order_column
 from pellucid.data.tables.ready import lined_up
 from pellucid.data.text import TextReader

@@ -21,7 +21,7 @@ from typing import Any
 from pellucid.data.bind import refuse_twice
 from pellucid.data.files import look_through
 from pellucid.data.numbers import BLANKS, FALSE, FLOAT_CELL, INT_CELL, TRUE
-from pellucid.data.rich import inner_type
+from pellucid.data.spelled import inner_type
 from pellucid.errors import DataError, option
 from pellucid.expr.types import BOOL, FLOAT, INT, Type
 from pellucid.graph.model import Graph
