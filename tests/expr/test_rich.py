@@ -43,7 +43,7 @@ def test_random_functions(seed: int) -> None:
             continue
         good.append(row)
         want.append(value)
-    small = sum(1 for _ in walk(*fn.traced.roots())) < 120  # what takes minutes to compile shows nothing more
+    small = sum(1 for _ in walk(*fn.traced.roots())) < 60  # what takes minutes to compile shows nothing more
     numba = Engine(p.graph, mode="numba") if seed % 6 == 0 and small else None
     for run in (p, lambda events: Engine(p.graph, mode="python").push(events)):
         got = run(good)

@@ -230,6 +230,7 @@ def spelled(array: Any) -> Any:
 def decimal_texts(array: Any) -> Any:
     """An Arrow array of decimals as texts with all their places; Arrow writes small ones as 1E-7.
 
+    >>> from decimal import Decimal
     >>> decimal_texts(pa.array([Decimal("0.0000001"), None])).to_pylist()
     ['0.0000001', None]
     """
