@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, NoReturn
 
 from pellucid.expr.node import Expr
-from pellucid.expr.tracing.symbolic import Sym, Untraceable, _in_raise
+from pellucid.expr.tracing.symbolic import Sym, Unknown, Untraceable
 from pellucid.expr.types import Type
 
 
@@ -32,32 +31,16 @@ def as_int(value: Any) -> Expr | None:
     return None if e is None else promote(e, INT)
 
 
-class Rich:
+class Rich(Unknown):
     """A time or a decimal that is not known yet: an int, and what it means."""
 
     __slots__ = ("_expr", "_type")
     _expr: Expr
     _type: Type
-    _python: type
 
     def __init__(self, expr: Expr, t: Type) -> None:
         object.__setattr__(self, "_expr", expr)
         object.__setattr__(self, "_type", t)
-
-    def __hash__(self) -> NoReturn:
-        raise Untraceable("uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)")
-
-    def __str__(self) -> str:
-        if _in_raise(sys._getframe(1)):
-            return "…"
-        raise Untraceable("turns an event's value into text")
-
-    __repr__ = __str__
-
-    def __format__(self, spec: str) -> str:
-        if _in_raise(sys._getframe(1)):
-            return "…"
-        raise Untraceable("turns an event's value into text")
 
     def __getattr__(self, name: str) -> Any:
         cls = self.__class__
@@ -67,6 +50,3 @@ class Rich:
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"{self._type} object has no attribute {name!r}")
-
-    def __reduce__(self) -> NoReturn:
-        raise Untraceable("copies or pickles an event's value")

@@ -237,7 +237,30 @@ def _never(what: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-class Sym:
+class Unknown:
+    """A value that is not known yet: nobody can print it, look it up or copy it."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> NoReturn:
+        raise Untraceable("uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)")
+
+    __reduce__ = _never("copies or pickles an event's value")
+
+    def __str__(self) -> str:
+        if _in_raise(sys._getframe(1)):
+            return "…"
+        raise Untraceable("turns an event's value into text")
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        if _in_raise(sys._getframe(1)):
+            return "…"
+        raise Untraceable("turns an event's value into text")
+
+
+class Sym(Unknown):
     """A scalar that is not known yet."""
 
     __slots__ = ("_expr",)
@@ -379,14 +402,13 @@ class Sym:
         raise Untraceable("calls round() with a number of digits, which only engines compute")
 
     # -- what needs the value itself
-    __hash__ = _never("uses an event's value as a dictionary key or in a set (a tuple `in (1, 2)` works)")
+    __hash__ = Unknown.__hash__  # a class with an __eq__ of its own loses it
     __index__ = _never("uses an event's value as an index or as the bound of a loop")
     __int__ = _never("hands an event's value to code that is not plain Python (it asked for an int)")
     __float__ = _never("hands an event's value to code that is not plain Python (it asked for a float)")
     __complex__ = _never("makes a complex number")
     __iter__ = _never("loops over an event's value")
     __len__ = _never("asks for the length of an event's value")
-    __reduce__ = _never("copies or pickles an event's value")
     __array__ = _never("calls NumPy or another library that works on arrays")
     __array_ufunc__ = __array_function__ = __array__
 
@@ -403,18 +425,6 @@ class Sym:
 
             return item(self._expr, key)
         raise Untraceable("takes a part of an event's value")
-
-    def __str__(self) -> str:
-        if _in_raise(sys._getframe(1)):
-            return "…"
-        raise Untraceable("turns an event's value into text")
-
-    __repr__ = __str__
-
-    def __format__(self, spec: str) -> str:
-        if _in_raise(sys._getframe(1)):
-            return "…"
-        raise Untraceable("turns an event's value into text")
 
     def __getattr__(self, name: str) -> Any:
         cls = _CLASSES[self._expr.type]
