@@ -69,6 +69,7 @@ lint: $(STAMP) ## ruff (habits and form) and mypy
 bench: $(STAMP) ## measure the local engine and Spark beside their peers
 	$(BIN)/python bench/local.py
 	$(BIN)/python bench/spark.py
+	$(BIN)/python bench/tables.py
 
 clean: ## remove everything that was made
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

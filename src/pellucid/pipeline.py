@@ -61,6 +61,8 @@ class Pipeline(Built):
         * ``keep``: columns of the row whose push put an event out, by name, or True for all; for several inputs
           ``keep={"left": ["note"]}``.
 
+        * ``cores``: on how many cores a run per key goes; as many as pay, if it is not said.  The result is the same.
+
         The result has the columns of the key, of the order, those that are kept, and the event's own.  (A source called
         ``key``, ``order``, … comes before these words.)  Parameters of the function that are no
         streams (``k: int = 3``) can be given where the pipeline is called on streams.

@@ -81,7 +81,9 @@ class _Verbs(click.Group):
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(pellucid.__version__, prog_name="pellucid")
-@click.option("--verbose", is_flag=True, help="Show the traceback of an internal error.")
+@click.option(
+    "--verbose", is_flag=True, help="Say more: of run the time of each step; of an internal error the traceback."
+)
 def cli(verbose: bool) -> None:
     """Write a stateful stream pipeline once, as plain Python; run it, draw it, check it.
 
@@ -91,6 +93,7 @@ def cli(verbose: bool) -> None:
       pellucid tables flights.parquet                   the record class for a file
       pellucid run demo/pipeline.py:totals --in demo/events.csv
       pellucid show demo/pipeline.py:totals
+      pellucid explain demo/pipeline.py:totals          what becomes of each step, here and on Spark
       pellucid check demo/pipeline.py                   prove or refute what the file declares
       pellucid check demo/pipeline.py:totals            ask the usual questions of one pipeline
       pellucid export demo/pipeline.py:running --ints mod:4
@@ -108,13 +111,14 @@ def _add_verbs() -> None:
     from pellucid.cli.check import check
     from pellucid.cli.completion import completion
     from pellucid.cli.crash import crash
+    from pellucid.cli.explain import explain
     from pellucid.cli.export import export
     from pellucid.cli.init import init
     from pellucid.cli.run import run
     from pellucid.cli.show import show
     from pellucid.cli.tables import tables
 
-    for verb in (run, check, crash, audit, show, export, init, tables, completion):
+    for verb in (run, check, crash, audit, show, explain, export, init, tables, completion):
         cli.add_command(verb)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 import click
+
+_UNKNOWN: Mapping[str, float] = MappingProxyType({})
 
 
 def count_text(count: int, word: str) -> str:
@@ -33,18 +36,21 @@ def rate_text(rate: float) -> str:
 
 class TellPlain:
     """Says of each step that keeps a pipeline from being compiled that it does, and why: once, when some events have
-    gone through.
+    gone through; and which part of the time of all steps it took, where that was measured.
 
     Not before: where a run fails at its start, its error stands alone.
     """
 
-    def __init__(self, why: str | None) -> None:
+    def __init__(self, why: str | None, steps: Sequence[str] = ()) -> None:
         self._lines = (why or "").splitlines()
+        self._steps = steps  # of each line, where they are known
 
-    def __call__(self) -> None:
+    def __call__(self, shares: Mapping[str, float] = _UNKNOWN) -> None:
         lines, self._lines = self._lines, []
-        for line in lines:
-            click.echo(f"slower, as it runs in plain Python: {line}", err=True)
+        for i, line in enumerate(lines):
+            share = shares.get(self._steps[i]) if i < len(self._steps) else None
+            part = "" if share is None else f"; it took {100 * share:.0f} % of the time of all steps so far"
+            click.echo(f"slower, as it runs in plain Python: {line}{part}", err=True)
 
 
 def tell_left_out(outputs: Collection[str], wanted: Collection[str]) -> None:

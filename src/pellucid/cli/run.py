@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pellucid.data.columns import Output
     from pellucid.data.feed import Fed, Feed
     from pellucid.data.writers import Writer
+    from pellucid.engine.kernel.times import StepTime
     from pellucid.graph.model import Graph
 
 _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
@@ -59,6 +60,12 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
 @click.option("--out-format", type=_FORMATS, help="Instead of the ending of the name; stdout is jsonl.")
 @click.option(
     "--chunk", type=click.IntRange(min=1), default=1 << 17, show_default=True, metavar="N", help="Rows at a time."
+)
+@click.option(
+    "--cores",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many cores to use; by default all, and for the keys of --key as many as pay. The output is the same.",
 )
 @click.option(
     "--on", "engine", type=click.Choice(["local", "spark"]), default="local", show_default=True, help="Where to run."
@@ -169,6 +176,7 @@ def run(
     in_format: str | None,
     out_format: str | None,
     chunk: int,
+    cores: int | None,
     engine: str,
     as_json: bool,
     keep: tuple[str, ...],
@@ -221,6 +229,8 @@ def run(
             )
         if settings.given():
             raise UsageError(f"--{settings.given()[0]} goes with --on spark")
+        if cores is not None:
+            raise UsageError("--cores goes with a run without epochs: here --workers N shares the keys among processes")
         places = (_files(graph, inputs), _targets(graph, outputs), key, value, in_format, out_format)
         run_with_epochs(graph, *places, chunk, limit, short, exists, _kept(graph, keep), epochs, as_json)
         return
@@ -249,7 +259,7 @@ def run(
         else:
             report = _run(
                 graph, _files(graph, inputs), sinks, limit, rows, in_format, out_format, exists or "overwrite", chunk,
-                stdout,
+                cores, stdout,
             )  # fmt: skip
     if engine == "spark":
         click.echo(done.line(), err=True)
@@ -258,6 +268,8 @@ def run(
         return
     if not as_json:
         tell_left_out([name for name, _ in graph.outputs], sinks)
+    for line in report.told:
+        click.echo(line, err=True)
     click.echo(report.line(), err=True)
     if as_json:
         click.echo(json.dumps({"pellucid": 1, "verb": "run", **report.document(graph.name, inputs or ("-",), sinks)}))
@@ -293,6 +305,9 @@ class _Report:
     out: dict[str, int] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    cores: int = 1  # that the keys were shared among
+    steps: list[StepTime] = field(default_factory=list)  # with --verbose
+    told: list[str] = field(default_factory=list)
 
     @property
     def rate(self) -> float:
@@ -305,12 +320,14 @@ class _Report:
 
     def document(self, name: str, inputs: tuple[str, ...], sinks: dict[str, str]) -> dict[str, Any]:
         """The same for a program."""
-        return {
+        steps = {"steps": [step.document() for step in self.steps]} if self.steps else {}
+        return steps | {
             "pipeline": name,
             "in": [redact(path) for path in inputs],
             "out": {output: redact(path) for output, path in sinks.items()},
             "pushes": self.pushes,
             "events_out": self.out,
+            "cores": self.cores,
             "seconds": round(self.seconds, 6),
             "events_per_second": round(self.rate, 1),
         }
@@ -326,14 +343,20 @@ def _run(
     out_format: str | None,
     exists: str,
     chunk: int,
+    cores: int | None,
     stdout: Any,
 ) -> _Report:
     # Heavy imports only here, so that --help and a wrong name answer at once.
+    import pyarrow as pa
+
+    from pellucid.data.ahead import ahead
     from pellucid.data.feed import Feed
     from pellucid.data.files import flows, open_reader, paths_of
     from pellucid.data.writers import refuse_same_file
-    from pellucid.engine.kernel.engine import Engine
+    from pellucid.engine.cores import OnCores, cores_here
+    from pellucid.engine.kernel.engine import plain_reasons
 
+    verbose = _verbose()
     for path in sinks.values():
         refuse_same_file(path, [one for given in inputs.values() for one in paths_of(given)])
     progress, report = Progress(), _Report()
@@ -350,22 +373,38 @@ def _run(
                 graph, readers, value=rows.value, key=rows.key, rows=chunk, limit=limit, short=rows.short,
                 order=rows.order, late=rows.late, keep=rows.keep, again=again,
             )  # fmt: skip
-            engine = Engine(graph, key=feed.key_type)
-            tell_plain = TellPlain(engine.why_plain)
+            engine = OnCores(
+                graph, key=feed.key_type, cores=cores, one_key=feed.one_key, timed=verbose or bool(plain_reasons(graph))
+            )
+            tell_plain = TellPlain(engine.why_plain, [step.id for step, _, _ in plain_reasons(graph)])
             write = _Writing(graph, sinks, out_format, exists, feed, stdout, stack)
-            for fed in feed:
+            several = (cores or cores_here()) > 1 and not pipes
+            if cores is not None:  # Arrow has threads of its own
+                stack.callback(pa.set_cpu_count, pa.cpu_count())
+                pa.set_cpu_count(cores)
+            for fed in stack.enter_context(ahead(feed)) if several else feed:
                 checkpoint()
                 with _placed(feed, fed):
                     results = engine.push_batch(fed.batch, positions=write.needs_positions)
                 write(results, fed)
                 report.pushes += fed.batch.count
-                tell_plain()
+                tell_plain({step.step: step.share for step in engine.times.steps()})
+                if not verbose:
+                    engine.stop_timing()
                 progress.update(report.pushes, _share(report.pushes, limit, fed.share))
             write.prepare()
             checkpoint()
     finally:
         progress.clear()
     report.out, report.written, report.seconds = write.counts, list(sinks), progress.seconds
+    report.cores = engine.cores
+    if cores is not None and cores > engine.cores:
+        report.told.append(f"on one core, not {cores}: {engine.why_one}")
+    if verbose:
+        from pellucid.cli.explain import step_lines
+
+        report.steps = engine.times.steps()
+        report.told += step_lines(engine, report.seconds)
     return report
 
 
@@ -525,6 +564,7 @@ def _refuse_local_options() -> None:
     reasons = {
         "limit": "Spark has no first rows",
         "chunk": "Spark chooses how many rows go at a time",
+        "cores": "Spark uses those of --master",
         "short": "on Spark the rows of several inputs are lined up by --order, not by their number",
     }
     for name, why in reasons.items():

@@ -185,6 +185,11 @@ class Feed:
         return Along(self.order, kept, types)
 
     @property
+    def one_key(self) -> bool:
+        """Whether all sources have the same key in a push: of one row, or lined up by key and order."""
+        return self.wide or bool(self.order)
+
+    @property
     def key_type(self) -> Type | None:
         """What an engine calls the key: one column's type, or a tuple of several."""
         return type_of_key(self.key)

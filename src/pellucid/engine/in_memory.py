@@ -76,7 +76,7 @@ def trace_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any
 
 def _push_given(run: Ready, *, positions: bool) -> tuple[list[Output], list[int] | None]:
     """Push all at once.  The second result tells the push of each row, where silent rows were left out."""
-    from pellucid.engine.kernel.engine import Engine
+    from pellucid.engine.cores import OnCores
 
     graph, given = run.graph, run.given
     kinds = {name: t for name, (t, _) in given[0].key.items()}
@@ -87,7 +87,8 @@ def _push_given(run: Ready, *, positions: bool) -> tuple[list[Output], list[int]
                     f"{graph.name}: the key column {name!r} holds {kinds[name]} in one input and {t} in another: they "
                     "must be of one type"
                 )
-    engine = Engine(graph, key=type_of_key(kinds))
+    one_key = "" in run.inputs or run.lineup is not None
+    engine = OnCores(graph, key=type_of_key(kinds), cores=run.options.cores, one_key=one_key)
     rows: list[int] | None = None
     if len(given) == 1 and given[0].mask is not None:
         # A push in which the only source is silent does nothing: leave it out.

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pellucid.engine.saved.objects import ObjectWord
 
 _FEW_TEXTS = 1024  # so many that nothing needs may stay in a saved state
+_NEW_TEXT = threading.Lock()
 _FIXED = 4  # M: position, code, site, spare
 
 
@@ -39,8 +41,12 @@ class TextTable(dict[str, int]):
         """The text's code, a new one if need be."""
         found = self.get(text)
         if found is None:
-            found = self[text] = len(self.texts)
-            self.texts.append(text)
+            with _NEW_TEXT:  # kernels in several threads may share the texts
+                found = self.get(text)
+                if found is None:
+                    found = len(self.texts)
+                    self.texts.append(text)
+                    self[text] = found
         return found
 
 
@@ -240,10 +246,11 @@ class EngineState:
         """The code of a text, a new one if need be."""
         return self.strings.setdefault(text, len(self.strings))
 
-    def forget_strings(self, unless_used: float = 1.0) -> None:
+    def forget_strings(self, unless_used: float = 1.0, others: Sequence[EngineState] = ()) -> None:
         """Drop the texts that no word, key or queue mentions: memory follows the state, not the input.
 
-        Where more than the share ``unless_used`` of them is in use, nothing is done.
+        Where more than the share ``unless_used`` of them is in use, nothing is done.  ``others`` are states with the
+        same texts.
         """
         if self.has_objects():
             return  # a state that is any Python object has no words to look into
@@ -252,11 +259,13 @@ class EngineState:
         texts = self.strings.texts
         live = np.zeros(len(texts), dtype=np.bool_)
         live[: len(self.layout.strings)] = True
-        for place in self._string_places():
+        for place in [place for state in (self, *others) for place in state._string_places()]:
             live[place[(place >= 0) & (place < len(texts))]] = True
         kept = np.flatnonzero(live).tolist()
         if len(kept) <= unless_used * len(texts):
-            self.recode(np.cumsum(live) - 1, TextTable([texts[c] for c in kept]))
+            new = TextTable([texts[c] for c in kept])
+            for state in (self, *others):
+                state.recode(np.cumsum(live) - 1, new)
 
     def recode(self, table: Any, new: TextTable) -> None:
         """Change every stored code ``c`` to ``table[c]``, its number among other texts."""

@@ -37,14 +37,14 @@ class SparkPlan:
     steps: tuple[tuple[str, str], ...] = field(default=())  # (step, what becomes of it)
 
     def __str__(self) -> str:
-        lines = [_WAYS[self.way], *(f"  because {r}" for r in self.reasons)]
+        lines = [WAYS[self.way], *(f"  because {r}" for r in self.reasons)]
         if self.problem is not None:
             lines.append(f"  but: {self.problem}")
         width = max((len(step) for step, _ in self.steps), default=0)
         return "\n".join([*lines, *(f"  {step:<{width}}  {what}" for step, what in self.steps)])
 
 
-_WAYS = {
+WAYS = {
     "native": "native: Spark's own expressions, no Python worker, no shuffle",
     "rows": "rows: the kernel inside Arrow batches, each row where it is, no shuffle",
     "keys": "keys: one shuffle by key, a sort by order within partitions, the kernel inside Arrow batches",

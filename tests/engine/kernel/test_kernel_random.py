@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pellucid import Pipeline, StepError
 from pellucid.data.columns import Batch, columns_of, values_of
 from pellucid.engine.interpreter import Interpreter
+from pellucid.engine.kernel.buckets import KeyBuckets
 from pellucid.engine.kernel.engine import Engine
 from pellucid.expr.types import INT, Type
 from tests.strategies import Seeded, inputs, make_input, make_pipeline, pipelines
@@ -167,3 +168,9 @@ def test_compiled_kernel(seed: int) -> None:
     engines = [Engine(p.graph, key=key, mode=("numba", "python")[i % 2]) for i in range(len(parts))]
     mixed = by_engine(engines, [batch_of(p, part, mark) for part, mark in zip(parts, marks, strict=True)])
     assert same(want, mixed), (p.graph, pushes, want, mixed)
+    if keyed:
+        shared: Any = KeyBuckets(Engine(p.graph, key=key, mode="numba"), 2)
+        in_buckets = by_engine(
+            [shared] * len(parts), [batch_of(p, part, mark) for part, mark in zip(parts, marks, strict=True)]
+        )
+        assert same(want, in_buckets), (p.graph, pushes, want, in_buckets)

@@ -21,19 +21,20 @@ from pellucid.graph.stream import silent
 if TYPE_CHECKING:
     from pellucid.data.tables.lineup import Keyed, Lineup
 
-_WORDS = ("key", "order", "late", "keep", "short")
+_WORDS = ("key", "order", "late", "keep", "short", "cores")
 
 
 @dataclass(frozen=True)
 class RunOptions:
     """What is said besides the data: the columns of the key, of the order and those that come along; what becomes of
-    doubled rows, and what an input is that ends before the others."""
+    doubled rows, and what an input is that ends before the others; on how many cores it runs."""
 
     key: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
     late: str = "fail"
     keep: Any = ()
     short: str = "fail"
+    cores: Any = None
 
     @classmethod
     def taken_from(cls, graph: Graph, named: Mapping[str, Any]) -> tuple[RunOptions, dict[str, Any]]:
@@ -55,7 +56,8 @@ class RunOptions:
             check_late(late)
             if not order:
                 raise UsageError(f"late={late!r} needs order=, the columns that say which row comes first")
-        return cls(key_columns(given.get("key")), order, late, said_keep(given.get("keep")), short), rest
+        keep = said_keep(given.get("keep"))
+        return cls(key_columns(given.get("key")), order, late, keep, short, given.get("cores")), rest
 
 
 @dataclass

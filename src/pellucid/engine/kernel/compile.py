@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 import linecache
 import sys
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -35,7 +36,7 @@ def _fresh(template: list[object]) -> list[object]:
     return [v if isinstance(v, (int, float)) else copy.deepcopy(v) for v in template]
 
 
-_PLAIN = {"_fresh": _fresh, **PLAIN}
+_PLAIN = {"_fresh": _fresh, "_clock": time.perf_counter_ns, **PLAIN}
 
 
 def compile_plain(kernel: Kernel) -> Callable[..., None]:
@@ -64,7 +65,8 @@ from pellucid.engine.kernel.prims import (
 def _text(kernel: Kernel) -> str:
     head, tail = kernel.source.split("def kernel(", 1)
     decorator = f"@njit({_signature(kernel)!r}, cache=True, error_model='numpy', nogil=True)\n"
-    return _HEAD + head + decorator + "def kernel(" + tail
+    clock = "from pellucid.engine.kernel.prims import _clock\n" if kernel.timed else ""
+    return clock + _HEAD + head + decorator + "def kernel(" + tail
 
 
 def _signature(kernel: Kernel) -> str:
@@ -95,6 +97,7 @@ def _signature(kernel: Kernel) -> str:
         known[f"Q{q}n"] = "int64[::1]"
         for j, t in enumerate(queue.leaves):
             known[f"Q{q}_{j}"] = "float64[::1]" if is_float(t) else "int64[::1]"
+    known |= {"T": "int64[::1]", "C": "int64[::1]"}
     known |= {"LA": "int64[::1]", "LF": "float64[::1]", "LP": "int64", "LR": "int64[::1]"}
     for at, (f, _) in enumerate(layout.lookups):
         known[f"LS{at}"], known[f"LK{at}"] = "int8[::1]", "int64[::1]"

@@ -29,6 +29,8 @@ from pellucid.graph.model import Graph, Node
 GROW_REGION = 10  # codes above the failures: the host makes room and comes back
 GROW_QUEUE = 11
 GROW_LOOKUP = 12
+#: Whether a push is timed: one of 32, and not always the same of those, as steps may have a rhythm of their own.
+SAMPLED = "((i * 2654435769) >> 27) & 31 == 0"
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Kernel:
     params: tuple[str, ...]  # names of the arguments, in order
     capacity: tuple[int | None, ...]  # of each output: events per push
     masked: bool  # sources may be silent in a push
+    timed: bool = False  # it tells how long its steps take
 
 
 @dataclass
@@ -54,14 +57,17 @@ class _Flow:
     many: str | None = None  # the variable that counts events, if it is a buffer
 
 
-def emit(graph: Graph, *, numba: bool, external: Type | None = None, positions: bool = False) -> Kernel:
-    """Write the kernel of a graph.  ``external`` is the type of a key column that comes with the data."""
-    return Emitter(graph, numba, external, positions).run()
+def emit(
+    graph: Graph, *, numba: bool, external: Type | None = None, positions: bool = False, timed: bool = False
+) -> Kernel:
+    """Write the kernel of a graph.  ``external`` is the type of a key column that comes with the data; a ``timed`` one
+    looks at the clock behind each step, in some of the pushes."""
+    return Emitter(graph, numba, external, positions, timed).run()
 
 
 class Emitter:
-    def __init__(self, graph: Graph, numba: bool, external: Type | None, positions: bool) -> None:
-        self.graph, self.numba, self.positions = graph, numba, positions
+    def __init__(self, graph: Graph, numba: bool, external: Type | None, positions: bool, timed: bool) -> None:
+        self.graph, self.numba, self.positions, self.timed = graph, numba, positions, timed
         self.layout = KernelLayout(graph, external)
         self.w = CodeWriter(numba)
         self.locals_: list[tuple[str, int, int, Type]] = []  # words kept in local variables
@@ -82,6 +88,10 @@ class Emitter:
         w.depth = 2
         flows: dict[int, _Flow] = {}
         params = ["n", "i", "M", "ei", "ef"]
+        if self.timed:
+            params += ["T", "C"]
+            w.line(f"tick = {SAMPLED}")
+            w.line("if tick: last = _clock()")
         for s, at in enumerate(g.sources):
             node = g.nodes[at]
             flow = _Flow(f"has{s}" if masked else None, [f"x{s}_{j}" for j in range(node.type.width)], None)
@@ -100,9 +110,13 @@ class Emitter:
                     self.find(root, flow.key, [f"{k}[i]" for k in keys])
             self.layout.regions[root].new_keys += external is not None
             flows[at] = flow
+            self.clock(at, flow)
         self.nodes(g, caps, flows, root_of=self.layout.region)
         for o, (_, at) in enumerate(g.outputs):
             self.output(o, g.nodes[at], flows[at])
+        if self.timed:
+            self.clock(len(g.nodes), None)
+            self.clock(len(g.nodes) + 1, None)  # nothing in between: what looking at the clock costs
         w.line("i += 1")
         body = w.lines
         self.layout.lookups = list(w.lookups.items())
@@ -116,7 +130,17 @@ class Emitter:
             tuple(params),
             tuple(caps[at] for _, at in g.outputs),
             masked,
+            self.timed,
         )
+
+    def clock(self, at: int, flow: _Flow | None) -> None:
+        """Behind a step: count its events, and, in a push that is timed, note how long it took."""
+        if not self.timed:
+            return
+        if flow is not None:
+            with self.when(flow.present):
+                self.w.line(f"C[{at}] += {flow.many or 1}")
+        self.w.line(f"if tick: now = _clock(); T[{at}] += now - last; last = now")
 
     def assemble(self, body: list[str], params: list[str]) -> str:
         g, layout = self.graph, self.layout
@@ -170,6 +194,7 @@ class Emitter:
             lookers(self.layout, self.numba),
             f"def kernel({', '.join(params)}):",
             "    code = 0; site = 0",
+            *(["    last = 0; now = 0"] if self.timed else []),
         ]
         lines += ["    " + text for text in head]
         lines += ["    while i < n:"]
@@ -332,6 +357,8 @@ class Emitter:
             flows[i] = known(self.STEPS, node.kind, "the kernel")(self, node, ins, caps, i, store)
             if flows[i].many is None:
                 caps[i] = 1
+            if g is self.graph:  # not the steps inside a window: they are part of its time
+                self.clock(i, flows[i])
 
     def same(self, flow: _Flow, values: list[str]) -> _Flow:
         return _Flow(flow.present, values, flow.key)

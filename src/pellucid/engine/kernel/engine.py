@@ -12,6 +12,8 @@ cache on disk).  State carries over from one form to the other, so nobody notice
 from __future__ import annotations
 
 import copy
+import math
+import time
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from typing import Any
@@ -24,11 +26,13 @@ from pellucid.engine.kernel.emit import GROW_LOOKUP, GROW_QUEUE, GROW_REGION, Ke
 from pellucid.engine.kernel.emit_window import needs_interpreter
 from pellucid.engine.kernel.layout import KernelLayout, dense, encode, is_float, leaf_types
 from pellucid.engine.kernel.lookups import Lookups
+from pellucid.engine.kernel.pieces import as_array, checked, conformed, cut, head, joined, padded, shifted
+from pellucid.engine.kernel.times import StepTimes
 from pellucid.engine.state import EngineState
-from pellucid.errors import DataError, StateError, StepError, UsageError
+from pellucid.errors import StateError, StepError, UsageError
 from pellucid.expr.codegen import OVERFLOW, TooDeep
 from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, ScalarType, Type, conform
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, ScalarType, Type
 from pellucid.graph.model import Graph, Node
 from pellucid.graph.stream import silent
 
@@ -37,36 +41,62 @@ _CHUNK = 1 << 20  # events per call where a push may put out several events
 _MANY_STRINGS = 1 << 20
 
 
+def plain_reasons(graph: Graph) -> list[tuple[Node, Node, str]]:
+    """Why a pipeline runs in plain Python: for each reason the step, the same or the one inside its window, and what
+    is the matter with it.
+
+    >>> from pellucid import pipeline
+    >>> plain_reasons(pipeline(lambda x: x.map(lambda v: v + 1), x=int).graph)
+    []
+    """
+    out = []
+    for outer in graph.nodes:
+        own = [(outer, outer.fn)] if outer.fn is not None and outer.fn.runs is None else []
+        for node, fn in [*own, *(outer.sub.plain() if outer.sub is not None else [])]:
+            out.append((outer, node, f"{fn.name} {fn.reason}"))
+    for node in graph.nodes:
+        if node.sub is not None and needs_interpreter(node.sub):
+            out.append((node, node, "has a key_by inside its window"))
+    return out
+
+
 class Engine:
     """A running pipeline.
 
     ``key`` is the type of a key that comes with the data: then the whole pipeline runs once per key.
-    ``mode`` is ``auto``, ``numba`` (compile at once) or ``python`` (never compile).
+    ``mode`` is ``auto``, ``numba`` (compile at once) or ``python`` (never compile).  While ``timed`` is true, ``times``
+    is told how long each step takes.
     """
 
-    def __init__(self, graph: Graph, *, key: Type | None = None, mode: str = "auto") -> None:
+    def __init__(self, graph: Graph, *, key: Type | None = None, mode: str = "auto", timed: bool = False) -> None:
         if mode not in ("auto", "numba", "python"):
             raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
-        self.graph, self.key, self.mode = graph, key, mode
-        self._kernels: dict[tuple[bool, bool], Kernel] = {}
-        self._calls: dict[tuple[bool, bool], Callable[..., None]] = {}
-        self._lookups: dict[tuple[bool, bool], Lookups] = {}
+        self.graph, self.key, self.mode, self.timed = graph, key, mode, timed
+        self.times = StepTimes(graph)
+        self._kernels: dict[tuple[bool, bool, bool], Kernel] = {}
+        self._calls: dict[tuple[bool, bool, bool], Callable[..., None]] = {}
+        self._lookups: dict[tuple[bool, bool, bool], Lookups] = {}
         if mode == "numba" and self.why_plain is not None:
             raise UsageError(f"{graph.name} cannot be compiled: {self.why_plain.splitlines()[0]}")
         self.state = EngineState(self._kernel(mode == "numba", False).layout)
         self._failed: str | None = None
-        self._enough_strings = _MANY_STRINGS
+        self._enough_strings: float = _MANY_STRINGS
+
+    def sibling(self) -> Engine:
+        """Another engine for other keys of the same run: as new, with the same kernels, and with the same texts, so
+        that the columns of both can be put together."""
+        other = copy.copy(self)
+        other.state = EngineState(self.state.layout)
+        other.state.strings = self.state.strings
+        other.times, other._lookups, other._failed = StepTimes(self.graph), {}, None
+        other._enough_strings = self._enough_strings = math.inf  # whoever has them all forgets texts
+        return other
 
     @cached_property
     def why_plain(self) -> str | None:
         """Why the pipeline cannot be compiled and so is slower, a line for each step that is a reason; None if it
         can."""
-        lines = [f"{node.describe()}: {fn.name} {fn.reason}" for node, fn in self.graph.plain()]
-        lines += [
-            f"{n.describe()}: has a key_by inside its window"
-            for n in self.graph.nodes
-            if n.sub is not None and needs_interpreter(n.sub)
-        ]
+        lines = [f"{node.describe()}: {why}" for _, node, why in plain_reasons(self.graph)]
         if lines:
             return "\n".join(lines)
         try:
@@ -81,9 +111,11 @@ class Engine:
         return self.state.pushed
 
     def _kernel(self, numba: bool, positions: bool) -> Kernel:
-        which = (numba, positions)
+        which = (numba, positions, self.timed)
         if which not in self._kernels:
-            self._kernels[which] = emit(self.graph, numba=numba, external=self.key, positions=positions)
+            self._kernels[which] = emit(
+                self.graph, numba=numba, external=self.key, positions=positions, timed=self.timed
+            )
         return self._kernels[which]
 
     # ------------------------------------------------------------ data in, data out
@@ -116,7 +148,7 @@ class Engine:
             t = self.graph[name].type
             events = given[name]
             if type(events).__module__ == "numpy" and t in (BOOL, INT, FLOAT):
-                columns.append([_checked(name, t, events)])
+                columns.append([checked(name, t, events)])
                 masks.append([True] * len(events) if len(names) > 1 else None)
                 continue
             events = list(events)
@@ -126,7 +158,7 @@ class Engine:
             fill = next((e for e in events if e is not silent), silent)
             events = [fill if e is silent else e for e in events]
             columns.append(
-                columns_of(t, _conformed(name, t, events, self.pushed))
+                columns_of(t, conformed(name, t, events, self.pushed))
                 if fill is not silent
                 else [[] for _ in range(t.width)]
             )
@@ -135,12 +167,12 @@ class Engine:
             if mask is not None and (len(mask) < count or len(columns[s][0]) < count):
                 masks[s] = mask + [False] * (count - len(mask))
                 columns[s] = [
-                    _padded(t, c, count)
+                    padded(t, c, count)
                     for (_, t), c in zip(self.graph[names[s]].type.leaves(), columns[s], strict=True)
                 ]
         outputs = self.push_batch(Batch(count, columns, masks, key_columns))
         results = {
-            o.name: _array(o.columns[0]) if arrays and isinstance(o.type, (ScalarType, EnumType)) else o.events()
+            o.name: as_array(o.columns[0]) if arrays and isinstance(o.type, (ScalarType, EnumType)) else o.events()
             for o in outputs
         }
         return next(iter(results.values())) if len(results) == 1 else results
@@ -160,7 +192,7 @@ class Engine:
         if len(given) == 1:  # as for the events: a push in which nothing comes in is left out
             (events,) = given.values()
             plain = [k for k, event in zip(plain, events, strict=True) if event is not silent]
-        columns = columns_of(self.key, _conformed("key", self.key, plain, self.pushed))
+        columns = columns_of(self.key, conformed("key", self.key, plain, self.pushed))
         return [columns for _ in given]
 
     def push_batch(self, batch: Batch, *, positions: bool = False) -> list[Output]:
@@ -180,7 +212,8 @@ class Engine:
         try:
             for start in range(0, max(batch.count, 1), step):
                 stop = min(start + step, batch.count)
-                parts.append(self._run(kernel, batch, start, stop))
+                self._to_form(compiled)
+                parts.append(self._run(kernel, self._inputs(kernel, batch, start, stop), stop - start))
         except BaseException as error:  # also Ctrl-C: what was done of the push cannot be undone
             position = error.position if isinstance(error, StepError) else self.pushed
             self._failed = (
@@ -189,7 +222,7 @@ class Engine:
                 else f"by {type(error).__name__} after push {position:,}"
             )
             raise
-        outputs = [_joined(p) for p in zip(*parts, strict=True)]
+        outputs = [joined(p) for p in zip(*parts, strict=True)]
         if len(self.state.strings) > self._enough_strings:
             self.state.forget_strings()
             self._enough_strings = max(_MANY_STRINGS, 2 * len(self.state.strings))
@@ -202,19 +235,25 @@ class Engine:
 
     # ------------------------------------------------------------ one call of the kernel
 
-    def _run(self, kernel: Kernel, batch: Batch, start: int, stop: int) -> list[Output]:
+    def _to_form(self, compiled: bool) -> None:
+        if compiled:
+            self.state.to_compiled()
+        else:
+            self.state.to_plain()
+
+    def _called(self, kernel: Kernel) -> Callable[..., None]:
+        which = (kernel.numba, kernel.positions, kernel.timed)
+        if which not in self._calls:
+            self._calls[which] = compile_numba(kernel) if kernel.numba else compile_plain(kernel)
+        return self._calls[which]
+
+    def _run(self, kernel: Kernel, fixed: dict[str, Any], count: int, numbers: Any = None) -> list[Output]:
+        """Run the kernel over columns that it can read; ``numbers`` are the numbers of the pushes in the whole stream,
+        where others have the rest of it."""
         compiled = kernel.numba
         state = self.state
-        if compiled:
-            state.to_compiled()
-        else:
-            state.to_plain()
-        which = (compiled, kernel.positions)
-        if which not in self._calls:
-            self._calls[which] = compile_numba(kernel) if compiled else compile_plain(kernel)
-        count = stop - start
-        fixed = self._inputs(kernel, batch, start, stop)
-        if compiled and state.pushed == 0 and start == 0:
+        called = self._called(kernel)
+        if compiled and state.pushed == 0:
             self._look_for_small_keys(kernel.layout, fixed, count)
         outs = self._room(kernel, count)
         for o in range(len(self.graph.outputs)):
@@ -226,6 +265,8 @@ class Engine:
         fixed["n"] = count
         fixed["ei"], fixed["ef"] = self._scratch(size, compiled)
         fixed["opaque"] = self._opaque(kernel)
+        fixed |= self.times.arguments(compiled) if kernel.timed else {}
+        which = (compiled, kernel.positions, kernel.timed)
         if which not in self._lookups:
             self._lookups[which] = Lookups(kernel.layout.lookups, compiled)
         lookups = self._lookups[which]
@@ -233,7 +274,10 @@ class Engine:
         at = 0
         while True:
             arguments = fixed | state.arrays() | lookups.arguments() | {"i": at}
-            self._calls[which](*[arguments[name] for name in kernel.params])
+            begin = time.perf_counter()
+            called(*[arguments[name] for name in kernel.params])
+            if kernel.timed:
+                self.times.add(fixed, time.perf_counter() - begin)
             lookups.check()
             at, code, site = (int(v) for v in state.meta[:3])
             if code == GROW_REGION:
@@ -243,10 +287,11 @@ class Engine:
             elif code == GROW_LOOKUP:
                 lookups.grow(site)
             elif code:
-                self._fail(kernel.layout, code, site, state.pushed + at, fixed["ei"], fixed["ef"])
+                position = state.pushed + at if numbers is None else int(numbers[at])
+                self._fail(kernel.layout, code, site, position, fixed["ei"], fixed["ef"])
             else:
                 break
-        results = self._collect(kernel, outs, state.pushed)
+        results = self._collect(kernel, outs, state.pushed, numbers)
         state.pushed += count
         return results
 
@@ -263,7 +308,7 @@ class Engine:
         whole = start == 0 and stop == batch.count
         for s, at in enumerate(self.graph.sources):
             for j, (t, column) in enumerate(zip(leaf_types(self.graph.nodes[at].type), batch.columns[s], strict=True)):
-                out[f"in{s}_{j}"] = self._column(t, column if whole else _cut(column, start, stop), kernel.numba)
+                out[f"in{s}_{j}"] = self._column(t, column if whole else cut(column, start, stop), kernel.numba)
             if kernel.masked:
                 mask: Any = batch.masks[s] if batch.masks else None
                 mask = [True] * batch.count if mask is None else mask
@@ -272,7 +317,7 @@ class Engine:
                 if batch.keys is None:
                     raise UsageError(f"{self.graph.name} runs per key here, but the batch has no key columns")
                 for j, (t, column) in enumerate(zip(leaf_types(self.key), batch.keys[s], strict=True)):
-                    out[f"key{s}_{j}"] = self._column(t, column if whole else _cut(column, start, stop), kernel.numba)
+                    out[f"key{s}_{j}"] = self._column(t, column if whole else cut(column, start, stop), kernel.numba)
         return out
 
     def _look_for_small_keys(self, layout: KernelLayout, columns: dict[str, Any], count: int) -> None:
@@ -342,17 +387,18 @@ class Engine:
             outs.append(columns | {name: np.empty(room, np.int64) for name in extra})
         return outs
 
-    def _collect(self, kernel: Kernel, outs: list[dict[str, Any]], offset: int) -> list[Output]:
+    def _collect(self, kernel: Kernel, outs: list[dict[str, Any]], offset: int, numbers: Any) -> list[Output]:
         results = []
         for o, (name, at) in enumerate(self.graph.outputs):
             node = self.graph.nodes[at]
             have = int(self.state.meta[self.state.output_at(o)])
-            columns = [self._decoded(t, _head(outs[o][f"O{o}_{j}"], have)) for j, t in enumerate(leaf_types(node.type))]
+            columns = [self._decoded(t, head(outs[o][f"O{o}_{j}"], have)) for j, t in enumerate(leaf_types(node.type))]
             output = Output(name, node.type, columns)
             if kernel.positions:
-                output.positions = _shifted(_head(outs[o][f"P{o}"], have), offset)
+                at = head(outs[o][f"P{o}"], have)
+                output.positions = shifted(at, offset) if numbers is None else numbers[at]
                 if f"G{o}" in outs[o]:
-                    output.key_type, output.keys = self._keys_of(node, _head(outs[o][f"G{o}"], have))
+                    output.key_type, output.keys = self._keys_of(node, head(outs[o][f"G{o}"], have))
             results.append(output)
         return results
 
@@ -535,83 +581,3 @@ class Engine:
     def queues(self) -> dict[str, int]:
         """How many events wait in each queue (of all keys together)."""
         return {q.id: int(self.state.meta[self.state.queue_at(i) + 2]) for i, q in enumerate(self.state.layout.queues)}
-
-
-def _conformed(name: str, t: Type, events: list[Any], offset: int) -> list[Any]:
-    out = []
-    for i, event in enumerate(events):
-        try:
-            out.append(conform(t, event))
-        except ValueError as error:
-            raise DataError(f"source {name!r}, event {offset + i:,}: {error}") from None
-    return out
-
-
-def _checked(name: str, t: Type, array: Any) -> Any:
-    """An array whose numbers fit the source's type; nothing is cut off in silence."""
-    import numpy as np
-
-    kind = np.dtype({"bool": np.bool_, "int": np.int64, "float": np.float64}[str(t)])
-    if array.ndim != 1 or not (array.dtype == kind or (t != BOOL and np.can_cast(array.dtype, kind, "safe"))):
-        raise DataError(
-            f"source {name!r}: expected a one-dimensional array of {t}, found {array.ndim} dimension(s) of "
-            f"{array.dtype}"
-        )
-    if t == FLOAT and np.isnan(array).any():
-        raise DataError(f"source {name!r}, event {int(np.isnan(array).argmax()):,}: NaN is no event; leave it out")
-    return array
-
-
-def _array(column: Any) -> Any:
-    import numpy as np
-
-    return np.asarray([column.values[c] for c in column.codes] if isinstance(column, Strings) else column)
-
-
-def _padded(t: Type, column: Any, count: int) -> Any:
-    missing = count - len(column)
-    if isinstance(column, list):
-        zero = t.members[0] if isinstance(t, EnumType) else "" if t == STR else 0
-        return column + [column[0] if column else zero] * missing
-    import numpy as np
-
-    return np.concatenate([column, np.zeros(missing, column.dtype)])
-
-
-def _cut(column: Any, start: int, stop: int) -> Any:
-    return Strings(column.codes[start:stop], column.values) if isinstance(column, Strings) else column[start:stop]
-
-
-def _head(column: Any, have: int) -> Any:
-    """The filled part; a copy where that frees much memory."""
-    if isinstance(column, list):
-        return column
-    return column[:have].copy() if have < len(column) // 2 else column[:have]
-
-
-def _shifted(positions: Any, offset: int) -> Any:
-    if isinstance(positions, list):
-        return [p + offset for p in positions] if offset else positions
-    return positions + offset
-
-
-def _joined(parts: Sequence[Output]) -> Output:
-    if len(parts) == 1:
-        return parts[0]
-    import numpy as np
-
-    def join(columns: list[Any]) -> Any:
-        if isinstance(columns[0], Strings):
-            return Strings(np.concatenate([c.codes for c in columns]), columns[-1].values)
-        if isinstance(columns[0], list):
-            return [v for c in columns for v in c]
-        return np.concatenate(columns)
-
-    first = parts[0]
-    joined = Output(first.name, first.type, [join([p.columns[j] for p in parts]) for j in range(len(first.columns))])
-    if first.positions is not None:
-        joined.positions = join([p.positions for p in parts])
-    if first.keys is not None:
-        joined.key_type = first.key_type
-        joined.keys = [join([p.keys[j] for p in parts if p.keys is not None]) for j in range(len(first.keys))]
-    return joined

@@ -7,11 +7,13 @@ for every 64-bit argument, or a flag (1: overflow, 2: Python raises).
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 _MIN = np.int64(-(2**63))
@@ -65,6 +67,24 @@ def _ask(typingctx: Any, address: Any, table: Any, slot: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _clock(typingctx: Any) -> Any:
+    """Nanoseconds of a clock that only goes forward."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word, number = ir.IntType(64), ir.IntType(32)
+        kind = ir.FunctionType(number, [number, word.as_pointer()])
+        clock = cgutils.get_or_insert_function(builder.module, kind, "clock_gettime")
+        found = cgutils.alloca_once(builder, ir.ArrayType(word, 2))  # seconds, nanoseconds
+        at = builder.bitcast(found, word.as_pointer())
+        builder.call(clock, [ir.Constant(number, time.CLOCK_MONOTONIC), at])
+        seconds = builder.load(at)
+        rest = builder.load(builder.gep(at, [ir.Constant(number, 1)]))
+        return builder.add(builder.mul(seconds, ir.Constant(word, 1_000_000_000)), rest)
+
+    return types.int64(), codegen
 
 
 @njit

@@ -1,0 +1,69 @@
+"""What becomes of each step here: compiled or called, and why; what it remembers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pellucid.engine.kernel.emit import emit
+from pellucid.engine.kernel.engine import Engine, plain_reasons
+from pellucid.engine.kernel.layout import KernelLayout
+from pellucid.expr.types import INT
+from pellucid.graph.model import Graph, Node
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """One step: what it does, why it is called instead of compiled (None: it is compiled), what it remembers, if
+    anything."""
+
+    step: str
+    what: str
+    where: str
+    called: str | None
+    remembers: str
+
+
+def step_facts(graph: Graph, *, key: bool = False) -> list[StepFacts]:
+    """Every step but the sources; ``key`` says that the pipeline is run per key.
+
+    >>> from pellucid import pipeline
+    >>> p = pipeline(lambda x: x.trim(1, id="rest").cumulate(lambda t, v: t + v, start=0, id="sum"), x=int)
+    >>> [(f.step, f.what, f.remembers) for f in step_facts(p.graph)]
+    [('rest', 'trim 1', 'a count'), ('sum', 'cumulate t + v', 'its last value (int)')]
+    """
+    layout = emit(graph, numba=False, external=INT if key else None).layout  # of which type does not matter here
+    called: dict[str, list[str]] = {}
+    for step, node, why in plain_reasons(graph):
+        called.setdefault(step.id, []).append(why if node is step else f"{node.describe()}: {why}")
+    out = []
+    for node in graph.nodes:
+        if node.kind == "source":
+            continue
+        what = " ".join(str(part) for part in (node.kind, node.k, node.fn) if part is not None)
+        reason = "; ".join(called[node.id]) if node.id in called else None
+        out.append(StepFacts(node.id, what, node.where, reason, _remembered(graph, node, layout, key)))
+    return out
+
+
+def why_plain(graph: Graph) -> str | None:
+    """Why the loop is run by CPython however long the input; None: it is compiled."""
+    return Engine(graph).why_plain
+
+
+def _remembered(graph: Graph, node: Node, layout: KernelLayout, key: bool) -> str:
+    """What a step keeps from push to push, by the words that the kernel has for it."""
+    own = [word for region in layout.regions for word in region.words if word.step == node.id]
+    waits = [queue.id for queue in layout.queues if queue.id in {f"{node.id}.{j}" for j in range(len(node.inputs))}]
+    if not own and not waits:
+        return ""
+    kinds = {
+        "value": f"its last value ({node.state})",
+        "count": "a count",
+        "state": "a state of any Python object" if node.any_object else f"a state ({node.state})",
+        "events": "",
+    }
+    if node.processor.keeps == "events":
+        kinds["events"] = f"its last {node.earlier} events ({graph.nodes[node.inputs[0]].type})"
+    parts = [kinds[node.processor.keeps]] if node.processor.keeps else []
+    parts += ["events that wait for their partners"] if waits else []
+    return " and ".join(parts) + (", for each key" if key or node.key is not None else "")
