@@ -282,6 +282,7 @@ def test_the_report(pellucid: Command, folder: Path) -> None:
         "out": {"out": "b.csv"},
         "pushes": 3,
         "events_out": {"out": 3},
+        "cores": 1,
     }
     assert result.stderr.startswith("3 in, 3 out, ")
 

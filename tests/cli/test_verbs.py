@@ -150,10 +150,10 @@ def test_init_writes_a_project_that_runs(pellucid: Command, folder: Path, monkey
 def test_what_the_help_shows_works_on_the_starter_project(pellucid: Command, folder: Path) -> None:
     shown = [line.strip().split() for line in pellucid("--help").stdout.splitlines() if "demo" in line]
     commands = [line[1:] for line in shown if line[0] == "pellucid"]
-    assert [c[0] for c in commands] == ["init", "run", "show", "check", "check", "export", "crash"]
+    assert [c[0] for c in commands] == ["init", "run", "show", "explain", "check", "check", "export", "crash"]
     for command in commands:
         words = list(itertools.takewhile(lambda w: w[0].islower() or w[0] in "-0123456789", command))
-        last = 2 if command[0] in ("init", "show", "check") else len(words)
+        last = 2 if command[0] in ("init", "show", "explain", "check") else len(words)
         kills = ["--kills", "1", "--seed", "1"] if command[0] == "crash" else []
         given = [w for w in words[:last] if not (kills and w in ("--kills", "20"))]
         result = pellucid(*given, *kills)

@@ -349,9 +349,9 @@ def _run(
     # Heavy imports only here, so that --help and a wrong name answer at once.
     import pyarrow as pa
 
-    from pellucid.data.ahead import ahead
     from pellucid.data.feed import Feed
     from pellucid.data.files import flows, open_reader, paths_of
+    from pellucid.data.formats.ahead import ahead
     from pellucid.data.writers import refuse_same_file
     from pellucid.engine.cores import OnCores, cores_here
     from pellucid.engine.kernel.engine import plain_reasons

@@ -76,7 +76,7 @@ def refuted(p: Any, change: Callable[[str], str]) -> bool:
             pushes = [{"x": c.of([2**62, 2**62, 5])} for _ in range(4)]
         engine = p.engine(mode="python")
         kernel = engine._kernel(False, True)
-        engine._kernels[False, True] = dataclasses.replace(kernel, source=change(kernel.source))
+        engine._kernels[False, True, False] = dataclasses.replace(kernel, source=change(kernel.source))
         try:
             got = by_engine([engine], [batch_of(p, pushes)])
         except Exception:
