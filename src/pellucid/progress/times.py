@@ -202,6 +202,9 @@ class Ordered(Order):
             )
         self.kind = kind
 
+    def example(self) -> Time:
+        return getattr(self.kind, "min", "" if self.kind is str else None)
+
     def holds(self, time: Time) -> bool:
         return isinstance(time, self.kind)
 

@@ -1,0 +1,131 @@
+"""The compiled clock as it is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pellucid.errors import UsageError
+from pellucid.progress.antichain import Antichain, ChangeBatch
+from pellucid.progress.builder import Arcs, Location
+from pellucid.progress.packed import kernel
+from pellucid.progress.packed.plan import Plan
+from pellucid.progress.rows import pack, unpack
+from pellucid.progress.times import Integers, Time
+from pellucid.progress.tracker import Tracker
+
+_COUNT = 2**40  # a change of a count: more than this is a mistake, and sums stay within 64 bits
+
+
+class Packed(Tracker):
+    """Incremental and compiled, for times of whole numbers."""
+
+    def __init__(self, arcs: Arcs, plan: Plan) -> None:
+        super().__init__(arcs)
+        self.plan, self.tables, self.width = plan, plan.tables, plan.width
+        self._bare = [isinstance(order, Integers) for order in arcs.orders]  # the time itself is the one coordinate
+        self._waiting: list[int] = []
+        self._clock = self._room(64, 64)
+        kernel.reset(self.tables, self._clock)
+
+    def _room(self, nodes: int, heap: int) -> Any:
+        table = 1 << (2 * nodes - 1).bit_length()
+        out = np.zeros(kernel.size(nodes, heap, table, len(self.arcs.places), self.width), dtype=np.int64)
+        out[kernel.NODES], out[kernel.HEAP], out[kernel.TABLE] = nodes, heap, table
+        return out
+
+    # ------------------------------------------------------------ what changes
+
+    def _update(self, at: int, time: Time, diff: int) -> None:
+        if not -_COUNT <= diff <= _COUNT:
+            raise UsageError(f"{self.arcs.places[at]}: a change of a count by {diff} is too large")
+        row = (time,) if self._bare[at] else pack(self.arcs.orders[at], time)
+        self._waiting += (at, diff, *row)
+        if len(row) < self.width:
+            self._waiting += [0] * (self.width - len(row))
+
+    def propagate_all(self) -> None:
+        self._run(np.array(self._waiting, dtype=np.int64))
+        self._waiting.clear()
+
+    def _run(self, rows: Any) -> None:
+        while (lacks := kernel.propagate(self.tables, self._clock, rows)) != kernel.DONE:
+            nodes, heap = int(self._clock[kernel.NODES]), int(self._clock[kernel.HEAP])
+            more = int(self._clock[kernel.LACKS])
+            if lacks == kernel.MORE_NODES:
+                nodes = max(2 * nodes, nodes + more)
+            else:
+                heap = max(2 * heap, heap + more)
+            larger = self._room(nodes, heap)
+            kernel.regrow(self.tables, self._clock, larger)
+            self._clock = larger
+
+    def number(self, location: Location) -> int:
+        """The number of a location, for `update_rows`."""
+        return self._at(location)
+
+    def update_rows(self, numbers: Any, times: Any, diffs: Any) -> None:
+        """Many changes at once, and `propagate_all`: arrays of locations (by `number`), of times (a column for each
+        coordinate) and of changes."""
+        numbers, times, diffs = (np.asarray(given, dtype=np.int64) for given in (numbers, times, diffs))
+        times = times.reshape(len(numbers), -1)
+        if len(diffs) != len(numbers) or (len(numbers) and (numbers.min() < 0 or numbers.max() >= len(self._bare))):
+            raise UsageError(
+                "update_rows: as many changes as locations are needed, and numbers of locations that are there"
+            )
+        if len(diffs) and np.abs(diffs).max() > _COUNT:
+            raise UsageError(f"update_rows: a change of a count by more than {_COUNT} is too large")
+        rows = np.zeros((len(numbers), self.width + 2), dtype=np.int64)
+        rows[:, 0], rows[:, 1], rows[:, 2 : 2 + times.shape[1]] = numbers, diffs, times
+        for at in np.unique(numbers):
+            found, mine = self.plan.layouts[at], rows[numbers == at, 2:]
+            low, high = np.array(found.low), np.array(found.high)
+            inside = (mine[:, : len(low)] >= low) & (mine[:, : len(low)] <= high)
+            if times.shape[1] < len(low) or not inside.all() or mine[:, len(low) :].any():
+                place, order = self.arcs.places[at], self.arcs.orders[at]
+                raise UsageError(f"update_rows: a row for {place} is not a time of {order}")
+        self.propagate_all()
+        self._run(rows.reshape(-1))
+
+    # ------------------------------------------------------------ what is so
+
+    def pushed_rows(self) -> Any:
+        """How frontiers changed since it was asked for last, as an array: a row has a location's number, the change and
+        the time's coordinates."""
+        found = np.empty(int(self._clock[kernel.PUSHES]) * (self.width + 2), dtype=np.int64)
+        kernel.drain(self.tables, self._clock, found)
+        return found.reshape(-1, self.width + 2)
+
+    def pushed(self) -> ChangeBatch:
+        if self._clock[kernel.PUSHES]:
+            places, orders, bare, update = self.arcs.places, self.arcs.orders, self._bare, self._pushed.update
+            for at, diff, *row in self.pushed_rows().tolist():
+                update((places[at], row[0] if bare[at] else self._time(orders[at], at, row)), diff)
+        return self._pushed
+
+    def _time(self, order: Any, at: int, row: list[int]) -> Time:
+        return unpack(order, tuple(row[: len(self.plan.layouts[at].low)]))
+
+    def _frontier(self, at: int) -> Antichain:
+        found = np.empty(8 * self.width, dtype=np.int64)
+        count = kernel.frontier(self.tables, self._clock, at, found)
+        if count > 8:
+            found = np.empty(count * self.width, dtype=np.int64)
+            kernel.frontier(self.tables, self._clock, at, found)
+        order = self.arcs.orders[at]
+        rows = found[: count * self.width].reshape(-1, self.width).tolist()
+        return Antichain((self._time(order, at, row) for row in rows), order)
+
+    def pointstamps(self) -> list[tuple[tuple[Location, Time], int]]:
+        found = np.empty(0, dtype=np.int64)
+        found = np.empty(kernel.counted(self.tables, self._clock, found) * (self.width + 2), dtype=np.int64)
+        kernel.counted(self.tables, self._clock, found)
+        rows = found.reshape(-1, self.width + 2).tolist()
+        places, orders = self.arcs.places, self.arcs.orders
+        return sorted((((places[at], self._time(orders[at], at, row)), count) for at, count, *row in rows), key=str)
+
+    @property
+    def settled(self) -> int:
+        """How many changes were looked at so far: what the clock has cost."""
+        return int(self._clock[kernel.SETTLED])
