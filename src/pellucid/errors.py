@@ -117,13 +117,15 @@ class DataError(PellucidError):
 class StepError(PellucidError):
     """A step failed on an event.
 
-    ``position`` is the 0-based position of the push at which it failed and ``step`` the step's id.
+    ``position`` is the 0-based position of the push at which it failed, ``step`` the step's id, ``why`` the message
+    without the two.
     """
 
-    def __init__(self, message: str, *, step: str = "", position: int = -1) -> None:
+    def __init__(self, message: str, *, step: str = "", position: int = -1, why: str = "") -> None:
         super().__init__(message)
         self.step = step
         self.position = position
+        self.why = redact(why or message)
 
 
 class IntOverflow(StepError):  # noqa: N818

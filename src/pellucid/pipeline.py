@@ -60,6 +60,8 @@ class Pipeline(Built):
           ``late="drop"`` keeps the first.
         * ``keep``: columns of the row whose push put an event out, by name, or True for all; for several inputs
           ``keep={"left": ["note"]}``.
+        * ``bad``: what becomes of rows that cannot be read, or on which a step fails: ``fail``, ``keep`` them as an
+          output called ``bad``, or the name of a file; ``max_bad``: how many there may be.
 
         * ``cores``: on how many cores a run per key goes; as many as pay, if it is not said.  The result is the same.
 

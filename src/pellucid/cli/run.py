@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,12 +16,14 @@ from pellucid.address import from_environment
 from pellucid.cli.progress import Progress, TellPlain, count_text, rate_text, tell_left_out
 from pellucid.cli.repeated import columns, renamed
 from pellucid.cli.signals import checkpoint
+from pellucid.data.tables.bad import FAIL, BadOption, BadRows, said_bad
 from pellucid.errors import StepError, UsageError, nearest
 from pellucid.secrets import redact
 
 if TYPE_CHECKING:
     from pellucid.data.columns import Output
     from pellucid.data.feed import Fed, Feed
+    from pellucid.data.tables.bad import BadRow
     from pellucid.data.writers import Writer
     from pellucid.engine.kernel.times import StepTime
     from pellucid.graph.model import Graph
@@ -83,6 +86,12 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     metavar="[SOURCE=]COLUMN,…",
     help="Columns of the row that put an event out, as they are; all for all of them.",
 )
+@click.option(
+    "--bad",
+    metavar="FILE",
+    help="Where rows go that cannot be read, or on which a step fails; else the first of them ends the run.",
+)
+@click.option("--max-bad", type=click.IntRange(min=0), metavar="N", help="Give up when there are more than N of them.")
 @click.option(
     "--master", metavar="URL", help="Spark: the cluster, as in spark://host:7077; all cores of this machine by default."
 )
@@ -181,6 +190,8 @@ def run(
     as_json: bool,
     keep: tuple[str, ...],
     exists: str | None,
+    bad: str | None,
+    max_bad: int | None,
     **others: Any,
 ) -> None:
     """Run a pipeline over events from files (CSV, JSON Lines, Parquet, Arrow; .gz) or from a pipe.
@@ -209,6 +220,7 @@ def run(
     from pellucid.load import load_pipeline
 
     key = columns(keys, "--key")
+    aside = _bad(bad, max_bad)
     p = load_pipeline(target)
     graph = p.graph
     from pellucid.cli.run_epochs import EpochOptions, run_with_epochs
@@ -221,6 +233,8 @@ def run(
         exists = "overwrite"
     epochs = EpochOptions.taken_from(others)
     settings = SparkOptions(verbose=_verbose(), exists=exists if engine == "spark" else None, **others)
+    if aside and (epochs.wanted(engine) or engine == "spark"):
+        raise UsageError("--bad goes with a run without epochs, on this machine")
     if epochs.wanted(engine):
         if settings.order:
             raise UsageError(
@@ -238,7 +252,7 @@ def run(
         _refuse_local_options()
         if keep:
             raise UsageError("--keep-columns goes with the local engine: on Spark give p.spark(df, keep=…) in Python")
-    rows = Rows(key, columns(settings.order, "--order"), settings.late, _kept(graph, keep), value, short)
+    rows = Rows(key, columns(settings.order, "--order"), settings.late, _kept(graph, keep), value, short, aside)
     if engine != "spark":
         rows.check()
     sinks = _targets(graph, outputs, extra=["late"] if settings.late == "keep" else [])
@@ -285,6 +299,7 @@ class Rows:
     keep: Any = ()
     value: str | None = None
     short: str = "fail"
+    bad: BadOption = FAIL
 
     def check(self) -> None:
         """Refuse what only Spark has."""
@@ -308,6 +323,7 @@ class _Report:
     cores: int = 1  # that the keys were shared among
     steps: list[StepTime] = field(default_factory=list)  # with --verbose
     told: list[str] = field(default_factory=list)
+    bad: int | None = None  # rows that were set aside
 
     @property
     def rate(self) -> float:
@@ -316,7 +332,8 @@ class _Report:
     def line(self) -> str:
         """One line for a person."""
         out = sum(self.out[name] for name in self.written)
-        return f"{self.pushes:,} in, {out:,} out, {self.seconds:.2f} s, {rate_text(self.rate)}"
+        bad = "" if self.bad is None else f", {self.bad:,} bad"
+        return f"{self.pushes:,} in, {out:,} out{bad}, {self.seconds:.2f} s, {rate_text(self.rate)}"
 
     def document(self, name: str, inputs: tuple[str, ...], sinks: dict[str, str]) -> dict[str, Any]:
         """The same for a program."""
@@ -328,6 +345,7 @@ class _Report:
             "pushes": self.pushes,
             "events_out": self.out,
             "cores": self.cores,
+            **({} if self.bad is None else {"bad": self.bad}),
             "seconds": round(self.seconds, 6),
             "events_per_second": round(self.rate, 1),
         }
@@ -357,7 +375,8 @@ def _run(
     from pellucid.engine.kernel.engine import plain_reasons
 
     verbose = _verbose()
-    for path in sinks.values():
+    _refuse_bad_place(rows.bad, sinks)
+    for path in [*sinks.values(), *([rows.bad.address] if rows.bad.address else [])]:
         refuse_same_file(path, [one for given in inputs.values() for one in paths_of(given)])
     progress, report = Progress(), _Report()
     try:
@@ -371,22 +390,27 @@ def _run(
             again = None if pipes else lambda reader: open_reader(places[id(reader)], in_format)
             feed = Feed(
                 graph, readers, value=rows.value, key=rows.key, rows=chunk, limit=limit, short=rows.short,
-                order=rows.order, late=rows.late, keep=rows.keep, again=again,
+                order=rows.order, late=rows.late, keep=rows.keep, again=again, lenient=bool(rows.bad),
             )  # fmt: skip
             engine = OnCores(
                 graph, key=feed.key_type, cores=cores, one_key=feed.one_key, timed=verbose or bool(plain_reasons(graph))
             )
             tell_plain = TellPlain(engine.why_plain, [step.id for step, _, _ in plain_reasons(graph)])
             write = _Writing(graph, sinks, out_format, exists, feed, stdout, stack)
+            write.open_bad(rows.bad, exists, stack)
             several = (cores or cores_here()) > 1 and not pipes
             if cores is not None:  # Arrow has threads of its own
                 stack.callback(pa.set_cpu_count, pa.cpu_count())
                 pa.set_cpu_count(cores)
             for fed in stack.enter_context(ahead(feed)) if several else feed:
                 checkpoint()
-                with _placed(feed, fed):
-                    results = engine.push_batch(fed.batch, positions=write.needs_positions)
-                write(results, fed)
+                failed: list[StepError] | None = [] if rows.bad else None
+                if fed.batch.count:
+                    with _placed(feed, fed):
+                        results = engine.push_batch(fed.batch, positions=write.needs_positions, failed=failed)
+                    write(results, fed)
+                if failed or fed.bad:
+                    write.set_aside(fed.letters(failed or []))
                 report.pushes += fed.batch.count
                 tell_plain({step.step: step.share for step in engine.times.steps()})
                 if not verbose:
@@ -397,6 +421,7 @@ def _run(
     finally:
         progress.clear()
     report.out, report.written, report.seconds = write.counts, list(sinks), progress.seconds
+    report.bad = write.bad.count if rows.bad else None
     report.cores = engine.cores
     if cores is not None and cores > engine.cores:
         report.told.append(f"on one core, not {cores}: {engine.why_one}")
@@ -406,6 +431,21 @@ def _run(
         report.steps = engine.times.steps()
         report.told += step_lines(engine, report.seconds)
     return report
+
+
+def _bad(bad: str | None, most: int | None) -> BadOption:
+    """What ``--bad`` and ``--max-bad`` say."""
+    if bad == "keep":
+        raise UsageError("--bad keep: here rows that are set aside go to a file: give its name, as in --bad bad.csv")
+    if bad in ("-", ""):
+        raise UsageError(f"--bad {bad or repr(bad)}: expected the name of a file, as in --bad bad.csv")
+    return said_bad(bad, most)
+
+
+def _refuse_bad_place(bad: BadOption, sinks: dict[str, str]) -> None:
+    for name, path in sinks.items():
+        if bad.address is not None and os.path.realpath(bad.address) == os.path.realpath(path):
+            raise UsageError(f"--bad {bad.address}: is where the output {name!r} goes: give another file")
 
 
 def _share(pushes: int, limit: int | None, share: float | None) -> float | None:
@@ -450,6 +490,7 @@ class _Writing:
         if self._shared and out_format not in (None, "jsonl"):
             raise UsageError(f"{graph.name} has several outputs: on stdout only jsonl can hold them together")
         self.needs_positions = bool(self._shared) or bool(key) or bool(feed.along)
+        self._letters: Any = None
         self._writers: dict[str, Writer] = {}
         for name, path in sinks.items():
             if name in self._shared and name != self._shared[0]:
@@ -457,6 +498,22 @@ class _Writing:
                 continue
             writer = open_writer(path, self._schemas[name], out_format, stdout=stdout, exists=exists)
             self._writers[name] = stack.enter_context(writer)
+
+    def open_bad(self, bad: BadOption, exists: str, stack: contextlib.ExitStack) -> None:
+        """Where rows go that are set aside: beside the outputs, and with them whole or not at all."""
+        self.bad = BadRows(bad.most)
+        if bad.address is not None:
+            from pellucid.data.tables.bad import schema
+            from pellucid.data.writers import open_writer
+
+            self._letters = stack.enter_context(open_writer(bad.address, schema(), None, exists=exists))
+
+    def set_aside(self, rows: list[BadRow]) -> None:
+        """Write rows down that were not pushed."""
+        from pellucid.data.tables.bad import table_of
+
+        self.bad.add(rows)
+        self._letters.write(table_of(rows))
 
     def __call__(self, outputs: list[Output], fed: Fed) -> None:
         import numpy as np
@@ -479,7 +536,7 @@ class _Writing:
 
     def prepare(self) -> None:
         """Finish every file before the first takes its name: all of them appear, or none."""
-        for writer in self._writers.values():
+        for writer in [*self._writers.values(), *([self._letters] if self._letters is not None else [])]:
             writer.prepare()
 
 

@@ -110,10 +110,8 @@ def source_columns(
 def key_column(array: Any, column: str, place: Place) -> Column:
     """A column of a key; none of it may be null."""
     if array.null_count:
-        i = int(np.argmin(numpy_of(_one(array).is_valid())))
-        raise DataError(
-            f"{place.at(i)}: the key column {column!r} is null: give every row a key, or leave such rows out"
-        )
+        why = f"the key column {column!r} is null: give every row a key, or leave such rows out"
+        place.refuse_all(_nulls(array), lambda _: why, column)
     return leaf_column(key_type(array.type, column, place.name), array, column=column, place=place)[0]
 
 
@@ -126,14 +124,20 @@ def one_mask(binding: Binding, masks: list[Mask], place: Place, count: int) -> M
     needed = [not isinstance(t, OptionalType) for _, t in binding.type.columns()]
     strict = [m for m, must in zip(full, needed, strict=True) if must]
     every: np.ndarray[Any, Any] = np.logical_and.reduce(strict) & some if strict else some
-    if (some != every).any():
-        i = int(np.argmax(some != every))
+    for i in np.flatnonzero(some != every).tolist():
         missing = next(path for path, m, must in zip(binding.columns, full, needed, strict=True) if must and not m[i])
-        raise DataError(
-            f"{place.at(i)}: column {missing!r} is null, but other columns of the source {binding.source!r} are not: "
+        why = (
+            f"column {missing!r} is null, but other columns of the source {binding.source!r} are not: "
             "give all of them, or none for silence"
         )
+        place.refuse(i, why, missing)
     return every
+
+
+def _nulls(array: Any) -> list[int]:
+    """The rows in which there is nothing."""
+    found: list[int] = np.flatnonzero(~numpy_of(_one(array).is_valid())).tolist()
+    return found
 
 
 def column_leaves(t: Type, array: Any, *, column: str, place: Place, silent: bool = False) -> tuple[list[Column], Mask]:
@@ -177,14 +181,10 @@ def leaf_column(t: Type, array: Any, *, column: str, place: Place, silent: bool 
         array = array.storage
     mask: Mask = None
     if array.null_count:
-        valid = numpy_of(array.is_valid())
+        mask = numpy_of(array.is_valid())
         if not silent:
-            i = int(np.argmin(valid))
-            raise DataError(
-                f"{place.at(i)}: column {column!r} is null: expected {t}; fill it, remove the row, or declare it as "
-                f"{t} | None"
-            )
-        mask = valid
+            why = f"column {column!r} is null: expected {t}; fill it, remove the row, or declare it as {t} | None"
+            place.refuse_all(_nulls(array), lambda _: why, column)
     if pa.types.is_null(array.type):
         array = array.cast(arrow_type(t))
     if isinstance(t, (TimeType, DecimalType)):
@@ -192,7 +192,7 @@ def leaf_column(t: Type, array: Any, *, column: str, place: Place, silent: bool 
             return rich_column(t, array, column, place), None
         numbers = np.zeros(len(array), dtype=np.int64)
         rows = np.flatnonzero(mask)
-        numbers[rows] = rich_column(t, array.drop_null(), column, Place(place.name, lambda i: place.row(int(rows[i]))))
+        numbers[rows] = rich_column(t, array.drop_null(), column, place.picked(lambda i: int(rows[i])))
         return numbers, mask
     if pa.types.is_dictionary(array.type) and not (t == STR or isinstance(t, EnumType)):
         array = array.cast(array.type.value_type)
@@ -239,10 +239,12 @@ def _ints(array: Any, column: str, place: Place) -> Any:
         return numpy_of(array).astype(np.int64)
     values = numpy_of(array)
     if values.dtype == np.uint64 and len(values) and values.max() > 2**63 - 1:
-        i = int(np.argmax(values > np.uint64(2**63 - 1)))
-        raise DataError(
-            f"{place.at(i)}: column {column!r}: {values[i]} does not fit in 64 bits (int is signed): "
-            "make the source float or str"
+        place.refuse_all(
+            np.flatnonzero(values > np.uint64(2**63 - 1)).tolist(),
+            lambda i: (
+                f"column {column!r}: {values[i]} does not fit in 64 bits (int is signed): make the source float or str"
+            ),
+            column,
         )
     return values.astype(np.int64, copy=False)
 
@@ -253,12 +255,11 @@ def _floats(array: Any, mask: Mask, column: str, place: Place) -> Any:
         bad = np.isnan(values)
         if mask is not None:
             bad &= mask
-        if bad.any():
-            i = int(np.argmax(bad))
-            raise DataError(
-                f"{place.at(i)}: column {column!r} is NaN: NaN is no event, as it equals nothing, not even itself; "
-                "replace it or remove the row"
-            )
+        why = (
+            f"column {column!r} is NaN: NaN is no event, as it equals nothing, not even itself; "
+            "replace it or remove the row"
+        )
+        place.refuse_all(np.flatnonzero(bad).tolist(), lambda _: why, column)
     return values
 
 
@@ -294,12 +295,16 @@ def _enum_codes(t: EnumType, array: Any, mask: Mask, column: str, place: Place) 
     if mask is not None:
         out = np.where(mask, out, 0)
     if len(out) and out.min() < 0:
-        i = int(np.argmax(out < 0))
         names = ", ".join(m.name for m in t.members[:8]) + (", …" if len(t.members) > 8 else "")
-        raise DataError(
-            f"{place.at(i)}: column {column!r}: expected a member of {t} ({names}), found {shorten(values[codes[i]])}; "
-            "correct the value or remove the row"
+        place.refuse_all(
+            np.flatnonzero(out < 0).tolist(),
+            lambda i: (
+                f"column {column!r}: expected a member of {t} ({names}), found {shorten(values[codes[i]])}; "
+                "correct the value or remove the row"
+            ),
+            column,
         )
+        out = np.maximum(out, 0)
     return out
 
 

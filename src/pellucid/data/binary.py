@@ -112,7 +112,13 @@ class ParquetReader:
         return column_at(self._schema.empty_table(), column).type
 
     def chunks(
-        self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = (), keep: Collection[str] = ()
+        self,
+        wanted: Mapping[str, Type],
+        *,
+        rows: int,
+        nulls: Collection[str] = (),
+        keep: Collection[str] = (),
+        lenient: bool = False,
     ) -> Iterator[Chunk]:
         """The wanted columns, and those to keep, at most ``rows`` rows at a time."""
         names = [*wanted, *(name for name in keep if name not in wanted)]
@@ -225,7 +231,13 @@ class ArrowReader:
             number += 1
 
     def chunks(
-        self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = (), keep: Collection[str] = ()
+        self,
+        wanted: Mapping[str, Type],
+        *,
+        rows: int,
+        nulls: Collection[str] = (),
+        keep: Collection[str] = (),
+        lenient: bool = False,
     ) -> Iterator[Chunk]:
         """The wanted columns, and those to keep, at most ``rows`` rows at a time."""
         first = 0

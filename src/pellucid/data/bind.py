@@ -8,7 +8,8 @@ field, which is a column of that name or a field of an Arrow struct.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import TupleType, Type
@@ -17,16 +18,76 @@ from pellucid.expr.types import TupleType, Type
 SHORT = ("fail", "silent")
 
 
+#: What a place says of a row that is not there: an input that is silent in a push.
+NO_ROW = "no row"
+
+Note: TypeAlias = "tuple[str | None, str]"  # what is wrong with a row: the column, and why
+
+
 @dataclass(frozen=True)
 class Place:
-    """Where data comes from, for messages: ``name`` for all of it, ``row(i)`` for a row of the batch at hand."""
+    """Where data comes from, for messages: ``name`` for all of it, ``row(i)`` for a row of the batch at hand.
+
+    A row that cannot be read is an error; or, where there is a dict for them, noted in ``bad`` by its number.
+    """
 
     name: str
     row: Callable[[int], str]
+    text: Callable[[int], str] | None = None  # a row as it stands there, if that is a text
+    file: Callable[[int], str] | None = None  # the file of a row, where ``name`` is of several
+    bad: dict[int, Note] | None = None
 
     def at(self, i: int) -> str:
         """The place of one row."""
         return f"{self.name}: {self.row(i)}"
+
+    def refuse(self, i: int, why: str, column: str | None = None) -> None:
+        """A row that cannot be read; whoever goes on after it must not use what it reads there.
+
+        >>> Place("a.csv", lambda i: f"row {i + 1}").refuse(2, "column 'x' is null", "x")
+        Traceback (most recent call last):
+        ...
+        pellucid.errors.DataError: a.csv: row 3: column 'x' is null
+        >>> noted = Place("a.csv", lambda i: f"row {i + 1}", bad={})
+        >>> noted.refuse(2, "column 'x' is null", "x")
+        >>> noted.bad
+        {2: ('x', "column 'x' is null")}
+        """
+        if self.bad is None:
+            raise DataError(f"{self.at(i)}: {why}")
+        self.bad.setdefault(int(i), (column, why))
+
+    def refuse_all(self, wrong: Sequence[int], why: Callable[[int], str], column: str | None = None) -> None:
+        """Rows that cannot be read; where that is an error, the first of them."""
+        for i in wrong:
+            self.refuse(i, why(i), column)
+
+    def shifted(self, start: int) -> Place:
+        """The place of the rows from one on, with what was noted of them."""
+        if not start:
+            return self
+        text, file = self.text, self.file
+        return replace(
+            self,
+            row=lambda i: self.row(start + i),
+            text=None if text is None else lambda i: text(start + i),
+            file=None if file is None else lambda i: file(start + i),
+            bad=None if self.bad is None else {i - start: note for i, note in self.bad.items() if i >= start},
+        )
+
+    def picked(self, which: Callable[[int], int]) -> Place:
+        """The place of some rows: what is refused of them is refused here."""
+        return _Picked(self.name, lambda i: self.row(which(i)), whole=self, which=which)
+
+
+@dataclass(frozen=True)
+class _Picked(Place):
+    whole: Place | None = None
+    which: Callable[[int], int] = int
+
+    def refuse(self, i: int, why: str, column: str | None = None) -> None:
+        assert self.whole is not None
+        self.whole.refuse(self.which(i), why, column)
 
 
 @dataclass(frozen=True)

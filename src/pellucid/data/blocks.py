@@ -10,6 +10,7 @@ import select
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,41 @@ class Block:
     lines: int
     done: int
     last: bool
+
+
+class RowsOf:
+    """The rows of a block as they stand there, by the lines on which they begin (found when first asked for: most
+    blocks are read without a word).
+
+    >>> rows = RowsOf(b"1,2\\n3,4\\n", lambda: [0, 1])
+    >>> rows.text(1), len(rows)
+    ('3,4', 2)
+    """
+
+    def __init__(self, data: bytes, begins: Callable[[], list[int]]) -> None:
+        self._data, self._find = data, begins
+
+    @cached_property
+    def begins(self) -> list[int]:
+        """The line of each row."""
+        return self._find()
+
+    @cached_property
+    def _bytes(self) -> list[int]:
+        ends = np.flatnonzero(np.frombuffer(self._data, dtype=np.uint8) == _NEWLINE) + 1
+        starts = np.concatenate([[0], ends])[np.asarray(self.begins, dtype=np.int64)]
+        return [*starts.tolist(), len(self._data)]
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def raw(self, i: int) -> bytes:
+        """The bytes of a row, with its line end."""
+        return self._data[self._bytes[i] : self._bytes[i + 1]]
+
+    def text(self, i: int) -> str:
+        """A row as text."""
+        return self.raw(i).rstrip(b"\r\n").decode("utf-8", "replace")
 
 
 def blocks(

@@ -9,7 +9,6 @@ from typing import Any
 
 from pellucid.data.bind import Place
 from pellucid.data.columns import Column, columns_of
-from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, conform, simplest
 from pellucid.graph.stream import silent
 
@@ -32,15 +31,15 @@ def place_of(graph: str, source: str) -> Place:
     return Place(f"{graph}: source {source!r}", lambda i: f"position {i:,}")
 
 
-def from_events(graph: str, source: str, t: Type, events: Iterable[Any]) -> Given:
-    """Python events, each checked; ``silent`` marks a push without one."""
+def from_events(graph: str, source: str, t: Type, events: Iterable[Any], where: Place | None = None) -> Given:
+    """Python events, each checked; ``silent`` marks a push without one.  ``where`` may take notes of bad ones."""
     values = events if type(events) is list else list(events)
     kinds = set(map(type, values))
     exact = _EXACT.get(t)
     if exact is not None and kinds <= {exact} and _in_range(t, values):
         return Given(len(values), [values])
     mask = [v is not silent for v in values] if type(silent) in kinds else None
-    place = place_of(graph, source)
+    place = where or place_of(graph, source)
     out = []
     for i, value in enumerate(values):
         if value is silent:
@@ -48,12 +47,13 @@ def from_events(graph: str, source: str, t: Type, events: Iterable[Any]) -> Give
         try:
             event = conform(t, value)
         except ValueError as error:
-            raise DataError(f"{place.at(i)}: {error}{_hint(value)}") from None
+            place.refuse(i, f"{error}{_hint(value)}")
+            event = filler(t)
         _refuse_nan(t, event, place, i)
         out.append(event)
     if mask is not None:
         found = iter(out)
-        some = out[0] if out else _filler(t)
+        some = out[0] if out else filler(t)
         out = [next(found) if here else some for here in mask]
     return Given(len(values), columns_of(t, out), mask)
 
@@ -70,16 +70,14 @@ def _refuse_nan(t: Type, event: Any, place: Place, i: int) -> None:
     for (path, _), leaf in zip(t.leaves(), t.flatten(event), strict=True):
         if type(leaf) is float and leaf != leaf:
             field = f"field {path!r}: " if path else ""
-            raise DataError(
-                f"{place.at(i)}: {field}NaN is no event, as it equals nothing, not even itself: replace it, or put "
-                "`silent` there"
-            )
+            why = "NaN is no event, as it equals nothing, not even itself: replace it, or put `silent` there"
+            place.refuse(i, f"{field}{why}", path or None)
 
 
 def _hint(value: Any) -> str:
     return ": put `silent` where there is no event, or declare the type as T | None" if value is None else ""
 
 
-def _filler(t: Type) -> Any:
+def filler(t: Type) -> Any:
     """Some event of a type, for rows that are none."""
     return t.unflatten([simplest(leaf) for _, leaf in t.leaves()])

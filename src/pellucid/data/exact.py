@@ -17,7 +17,6 @@ from typing import Any
 from pellucid.data.bind import Place, shorten, some
 from pellucid.data.numbers import bool_of, float_of, int_of
 from pellucid.data.spelled import inner_type, is_spelled
-from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, DecimalType, EnumType, Type
 
 CUT = "the file ends in the middle of it and seems cut off"
@@ -44,55 +43,62 @@ def csv_rows(data: bytes, delimiter: str, blank: bool = False) -> Iterator[tuple
         begin = reader.line_num
 
 
-def csv_lines(data: bytes, delimiter: str, row: int, blank: bool = False) -> int:
-    """The line (0-based in the block) of a row of the block."""
-    for i, (line, _) in enumerate(csv_rows(data, delimiter, blank)):
-        if i == row:
-            return line
-    return 0
-
-
 def csv_columns(
     data: bytes, delimiter: str, header: Sequence[str], wanted: Mapping[str, Type], place: Place, last: bool
 ) -> dict[str, list[Any]]:
-    """The wanted columns of a block, or the error of its first bad value."""
+    """The wanted columns of a block; a row with a bad value is refused, or noted, and holds nothing then."""
     places = {name: i for i, name in enumerate(header)}
-    where: list[tuple[str, Type, int, list[Any]]] = [(name, t, places[name], []) for name, t in wanted.items()]
+    where: list[tuple[str, Type, int]] = [(name, t, places[name]) for name, t in wanted.items()]
+    found: list[list[Any]] = [[] for _ in where]
     rows = list(csv_rows(data, delimiter, blank=len(header) == 1))
     whole = data.isascii()
     for i, (_, row) in enumerate(rows):
-        if len(row) != len(header):
-            text = (
-                f"{place.at(i)}: {len(row):,} field{'s' * (len(row) != 1)}, expected {len(header):,} ({some(header)})"
-            )
-            if last and i == len(rows) - 1 and not data.endswith(b"\n"):
-                raise DataError(f"{text}: {CUT}")
-            more = (
-                "put a text that holds a comma in quotes" if len(row) > len(header) else "complete the row or remove it"
-            )
-            raise DataError(f"{text}: {more}")
-        if not whole:
-            _refuse_no_text(row, header, place, i)
-        for name, t, at, out in where:
-            text = row[at]
-            if text == "" and not _is_text(t):
-                out.append(None)
-                continue
-            try:
-                out.append(_from_text(t, text))
-            except ValueError as error:
-                raise DataError(f"{place.at(i)}: column {name!r}: {error}{_advice(error)}") from None
-    return {name: out for name, _, _, out in where}
+        try:
+            if len(row) != len(header):
+                cut = last and i == len(rows) - 1 and not data.endswith(b"\n")
+                raise Unreadable(_other_length(row, header, cut))
+            if not whole:
+                _refuse_no_text(row, header)
+            values = [_cell(name, t, row[at]) for name, t, at in where]
+        except Unreadable as error:
+            place.refuse(i, str(error), error.column)
+            values = [None] * len(where)
+        for out, value in zip(found, values, strict=True):
+            out.append(value)
+    return {name: out for (name, _, _), out in zip(where, found, strict=True)}
 
 
-def _refuse_no_text(row: Sequence[str], header: Sequence[str], place: Place, i: int) -> None:
+class Unreadable(ValueError):  # noqa: N818 - reads as what it is
+    """What is wrong with a row, and in which column."""
+
+    def __init__(self, why: str, column: str | None = None) -> None:
+        super().__init__(why)
+        self.column = column
+
+
+def _other_length(row: Sequence[str], header: Sequence[str], cut: bool) -> str:
+    text = f"{len(row):,} field{'s' * (len(row) != 1)}, expected {len(header):,} ({some(header)})"
+    if cut:
+        return f"{text}: {CUT}"
+    more = "put a text that holds a comma in quotes" if len(row) > len(header) else "complete the row or remove it"
+    return f"{text}: {more}"
+
+
+def _cell(name: str, t: Type, text: str) -> Any:
+    if text == "" and not _is_text(t):
+        return None
+    try:
+        return _from_text(t, text)
+    except ValueError as error:
+        raise Unreadable(f"column {name!r}: {error}{_advice(error)}", name) from None
+
+
+def _refuse_no_text(row: Sequence[str], header: Sequence[str]) -> None:
     for name, text in zip(header, row, strict=True):
         if any("\udc80" <= c <= "\udcff" for c in text):
             raw = text.encode("utf-8", "surrogateescape")
-            raise DataError(
-                f"{place.at(i)}: column {name!r}: the text {raw[:40]!r} is not UTF-8: convert the file, for example "
-                "with iconv -t UTF-8"
-            )
+            why = f"the text {raw[:40]!r} is not UTF-8: convert the file, for example with iconv -t UTF-8"
+            raise Unreadable(f"column {name!r}: {why}", name)
 
 
 def _advice(error: ValueError) -> str:
@@ -170,39 +176,45 @@ def json_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
 def json_columns(
     data: bytes, wanted: Mapping[str, Type], place: Place, last: bool, bare: str | None
 ) -> dict[str, list[Any]]:
-    """The wanted columns of a block, or the error of its first bad value.  ``bare``: each line is the value itself."""
+    """The wanted columns of a block; a row with a bad value is refused, or noted, and holds nothing then.  ``bare``:
+    each line is the value itself."""
     out: dict[str, list[Any]] = {name: [] for name in wanted}
     lines = list(json_lines(data))
     for i, (_, line) in enumerate(lines):
-        cut = last and i == len(lines) - 1 and not data.endswith(b"\n")
-        value = json_value(line, place, i, cut)
-        if bare is None and not isinstance(value, dict):
-            raise DataError(f"{place.at(i)}: expected an object such as {{{_example(wanted)}}}, found {shorten(value)}")
-        for name, t in wanted.items():
-            try:
-                found = value if bare is not None else json_path(value, name)
-                out[name].append(None if found is None else _from_json(t, found))
-            except ValueError as error:
-                column = "" if bare is not None else f"column {name!r}: "
-                raise DataError(f"{place.at(i)}: {column}{error}{_advice(error)}") from None
+        try:
+            value = json_value(line, last and i == len(lines) - 1 and not data.endswith(b"\n"))
+            if bare is None and not isinstance(value, dict):
+                raise Unreadable(f"expected an object such as {{{_example(wanted)}}}, found {shorten(value)}")
+            row = [_json_cell(name, t, value, bare is not None) for name, t in wanted.items()]
+        except Unreadable as error:
+            place.refuse(i, str(error), error.column)
+            row = [None] * len(wanted)
+        for cells, cell in zip(out.values(), row, strict=True):
+            cells.append(cell)
     return out
 
 
-def json_value(line: bytes, place: Place, i: int, cut: bool) -> Any:
-    """The value on a line, or the error of its row."""
+def _json_cell(name: str, t: Type, value: Any, bare: bool) -> Any:
+    try:
+        found = value if bare else json_path(value, name)
+        return None if found is None else _from_json(t, found)
+    except ValueError as error:
+        raise Unreadable(f"{'' if bare else f'column {name!r}: '}{error}{_advice(error)}", name) from None
+
+
+def json_value(line: bytes, cut: bool) -> Any:
+    """The value on a line, or what is wrong with it; ``cut``: it may be that the file ends in the middle of it."""
     try:
         return _DECODE(line.decode("utf-8"))
     except UnicodeDecodeError as error:
         raw = line[max(0, error.start - 10) : error.start + 20]
-        raise DataError(
-            f"{place.at(i)}: the text {raw!r} is not UTF-8: convert the file, for example with iconv -t UTF-8"
-        ) from None
+        raise Unreadable(f"the text {raw!r} is not UTF-8: convert the file, for example with iconv -t UTF-8") from None
     except (json.JSONDecodeError, RecursionError) as error:
         if cut:
-            raise DataError(f"{place.at(i)}: the line is no whole JSON value: {CUT}") from None
+            raise Unreadable(f"the line is no whole JSON value: {CUT}") from None
         why = f"{error.msg} at character {error.colno}" if isinstance(error, json.JSONDecodeError) else "too deep"
         text = line.decode("utf-8", "replace").strip()
-        raise DataError(f"{place.at(i)}: no JSON value ({why}): {shorten(text)}; give one value on each line") from None
+        raise Unreadable(f"no JSON value ({why}): {shorten(text)}; give one value on each line") from None
 
 
 def json_path(value: Mapping[str, Any], path: str) -> Any:

@@ -8,18 +8,19 @@ sources, each in the columns of its name: there a null is silence.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pellucid.data.arrow import arrow_type, column_at, key_type, source_columns
-from pellucid.data.bind import SHORT, Binding, Place, bind, type_of_key
+from pellucid.data.bind import NO_ROW, SHORT, Binding, Place, bind, type_of_key
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
 from pellucid.data.spelled import is_spelled
 from pellucid.data.tables.along import Along
+from pellucid.data.tables.bad import BadRow, of_row
 from pellucid.data.tables.keep import kept_columns, refuse_order_names
 from pellucid.data.tables.sorting import (
     OrderTypes,
@@ -31,7 +32,7 @@ from pellucid.data.tables.sorting import (
     with_order,
 )
 from pellucid.data.text import Chunk, JsonLinesReader
-from pellucid.errors import DataError, UsageError, nearest, option
+from pellucid.errors import DataError, StepError, UsageError, nearest, option
 from pellucid.expr.types import BOOL, FLOAT, STR, Type
 from pellucid.graph.model import Graph
 
@@ -47,6 +48,33 @@ class Fed:
     share: float | None
     places: list[Place] = field(default_factory=list)
     along: dict[str, Any] = field(default_factory=dict)  # columns that come along, a value for each push
+    parts: list[Any] = field(default_factory=list)  # what the places speak of: the rows as they were read
+    bad: list[tuple[int, BadRow]] = field(default_factory=list)  # rows that cannot be read, with their pushes
+
+    def letters(self, failed: Sequence[StepError]) -> list[BadRow]:
+        """The rows that are set aside: those that cannot be read, and those in whose push a step failed."""
+        out = list(self.bad)
+        for error in failed:
+            i = error.position - self.first
+            for place, part in zip(self.places, self.parts, strict=True):
+                if place.row(i) != NO_ROW:
+                    out.append((i, of_row(place, i, error.why, part, step=error.step)))
+        return [row for _, row in sorted(out, key=lambda one: one[0])]
+
+    def set_aside(self) -> None:
+        """Make silent every push with a row that cannot be read, and write down its rows."""
+        gone = sorted({i for place in self.places for i in place.bad or ()})
+        if not gone:
+            return
+        for i in gone:
+            why = next(f"{p.at(i)}: {p.bad[i][1]}" for p in self.places if p.bad and i in p.bad)
+            for at, place in enumerate(self.places):
+                column, reason = (place.bad or {}).get(i, (None, f"its push has a row that cannot be read: {why}"))
+                self.bad.append((i, of_row(place, i, reason, self.parts[at], column=column)))
+        for s, mask in enumerate(self.batch.masks):
+            there = np.ones(self.batch.count, dtype=bool) if mask is None else np.array(mask, dtype=bool)
+            there[gone] = False
+            self.batch.masks[s] = there
 
 
 def wanted_columns(bound: Sequence[Binding], key: Mapping[str, Type]) -> dict[str, Type]:
@@ -91,7 +119,9 @@ class Feed:
         late: str = "fail",
         keep: Any = (),
         again: Callable[[Reader], Reader] | None = None,
+        lenient: bool = False,
     ) -> None:
+        self.lenient = lenient  # rows that cannot be read are set aside
         if short not in SHORT:
             raise UsageError(f"{option('short', short)}: expected fail or silent")
         self.short = short
@@ -201,7 +231,7 @@ class Feed:
                 yield from found
                 return
         lanes = [
-            _Lane(reader, bound, self.key, self.rows, self.wide, keep=keep, order=order)
+            _Lane(reader, bound, self.key, self.rows, self.wide, keep=keep, order=order, lenient=self.lenient)
             for (reader, bound), keep, order in zip(self._lanes, self._keeps, self.orders, strict=True)
         ]
         first = 0
@@ -218,6 +248,7 @@ class Feed:
             fed = Fed(Batch(count, [], [], [] if self.key else None), first, _share(lanes))
             for lane in lanes:
                 lane.take(count, fed, self.along)
+            fed.set_aside()
             yield fed
             first += count
 
@@ -257,14 +288,16 @@ class _Lane:
         *,
         keep: Sequence[str] = (),
         order: OrderTypes,
+        lenient: bool = False,
     ) -> None:
+        self.lenient = lenient
         self.reader, self.bound, self.key, self.wide = reader, bound, key, wide
         self.keep, self.order = list(keep), list(order.names)
         self.taken = 0
         self.read = wanted_columns(bound, key)
         wanted, also = with_order(self.read, order)
         nulls = wanted if wide else {*key, *order.typed}
-        self.chunks = reader.chunks(wanted, rows=rows, nulls=nulls, keep=[*also, *keep])
+        self.chunks = reader.chunks(wanted, rows=rows, nulls=nulls, keep=[*also, *keep], lenient=lenient)
         self.chunk: Chunk | None = None
         self.at = 0
         self.ended = False
@@ -298,8 +331,9 @@ class _Lane:
                     fed.batch.keys.append([_blank(leaf, count) for t in self.key.values() for _, leaf in t.leaves()])
             return
         part = self.chunk.batch.slice(self.at, count)
-        row, at = self.chunk.place.row, self.at
-        place = Place(self.chunk.place.name, lambda i: row(at + i))
+        place = self.chunk.place.shifted(self.at)
+        if self.lenient:
+            place = replace(place, bad={i: note for i, note in (place.bad or {}).items() if i < count})
         for binding in self.bound:
             columns, mask, keys = source_columns(binding, part, place, silent=self.wide)
             fed.batch.columns.append(columns)
@@ -310,6 +344,7 @@ class _Lane:
         for name in self.order:
             fed.along[name] = order_values(column_at(part, name), name, self.read.get(name), place)
         fed.places.append(place)
+        fed.parts.append(part)
         self.at += count
         self.taken += count
 

@@ -59,10 +59,17 @@ class Reader(Protocol):
         """The Arrow type of a column that comes along."""
 
     def chunks(
-        self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = (), keep: Collection[str] = ()
+        self,
+        wanted: Mapping[str, Type],
+        *,
+        rows: int,
+        nulls: Collection[str] = (),
+        keep: Collection[str] = (),
+        lenient: bool = False,
     ) -> Iterator[Chunk]:
         """The wanted columns, at most ``rows`` rows at a time; in those of ``nulls`` an empty cell of a CSV file is
-        null, not the text ``""``.  The columns of ``keep`` are read as they are."""
+        null, not the text ``""``.  The columns of ``keep`` are read as they are.  ``lenient``: a row that cannot be
+        read is noted in its chunk's place, and holds nothing."""
 
     def close(self) -> None:
         """Close the file."""

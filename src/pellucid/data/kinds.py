@@ -6,6 +6,7 @@ A pandas result keeps the index: each event has the label of the push that put i
 from __future__ import annotations
 
 import contextlib
+import enum
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -32,6 +33,7 @@ from pellucid.expr.types import (
     TimeType,
     TupleType,
     Type,
+    conform,
 )
 
 _NONE: Mapping[str, Type] = MappingProxyType({})
@@ -44,12 +46,12 @@ def read(kind: str, source: str, t: Type, data: Any, place: Place, key: Sequence
     if kind == "ndarray":
         return _from_numpy(source, t, data, place)
     if kind == "Series" and data.dtype == object and not _are_names(t, data):
-        return from_events(place.name.split(":")[0], source, t, data.tolist())
+        return from_events(place.name.split(":")[0], source, t, data.tolist(), place)
     import pyarrow as pa
 
     from pellucid.data.arrow import column_names
 
-    table = arrow_table(kind, source, data, {path or source: c for path, c in t.columns()})
+    table = arrow_table(kind, source, data, {path or source: c for path, c in t.columns()}, place=place)
     if isinstance(table.schema.field(0).type, pa.StructType) and kind in ("Array", "ChunkedArray"):
         table = pa.Table.from_struct_array(data)
     advice = "rename one, or give that column alone"
@@ -73,7 +75,9 @@ def _are_names(t: Type, data: Any) -> bool:
     return isinstance(t, EnumType) and {type(value) for value in data} <= {str}
 
 
-def read_wide(graph: str, sources: Mapping[str, Type], data: Any, key: Sequence[str] = ()) -> list[Given]:
+def read_wide(
+    graph: str, sources: Mapping[str, Type], data: Any, key: Sequence[str] = (), where: Place | None = None
+) -> list[Given]:
     """Several sources from one table: each reads the columns of its name, a null is silence."""
     import pyarrow as pa
 
@@ -83,7 +87,7 @@ def read_wide(graph: str, sources: Mapping[str, Type], data: Any, key: Sequence[
         data if isinstance(data, (pa.Table, pa.RecordBatch)) else arrow_table("DataFrame", "", data, nan_is_null=True)
     )
     names = column_names(table.schema)
-    place = Place(graph, lambda i: f"position {i:,}")
+    place = where or Place(graph, lambda i: f"position {i:,}")
     out = []
     for source, t in sources.items():
         out.append(_bound(bind(source, t, names, place=graph, wide=True, key=key), table, place, silent=True))
@@ -91,7 +95,13 @@ def read_wide(graph: str, sources: Mapping[str, Type], data: Any, key: Sequence[
 
 
 def arrow_table(
-    kind: str, source: str, data: Any, types: Mapping[str, Type] = _NONE, *, nan_is_null: bool = False
+    kind: str,
+    source: str,
+    data: Any,
+    types: Mapping[str, Type] = _NONE,
+    *,
+    nan_is_null: bool = False,
+    place: Place | None = None,
 ) -> Any:
     """As an Arrow table; ``types`` are those of the columns that are read.
 
@@ -106,27 +116,50 @@ def arrow_table(
         return pa.table({source: data})
     if kind == "Series":
         only = next(iter(types.values()), None)
-        return pa.table({source: _pandas_array(source, source, data, only, nan_is_null)})
+        return pa.table({source: _pandas_array(source, source, data, only, nan_is_null, place)})
     return pa.table(
         {
-            str(name): _pandas_array(source, str(name), data[name], types.get(str(name)), nan_is_null)
+            str(name): _pandas_array(source, str(name), data[name], types.get(str(name)), nan_is_null, place)
             for name in data.columns
         }
     )
 
 
-def _pandas_array(source: str, name: str, series: Any, t: Type | None, nan_is_null: bool) -> Any:
+def _pandas_array(
+    source: str, name: str, series: Any, t: Type | None, nan_is_null: bool, place: Place | None = None
+) -> Any:
     import pyarrow as pa
 
     missing = nan_is_null or isinstance(t, OptionalType) or (t is not None and series.dtype.kind in "mM")
     try:  # in a column of objects a NaN is nothing but a hole
         array = pa.array(series, from_pandas=missing or series.dtype == object)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        if place is not None and place.bad is not None and t is not None:
+            return _fitting(series, t, name, place)
         raise DataError(f"source {source!r}: column {name!r} mixes types: {error}") from None
     if isinstance(t, OptionalType) and t.inner == INT and pa.types.is_floating(array.type):
         with contextlib.suppress(pa.ArrowInvalid):  # ints with holes are floats in pandas
             return array.cast(pa.int64())
     return array
+
+
+def _fitting(series: Any, t: Type, name: str, place: Place) -> Any:
+    """A column of objects of several kinds, of which those that do not fit are noted, and hold nothing."""
+    import pandas as pd
+    import pyarrow as pa
+
+    from pellucid.data.arrow import arrow_type
+
+    inner, out = inner_type(t), []
+    for i, value in enumerate(series.tolist()):
+        fits = None
+        if value is not None and not (pd.api.types.is_scalar(value) and pd.isna(value)):
+            try:
+                fits = conform(inner, value)
+            except ValueError as error:
+                place.refuse(i, f"column {name!r}: {error}", name)
+        out.append(fits.name if isinstance(fits, enum.Enum) else fits)
+    return pa.array(out, arrow_type(inner))
 
 
 def _from_numpy(source: str, t: Type, data: Any, place: Place) -> Given:
@@ -137,7 +170,7 @@ def _from_numpy(source: str, t: Type, data: Any, place: Place) -> Given:
             raise DataError(f"{place.name}: the array has masked values: leave them out first")
         data = data.data
     if data.dtype == object:
-        return from_events(place.name.split(":")[0], source, t, data.tolist())
+        return from_events(place.name.split(":")[0], source, t, data.tolist(), place)
     if data.dtype.names is None:
         if isinstance(t, (RecordType, TupleType)):
             raise DataError(f"{place.name}: expected {t}: give a structured array, found one of {data.dtype}")
@@ -167,7 +200,7 @@ def _numpy_leaves(t: Type, data: Any, path: str, place: Place) -> list[Column]:
     from pellucid.data.arrow import column_leaves
 
     if data.dtype == object:
-        return list(from_events(place.name.split(":")[0], path, t, data.tolist()).columns)
+        return list(from_events(place.name.split(":")[0], path, t, data.tolist(), place).columns)
     if data.dtype.kind in "mM" and np.datetime_data(data.dtype)[0] not in ("s", "ms", "us", "ns", "D"):
         raise DataError(f"{place.name}: {f'field {path!r}: ' if path else ''}cannot read an array of {data.dtype}")
     return column_leaves(t, pa.array(data), column=path or "value", place=place)[0]
@@ -185,19 +218,17 @@ def _numpy_leaf(t: Type, data: Any, path: str, place: Place) -> Column:
         raise DataError(f"{place.name}: {field}expected {t}, found an array of {data.dtype}{hint}")
     if t == INT:
         if kind == "u" and data.itemsize == 8 and len(data) and data.max() > np.uint64(2**63 - 1):
-            i = int(np.argmax(data > np.uint64(2**63 - 1)))
-            raise DataError(f"{place.at(i)}: {field}{data[i]} does not fit in 64 bits")
+            place.refuse_all(
+                np.flatnonzero(data > np.uint64(2**63 - 1)).tolist(),
+                lambda i: f"{field}{data[i]} does not fit in 64 bits",
+                path or None,
+            )
         return np.ascontiguousarray(data, dtype=np.int64)
     if t == FLOAT:
         values = np.ascontiguousarray(data, dtype=np.float64)
         if kind == "f":
-            bad = np.isnan(values)
-            if bad.any():
-                i = int(np.argmax(bad))
-                raise DataError(
-                    f"{place.at(i)}: {field}NaN is no event, as it equals nothing, not even itself: replace it or "
-                    "leave it out"
-                )
+            why = f"{field}NaN is no event, as it equals nothing, not even itself: replace it or leave it out"
+            place.refuse_all(np.flatnonzero(np.isnan(values)).tolist(), lambda _: why, path or None)
         return values
     return np.ascontiguousarray(data, dtype=np.bool_)
 
@@ -213,10 +244,11 @@ def _coded(t: Type, data: Any, field: str, place: Place) -> Column:
     known: dict[Any, int] = {m.value: i for i, m in enumerate(t.members) if isinstance(m.value, (int, float, str))}
     known |= {m.name: i for i, m in enumerate(t.members)}
     table = np.array([known.get(v, -1) for v in values] or [0], dtype=np.int64)
-    out: Column = table[codes]
-    if len(values) and table.min() < 0:
-        i = int(np.argmax(table[codes] < 0))
-        raise DataError(f"{place.at(i)}: {field}{t.problem(data[i].item() if hasattr(data[i], 'item') else data[i])}")
+    place.refuse_all(
+        np.flatnonzero(table[codes] < 0).tolist(),
+        lambda i: f"{field}{t.problem(data[i].item() if hasattr(data[i], 'item') else data[i])}",
+    )
+    out: Column = np.maximum(table[codes], 0)
     return out
 
 

@@ -8,6 +8,7 @@ zone where none is declared or none where one is, or more places than the declar
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -71,30 +72,40 @@ def _times(t: TimeType, array: Any, column: str, place: Place) -> Any:
     values = _numpy(array.cast(pa.int64()) if kind.is_duration(found) else array.view(pa.int64()))
     if found.unit == "ns":
         fine = values % 1000 != 0
-        if fine.any():
-            i = int(np.argmax(fine))
-            raise DataError(
-                f"{place.at(i)}: column {column!r}: {array[i]} has nanoseconds, and a time has whole microseconds: "
-                "round it first"
-            )
+        place.refuse_all(
+            np.flatnonzero(fine).tolist(),
+            lambda i: (
+                f"column {column!r}: {array[i]} has nanoseconds, and a time has whole microseconds: round it first"
+            ),
+            column,
+        )
         return _limited(t, values // 1000, column, place)
     times = _TO_MICROS[found.unit]
     most = (2**63 - 1) // times
     if times > 1 and len(values) and (values.max() > most or values.min() < -most):
-        i = int(np.argmax((values > most) | (values < -most)))
-        raise DataError(f"{place.at(i)}: column {column!r}: the time {values[i]} {found.unit} does not fit in 64 bits")
+        beyond = (values > most) | (values < -most)
+        place.refuse_all(
+            np.flatnonzero(beyond).tolist(),
+            lambda i: f"column {column!r}: the time {values[i]} {found.unit} does not fit in 64 bits",
+            column,
+        )
+        values = np.where(beyond, 0, values)
     return _limited(t, values * times, column, place)
 
 
 def _limited(t: TimeType, values: Any, column: str, place: Place) -> Any:
     limit = t.limits()[0]
     if limit is not None and len(values) and (values.min() < limit[0] or values.max() > limit[1]):
-        i = int(np.argmax((values < limit[0]) | (values > limit[1])))
+        beyond = (values < limit[0]) | (values > limit[1])
         unit = "days" if t == DATE else "microseconds"
-        raise DataError(
-            f"{place.at(i)}: column {column!r}: {values[i]:,} {unit} from 1970 is no {t}: its year is not between 1 "
-            "and 9999"
+        place.refuse_all(
+            np.flatnonzero(beyond).tolist(),
+            lambda i: (
+                f"column {column!r}: {values[i]:,} {unit} from 1970 is no {t}: its year is not between 1 and 9999"
+            ),
+            column,
         )
+        values = np.where(beyond, 0, values)
     return values
 
 
@@ -108,21 +119,24 @@ def _decimals(t: DecimalType, array: Any, column: str, place: Place) -> Any:
     try:
         scaled = array.cast(pa.decimal128(38, t.places))
     except pa.ArrowInvalid:
-        for i, value in enumerate(array.to_pylist()):
-            trouble = t.problem(value) if value is not None else None
-            if trouble:
-                raise DataError(f"{place.at(i)}: column {column!r}: {trouble}") from None
-        raise
+        values = array.to_pylist()
+        wrong = {i: why for i, value in enumerate(values) if value is not None and (why := t.problem(value))}
+        if not wrong:
+            raise
+        place.refuse_all(list(wrong), lambda i: f"column {column!r}: {wrong[i]}", column)
+        zero = Decimal(0)
+        scaled = pa.array([zero if i in wrong else value for i, value in enumerate(values)], array.type)
+        scaled = scaled.cast(pa.decimal128(38, t.places))
     words = np.frombuffer(scaled.buffers()[1] or b"", dtype=np.int64)[
         2 * scaled.offset : 2 * (scaled.offset + len(scaled))
     ]
     low, high = words[0::2], words[1::2]
     beyond = high != (low >> 63)
-    if beyond.any():
-        i = int(np.argmax(beyond))
-        raise DataError(
-            f"{place.at(i)}: column {column!r}: {array[i]} with {t.places} places does not fit in 64 bits"
-        )  # fmt: skip
+    place.refuse_all(
+        np.flatnonzero(beyond).tolist(),
+        lambda i: f"column {column!r}: {array[i]} with {t.places} places does not fit in 64 bits",
+        column,
+    )
     return np.ascontiguousarray(low)
 
 
@@ -157,12 +171,11 @@ def _spelled(t: TimeType | DecimalType, array: Any, column: str, place: Place) -
             bad[code] = str(error)
             numbers.append(0)
     if bad and len(codes):
-        wrong = np.isin(codes, list(bad))
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            raise DataError(
-                f"{place.at(i)}: column {column!r}: {bad[int(codes[i])]}; correct the value or remove the row"
-            )
+        place.refuse_all(
+            np.flatnonzero(np.isin(codes, list(bad))).tolist(),
+            lambda i: f"column {column!r}: {bad[int(codes[i])]}; correct the value or remove the row",
+            column,
+        )
     return np.array(numbers or [0], dtype=np.int64)[codes]
 
 

@@ -11,7 +11,7 @@ import contextlib
 import csv
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ import pyarrow.json as arrow_json
 from pellucid.data import exact
 from pellucid.data.arrow import arrow_type, column_at
 from pellucid.data.bind import Place, refuse_twice
-from pellucid.data.blocks import Block, refuse_loose
+from pellucid.data.blocks import Block, RowsOf, refuse_loose
 from pellucid.data.numbers import BLANKS, FALSE, INT_CELL, TRUE
 from pellucid.data.spelled import inner_type, is_spelled
 from pellucid.data.tables.json_kept import json_type, kept_from_json
@@ -85,21 +85,58 @@ class TextReader:
         return pa.string()
 
     def chunks(
-        self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = (), keep: Collection[str] = ()
+        self,
+        wanted: Mapping[str, Type],
+        *,
+        rows: int,
+        nulls: Collection[str] = (),
+        keep: Collection[str] = (),
+        lenient: bool = False,
     ) -> Iterator[Chunk]:
-        """The wanted columns, and those to keep, at most ``rows`` rows at a time."""
+        """The wanted columns, and those to keep, at most ``rows`` rows at a time.
+
+        ``lenient``: a row that cannot be read holds nothing, and its chunk's place has a note of it.
+        """
         first = 0
         keep = [name for name in keep if name not in wanted]
         for block in self._blocks():
             if self._nothing(block.data):
                 continue
             place = self._place(block, self._before + first)
-            batch = self._batch(block, wanted, place, nulls, keep)
+            if lenient:
+                place = replace(place, bad={})
+            batch = self._readable(block, wanted, place, nulls, keep)
             for start in range(0, batch.num_rows, rows):
                 part = batch.slice(start, rows)
-                shifted = Place(place.name, lambda i, start=start, place=place: place.row(start + i))  # type: ignore[misc]
-                yield Chunk(part, first + start, block.done, self.total, shifted)
+                yield Chunk(part, first + start, block.done, self.total, place.shifted(start))
             first += batch.num_rows
+
+    def _readable(
+        self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str], keep: Collection[str]
+    ) -> Any:
+        """The columns of a block; where bad rows are noted, they hold nothing, and the others are read without them."""
+        strict = replace(place, bad=None)
+        if place.bad is None:
+            return self._batch(block, wanted, strict, nulls, keep)
+        try:
+            return self._batch(block, wanted, strict, nulls, keep)
+        except DataError:
+            self._note_bad(block, wanted, place, keep)
+            if not place.bad:
+                raise  # it is no single row
+        lines = RowsOf(block.data, lambda: self._begins(block))
+        good = [i for i in range(len(lines)) if i not in place.bad]
+        index = np.zeros(len(lines), dtype=np.int64)
+        index[good] = np.arange(len(good))
+        rest = replace(block, data=b"".join(lines.raw(i) for i in good))
+        types = {**{n: _cell_type(t) for n, t in wanted.items()}, **{n: self.kept_type(n) for n in keep}}
+        if good:
+            batch = self._batch(rest, wanted, strict, nulls, keep)
+        else:
+            batch = pa.RecordBatch.from_arrays([pa.nulls(1, t) for t in types.values()], names=list(types))
+        gone = np.ones(len(lines), dtype=bool)
+        gone[good] = False
+        return batch.take(pa.array(index, mask=gone))
 
     def close(self) -> None:
         """Close the file; the standard input stays open."""
@@ -113,18 +150,26 @@ class TextReader:
         yield from self._pieces
 
     def _place(self, block: Block, first: int) -> Place:
-        return Place(self.name, lambda i: f"row {first + i + 1:,} (line {block.lines + self._line(block, i) + 1:,})")
+        rows = RowsOf(block.data, lambda: self._begins(block))
+        return Place(
+            self.name, lambda i: f"row {first + i + 1:,} (line {block.lines + rows.begins[i] + 1:,})", rows.text
+        )
 
     def _nothing(self, data: bytes) -> bool:
         """Whether there is no row in these lines."""
         return not data.strip()
 
-    def _line(self, block: Block, row: int) -> int:
+    def _begins(self, block: Block) -> list[int]:
+        """The lines (0-based in the block) on which its rows begin."""
         raise NotImplementedError
 
     def _batch(
         self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str], keep: Collection[str]
     ) -> Any:
+        raise NotImplementedError
+
+    def _note_bad(self, block: Block, wanted: Mapping[str, Type], place: Place, keep: Collection[str]) -> None:
+        """Look at every row of a block, and note those that cannot be read."""
         raise NotImplementedError
 
 
@@ -203,8 +248,13 @@ class CsvReader(TextReader):
             pass  # too large for an int; or reading for real will say what is wrong, with its row
         return pa.string()
 
-    def _line(self, block: Block, row: int) -> int:
-        return exact.csv_lines(block.data, self.delimiter, row, self.single)
+    def _begins(self, block: Block) -> list[int]:
+        return [line for line, _ in exact.csv_rows(block.data, self.delimiter, self.single)]
+
+    def _note_bad(self, block: Block, wanted: Mapping[str, Type], place: Place, keep: Collection[str]) -> None:
+        refuse_loose(block, self.delimiter, self.name)  # where a row ends, nobody knows there
+        with contextlib.suppress(csv.Error):
+            exact.csv_columns(block.data, self.delimiter, self.names, wanted, place, block.last)
 
     def _nothing(self, data: bytes) -> bool:
         return not (data if self.single else data.strip(b"\r\n"))
@@ -329,7 +379,7 @@ class JsonLinesReader(TextReader):
         self._kept: dict[str, Any] = {}
         if self._first is None:
             return
-        place = self._place(self._first, 0)
+        wrong: DataError | None = None
         for i, (_, line) in enumerate(exact.json_lines(self._first.data)):
             if i >= 1000:
                 break
@@ -342,19 +392,27 @@ class JsonLinesReader(TextReader):
                 self.bare = True
                 if assumed is not None:
                     with self._doubting():
-                        exact.json_value(line, place, 0, self._first.last and not self._first.data.endswith(b"\n"))
+                        self._looked_at(line, 0)
                 break
             try:
-                value = exact.json_value(line, place, i, self._first.last and not self._first.data.endswith(b"\n"))
-            except DataError:
-                if i == 0:
-                    raise
-                break  # reading for real will say what is wrong, with its row
+                value = self._looked_at(line, i)
+            except DataError as error:
+                wrong = wrong or error
+                continue  # reading for real will say what is wrong, with its row
             if isinstance(value, dict):
                 self._sample.append(value)
+        if wrong is not None and not self._sample:
+            raise wrong
         self.blank = not self.bare and not self._sample
         self.names = ["value"] if self.bare else list(dict.fromkeys(p for v in self._sample for p in _paths(v)))
         self._known = set(self.names)
+
+    def _looked_at(self, line: bytes, i: int) -> Any:
+        assert self._first is not None
+        try:
+            return exact.json_value(line, self._first.last and not self._first.data.endswith(b"\n"))
+        except exact.Unreadable as error:
+            raise DataError(f"{self._place(self._first, 0).at(i)}: {error}") from None
 
     @property
     def columns(self) -> list[str]:
@@ -390,8 +448,14 @@ class JsonLinesReader(TextReader):
                 return next((kind for t, kind in _JSON_KINDS.items() if isinstance(found, t)), pa.null())
         return pa.string()
 
-    def _line(self, block: Block, row: int) -> int:
-        return next((n for i, (n, _) in enumerate(exact.json_lines(block.data)) if i == row), 0)
+    def _begins(self, block: Block) -> list[int]:
+        return [n for n, _ in exact.json_lines(block.data)]
+
+    def _note_bad(self, block: Block, wanted: Mapping[str, Type], place: Place, keep: Collection[str]) -> None:
+        bare = next(iter(wanted)) if self.bare else None
+        exact.json_columns(block.data, wanted, place, block.last, bare)
+        if keep:
+            kept_from_json(block.data, {name: self.kept_type(name) for name in keep}, place, block.last)
 
     def _schema(self, wanted: Mapping[str, Type]) -> Any:
         """Flat fields, or nested ones where the first objects nest them."""

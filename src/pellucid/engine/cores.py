@@ -14,7 +14,7 @@ from pellucid.data.columns import Batch, Output
 from pellucid.engine.kernel.engine import Engine
 from pellucid.engine.kernel.pieces import cut
 from pellucid.engine.kernel.times import StepTimes
-from pellucid.errors import PellucidError, UsageError, option
+from pellucid.errors import PellucidError, StepError, UsageError, option
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph
 
@@ -102,22 +102,24 @@ class OnCores:
         if self.cores == 1:
             self._engine.timed = False
 
-    def push_batch(self, batch: Batch, *, positions: bool = False) -> list[Output]:
+    def push_batch(
+        self, batch: Batch, *, positions: bool = False, failed: list[StepError] | None = None
+    ) -> list[Output]:
         """Push columns."""
         if not self._decided and batch.count:
             self._decided = True
-            self._decide(batch)
-        outputs: list[Output] = self._engine.push_batch(batch, positions=positions)
+            self._decide(batch, failed is not None)
+        outputs: list[Output] = self._engine.push_batch(batch, positions=positions, failed=failed)
         return outputs
 
-    def _decide(self, batch: Batch) -> None:
+    def _decide(self, batch: Batch, undo: bool) -> None:
         if self.why_one is not None:
             return
         if self.wanted is None:
             if batch.count < _FROM:
                 self.why_one = "there are few rows"
                 return
-            self.why_one = self._try(batch, cores_here())
+            self.why_one = self._try(batch, cores_here(), undo)
             if self.why_one is not None:
                 return
         from pellucid.engine.kernel.buckets import KeyBuckets
@@ -125,7 +127,7 @@ class OnCores:
         self.cores = self.wanted or cores_here()
         self._engine = KeyBuckets(Engine(self.graph, key=self.key, mode="numba", timed=self._engine.timed), self.cores)
 
-    def _try(self, batch: Batch, cores: int) -> str | None:
+    def _try(self, batch: Batch, cores: int, undo: bool) -> str | None:
         """Run the first rows in both ways, and throw away what comes out; why not on several cores, or None."""
         from pellucid.engine.kernel.buckets import KeyBuckets
 
@@ -134,9 +136,10 @@ class OnCores:
         seconds = []
         try:
             for trial in (base.sibling(), KeyBuckets(base.sibling(), cores)):
-                trial.push_batch(few, positions=True)  # compile, start the threads
+                failed: list[StepError] | None = [] if undo else None
+                trial.push_batch(few, positions=True, failed=failed)  # compile, start the threads
                 start = time.perf_counter()
-                trial.push_batch(some, positions=True)
+                trial.push_batch(some, positions=True, failed=failed)
                 seconds.append(time.perf_counter() - start)
         except PellucidError:
             return "a step fails at once"

@@ -36,9 +36,9 @@ def step_error(node: Node, args: Sequence[Any], position: int, error: Exception)
         what += f" ({error})"
     shown = ", ".join(_short(a) for a in args)
     arguments = "on the event" if len(args) == 1 else "on the arguments"
-    message = f"{node.describe()} failed at push {position:,} {arguments} {shown}: {what}{_line(error)}"
+    why = f"{arguments} {shown}: {what}{_line(error)}"
     cls = IntOverflow if overflow else StepError
-    return cls(message, step=node.id, position=position)
+    return cls(f"{node.describe()} failed at push {position:,} {why}", step=node.id, position=position, why=why)
 
 
 def _short(value: Any) -> str:

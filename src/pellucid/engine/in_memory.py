@@ -12,6 +12,7 @@ from typing import Any
 from pellucid.data.bind import type_of_key
 from pellucid.data.columns import Batch, Column, Output
 from pellucid.data.events import Given
+from pellucid.data.tables.letters import KEPT, letters, refuse_kept, shown_letters, write_letters
 from pellucid.data.tables.ready import Ready, RunOptions, by_source, chosen, make_ready
 from pellucid.errors import DataError, StepError, UsageError
 from pellucid.graph.model import Graph
@@ -25,12 +26,15 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
     [2, 3]
     """
     options, named = RunOptions.taken_from(graph, named)
+    refuse_kept([name for name, _ in graph.outputs], options.bad)
     run = make_ready(graph, by_source(graph, data, named), options)
     first = next(iter(run.inputs))
     shows = run.inputs[first].shows
     along = bool(options.order or run.kept.columns)
     positions = shows in ("Series", "DataFrame") or bool(options.key) or along
-    outputs, pushed = _push_given(run, positions=positions)
+    failed: list[StepError] | None = [] if options.bad else None
+    outputs, pushed = _push_given(run, positions=positions, failed=failed)
+    aside = letters(run, failed or [], pushed, options.bad)
     results = []
     for output in outputs:
         if shows == "list":
@@ -43,6 +47,11 @@ def run_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any])
         extra = run.along(output, pushes) if along else []
         results.append(result(shows, output, run.inputs[first].data, rows, options.key, extra))
     names = [o.name for o in outputs]
+    if options.bad.to == "keep":
+        names, results = [*names, KEPT], [*results, shown_letters(aside, shows)]
+        return dict(zip(names, results, strict=True))
+    if options.bad.address is not None:
+        write_letters(aside, options.bad.address)
     if len(results) == 1:
         return results[0]
     if names == [f"out{i + 1}" for i in range(len(names))]:
@@ -58,6 +67,8 @@ def trace_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any
     [[1], [], [3]]
     """
     options, named = RunOptions.taken_from(graph, named)
+    if options.bad:
+        raise UsageError(f"{graph.name}.trace gives events, push by push: bad= goes with a run, as in p(table, bad=…)")
     if options.keep:
         raise UsageError(
             f"{graph.name}.trace gives events, push by push: keep= goes with a run, as in p(table, keep=…)"
@@ -74,7 +85,9 @@ def trace_in_memory(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any
     return [{name: trace[i] for name, trace in traces.items()} for i in range(count)]
 
 
-def _push_given(run: Ready, *, positions: bool) -> tuple[list[Output], list[int] | None]:
+def _push_given(
+    run: Ready, *, positions: bool, failed: list[StepError] | None = None
+) -> tuple[list[Output], list[int] | None]:
     """Push all at once.  The second result tells the push of each row, where silent rows were left out."""
     from pellucid.engine.cores import OnCores
 
@@ -108,7 +121,8 @@ def _push_given(run: Ready, *, positions: bool) -> tuple[list[Output], list[int]
         masks.append(mask)
     keys = [[_longer(c, count - g.count) for _, c in g.key.values()] for g in given] if kinds else None
     try:
-        return engine.push_batch(Batch(count, columns, masks, keys), positions=positions), rows
+        batch = Batch(count, columns, masks, keys)
+        return engine.push_batch(batch, positions=positions, failed=failed), rows
     except StepError as error:
         at = error.position
         if rows is not None and 0 <= at < len(rows):

@@ -45,17 +45,28 @@ def kept_from_json(data: bytes, types: Mapping[str, Any], place: Place, last: bo
     out: dict[str, list[Any]] = {name: [] for name in types}
     lines = list(exact.json_lines(data))
     for i, (_, line) in enumerate(lines):
-        row = exact.json_value(line, place, i, last and i == len(lines) - 1 and not data.endswith(b"\n"))
-        for name, t in types.items():
-            try:
-                if isinstance(row, exact.Twice) and name in row.keys_twice:
-                    raise ValueError(f"the key {name!r} comes twice in one object: leave one out")
-                value = _value(row.get(name))
-                _refuse_other(value, t)
-            except ValueError as error:
-                raise DataError(f"{place.at(i)}: column {name!r}, which is kept: {error}") from None
-            out[name].append(value)
+        try:
+            row = exact.json_value(line, last and i == len(lines) - 1 and not data.endswith(b"\n"))
+            values = [_kept(row, name, t) for name, t in types.items()]
+        except exact.Unreadable as error:
+            place.refuse(i, str(error), error.column)
+            values = [None] * len(types)
+        for column, value in zip(out.values(), values, strict=True):
+            column.append(value)
     return {name: pa.array(values, types[name]) for name, values in out.items()}
+
+
+def _kept(row: Any, name: str, t: Any) -> Any:
+    if not isinstance(row, dict):
+        raise exact.Unreadable(f"expected an object, found {shorten(row)}")
+    try:
+        if isinstance(row, exact.Twice) and name in row.keys_twice:
+            raise ValueError(f"the key {name!r} comes twice in one object: leave one out")
+        value = _value(row.get(name))
+        _refuse_other(value, t)
+    except ValueError as error:
+        raise exact.Unreadable(f"column {name!r}, which is kept: {error}", name) from None
+    return value
 
 
 def _value(found: Any) -> Any:

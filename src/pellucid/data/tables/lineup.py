@@ -91,10 +91,8 @@ def order_column(array: Any, column: str, place: Place) -> Any:
     t = array.type
     fits = kind.is_integer(t) or kind.is_temporal(t) or kind.is_decimal(t) or kind.is_large_string(t)
     if array.null_count:
-        i = int(np.argmin(numpy_of(array.is_valid())))
-        raise DataError(
-            f"{place.at(i)}: the order column {column!r} is null: give every row its place, or leave such rows out"
-        )
+        why = f"the order column {column!r} is null: give every row its place, or leave such rows out"
+        place.refuse_all(np.flatnonzero(~numpy_of(array.is_valid())).tolist(), lambda _: why, column)
     if not (fits or (kind.is_null(t) and not len(array))):
         hint = "cast it to a whole number"
         if kind.is_floating(t):

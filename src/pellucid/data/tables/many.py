@@ -67,7 +67,13 @@ class ManyReader:
         return self.parts[column] if column in self.parts else self.head.field_type(column)
 
     def chunks(
-        self, wanted: Mapping[str, Type], *, rows: int, nulls: Collection[str] = (), keep: Collection[str] = ()
+        self,
+        wanted: Mapping[str, Type],
+        *,
+        rows: int,
+        nulls: Collection[str] = (),
+        keep: Collection[str] = (),
+        lenient: bool = False,
     ) -> Iterator[Chunk]:
         """The wanted columns, and those to keep, file by file."""
         row = done = 0
@@ -77,7 +83,7 @@ class ManyReader:
         types = {name: self.kept_type(name) for name in kept}
         for at, (one, size) in enumerate(zip(self._files, self._sizes, strict=True)):
             reader = self.first if at == 0 else self._next(one, [*inner, *kept], types)
-            for chunk in reader.chunks(inner, rows=rows, nulls=nulls, keep=kept):
+            for chunk in reader.chunks(inner, rows=rows, nulls=nulls, keep=kept, lenient=lenient):
                 share = chunk.done / chunk.total if chunk.total else 0.0
                 batch = self._with_parts(self._alike(chunk, types, reader), one, said)
                 yield replace(chunk, batch=batch, first=row, done=done + int(size * share), total=self.total)

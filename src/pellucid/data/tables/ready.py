@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.bind import SHORT, Place, key_columns
 from pellucid.data.columns import Column, Output, Strings
 from pellucid.data.events import Given, from_events, place_of
+from pellucid.data.tables.bad import FAIL, BadOption, said_bad
 from pellucid.data.tables.inputs import Input, input_of
 from pellucid.data.tables.keep import Kept, kept_columns, own_columns, refuse_order_names, said_keep
 from pellucid.data.tables.needed import needed_columns
@@ -21,13 +22,13 @@ from pellucid.graph.stream import silent
 if TYPE_CHECKING:
     from pellucid.data.tables.lineup import Keyed, Lineup
 
-_WORDS = ("key", "order", "late", "keep", "short", "cores")
+_WORDS = ("key", "order", "late", "keep", "short", "cores", "bad", "max_bad")
 
 
 @dataclass(frozen=True)
 class RunOptions:
     """What is said besides the data: the columns of the key, of the order and those that come along; what becomes of
-    doubled rows, and what an input is that ends before the others; on how many cores it runs."""
+    doubled rows, of bad ones, and what an input is that ends before the others; on how many cores it runs."""
 
     key: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
@@ -35,6 +36,7 @@ class RunOptions:
     keep: Any = ()
     short: str = "fail"
     cores: Any = None
+    bad: BadOption = FAIL
 
     @classmethod
     def taken_from(cls, graph: Graph, named: Mapping[str, Any]) -> tuple[RunOptions, dict[str, Any]]:
@@ -56,8 +58,13 @@ class RunOptions:
             check_late(late)
             if not order:
                 raise UsageError(f"late={late!r} needs order=, the columns that say which row comes first")
-        keep = said_keep(given.get("keep"))
-        return cls(key_columns(given.get("key")), order, late, keep, short, given.get("cores")), rest
+        keep, bad = said_keep(given.get("keep")), said_bad(given.get("bad"), given.get("max_bad"))
+        return cls(key_columns(given.get("key")), order, late, keep, short, given.get("cores"), bad), rest
+
+    def place(self, graph: str, source: str) -> Place:
+        """How a message names an input ('': the one of all sources), and whether it takes notes of bad rows."""
+        place = place_of(graph, source) if source else Place(graph, lambda i: f"position {i:,}")
+        return replace(place, bad={}) if self.bad else place
 
 
 @dataclass
@@ -70,6 +77,7 @@ class Ready:
     kept: Kept
     lineup: Lineup | None = None
     options: RunOptions = field(default_factory=RunOptions)
+    places: dict[str, Place] = field(default_factory=dict)  # of each input
 
     def rows(self, source: str, pushes: Any) -> Any:
         """The rows of an input that came with these pushes; -1 where there was none."""
@@ -151,16 +159,52 @@ def make_ready(graph: Graph, inputs: dict[str, Input], options: RunOptions) -> R
             others = [*options.key, *options.order]
             reads = needed_columns(one.columns, sources, others, wide=not name, key=options.key)
             inputs[name] = one.narrowed(reads, kept.from_input(name))
-    run = Ready(graph, inputs, _given(graph, types, inputs, options), kept, options=options)
+    places = {name: options.place(graph.name, name) for name in inputs}
+    run = Ready(graph, inputs, _given(graph, types, inputs, options, places), kept, options=options, places=places)
+    if options.bad and not options.order:
+        _silence(run.given, {i for place in places.values() for i in place.bad or ()})
     if options.order:
         from pellucid.data.tables.lineup import line_up
 
         names = [""] if "" in inputs else list(types)
-        keyed = [_keyed(graph, name, types, inputs[name], run.given, options) for name in names]
-        run.lineup = line_up(keyed, options.order, options.late)
-        places = run.lineup.rows * len(run.given) if "" in inputs else run.lineup.rows
-        run.given = [lined_up(g, rows) for g, rows in zip(run.given, places, strict=True)]
+        keyed = [_keyed(name, types, inputs[name], run.given, options, places[name]) for name in names]
+        goods = [_good(keyed_one, places[name]) for keyed_one, name in zip(keyed, names, strict=True)]
+        run.lineup = line_up([one for one, _ in goods], options.order, options.late)
+        run.lineup = replace(
+            run.lineup, rows=[_back(r, good) for r, (_, good) in zip(run.lineup.rows, goods, strict=True)]
+        )
+        pushed = run.lineup.rows * len(run.given) if "" in inputs else run.lineup.rows
+        run.given = [lined_up(g, rows) for g, rows in zip(run.given, pushed, strict=True)]
     return run
+
+
+def _silence(given: list[Given], gone: set[int]) -> None:
+    """No source brings anything in these pushes."""
+    for one in given:
+        if any(i < one.count for i in gone):
+            mask = [True] * one.count if one.mask is None else [bool(here) for here in one.mask]
+            one.mask = [here and i not in gone for i, here in enumerate(mask)]
+
+
+def _good(keyed: Keyed, place: Place) -> tuple[Keyed, Any]:
+    """Without the rows that cannot be read; and which those are that can (None: all)."""
+    if not place.bad:
+        return keyed, None
+    import numpy as np
+
+    there = np.ones(len(keyed.order[0]), dtype=bool)
+    there[list(place.bad)] = False
+    good = np.flatnonzero(there)
+    rows = _indices(good)
+    some = replace(keyed, key=[k.take(rows) for k in keyed.key], order=[o.take(rows) for o in keyed.order])
+    return replace(some, place=place.picked(lambda i: int(good[i]))), good
+
+
+def _back(rows: Any, good: Any) -> Any:
+    """Rows among the good ones as rows of the input."""
+    import numpy as np
+
+    return rows if good is None or not len(good) else np.where(rows < 0, -1, good[rows])
 
 
 def _kept(graph: Graph, inputs: Mapping[str, Input], outputs: Mapping[str, Type], options: RunOptions) -> Kept:
@@ -186,12 +230,18 @@ def _kept(graph: Graph, inputs: Mapping[str, Input], outputs: Mapping[str, Type]
     )
 
 
-def _given(graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input], options: RunOptions) -> list[Given]:
+def _given(
+    graph: Graph,
+    types: Mapping[str, Type],
+    inputs: Mapping[str, Input],
+    options: RunOptions,
+    places: Mapping[str, Place],
+) -> list[Given]:
     if "" in inputs:
-        return _given_wide(graph, types, inputs[""], options)
+        return _given_wide(graph, types, inputs[""], options, places[""])
     out = []
     for source, t in types.items():
-        one, place = inputs[source], place_of(graph.name, source)
+        one, place = inputs[source], places[source]
         for what in ("key", "order"):
             if getattr(options, what) and not one.is_table:
                 if one.kind != "list":
@@ -199,7 +249,7 @@ def _given(graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input],
                 refuse_scalars(graph.name, source, t, what, one.data)
         if one.kind in ("list", "dicts"):
             if one.kind == "list":
-                given = from_events(graph.name, source, t, one.data)
+                given = from_events(graph.name, source, t, one.data, place)
             else:
                 names = [c for c in one.columns if c not in (*options.key, *options.order)] or one.columns
                 given = from_dicts(
@@ -217,13 +267,12 @@ def _given(graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input],
     return out
 
 
-def _given_wide(graph: Graph, types: Mapping[str, Type], one: Input, options: RunOptions) -> list[Given]:
+def _given_wide(graph: Graph, types: Mapping[str, Type], one: Input, options: RunOptions, place: Place) -> list[Given]:
     if one.kind != "dicts":
         from pellucid.data.kinds import read_wide
 
-        return read_wide(graph.name, types, one.readable()[1], options.key)
+        return read_wide(graph.name, types, one.readable()[1], options.key, place)
     out = []
-    place = Place(graph.name, lambda i: f"position {i:,}")
     key = {name: key_values(one.data, name, place) for name in options.key}
     for source, t in types.items():
         if source not in one.columns:
@@ -267,7 +316,7 @@ def _refuse_uneven(
 
 
 def _keyed(
-    graph: Graph, name: str, types: Mapping[str, Type], one: Input, given: list[Given], options: RunOptions
+    name: str, types: Mapping[str, Type], one: Input, given: list[Given], options: RunOptions, place: Place
 ) -> Keyed:
     """The columns of an input that say whose a row is, and when it comes."""
     import pyarrow as pa
@@ -277,7 +326,6 @@ def _keyed(
     from pellucid.data.tables.lineup import Keyed, order_column
 
     mine = given[0] if not name else given[list(types).index(name)]
-    place = place_of(graph.name, name) if name else Place(graph.name, lambda i: f"position {i:,}")
     key = [array_of(next(t.leaves())[1], column) for t, column in mine.key.values()]
     order = []
     kind, data = one.readable()

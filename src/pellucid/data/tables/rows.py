@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pellucid.data.bind import Place, bind, shorten, some
 from pellucid.data.columns import Column, Output, events_of
-from pellucid.data.events import Given, from_events
+from pellucid.data.events import Given, filler, from_events
 from pellucid.errors import DataError, UsageError, nearest
 from pellucid.expr.types import (
     BOOL,
@@ -42,13 +43,15 @@ def from_dicts(graph: str, source: str, t: Type, rows: Sequence[Any], place: Pla
         if row is silent:
             events.append(row)
             continue
-        if not isinstance(row, dict):
-            raise DataError(f"{place.at(i)}: expected a dict, as the first is one, found {shorten(row)}")
         try:
+            if not isinstance(row, dict):
+                raise ValueError(f"expected a dict, as the first is one, found {shorten(row)}")
             events.append(_event(t, row.get(column), column) if scalar else _event(t, row, ""))
         except ValueError as error:
-            raise DataError(f"{place.at(i)}: {error}") from None
-    return from_events(graph, source, t, events)
+            field = re.match(r"(?:no )?field '([^']*)'", str(error))
+            place.refuse(i, str(error), field.group(1) if field else None)
+            events.append(filler(t))
+    return from_events(graph, source, t, events, place)
 
 
 def _event(t: Type, value: Any, path: str) -> Any:
@@ -84,10 +87,12 @@ def _may_miss(t: Type) -> bool:
 
 def field_values(rows: Sequence[Any], path: str, place: Place, what: str) -> list[Any]:
     """What dicts or records hold at a dotted path; none of it may be missing."""
-    out = []
+    out: list[Any] = []
     for i, row in enumerate(rows):
         if row is silent:
-            raise DataError(f"{place.at(i)}: is silent, and has no {what} {path!r}: leave such rows out")
+            place.refuse(i, f"is silent, and has no {what} {path!r}: leave such rows out", path)
+            out.append(None)
+            continue
         value = row
         for step in path.split(".") if not (isinstance(row, dict) and path in row) else [path]:
             if isinstance(value, dict):
@@ -98,7 +103,7 @@ def field_values(rows: Sequence[Any], path: str, place: Place, what: str) -> lis
             known = list(row) if isinstance(row, dict) else _fields(row)
             missing = f"no {what} {path!r}" if path.split(".")[0] not in known else f"the {what} {path!r} is null"
             has = f": it has {some(known)}{nearest(path, known)}" if missing.startswith("no") and known else ""
-            raise DataError(f"{place.at(i)}: {missing}{has or ': give every row one, or leave such rows out'}")
+            place.refuse(i, f"{missing}{has or ': give every row one, or leave such rows out'}", path)
         out.append(value)
     return out
 
@@ -127,20 +132,21 @@ def key_values(rows: Sequence[Any], path: str, place: Place) -> tuple[Type, Colu
     (str, ['ada', 'bob'])
     """
     values = field_values(rows, path, place, "key")
-    kind = type_of_value(values[0]) if values else STR
+    first = next((value for value in values if value is not None), "")
+    kind, fits = type_of_value(first), "a key is int, str, bool or a time, and the same in all rows"
+    if kind not in (BOOL, INT, STR, DATETIME, INSTANT, DATE):
+        raise DataError(f"{place.at(values.index(first))}: the key {path!r} is {shorten(first)}: {fits}")
+    assert kind is not None
     out: list[Any] = []
     for i, value in enumerate(values):
-        found = type_of_value(value)
-        if kind not in (BOOL, INT, STR, DATETIME, INSTANT, DATE) or found != kind:
-            raise DataError(
-                f"{place.at(i)}: the key {path!r} is {shorten(value)}: a key is int, str, bool or a time, and the same "
-                "in all rows"
-            )
         try:
-            out += kind.flatten(conform(kind, value))
+            if value is not None and type_of_value(value) != kind:
+                raise ValueError(f" is {shorten(value)}: {fits}")
+            out += kind.flatten(filler(kind) if value is None else conform(kind, value))
         except ValueError as error:
-            raise DataError(f"{place.at(i)}: the key {path!r}: {error}") from None
-    return kind or STR, out
+            place.refuse(i, f"the key {path!r}{'' if str(error).startswith(' is') else ': '}{error}", path)
+            out += kind.flatten(filler(kind))
+    return kind, out
 
 
 def dict_rows(

@@ -8,19 +8,21 @@ cannot be read twice: it is read to its end, and sorted.
 from __future__ import annotations
 
 import bisect
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from pellucid.data.arrow import array_of, arrow_type, column_at, key_column, key_type, source_columns
-from pellucid.data.bind import Binding, Place, some
+from pellucid.data.bind import NO_ROW, Binding, Note, Place, some
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.events import Given
 from pellucid.data.rich import rich_array, rich_column
 from pellucid.data.spelled import inner_type, is_spelled
+from pellucid.data.tables.bad import BadRow, of_row, row_text
 from pellucid.data.tables.lineup import Keyed, Lineup, line_up, order_column
 from pellucid.data.tables.ready import lined_up
 from pellucid.data.text import TextReader
@@ -80,8 +82,11 @@ def order_type(reader: Reader, column: str, read: Mapping[str, Type], order: Ord
 
 def order_values(array: Any, column: str, t: Type | None, place: Place) -> Any:
     """A column of the order; a time or a decimal that a text spells is put in order as what it is."""
-    if t is not None and is_spelled(t) and not array.null_count and pa.types.is_string(array.type):
+    if t is not None and is_spelled(t) and pa.types.is_string(array.type):
         kind: Any = inner_type(t)
+        if array.null_count:
+            order_column(array, column, place)  # says which
+            array = array.fill_null("")
         return rich_array(kind, array_of(INT, rich_column(kind, array, column, place)))
     return order_column(array, column, place)
 
@@ -93,17 +98,28 @@ def sorted_feed(
     again: Callable[[Reader], Reader] | None,
 ) -> Iterator[Fed] | None:
     """The batches of a feed in order; None if its rows are so already."""
-    if again is not None:
+    if again is not None and not (feed.lenient and len(lanes) > 1):  # else a bad row leaves the others of its push
         looked = []
         for (reader, bound), order in zip(lanes, feed.orders, strict=True):
             other = again(reader)
             try:
-                looked.append(_keyed(_read(other, {}, feed, order, ()), feed, bound[0], order))
+                whole = _read(other, {}, feed, order, ())
+                looked.append(_good(_keyed(whole, feed, bound[0], order), whole))
             finally:
                 other.close()
-        if line_up(looked, feed.order, feed.late).as_they_came:
-            return None
+        with contextlib.suppress(*([DataError] if feed.lenient else [])):  # a doubled row may be a bad one
+            if line_up(looked, feed.order, feed.late).as_they_came:
+                return None
     return _sorted(feed, lanes, keeps)
+
+
+def _good(keyed: Keyed, whole: _Whole) -> Keyed:
+    """Without the rows that cannot be read."""
+    if not whole.place.bad:
+        return keyed
+    rows = pa.array(whole.good)
+    place = whole.place.picked(lambda i: int(whole.good[i]))
+    return Keyed([k.take(rows) for k in keyed.key], [o.take(rows) for o in keyed.order], place)
 
 
 @dataclass(frozen=True)
@@ -113,28 +129,56 @@ class _Whole:
     table: Any
     place: Place
 
+    @property
+    def good(self) -> Any:
+        """The rows that can be read."""
+        there = np.ones(self.table.num_rows, dtype=bool)
+        there[list(self.place.bad or ())] = False
+        return np.flatnonzero(there)
+
+    def letters(self) -> list[tuple[int, BadRow]]:
+        """Those that cannot; they belong to no push."""
+        notes = sorted((self.place.bad or {}).items())
+        return [(-1, of_row(self.place, i, why, self.table, column=column)) for i, (column, why) in notes]
+
 
 def _read(reader: Reader, wanted: Mapping[str, Type], feed: Feed, order: OrderTypes, keep: Sequence[str]) -> _Whole:
     typed, also = with_order({**feed.key, **wanted}, order)
     nulls = typed if feed.wide else {*feed.key, *dict(order.typed)}
     batches, firsts, places = [], [], []
     rows = 0
-    for chunk in reader.chunks(typed, rows=feed.rows, nulls=nulls, keep=[*also, *keep]):
+    bad: dict[int, Note] | None = {} if feed.lenient else None
+    for chunk in reader.chunks(typed, rows=feed.rows, nulls=nulls, keep=[*also, *keep], lenient=feed.lenient):
+        if bad is not None and chunk.place.bad:
+            bad |= {rows + i: note for i, note in chunk.place.bad.items() if i < chunk.batch.num_rows}
         batches.append(chunk.batch)
         firsts.append(rows)
         places.append(chunk.place)
         rows += chunk.batch.num_rows
 
+    def at(i: int) -> tuple[Place, int]:
+        one = bisect.bisect_right(firsts, i) - 1
+        return places[one], i - firsts[one]
+
     def row(i: int) -> str:
-        at = bisect.bisect_right(firsts, i) - 1
-        return places[at].row(i - firsts[at]) if places else ""
+        place, inner = at(i)
+        return place.row(inner)
+
+    def text(i: int) -> str:
+        place, inner = at(i)
+        return "" if place.text is None else place.text(inner)
 
     if not batches:
         names = [*typed, *also, *(name for name in keep if name not in typed and name not in also)]
         empty = [pa.array([], arrow_type(typed[n]) if n in typed else reader.kept_type(n)) for n in names]
         batches = [pa.RecordBatch.from_arrays(empty, names=names)]
     table = pa.Table.from_batches([_plain(batch, batches[0].schema) for batch in batches])
-    return _Whole(table, Place(reader.name, row))
+
+    def file(i: int) -> str:
+        return at(i)[0].name
+
+    texts = bool(places) and places[0].text is not None
+    return _Whole(table, Place(reader.name, row, text if texts else None, file, bad))
 
 
 def _plain(batch: Any, schema: Any) -> Any:
@@ -163,7 +207,13 @@ def _sorted(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], keeps: Se
             columns, mask, keys = source_columns(binding, whole.table, whole.place, silent=feed.wide)
             named = {n: (t, c) for (n, t), c in zip(feed.key.items(), keys or [], strict=True)}
             given.append(Given(whole.table.num_rows, columns, mask, named))
-    lineup = line_up(keyed, feed.order, feed.late)
+    lineup = line_up([_good(k, whole) for k, whole in zip(keyed, wholes, strict=True)], feed.order, feed.late)
+    if feed.lenient:
+        found = [
+            np.where(rows < 0, -1, whole.good[rows]) if len(whole.good) else rows
+            for rows, whole in zip(lineup.rows, wholes, strict=True)
+        ]
+        lineup = replace(lineup, rows=found)
     rows = lineup.rows * len(given) if feed.wide else lineup.rows
     given = [lined_up(g, r) for g, r in zip(given, rows, strict=True)]
     along: dict[str, Any] = {}
@@ -173,13 +223,17 @@ def _sorted(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], keeps: Se
     first = pa.array(np.arange(lineup.count))
     for name, column in zip(feed.order, lineup.order, strict=True):
         along[name] = column.take(first)
-    yield from _slices(feed, lineup, given, along, [w.place for w in wholes])
+    yield from _slices(feed, lineup, given, along, wholes)
 
 
 def _slices(
-    feed: Feed, lineup: Lineup, given: Sequence[Given], along: Mapping[str, Any], places: Sequence[Place]
+    feed: Feed, lineup: Lineup, given: Sequence[Given], along: Mapping[str, Any], wholes: Sequence[_Whole]
 ) -> Iterator[Fed]:
     from pellucid.data.feed import Fed
+
+    letters = [letter for whole in wholes for letter in whole.letters()]
+    if letters:
+        yield Fed(Batch(0, []), 0, None, bad=letters)
 
     end = lineup.count if feed.limit is None else min(feed.limit, lineup.count)
     for start in range(0, end, feed.rows):
@@ -190,14 +244,19 @@ def _slices(
             [None if g.mask is None else g.mask[start : start + count] for g in given],
             [[_cut(c, start, count) for _, c in g.key.values()] for g in given] if feed.key else None,
         )
-        here = [
-            Place(p.name, _row(p, rows[start : start + count])) for p, rows in zip(places, lineup.rows, strict=True)
-        ]
-        yield Fed(batch, start, (start + count) / end, here, {name: c.slice(start, count) for name, c in along.items()})
+        here = [_placed(whole, rows[start : start + count]) for whole, rows in zip(wholes, lineup.rows, strict=True)]
+        more = {name: c.slice(start, count) for name, c in along.items()}
+        yield Fed(batch, start, (start + count) / end, here, more, [None] * len(here))
 
 
-def _row(place: Place, rows: Any) -> Callable[[int], str]:
-    return lambda i: place.row(int(rows[i])) if rows[i] >= 0 else "no row"
+def _placed(whole: _Whole, rows: Any) -> Place:
+    place = whole.place
+    return Place(
+        place.name,
+        lambda i: place.row(int(rows[i])) if rows[i] >= 0 else NO_ROW,
+        lambda i: (place.text or (lambda row: row_text(whole.table, row)))(int(rows[i])),
+        None if place.file is None else lambda i: place.file(int(rows[i])) if place.file is not None else "",
+    )
 
 
 def _cut(column: Any, start: int, count: int) -> Column:

@@ -60,12 +60,14 @@ class KeyBuckets:
             out.join(engine.times)
         return out
 
-    def push_batch(self, batch: Batch, *, positions: bool = False) -> list[Output]:
+    def push_batch(
+        self, batch: Batch, *, positions: bool = False, failed: list[StepError] | None = None
+    ) -> list[Output]:
         """Push columns."""
         if self._failed is not None:
             raise StateError(f"this engine was stopped {self._failed}: make a new one")
         try:
-            parts = list(self._parts(batch))
+            parts = list(self._parts(batch, failed))
         except BaseException as error:
             at = error.position if isinstance(error, StepError) else self.pushed
             self._failed = f"at push {at:,}"
@@ -77,25 +79,29 @@ class KeyBuckets:
         self._forget_texts()
         return outputs
 
-    def _parts(self, batch: Batch) -> Iterator[list[Output]]:
+    def _parts(self, batch: Batch, failed: list[StepError] | None) -> Iterator[list[Output]]:
         """What the pieces of a batch put out.  While the kernels run over one, the next is shared out here."""
         running: list[Future[list[Output]]] = []
+        own: list[list[StepError] | None] = [None if failed is None else [] for _ in self.engines]
+        undo = failed is not None
         for start in range(0, max(batch.count, 1), _PIECE):
-            columns, shares = self._shared_out(batch, start, min(start + _PIECE, batch.count))
+            columns, shares = self._shared_out(batch, start, min(start + _PIECE, batch.count), undo)
             done = _settled(running)
             running = [
-                self._pool.submit(self._run, engine, columns, rows, self.pushed + start)
-                for engine, rows in zip(self.engines, shares, strict=True)
+                self._pool.submit(self._run, engine, columns, rows, self.pushed + start, mine)
+                for engine, rows, mine in zip(self.engines, shares, own, strict=True)
             ]
             if done:
                 yield _in_order(done)
         yield _in_order(_settled(running))
+        if failed is not None:
+            failed += sorted((error for mine in own for error in mine or ()), key=lambda error: error.position)
 
-    def _shared_out(self, batch: Batch, start: int, stop: int) -> tuple[dict[str, Any], list[Any]]:
+    def _shared_out(self, batch: Batch, start: int, stop: int, undo: bool) -> tuple[dict[str, Any], list[Any]]:
         """A piece of a batch as the kernels read it, and the rows of each bucket."""
         first = self.engines[0]
         first.state.to_compiled()
-        kernel = first._kernel(True, True)
+        kernel = first._kernel(True, True, undo)
         first._called(kernel)  # compiled once, not in every thread
         columns = first._inputs(kernel, batch, start, stop)
         slots = self._slots(columns, stop - start)
@@ -130,11 +136,14 @@ class KeyBuckets:
         return self._hashes
 
     @staticmethod
-    def _run(engine: Engine, columns: dict[str, Any], rows: Any, first: int) -> list[Output]:
+    def _run(
+        engine: Engine, columns: dict[str, Any], rows: Any, first: int, failed: list[StepError] | None
+    ) -> list[Output]:
         """Run one bucket over its rows of a piece; in a thread."""
         engine.state.to_compiled()
         mine = {name: column.take(rows) for name, column in columns.items()}
-        return engine._run(engine._kernel(True, True), mine, len(rows), rows + first)
+        kernel = engine._kernel(True, True, failed is not None)
+        return engine._run(kernel, mine, len(rows), rows + first, failed)
 
     def _forget_texts(self) -> None:
         """As one engine does it, of all buckets together."""

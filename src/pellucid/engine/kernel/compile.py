@@ -22,6 +22,7 @@ from pellucid.base.cache import own_cache
 from pellucid.base.files import write_lasting
 from pellucid.engine.kernel.emit import Kernel
 from pellucid.engine.kernel.layout import is_float, leaf_types
+from pellucid.errors import StepError
 from pellucid.expr.codegen import PLAIN
 from pellucid.expr.types import BOOL, Type
 
@@ -36,7 +37,7 @@ def _fresh(template: list[object]) -> list[object]:
     return [v if isinstance(v, (int, float)) else copy.deepcopy(v) for v in template]
 
 
-_PLAIN = {"_fresh": _fresh, "_clock": time.perf_counter_ns, **PLAIN}
+_PLAIN = {"_fresh": _fresh, "_clock": time.perf_counter_ns, "_StepError": StepError, **PLAIN}
 
 
 def compile_plain(kernel: Kernel) -> Callable[..., None]:
@@ -98,6 +99,7 @@ def _signature(kernel: Kernel) -> str:
         for j, t in enumerate(queue.leaves):
             known[f"Q{q}_{j}"] = "float64[::1]" if is_float(t) else "int64[::1]"
     known |= {"T": "int64[::1]", "C": "int64[::1]"}
+    known |= {"UA": "int64[::1]", "UX": "int64[::1]", "UI": "int64[::1]", "UF": "float64[::1]"}
     known |= {"LA": "int64[::1]", "LF": "float64[::1]", "LP": "int64", "LR": "int64[::1]"}
     for at, (f, _) in enumerate(layout.lookups):
         known[f"LS{at}"], known[f"LK{at}"] = "int8[::1]", "int64[::1]"

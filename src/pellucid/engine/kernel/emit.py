@@ -20,6 +20,7 @@ from pellucid.engine.kernel.emit_lookups import lookers
 from pellucid.engine.kernel.emit_state import QueueWriter, StateCell, Storage, array_of, finders
 from pellucid.engine.kernel.emit_window import write_window
 from pellucid.engine.kernel.layout import KernelLayout, capacity, dense, encode, is_float, leaf_types
+from pellucid.engine.kernel.undo import CALL_RAISED, UndoLog
 from pellucid.errors import known
 from pellucid.expr.codegen import CodeWriter, TooDeep
 from pellucid.expr.function import Function
@@ -45,6 +46,9 @@ class Kernel:
     capacity: tuple[int | None, ...]  # of each output: events per push
     masked: bool  # sources may be silent in a push
     timed: bool = False  # it tells how long its steps take
+    undo: bool = False  # a push that fails can be undone: it leaves a log of what it changed
+    logged: tuple[str, ...] = ()  # the arrays that the log of a compiled kernel speaks of, by their numbers
+    log_room: int = 0  # how many entries one push may have there
 
 
 @dataclass
@@ -58,18 +62,28 @@ class _Flow:
 
 
 def emit(
-    graph: Graph, *, numba: bool, external: Type | None = None, positions: bool = False, timed: bool = False
+    graph: Graph,
+    *,
+    numba: bool,
+    external: Type | None = None,
+    positions: bool = False,
+    timed: bool = False,
+    undo: bool = False,
 ) -> Kernel:
     """Write the kernel of a graph.  ``external`` is the type of a key column that comes with the data; a ``timed`` one
-    looks at the clock behind each step, in some of the pushes."""
-    return Emitter(graph, numba, external, positions, timed).run()
+    looks at the clock behind each step, in some of the pushes; with ``undo`` it notes what a push changes, so that the
+    host can take a push back that failed half-way."""
+    return Emitter(graph, numba, external, positions, timed, undo).run()
 
 
 class Emitter:
-    def __init__(self, graph: Graph, numba: bool, external: Type | None, positions: bool, timed: bool) -> None:
+    def __init__(
+        self, graph: Graph, numba: bool, external: Type | None, positions: bool, timed: bool, undo: bool
+    ) -> None:
         self.graph, self.numba, self.positions, self.timed = graph, numba, positions, timed
         self.layout = KernelLayout(graph, external)
         self.w = CodeWriter(numba)
+        self.undo = UndoLog(undo, self.w)
         self.locals_: list[tuple[str, int, int, Type]] = []  # words kept in local variables
         self.resets: list[tuple[str, str]] = []  # words of a window's inner run
         self.scratch: list[tuple[str, Type, int]] = []
@@ -83,9 +97,9 @@ class Emitter:
         g, w = self.graph, self.w
         external = self.layout.external
         root = self.layout.region(None)
-        masked = len(g.sources) > 1
+        masked = len(g.sources) > 1 or self.undo.is_on  # a row that could not be read is no event
         caps: list[int | None] = [1] * len(g.nodes)
-        w.depth = 2
+        w.depth = 3 if self.undo.catches else 2
         flows: dict[int, _Flow] = {}
         params = ["n", "i", "M", "ei", "ef"]
         if self.timed:
@@ -131,6 +145,9 @@ class Emitter:
             tuple(caps[at] for _, at in g.outputs),
             masked,
             self.timed,
+            self.undo.is_on,
+            tuple(self.undo.arrays),
+            self.undo.room(caps),
         )
 
     def clock(self, at: int, flow: _Flow | None) -> None:
@@ -147,6 +164,7 @@ class Emitter:
         head: list[str] = []
         tail: list[str] = []
         checks: list[str] = []
+        kept: list[str] = []  # what is in local variables, and changes in a push
         m = 4  # M: 0 position, 1 code, 2 site, 3 unused; then regions, outputs, queues
         for r, region in enumerate(layout.regions):
             params += [f"SI{r}", f"SF{r}"]
@@ -160,6 +178,7 @@ class Emitter:
             array = array_of(r, t)
             head.append(f"{name} = ({array}[{at}] != 0)" if t == BOOL else f"{name} = {array}[{at}]")
             tail.append(f"{array}[{at}] = int({name})" if t == BOOL else f"{array}[{at}] = {name}")
+            kept.append(name)
         m += len(layout.regions)
         for o, (_, at) in enumerate(g.outputs):
             params += [f"O{o}_{j}" for j in range(g.nodes[at].type.width)]
@@ -173,6 +192,7 @@ class Emitter:
             at = m + 3 * q
             head.append(f"qf{q} = M[{at}]; qb{q} = M[{at + 1}]; ql{q} = M[{at + 2}]")
             tail.append(f"M[{at}] = qf{q}; M[{at + 1}] = qb{q}; M[{at + 2}] = ql{q}")
+            kept += [f"qf{q}", f"qb{q}", f"ql{q}"]
             if self.numba:
                 checks.append(f"if _rare(ql{q} + {queue.burst} > Q{q}n.size): code = {GROW_QUEUE}; site = {q}; break")
         for name, t, size in self.scratch:
@@ -189,6 +209,8 @@ class Emitter:
             ]
         for at in range(len(layout.lookups)):
             params += [f"LS{at}", f"LV{at}", f"LK{at}"] if self.numba else [f"L{at}"]
+        begin, undone = self.undo.around(kept, params)
+        head += begin  # so that they have a type, whatever happens
         lines = [
             finders(self.layout, self.numba),
             lookers(self.layout, self.numba),
@@ -200,8 +222,13 @@ class Emitter:
         lines += ["    while i < n:"]
         lines += ["        " + text for text in checks]
         lines += ["        M[0] = i"] if self.opaque else []
-        lines += body
-        lines += ["    " + text for text in tail]
+        lines += ["        " + text for text in begin]
+        lines += (
+            ["        try:", *body, f"        except _StepError: code = {CALL_RAISED}; break"]
+            if self.undo.catches
+            else body
+        )
+        lines += ["    " + text for text in [*undone, *tail]]
         lines += ["    M[0] = i; M[1] = code; M[2] = site"]
         text = "\n".join(lines) + "\n"
         for r, region in enumerate(layout.regions):

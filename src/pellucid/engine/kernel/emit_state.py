@@ -41,7 +41,7 @@ class Storage:
         if self.region is None:
             name = e.w.fresh("Z")
             e.scratch.append((name, t, size))
-            return Ring(name, t, 0, None)
+            return Ring(name, t, 0, None, lasts=False)
         region = e.layout.regions[self.region]
         at = region.add(Word(self.node.id, label, t, 0, size))
         return Ring(array_of(self.region, t), t, at, region if region.keys else None)
@@ -78,6 +78,8 @@ class StateCell:
         """Set the word."""
         if self.t == BOOL and self.at is not None:
             value = f"int({value})"
+        if self.at is not None:
+            self.e.undo.note(self.name, self.place(key).removeprefix(f"{self.name}[")[:-1])
         self.e.w.line(f"{self.place(key)} = {value}")
 
 
@@ -87,16 +89,23 @@ class Ring:
     t: Type
     at: int
     region: Region | None
+    lasts: bool = True  # beyond the push: it is no scratch of a window's inner run
+
+    def index(self, e: Emitter, key: str | None, index: str) -> str:
+        base = f"{key} * {{W{e.layout.regions.index(self.region)}}} + " if self.region is not None else ""
+        return f"{base}{self.at} + {index}"
 
     def place(self, e: Emitter, key: str | None, index: str) -> str:
-        base = f"{key} * {{W{e.layout.regions.index(self.region)}}} + " if self.region is not None else ""
-        return f"{self.array}[{base}{self.at} + {index}]"
+        return f"{self.array}[{self.index(e, key, index)}]"
 
     def load(self, e: Emitter, key: str | None, index: str) -> str:
         place = self.place(e, key, index)
         return f"({place} != 0)" if self.t == BOOL else place
 
-    def store(self, e: Emitter, key: str | None, index: str, value: str) -> None:
+    def store(self, e: Emitter, key: str | None, index: str, value: str, times: int = 1) -> None:
+        """Set a word; ``times``: how often at most in one push."""
+        if self.lasts:
+            e.undo.note(self.array, self.index(e, key, index), times)
         e.w.line(f"{self.place(e, key, index)} = {f'int({value})' if self.t == BOOL else value}")
 
 
@@ -176,7 +185,13 @@ class QueueWriter:
             e.layout.queues.append(QueueLayout(id, leaves, burst))
             self.free, self.bump, self.live = f"qf{q}", f"qb{q}", f"ql{q}"
             self.next, self.cells = f"Q{q}n", [f"Q{q}_{j}" for j in range(len(leaves))]
+            e.undo.floats |= {name for name, t in zip(self.cells, leaves, strict=True) if is_float(t)}
             self.fixed = e.numba
+        self.lasts = store.region is not None
+
+    def log(self, array: str, index: str) -> None:
+        if self.lasts:
+            self.e.undo.note(array, index)
 
     def length(self, key: str | None) -> str:
         """How many events wait."""
@@ -195,12 +210,15 @@ class QueueWriter:
                 w.line(f"{self.next}.append(-1)")
                 for name in self.cells:
                     w.line(f"{name}.append(0)")
+        self.log(self.next, cell)
         w.line(f"{self.next}[{cell}] = -1; {self.live} += 1")
         for name, value in zip(self.cells, stored, strict=True):
+            self.log(name, cell)
             w.line(f"{name}[{cell}] = {value}")
         with w.block(f"if {self.count.load(key)} == 0:"):
             self.head.store(key, cell)
         with w.block("else:"):
+            self.log(self.next, self.tail.load(key))
             w.line(f"{self.next}[{self.tail.load(key)}] = {cell}")
         self.tail.store(key, cell)
         self.count.store(key, f"{self.count.load(key)} + 1")
@@ -216,6 +234,7 @@ class QueueWriter:
             w.line(f"{value} = {name}[{cell}] != 0" if t == BOOL else f"{value} = {name}[{cell}]")
             out.append(value)
         self.head.store(key, f"{self.next}[{cell}]")
+        self.log(self.next, cell)
         w.line(f"{self.next}[{cell}] = {self.free}; {self.free} = {cell}; {self.live} -= 1")
         self.count.store(key, f"{self.count.load(key)} - 1")
         return out

@@ -412,7 +412,7 @@ class _Blocks(_Sums):
             w.line(f"{total} = {part.identity}")
             with w.block(f"for {j} in range({self.k - 1}, -1, -1):"):
                 w.line(f"{total} = {part.join(block.load(e, key, j), total)}")
-                block.store(e, key, j, total)
+                block.store(e, key, j, total, times=self.k)
             back.store(key, part.identity)
 
     def totals(self, key: str | None, pos: str) -> list[str]:

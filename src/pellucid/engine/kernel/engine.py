@@ -28,6 +28,7 @@ from pellucid.engine.kernel.layout import KernelLayout, dense, encode, is_float,
 from pellucid.engine.kernel.lookups import Lookups
 from pellucid.engine.kernel.pieces import as_array, checked, conformed, cut, head, joined, padded, shifted
 from pellucid.engine.kernel.times import StepTimes
+from pellucid.engine.kernel.undo import CALL_RAISED, log_of, undo_push
 from pellucid.engine.state import EngineState
 from pellucid.errors import StateError, StepError, UsageError
 from pellucid.expr.codegen import OVERFLOW, TooDeep
@@ -73,9 +74,10 @@ class Engine:
             raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
         self.graph, self.key, self.mode, self.timed = graph, key, mode, timed
         self.times = StepTimes(graph)
-        self._kernels: dict[tuple[bool, bool, bool], Kernel] = {}
-        self._calls: dict[tuple[bool, bool, bool], Callable[..., None]] = {}
-        self._lookups: dict[tuple[bool, bool, bool], Lookups] = {}
+        self._kernels: dict[tuple[bool, bool, bool, bool], Kernel] = {}
+        self._calls: dict[tuple[bool, bool, bool, bool], Callable[..., None]] = {}
+        self._lookups: dict[tuple[bool, bool, bool, bool], Lookups] = {}
+        self._raised: StepError | None = None  # of a function that a plain kernel called
         if mode == "numba" and self.why_plain is not None:
             raise UsageError(f"{graph.name} cannot be compiled: {self.why_plain.splitlines()[0]}")
         self.state = EngineState(self._kernel(mode == "numba", False).layout)
@@ -110,11 +112,11 @@ class Engine:
         """How many pushes there have been."""
         return self.state.pushed
 
-    def _kernel(self, numba: bool, positions: bool) -> Kernel:
-        which = (numba, positions, self.timed)
+    def _kernel(self, numba: bool, positions: bool, undo: bool = False) -> Kernel:
+        which = (numba, positions, self.timed, undo)
         if which not in self._kernels:
             self._kernels[which] = emit(
-                self.graph, numba=numba, external=self.key, positions=positions, timed=self.timed
+                self.graph, numba=numba, external=self.key, positions=positions, timed=self.timed, undo=undo
             )
         return self._kernels[which]
 
@@ -195,8 +197,14 @@ class Engine:
         columns = columns_of(self.key, conformed("key", self.key, plain, self.pushed))
         return [columns for _ in given]
 
-    def push_batch(self, batch: Batch, *, positions: bool = False) -> list[Output]:
-        """Push columns; the general entrance (see `pellucid.data.columns`)."""
+    def push_batch(
+        self, batch: Batch, *, positions: bool = False, failed: list[StepError] | None = None
+    ) -> list[Output]:
+        """Push columns; the general entrance (see `pellucid.data.columns`).
+
+        With ``failed`` a push on which a step fails is undone whole, as if it had not been, and its error is added
+        there; the others go on.
+        """
         if not isinstance(batch, Batch):
             raise UsageError(
                 f"push_batch takes a pellucid.data.columns.Batch, found {type(batch).__name__}: lists and arrays go to "
@@ -205,7 +213,7 @@ class Engine:
         if self._failed is not None:
             raise StateError(f"this engine was stopped {self._failed}: load a saved state, or make a new one")
         compiled = self._choose(batch.count)
-        kernel = self._kernel(compiled, positions)
+        kernel = self._kernel(compiled, positions, failed is not None)
         several = any(c != 1 for c in kernel.capacity)
         step = _CHUNK if compiled and several else max(batch.count, 1)
         parts = []
@@ -213,7 +221,8 @@ class Engine:
             for start in range(0, max(batch.count, 1), step):
                 stop = min(start + step, batch.count)
                 self._to_form(compiled)
-                parts.append(self._run(kernel, self._inputs(kernel, batch, start, stop), stop - start))
+                fixed = self._inputs(kernel, batch, start, stop)
+                parts.append(self._run(kernel, fixed, stop - start, failed=failed))
         except BaseException as error:  # also Ctrl-C: what was done of the push cannot be undone
             position = error.position if isinstance(error, StepError) else self.pushed
             self._failed = (
@@ -242,12 +251,19 @@ class Engine:
             self.state.to_plain()
 
     def _called(self, kernel: Kernel) -> Callable[..., None]:
-        which = (kernel.numba, kernel.positions, kernel.timed)
+        which = (kernel.numba, kernel.positions, kernel.timed, kernel.undo)
         if which not in self._calls:
             self._calls[which] = compile_numba(kernel) if kernel.numba else compile_plain(kernel)
         return self._calls[which]
 
-    def _run(self, kernel: Kernel, fixed: dict[str, Any], count: int, numbers: Any = None) -> list[Output]:
+    def _run(
+        self,
+        kernel: Kernel,
+        fixed: dict[str, Any],
+        count: int,
+        numbers: Any = None,
+        failed: list[StepError] | None = None,
+    ) -> list[Output]:
         """Run the kernel over columns that it can read; ``numbers`` are the numbers of the pushes in the whole stream,
         where others have the rest of it."""
         compiled = kernel.numba
@@ -266,11 +282,12 @@ class Engine:
         fixed["ei"], fixed["ef"] = self._scratch(size, compiled)
         fixed["opaque"] = self._opaque(kernel)
         fixed |= self.times.arguments(compiled) if kernel.timed else {}
-        which = (compiled, kernel.positions, kernel.timed)
+        which = (compiled, kernel.positions, kernel.timed, kernel.undo)
         if which not in self._lookups:
             self._lookups[which] = Lookups(kernel.layout.lookups, compiled)
         lookups = self._lookups[which]
         lookups.of(state.strings)
+        fixed |= log_of(kernel)
         at = 0
         while True:
             arguments = fixed | state.arrays() | lookups.arguments() | {"i": at}
@@ -288,7 +305,14 @@ class Engine:
                 lookups.grow(site)
             elif code:
                 position = state.pushed + at if numbers is None else int(numbers[at])
-                self._fail(kernel.layout, code, site, position, fixed["ei"], fixed["ef"])
+                try:
+                    self._fail(kernel.layout, code, site, position, fixed["ei"], fixed["ef"])
+                except StepError as error:
+                    if failed is None:
+                        raise
+                    failed.append(error)
+                undo_push(kernel, state, arguments)
+                at += 1
             else:
                 break
         results = self._collect(kernel, outs, state.pushed, numbers)
@@ -448,9 +472,22 @@ class Engine:
         if "opaque" not in kernel.params:
             return []
         copies = [partial(copy.deepcopy, start) for start in reversed(kernel.layout.objects)]
-        return [self._caller(node, fn) for node, fn in kernel.layout.sites] + copies
+        calls = [self._caller(node, fn, kernel.undo) for node, fn in kernel.layout.sites]
+        return [self._noting(call) if kernel.undo else call for call in calls] + copies
 
-    def _caller(self, node: Node, fn: Any) -> Any:
+    def _noting(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The same call; of one that fails the error is kept."""
+
+        def noting(*leaves: Any) -> Any:
+            try:
+                return call(*leaves)
+            except StepError as error:
+                self._raised = error
+                raise
+
+        return noting
+
+    def _caller(self, node: Node, fn: Any, undo: bool) -> Any:
         """What the kernel calls for an opaque function: leaves in, leaves out."""
         state = self.state
 
@@ -464,8 +501,8 @@ class Engine:
         def one(*leaves: Any) -> Any:
             args, at = [], 0
             for p in kinds:
-                if p is None:
-                    args.append(leaves[at])
+                if p is None:  # a state that is any Python object; what the function does to it may have to be undone
+                    args.append(copy.deepcopy(leaves[at]) if undo else leaves[at])
                     at += 1
                 else:
                     args.append(self._value(p, leaves[at : at + p.width]))
@@ -513,6 +550,8 @@ class Engine:
 
     def _fail(self, layout: KernelLayout, code: int, site: int, position: int, ei: Any, ef: Any) -> None:
         """The kernel stopped in a function: call the user's own on the same arguments for the message."""
+        if code == CALL_RAISED and self._raised is not None:
+            raise self._raised
         node, fn = layout.sites[site]
         assert fn is not None
         args, at = [], 0

@@ -1,0 +1,170 @@
+"""Rows that cannot be read, or on which a step fails: set aside, and written down.
+
+Such a row is as if it had never been pushed: it changes no state and puts nothing out.  Where rows of several inputs
+are one push because they have one number, none of them is pushed, as what comes later must stay side by side.  So every
+row is either pushed, or stands in the dead letters once, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import Any
+
+from pellucid.data.bind import Place
+from pellucid.errors import DataError, UsageError, option
+
+#: What may be said of bad rows besides an address: they end the run, or come as an output called ``bad``.
+BAD = ("fail", "keep")
+_SEVERAL = 3  # of so many a message tells
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """One dead letter: where the row is from, what is wrong with it, and the row itself."""
+
+    file: str
+    row: int | None
+    column: str | None
+    step: str | None
+    reason: str
+    text: str | None
+
+    def __str__(self) -> str:
+        at = f": row {self.row:,}" if self.row is not None else ""
+        step = f"step {self.step!r}: " if self.step is not None else ""
+        return f"{self.file}{at}: {step}{self.reason}"
+
+
+COLUMNS = tuple(field.name for field in fields(BadRow))
+
+
+@dataclass(frozen=True)
+class BadOption:
+    """What is to become of bad rows: ``fail``, ``keep``, or the address where they go; and how many there may be."""
+
+    to: str = "fail"
+    most: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.to != "fail"
+
+    @property
+    def address(self) -> str | None:
+        """Where they go, if that is a file or a table."""
+        return None if self.to in BAD else self.to
+
+
+FAIL = BadOption()
+
+
+def said_bad(bad: Any = "fail", most: Any = None) -> BadOption:
+    """What a user says with ``bad=`` and ``max_bad=``.
+
+    >>> said_bad("keep", 3)
+    BadOption(to='keep', most=3)
+    >>> said_bad("fail", 3)
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.UsageError: max_bad=3 says how many rows may be set aside, but the first one ends the run: say where
+    they go with bad=
+    """
+    if isinstance(bad, os.PathLike):
+        bad = os.fspath(bad)
+    if bad is None:
+        bad = "fail"
+    if not isinstance(bad, str) or not bad:
+        raise UsageError(
+            f"bad={bad!r}: expected 'fail', 'keep' for an output called bad, or the name of a file for the rows that "
+            "are set aside"
+        )
+    if most is not None:
+        if isinstance(most, bool) or not isinstance(most, int) or most < 0:
+            raise UsageError(f"{option('max_bad')} is how many rows may be set aside, found {most!r}")
+        if bad == "fail":
+            raise UsageError(
+                f"{option('max_bad', most)} says how many rows may be set aside, but the first "
+                f"one ends the run: say where they go with {option('bad')}"
+            )
+    return BadOption(bad, most)
+
+
+class BadRows:
+    """Counts the rows that are set aside, and ends the run when there are too many."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most, self.count = most, 0
+        self._first: list[BadRow] = []
+
+    def add(self, rows: Sequence[BadRow]) -> None:
+        """So many more."""
+        self._first += rows[: _SEVERAL - len(self._first)]
+        self.count += len(rows)
+        if self.most is not None and self.count > self.most:
+            raise too_many(self.count, self.most, self._first)
+
+
+def too_many(count: int, most: int, rows: Sequence[BadRow]) -> DataError:
+    """The error with which a run ends that sets too many rows aside."""
+    listing = "".join(f"\n  {row}" for row in rows)
+    return DataError(
+        f"{count:,} rows are bad, and {option('max_bad', most)} allows {most:,}: nothing more is written; the first "
+        f"of them{' are' if len(rows) > 1 else ' is'}{listing}"
+    )
+
+
+def of_row(
+    place: Place, i: int, why: str, rows: Any = None, *, column: str | None = None, step: str | None = None
+) -> BadRow:
+    """The dead letter of a row, by its place; ``rows`` is the table that it is in, if it does not stand in a text."""
+    numbers = re.findall(r"\b(?:row|position) ([0-9,]+)", place.row(i))
+    reason = "; ".join(line.strip() for line in why.splitlines())
+    return BadRow(
+        place.name if place.file is None else place.file(i),
+        int(numbers[-1].replace(",", "")) if numbers else None,
+        column,
+        step,
+        reason,
+        place.text(i) if place.text is not None else row_text(rows, i) if rows is not None else None,
+    )
+
+
+def row_text(batch: Any, i: int) -> str:
+    """A row of a table as text: an object of JSON."""
+    return as_text(batch.slice(i, 1).to_pylist()[0])
+
+
+def as_text(row: Any) -> str:
+    """A row of Python values as text."""
+    if isinstance(row, Mapping):
+        return json.dumps(dict(row), default=_plain, ensure_ascii=False)
+    return repr(row)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for; a number of NumPy is one."""
+    return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else str(value)
+
+
+def schema() -> Any:
+    """The columns of the dead letters."""
+    import pyarrow as pa
+
+    return pa.schema([(name, pa.int64() if name == "row" else pa.string()) for name in COLUMNS])
+
+
+def table_of(rows: Iterable[BadRow]) -> Any:
+    """Dead letters as a record batch.
+
+    >>> table_of([BadRow("a.csv", 3, "x", None, "column 'x' is null", "7,")]).to_pylist()[0]["row"]
+    3
+    """
+    import pyarrow as pa
+
+    values = list(zip(*map(astuple, rows), strict=True)) or [()] * len(COLUMNS)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(list(column), field.type) for column, field in zip(values, schema(), strict=True)], schema=schema()
+    )
