@@ -62,6 +62,8 @@ class Pipeline(Built):
           ``keep={"left": ["note"]}``.
         * ``bad``: what becomes of rows that cannot be read, or on which a step fails: ``fail``, ``keep`` them as an
           output called ``bad``, or the name of a file; ``max_bad``: how many there may be.
+        * ``nan``: what a NaN in a column of floats is: an error (``fail``), or a value (``keep``).  What pandas has for
+          nothing is None in a field that may be None, in either case.
 
         * ``cores``: on how many cores a run per key goes; as many as pay, if it is not said.  The result is the same.
 
@@ -109,11 +111,12 @@ class Pipeline(Built):
 
         return trace_in_memory(self.graph, data, named)
 
-    def engine(self, *, key: Any = None, mode: str = "auto") -> Engine:
+    def engine(self, *, key: Any = None, mode: str = "auto", nan: str = "fail") -> Engine:
         """A running instance that is pushed chunk by chunk, saved and loaded.
 
         ``key`` is the type of a key that comes with the data: ``str``, or ``(str, int)`` for a key of several parts.
-        The pipeline then runs once for each key, and every push says its keys, one for each event.
+        The pipeline then runs once for each key, and every push says its keys, one for each event.  With ``nan="keep"``
+        NaN is a value of float.
 
         >>> from pellucid import pipeline
         >>> total = pipeline(lambda x: x.cumulate(lambda t, v: t + v, start=0), x=int)
@@ -130,7 +133,7 @@ class Pipeline(Built):
         """
         from pellucid.engine.kernel.engine import Engine
 
-        return Engine(self.graph, key=_key_type(self.name, key), mode=mode)
+        return Engine(self.graph, key=_key_type(self.name, key), mode=mode, nan=nan)
 
     @property
     def why_plain(self) -> str | None:
@@ -161,7 +164,7 @@ class Pipeline(Built):
         ``inputs`` is a file, a folder, a pattern or a list of them (or one for each source), ``outputs`` a file, a
         table (``sqlite:FILE#TABLE``) or a sink (`pellucid.sinks`; or one for each output), ``state`` a folder of the
         run's own, ``pushes`` the pushes of an epoch.  ``settings`` are the options of ``pellucid run``: ``key``,
-        ``keep``, ``workers``, ``cut``, ``every``, ``record``, ….
+        ``keep``, ``nan``, ``workers``, ``cut``, ``every``, ``record``, ….
 
         >>> import pathlib, tempfile
         >>> from pellucid import pipeline
@@ -195,6 +198,7 @@ class Pipeline(Built):
         partitions: int | None = None,
         native: str = "auto",
         keep: Any = None,
+        nan: str = "fail",
         **sources: Any,
     ) -> Any:
         """The pipeline on Spark: a DataFrame in, a DataFrame out, lazily; batch or streaming as the input is.
@@ -214,6 +218,7 @@ class Pipeline(Built):
           missing.
         * ``state``: the folder in which a streaming query keeps its snapshots; ``store="spark"``: let Spark keep them;
           ``buckets``: into how many parts the keys go; ``drop``: steps whose state is given up after a change.
+        * ``nan``: what a NaN is: an error (``fail``), or a value (``keep``).
         * ``partitions``: into how many parts a batch goes.  ``native``: ``auto`` or ``off``.
 
         .. code-block:: python
@@ -242,6 +247,7 @@ class Pipeline(Built):
             buckets,
             drop,
             keep,
+            nan,
         )
         return run(self.graph, frames, sources, options)
 

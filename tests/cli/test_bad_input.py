@@ -98,8 +98,9 @@ CSV = [
     (
         "halves",
         "x\n1\nnan\n",
-        "row 2 (line 3): column 'x' is NaN: NaN is no event, as it equals nothing, not even itself; "
-        "replace it or remove the row",
+        "row 2 (line 3): column 'x' is NaN: NaN is no event, as it equals nothing, not even itself: say --nan keep "
+        "if it is a value here; if nothing is there, declare it as float | None and give None (from pandas NaN is None "
+        "then)",
     ),
     ("halves", "x\n1\n1_0\n", f"row 2 (line 3): column 'x': expected float, found '1_0'{FIX}"),
     (
@@ -228,14 +229,14 @@ JSONL = [
     (
         "halves",
         '{"x":1}\n{"x":NaN}\n',
-        f"row 2 (line 2): column 'x': NaN is no JSON: an infinity is 1e999 or -1e999, and NaN is no event{FIX}",
+        f"row 2 (line 2): column 'x': NaN is no JSON: an infinity is 1e999 or -1e999, and NaN has none{FIX}",
     ),
     (
         "halves",
         '{"x":-Infinity}\n',
-        f"row 1 (line 1): column 'x': -Infinity is no JSON: an infinity is 1e999 or -1e999, and NaN is no event{FIX}",
+        f"row 1 (line 1): column 'x': -Infinity is no JSON: an infinity is 1e999 or -1e999, and NaN has none{FIX}",
     ),
-    ("total", "1\nNaN\n", f"row 2 (line 2): NaN is no JSON: an infinity is 1e999 or -1e999, and NaN is no event{FIX}"),
+    ("total", "1\nNaN\n", f"row 2 (line 2): NaN is no JSON: an infinity is 1e999 or -1e999, and NaN has none{FIX}"),
     ("total", '{"x":1,"x":1}\n', "row 1 (line 1): column 'x': the key 'x' comes twice in one object: leave one out"),
     (
         "total",
@@ -422,8 +423,8 @@ ARROW = [
     (
         "halves",
         pa.array([1.0, float("nan")]),
-        "row 2: column 'x' is NaN: NaN is no event, as it equals nothing, not "
-        "even itself; replace it or remove the row",
+        "row 2: column 'x' is NaN: NaN is no event, as it equals nothing, not even itself: say --nan keep if it is a "
+        "value here; if nothing is there, declare it as float | None and give None (from pandas NaN is None then)",
     ),
 ]
 

@@ -117,7 +117,7 @@ def test_members_are_those_of_the_local_reader(spark: SparkSession, kind: str) -
             FLOAT,
             "double",
             math.nan,
-            "df: column 'x' is NaN: NaN is no event, as it equals nothing, not even itself; replace it",
+            "df: column 'x' is NaN: NaN is no event, as it equals nothing, not even itself: say nan='keep'",
         ),
         (FLOAT, "float", math.nan, "df: column 'x' is NaN"),
         (

@@ -62,6 +62,9 @@ from pellucid.graph.model import Graph
 from pellucid.graph.stream import silent
 from pellucid.model import Status, Verdict
 
+#: What every proof about a pipeline that reads floats assumes: checks do not see the options of runs.
+NO_NAN = "of floats that are not NaN: it says nothing about a run with nan='keep' in which one comes"
+
 
 @asks(lambda p, formula, **settings: str(as_formula(formula)))
 def holds(
@@ -407,6 +410,8 @@ def _verdict(
                 (disagreement(graphs, answer.pushes),),
                 answer.details,
             )
+    if answer.status == "proved" and any(g.reads_floats for g in graphs):
+        notes = (*notes, NO_NAN)
     return Verdict(
         answer.status,
         question,

@@ -59,6 +59,13 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     show_default=True,
     help="An input that ends before the others.",
 )
+@click.option(
+    "--nan",
+    type=click.Choice(["fail", "keep"]),
+    default="fail",
+    show_default=True,
+    help="A NaN in a column of floats: an error, or a value like others.",
+)
 @click.option("--in-format", type=_FORMATS, help="Instead of the ending of the name; stdin is jsonl.")
 @click.option("--out-format", type=_FORMATS, help="Instead of the ending of the name; stdout is jsonl.")
 @click.option(
@@ -182,6 +189,7 @@ def run(
     keys: tuple[str, ...],
     value: str | None,
     short: str,
+    nan: str,
     in_format: str | None,
     out_format: str | None,
     chunk: int,
@@ -246,13 +254,14 @@ def run(
         if cores is not None:
             raise UsageError("--cores goes with a run without epochs: here --workers N shares the keys among processes")
         places = (_files(graph, inputs), _targets(graph, outputs), key, value, in_format, out_format)
-        run_with_epochs(graph, *places, chunk, limit, short, exists, _kept(graph, keep), epochs, as_json)
+        run_with_epochs(graph, *places, chunk, limit, short, exists, _kept(graph, keep), nan, epochs, as_json)
         return
     if engine == "spark":
         _refuse_local_options()
         if keep:
             raise UsageError("--keep-columns goes with the local engine: on Spark give p.spark(df, keep=…) in Python")
-    rows = Rows(key, columns(settings.order, "--order"), settings.late, _kept(graph, keep), value, short, aside)
+    kept = _kept(graph, keep)
+    rows = Rows(key, columns(settings.order, "--order"), settings.late, kept, value, short, aside, nan)
     if engine != "spark":
         rows.check()
     sinks = _targets(graph, outputs, extra=["late"] if settings.late == "keep" else [])
@@ -268,7 +277,7 @@ def run(
             from pellucid.cli.spark.run import Places, json_line, run_on_spark
 
             done = run_on_spark(
-                p, Places(_inputs(graph, inputs), sinks, key, value, in_format, out_format), settings, stdout
+                p, Places(_inputs(graph, inputs), sinks, key, value, in_format, out_format, nan), settings, stdout
             )
         else:
             report = _run(
@@ -300,6 +309,7 @@ class Rows:
     value: str | None = None
     short: str = "fail"
     bad: BadOption = FAIL
+    nan: str = "fail"
 
     def check(self) -> None:
         """Refuse what only Spark has."""
@@ -390,7 +400,7 @@ def _run(
             again = None if pipes else lambda reader: open_reader(places[id(reader)], in_format)
             feed = Feed(
                 graph, readers, value=rows.value, key=rows.key, rows=chunk, limit=limit, short=rows.short,
-                order=rows.order, late=rows.late, keep=rows.keep, again=again, lenient=bool(rows.bad),
+                order=rows.order, late=rows.late, keep=rows.keep, nan=rows.nan, again=again, lenient=bool(rows.bad),
             )  # fmt: skip
             engine = OnCores(
                 graph, key=feed.key_type, cores=cores, one_key=feed.one_key, timed=verbose or bool(plain_reasons(graph))
@@ -544,8 +554,8 @@ def _shared_lines(name: str, batch: Any) -> list[str]:
     """Lines that say which output they are of: ``{"sums": 3}``, ``{"trades": {"price": 1.5}}``."""
     from pellucid.data.writers import json_texts
 
-    columns = [json_texts(column) for column in batch.columns]
     names = batch.schema.names
+    columns = [json_texts(column, n) for n, column in zip(names, batch.columns, strict=True)]
     label = json.dumps(name)
     if names == [name]:
         return [f"{{{label}: {text}}}" for text in columns[0]]

@@ -86,6 +86,7 @@ def run_with_epochs(
     short: str,
     exists: str | None,
     keep: Any,
+    nan: str,
     options: EpochOptions,
     as_json: bool,
 ) -> None:
@@ -106,7 +107,7 @@ def run_with_epochs(
             report = run_epochs(
                 graph, inputs, outputs, state=options.state, say=say, progress=progress.show,
                 idle=checkpoint, key=key or None, value=value, in_format=in_format, out_format=out_format, chunk=chunk,
-                limit=limit, short=short, exists=exists, keep=keep or None, **options.settings(),
+                limit=limit, short=short, exists=exists, keep=keep or None, nan=nan, **options.settings(),
             )  # fmt: skip
     except (Stopped, KeyboardInterrupt):
         say("stopped: the epoch that was open is dropped; the same command goes on")

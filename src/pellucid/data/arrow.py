@@ -2,7 +2,8 @@
 
 What fits: integers of any width into int (a uint64 must fit in 64 bits), integers and floats of any width into
 float, texts and dictionaries of texts into str, a member's name or value into an enum.  What could lose
-something is refused: floats into int, decimals, times.  A null or a NaN is no event and is refused with its row.
+something is refused: floats into int, decimals, times.  A null is no event and is refused with its row, a NaN where
+nobody has said that it is a value (``nan``).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pellucid.data.bind import Binding, Place, shorten
+from pellucid.data.bind import Binding, Place, no_nan, shorten
 from pellucid.data.columns import Column, Output, Strings
 from pellucid.data.rich import rich_array, rich_column, rich_type
 from pellucid.errors import DataError, UsageError
@@ -100,7 +101,8 @@ def source_columns(
     columns: list[Column] = []
     masks: list[Mask] = []
     for path, (_, t) in zip(binding.columns, binding.type.columns(), strict=True):
-        leaves, mask = column_leaves(t, column_at(batch, path), column=path, place=place, silent=silent)
+        array = column_at(batch, path)
+        leaves, mask = column_leaves(t, array, column=path, place=place, silent=silent, nan=binding.nan)
         columns += leaves
         masks.append(mask)
     mask = one_mask(binding, masks, place, batch.num_rows) if silent else None
@@ -140,7 +142,9 @@ def _nulls(array: Any) -> list[int]:
     return found
 
 
-def column_leaves(t: Type, array: Any, *, column: str, place: Place, silent: bool = False) -> tuple[list[Column], Mask]:
+def column_leaves(
+    t: Type, array: Any, *, column: str, place: Place, silent: bool = False, nan: bool = False
+) -> tuple[list[Column], Mask]:
     """One Arrow array as the columns of its leaves, and where it has an event.
 
     >>> place = Place("events", lambda i: f"row {i + 1}")
@@ -148,11 +152,11 @@ def column_leaves(t: Type, array: Any, *, column: str, place: Place, silent: boo
     [array([ True, False]), array([7, 0])]
     """
     if not isinstance(t, OptionalType):
-        found, mask = leaf_column(t, array, column=column, place=place, silent=silent)
+        found, mask = leaf_column(t, array, column=column, place=place, silent=silent, nan=nan)
         return [found], mask
     array = _one(array)
     count = len(array)
-    found, mask = leaf_column(t.inner, array, column=column, place=place, silent=True)
+    found, mask = leaf_column(t.inner, array, column=column, place=place, silent=True, nan=nan, declared=t)
     there = np.ones(count, dtype=bool) if mask is None else mask
     if isinstance(found, Strings) and mask is not None:
         values = list(found.values)
@@ -164,8 +168,17 @@ def column_leaves(t: Type, array: Any, *, column: str, place: Place, silent: boo
     return [there, found], mask
 
 
-def leaf_column(t: Type, array: Any, *, column: str, place: Place, silent: bool = False) -> tuple[Column, Mask]:
-    """One Arrow array as a leaf column, and where it has an event.
+def leaf_column(
+    t: Type,
+    array: Any,
+    *,
+    column: str,
+    place: Place,
+    silent: bool = False,
+    nan: bool = False,
+    declared: Type | None = None,
+) -> tuple[Column, Mask]:
+    """One Arrow array as a leaf column, and where it has an event; ``declared`` is the type that messages speak of.
 
     >>> place = Place("events", lambda i: f"row {i + 1}")
     >>> leaf_column(INT, pa.array([1, 2], pa.int32()), column="x", place=place)[0]
@@ -206,7 +219,11 @@ def leaf_column(t: Type, array: Any, *, column: str, place: Place, silent: bool 
     if t == INT:
         return _ints(array, column, place), mask
     if t == FLOAT:
-        return _floats(array, mask, column, place), mask
+        values = numpy_of(array).astype(np.float64, copy=False)
+        if not nan and pa.types.is_floating(array.type):  # what is null is 0 here
+            why = f"column {column!r} is NaN: {no_nan(declared or t)}"
+            place.refuse_all(np.flatnonzero(np.isnan(values)).tolist(), lambda _: why, column)
+        return values, mask
     return numpy_of(array), mask
 
 
@@ -247,20 +264,6 @@ def _ints(array: Any, column: str, place: Place) -> Any:
             column,
         )
     return values.astype(np.int64, copy=False)
-
-
-def _floats(array: Any, mask: Mask, column: str, place: Place) -> Any:
-    values = numpy_of(array).astype(np.float64, copy=False)
-    if pa.types.is_floating(array.type):
-        bad = np.isnan(values)
-        if mask is not None:
-            bad &= mask
-        why = (
-            f"column {column!r} is NaN: NaN is no event, as it equals nothing, not even itself; "
-            "replace it or remove the row"
-        )
-        place.refuse_all(np.flatnonzero(bad).tolist(), lambda _: why, column)
-    return values
 
 
 def _encoded(array: Any) -> tuple[Any, list[Any]]:

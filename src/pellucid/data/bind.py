@@ -8,14 +8,16 @@ field, which is a column of that name or a field of an Arrow struct.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from pellucid.errors import DataError, UsageError, nearest, option
-from pellucid.expr.types import TupleType, Type
+from pellucid.expr.types import OptionalType, TupleType, Type
 
 #: What an input is that ends before the others: an error, or silent from then on.
 SHORT = ("fail", "silent")
+#: What a NaN is that comes in: an error, or a value.
+NAN = ("fail", "keep")
 
 
 #: What a place says of a row that is not there: an input that is silent in a push.
@@ -98,11 +100,38 @@ class Binding:
     type: Type
     columns: tuple[str, ...]
     key: tuple[str, ...] = ()
+    nan: bool = field(default=False, repr=False)  # whether NaN is a value of its floats
 
     @property
     def needed(self) -> list[str]:
         """Every column that must be read."""
         return [*self.columns, *self.key]
+
+
+def keeps_nan(nan: str) -> bool:
+    """Whether NaN is a value: what ``nan=`` says.
+
+    >>> keeps_nan("fail"), keeps_nan("keep")
+    (False, True)
+    """
+    if nan not in NAN:
+        raise UsageError(f"{option('nan', nan)}: expected fail, or keep if NaN is a value of float")
+    return nan == "keep"
+
+
+def no_nan(t: Type) -> str:
+    """What is said of a NaN that nobody has asked for: it may be a value, or mean that there is none.
+
+    >>> from pellucid.expr.types import FLOAT
+    >>> print(no_nan(FLOAT))
+    NaN is no event, as it equals nothing, not even itself: say nan='keep' if it is a value here; if nothing is there,
+    declare it as float | None and give None (from pandas NaN is None then)
+    """
+    nothing = "" if isinstance(t, OptionalType) else "declare it as float | None and "
+    return (
+        f"NaN is no event, as it equals nothing, not even itself: say {option('nan', 'keep')} if it is a value here; "
+        f"if nothing is there, {nothing}give None{' (from pandas NaN is None then)' if nothing else ''}"
+    )
 
 
 def key_columns(key: str | Sequence[str] | None, *, who: str = "key=") -> tuple[str, ...]:
@@ -184,6 +213,7 @@ def bind(
     key: Sequence[str] = (),
     wide: bool = False,
     advice: str | None = None,
+    nan: bool = False,
 ) -> Binding:
     """The binding of a source to the columns of these names.
 
@@ -205,7 +235,7 @@ def bind(
     scalar = leaves == [""]
     if scalar:
         column = _scalar_column(source, t, names, place, value, key, wide, advice)
-        return Binding(source, t, (column,), tuple(key))
+        return Binding(source, t, (column,), tuple(key), nan)
     if value is not None:
         raise DataError(
             f"{place}: {option('value')} names one column, but the source {source!r} is a record {t}: it reads "
@@ -222,7 +252,7 @@ def bind(
             raise DataError(
                 f"{place}: no column {path!r} for the source {source!r} ({t}): {_listing(names)}{nearest(path, names)}"
             )
-    return Binding(source, t, tuple(wanted), tuple(key))
+    return Binding(source, t, tuple(wanted), tuple(key), nan)
 
 
 def _as_written(path: str, source: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pellucid.data.bind import Place
+from pellucid.data.bind import Place, no_nan
 from pellucid.data.columns import Column, columns_of
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, conform, simplest
 from pellucid.graph.stream import silent
@@ -31,12 +31,15 @@ def place_of(graph: str, source: str) -> Place:
     return Place(f"{graph}: source {source!r}", lambda i: f"position {i:,}")
 
 
-def from_events(graph: str, source: str, t: Type, events: Iterable[Any], where: Place | None = None) -> Given:
-    """Python events, each checked; ``silent`` marks a push without one.  ``where`` may take notes of bad ones."""
+def from_events(
+    graph: str, source: str, t: Type, events: Iterable[Any], where: Place | None = None, *, nan: bool = False
+) -> Given:
+    """Python events, each checked; ``silent`` marks a push without one, ``nan`` says that NaN is a value.  ``where``
+    may take notes of bad ones."""
     values = events if type(events) is list else list(events)
     kinds = set(map(type, values))
     exact = _EXACT.get(t)
-    if exact is not None and kinds <= {exact} and _in_range(t, values):
+    if exact is not None and kinds <= {exact} and _in_range(t, values, nan):
         return Given(len(values), [values])
     mask = [v is not silent for v in values] if type(silent) in kinds else None
     place = where or place_of(graph, source)
@@ -49,7 +52,8 @@ def from_events(graph: str, source: str, t: Type, events: Iterable[Any], where: 
         except ValueError as error:
             place.refuse(i, f"{error}{_hint(value)}")
             event = filler(t)
-        _refuse_nan(t, event, place, i)
+        if not nan:
+            _refuse_nan(t, event, place, i)
         out.append(event)
     if mask is not None:
         found = iter(out)
@@ -58,20 +62,19 @@ def from_events(graph: str, source: str, t: Type, events: Iterable[Any], where: 
     return Given(len(values), columns_of(t, out), mask)
 
 
-def _in_range(t: Type, values: list[Any]) -> bool:
+def _in_range(t: Type, values: list[Any], nan: bool) -> bool:
     if not values or t in (BOOL, STR):
         return True
     if t == INT:
         return bool(min(values) >= -(2**63) and max(values) < 2**63)
-    return not any(map(math.isnan, values))
+    return nan or not any(map(math.isnan, values))
 
 
 def _refuse_nan(t: Type, event: Any, place: Place, i: int) -> None:
-    for (path, _), leaf in zip(t.leaves(), t.flatten(event), strict=True):
-        if type(leaf) is float and leaf != leaf:
-            field = f"field {path!r}: " if path else ""
-            why = "NaN is no event, as it equals nothing, not even itself: replace it, or put `silent` there"
-            place.refuse(i, f"{field}{why}", path or None)
+    leaves = iter(t.flatten(event))
+    for path, kind in t.columns():
+        if any(type(leaf) is float and leaf != leaf for leaf in [next(leaves) for _ in range(kind.width)]):
+            place.refuse(i, f"{f'field {path!r}: ' if path else ''}{no_nan(kind)}", path or None)
 
 
 def _hint(value: Any) -> str:

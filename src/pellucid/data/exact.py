@@ -248,7 +248,7 @@ def _from_json(t: Type, value: Any) -> Any:
         return float(value.text) if isinstance(value, Whole) else float(value)
     if isinstance(value, _Word):
         raise ValueError(
-            f"{value.text} is no JSON: an infinity is 1e999 or -1e999, and NaN is no event; correct the value or "
+            f"{value.text} is no JSON: an infinity is 1e999 or -1e999, and NaN has none; correct the value or "
             "remove the row"
         )
     if t == BOOL and isinstance(value, bool):

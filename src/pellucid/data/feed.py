@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pellucid.data.arrow import arrow_type, column_at, key_type, source_columns
-from pellucid.data.bind import NO_ROW, SHORT, Binding, Place, bind, type_of_key
+from pellucid.data.bind import NO_ROW, SHORT, Binding, Place, bind, keeps_nan, type_of_key
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
 from pellucid.data.spelled import is_spelled
@@ -118,13 +118,14 @@ class Feed:
         order: Sequence[str] = (),
         late: str = "fail",
         keep: Any = (),
+        nan: str = "fail",
         again: Callable[[Reader], Reader] | None = None,
         lenient: bool = False,
     ) -> None:
         self.lenient = lenient  # rows that cannot be read are set aside
         if short not in SHORT:
             raise UsageError(f"{option('short', short)}: expected fail or silent")
-        self.short = short
+        self.short, keeps = short, keeps_nan(nan)
         self.graph, self.rows, self.limit = graph, rows, limit
         self.sources = source_types(graph)
         self.key: dict[str, Type] = {}  # the key's columns and what they hold
@@ -140,7 +141,8 @@ class Feed:
         if self.wide:
             reader = readers[None]
             names = _wide_names(reader, self.sources)
-            bound = [bind(s, t, names, place=reader.name, key=key, wide=True) for s, t in self.sources.items()]
+            said: dict[str, Any] = {"place": reader.name, "key": key, "wide": True, "nan": keeps}
+            bound = [bind(s, t, names, **said) for s, t in self.sources.items()]
             self._lanes.append((reader, bound))
         else:
             for source, t in self.sources.items():
@@ -150,7 +152,8 @@ class Feed:
                     names = [*([value] if value else [path or source for path, _ in t.columns()]), *key]
                 if at is None and getattr(reader, "bare", False):
                     at = reader.names[0] if len(list(t.columns())) == 1 else None
-                self._lanes.append((reader, [bind(source, t, names, place=reader.name, value=at, key=key)]))
+                bound = [bind(source, t, names, place=reader.name, value=at, key=key, nan=keeps)]
+                self._lanes.append((reader, bound))
         for column in key:
             self._find_key_type(column)
         self.order, self.late, self._again = tuple(order), late, again

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pellucid.data.bind import Binding, Place, bind
+from pellucid.data.bind import Binding, Place, bind, no_nan
 from pellucid.data.columns import Column, Output, Strings, events_of, values_of
 from pellucid.data.events import Given, from_events
 from pellucid.data.spelled import inner_type
@@ -41,21 +41,25 @@ _NONE: Mapping[str, Type] = MappingProxyType({})
 Along: TypeAlias = "Sequence[tuple[str, Any]]"  # columns that come along, by name
 
 
-def read(kind: str, source: str, t: Type, data: Any, place: Place, key: Sequence[str] = ()) -> Given:
+def read(
+    kind: str, source: str, t: Type, data: Any, place: Place, key: Sequence[str] = (), *, nan: bool = False
+) -> Given:
     """One source's events from an array, a Series, a DataFrame or an Arrow object."""
     if kind == "ndarray":
-        return _from_numpy(source, t, data, place)
+        return _from_numpy(source, t, data, place, nan)
     if kind == "Series" and data.dtype == object and not _are_names(t, data):
-        return from_events(place.name.split(":")[0], source, t, data.tolist(), place)
+        if isinstance(t, OptionalType):
+            data = data.where(data.notna(), None)
+        return from_events(place.name.split(":")[0], source, t, data.tolist(), place, nan=nan)
     import pyarrow as pa
 
     from pellucid.data.arrow import column_names
 
-    table = arrow_table(kind, source, data, {path or source: c for path, c in t.columns()}, place=place)
+    table = arrow_table(kind, source, data, {path or source: c for path, c in t.columns()}, place=place, nan=nan)
     if isinstance(table.schema.field(0).type, pa.StructType) and kind in ("Array", "ChunkedArray"):
         table = pa.Table.from_struct_array(data)
     advice = "rename one, or give that column alone"
-    binding = bind(source, t, column_names(table.schema), place=place.name, advice=advice, key=key)
+    binding = bind(source, t, column_names(table.schema), place=place.name, advice=advice, key=key, nan=nan)
     return _bound(binding, table, place)
 
 
@@ -76,9 +80,15 @@ def _are_names(t: Type, data: Any) -> bool:
 
 
 def read_wide(
-    graph: str, sources: Mapping[str, Type], data: Any, key: Sequence[str] = (), where: Place | None = None
+    graph: str,
+    sources: Mapping[str, Type],
+    data: Any,
+    key: Sequence[str] = (),
+    where: Place | None = None,
+    *,
+    nan: bool = False,
 ) -> list[Given]:
-    """Several sources from one table: each reads the columns of its name, a null is silence."""
+    """Several sources from one table: each reads the columns of its name, a null (in pandas NaN) is silence."""
     import pyarrow as pa
 
     from pellucid.data.arrow import column_names
@@ -90,7 +100,8 @@ def read_wide(
     place = where or Place(graph, lambda i: f"position {i:,}")
     out = []
     for source, t in sources.items():
-        out.append(_bound(bind(source, t, names, place=graph, wide=True, key=key), table, place, silent=True))
+        binding = bind(source, t, names, place=graph, wide=True, key=key, nan=nan)
+        out.append(_bound(binding, table, place, silent=True))
     return out
 
 
@@ -102,11 +113,12 @@ def arrow_table(
     *,
     nan_is_null: bool = False,
     place: Place | None = None,
+    nan: bool = False,
 ) -> Any:
     """As an Arrow table; ``types`` are those of the columns that are read.
 
-    In pandas a NaN means that there is nothing: it is null where that may be, and else stays a NaN, so that the message
-    can say so.
+    In pandas a NaN means that there is nothing: it is null where that may be.  Else it stays a NaN, which is a value
+    (``nan``) or what the message speaks of.
     """
     import pyarrow as pa
 
@@ -116,23 +128,24 @@ def arrow_table(
         return pa.table({source: data})
     if kind == "Series":
         only = next(iter(types.values()), None)
-        return pa.table({source: _pandas_array(source, source, data, only, nan_is_null, place)})
+        return pa.table({source: _pandas_array(source, source, data, only, nan_is_null, nan, place)})
     return pa.table(
         {
-            str(name): _pandas_array(source, str(name), data[name], types.get(str(name)), nan_is_null, place)
+            str(name): _pandas_array(source, str(name), data[name], types.get(str(name)), nan_is_null, nan, place)
             for name in data.columns
         }
     )
 
 
 def _pandas_array(
-    source: str, name: str, series: Any, t: Type | None, nan_is_null: bool, place: Place | None = None
+    source: str, name: str, series: Any, t: Type | None, nan_is_null: bool, nan: bool, place: Place | None = None
 ) -> Any:
     import pyarrow as pa
 
     missing = nan_is_null or isinstance(t, OptionalType) or (t is not None and series.dtype.kind in "mM")
-    try:  # in a column of objects a NaN is nothing but a hole
-        array = pa.array(series, from_pandas=missing or series.dtype == object)
+    hole = series.dtype == object and not (nan and t == FLOAT)  # what else could it be in a column of objects
+    try:
+        array = pa.array(series, from_pandas=missing or hole)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         if place is not None and place.bad is not None and t is not None:
             return _fitting(series, t, name, place)
@@ -162,7 +175,7 @@ def _fitting(series: Any, t: Type, name: str, place: Place) -> Any:
     return pa.array(out, arrow_type(inner))
 
 
-def _from_numpy(source: str, t: Type, data: Any, place: Place) -> Given:
+def _from_numpy(source: str, t: Type, data: Any, place: Place, nan: bool) -> Given:
     if data.ndim != 1:
         raise DataError(f"{place.name}: expected an array of one dimension, found {data.ndim}: flatten it first")
     if isinstance(data, np.ma.MaskedArray):
@@ -170,14 +183,15 @@ def _from_numpy(source: str, t: Type, data: Any, place: Place) -> Given:
             raise DataError(f"{place.name}: the array has masked values: leave them out first")
         data = data.data
     if data.dtype == object:
-        return from_events(place.name.split(":")[0], source, t, data.tolist(), place)
+        return from_events(place.name.split(":")[0], source, t, data.tolist(), place, nan=nan)
     if data.dtype.names is None:
         if isinstance(t, (RecordType, TupleType)):
             raise DataError(f"{place.name}: expected {t}: give a structured array, found one of {data.dtype}")
-        return Given(len(data), _numpy_leaves(t, data, "", place))
+        return Given(len(data), _numpy_leaves(t, data, "", place, nan))
     if not isinstance(t, RecordType):
         raise DataError(f"{place.name}: expected {t}, found a structured array: choose one field of it")
-    columns = [leaf for path, c in t.columns() for leaf in _numpy_leaves(c, _field(data, path, place), path, place)]
+    fields = [(path, c, _field(data, path, place)) for path, c in t.columns()]
+    columns = [leaf for path, c, found in fields for leaf in _numpy_leaves(c, found, path, place, nan)]
     return Given(len(data), columns)
 
 
@@ -191,22 +205,22 @@ def _field(data: Any, path: str, place: Place) -> Any:
     return _field(data[head], rest, place)
 
 
-def _numpy_leaves(t: Type, data: Any, path: str, place: Place) -> list[Column]:
+def _numpy_leaves(t: Type, data: Any, path: str, place: Place, nan: bool) -> list[Column]:
     """One array as the columns of its leaves; a time that is none (NaT) is missing where it may be."""
     if not isinstance(inner_type(t), (TimeType, DecimalType)) and not isinstance(t, OptionalType):
-        return [_numpy_leaf(t, data, path, place)]
+        return [_numpy_leaf(t, data, path, place, nan)]
     import pyarrow as pa
 
     from pellucid.data.arrow import column_leaves
 
     if data.dtype == object:
-        return list(from_events(place.name.split(":")[0], path, t, data.tolist(), place).columns)
+        return list(from_events(place.name.split(":")[0], path, t, data.tolist(), place, nan=nan).columns)
     if data.dtype.kind in "mM" and np.datetime_data(data.dtype)[0] not in ("s", "ms", "us", "ns", "D"):
         raise DataError(f"{place.name}: {f'field {path!r}: ' if path else ''}cannot read an array of {data.dtype}")
-    return column_leaves(t, pa.array(data), column=path or "value", place=place)[0]
+    return column_leaves(t, pa.array(data), column=path or "value", place=place, nan=nan)[0]
 
 
-def _numpy_leaf(t: Type, data: Any, path: str, place: Place) -> Column:
+def _numpy_leaf(t: Type, data: Any, path: str, place: Place, nan: bool) -> Column:
     """One array as a leaf column, if nothing is lost by it."""
     kind = data.dtype.kind
     field = f"field {path!r}: " if path else ""
@@ -226,8 +240,8 @@ def _numpy_leaf(t: Type, data: Any, path: str, place: Place) -> Column:
         return np.ascontiguousarray(data, dtype=np.int64)
     if t == FLOAT:
         values = np.ascontiguousarray(data, dtype=np.float64)
-        if kind == "f":
-            why = f"{field}NaN is no event, as it equals nothing, not even itself: replace it or leave it out"
+        if not nan and kind == "f":
+            why = f"{field}{no_nan(t)}"
             place.refuse_all(np.flatnonzero(np.isnan(values)).tolist(), lambda _: why, path or None)
         return values
     return np.ascontiguousarray(data, dtype=np.bool_)

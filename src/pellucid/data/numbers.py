@@ -4,7 +4,8 @@ r"""How a number or a truth value is spelled in a cell of text: one grammar for 
 ``int``       digits ``0``-``9`` with an optional sign: ``7``, ``+7``, ``-0``, ``007``; within 64 bits
 ``float``     digits with an optional sign, point and exponent: ``1``, ``1.``, ``.5``, ``-1.5e3``; what is too large is
 an
-              infinity; ``inf`` and ``infinity`` in any case, with an optional sign; ``nan`` is read, and is no event
+              infinity; ``inf`` and ``infinity`` in any case, with an optional sign; ``nan``, a value if one
+              says so
 ``bool``      ``true``, ``True``, ``TRUE``, ``1``; ``false``, ``False``, ``FALSE``, ``0``
 ============  ==========================================================================================================
 

@@ -344,7 +344,7 @@ class _JsonSink:
         self._form = _json_form(schema.names) + "\n"
 
     def write(self, batch: Any) -> None:
-        columns = [json_texts(column) for column in batch.columns]
+        columns = [json_texts(column, name) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
         form = self._form
         self._stream.write("".join([form % row for row in zip(*columns, strict=True)]).encode())
 
@@ -366,10 +366,19 @@ _SINKS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def json_texts(column: Any) -> list[str]:
+def no_json_nan(column: str) -> str:
+    """What is said of a NaN that is to be written as JSON.
+
+    >>> no_json_nan("mean")
+    "column 'mean' has a NaN, for which JSON has no word: write CSV or Parquet, or replace it in a map"
+    """
+    return f"column {column!r} has a NaN, for which JSON has no word: write CSV or Parquet, or replace it in a map"
+
+
+def json_texts(column: Any, name: str = "value") -> list[str]:
     """An Arrow column as JSON texts.
 
-    JSON has no infinity and no NaN: an infinity is written as ``1e999``, which readers take as one, a NaN as null.
+    JSON has no infinity and no NaN: an infinity is written as ``1e999``, which readers take as one, a NaN is refused.
 
     >>> json_texts(pa.array([1.5, float("inf")])), json_texts(pa.array(["a", 'b"']))
     (['1.5', '1e999'], ['"a"', '"b\\\\""'])
@@ -381,16 +390,16 @@ def json_texts(column: Any) -> list[str]:
         column = column.cast(column.type.value_type)
     if column.null_count:
         there = column.is_valid().to_pylist()
-        found = iter(json_texts(column.drop_null()))
+        found = iter(json_texts(column.drop_null(), name))
         return [next(found) if here else "null" for here in there]
     if pa.types.is_struct(column.type):
         form = _json_form(column.type.field(i).name for i in range(column.type.num_fields))
-        return [form % row for row in zip(*map(json_texts, column.flatten()), strict=True)]
+        return [form % row for row in zip(*(json_texts(c, name) for c in column.flatten()), strict=True)]
     if pa.types.is_decimal(column.type):
         return ["null" if v is None else v for v in spelled(column).to_pylist()]
     column = spelled(column)
     if column.null_count:
-        there = iter(json_texts(column.drop_null()))
+        there = iter(json_texts(column.drop_null(), name))
         return [next(there) if valid else "null" for valid in numpy_of(column.is_valid())]
     values = column.to_pylist()
     if pa.types.is_integer(column.type):
@@ -400,7 +409,9 @@ def json_texts(column: Any) -> list[str]:
     if pa.types.is_floating(column.type):
         if np.isfinite(numpy_of(column)).all():
             return [repr(v) for v in values]
-        return [repr(v) if math.isfinite(v) else "null" if v != v else "1e999" if v > 0 else "-1e999" for v in values]
+        if any(map(math.isnan, values)):
+            raise DataError(no_json_nan(name))
+        return [repr(v) if math.isfinite(v) else "1e999" if v > 0 else "-1e999" for v in values]
     if pa.types.is_decimal(column.type):
         return [f"{v:f}" for v in values]
     if pa.types.is_temporal(column.type):
@@ -408,6 +419,6 @@ def json_texts(column: Any) -> list[str]:
             return [str(v) for v in column.cast(pa.int64()).to_pylist()]
         return [json.dumps(v.isoformat()) for v in values]
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
-        sizes, texts = [len(v) for v in values], iter(json_texts(column.flatten()))
+        sizes, texts = [len(v) for v in values], iter(json_texts(column.flatten(), name))
         return ["[" + ", ".join(next(texts) for _ in range(size)) + "]" for size in sizes]
     return [json.dumps(v, ensure_ascii=False) for v in values]

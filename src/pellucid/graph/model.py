@@ -26,7 +26,7 @@ from pellucid.errors import CycleError, PipelineError
 from pellucid.expr.function import Function
 from pellucid.expr.identity import Identity, identity_of
 from pellucid.expr.stable import sha
-from pellucid.expr.types import Type
+from pellucid.expr.types import FLOAT, Type
 from pellucid.graph.processors import PROCESSORS, Processor
 
 
@@ -166,6 +166,11 @@ class Graph:
             if node.queued
             for at in range(len(node.inputs))
         ]
+
+    @property
+    def reads_floats(self) -> bool:
+        """Whether an event that comes in has a float in it, which may be NaN if a run says so."""
+        return any(t == FLOAT for i in self.sources for _, t in self.nodes[i].type.leaves())
 
     @cached_property
     def digest(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from pellucid.data.bind import keeps_nan
 from pellucid.data.tables.keep import kept_columns, said_keep
 from pellucid.engine.kernel.layout import capacities
 from pellucid.engine.saved.objects import check_states
@@ -47,6 +48,7 @@ class SparkOptions:
     buckets: int | None = None
     drop: Sequence[str] = ()
     keep: Any = None
+    nan: str = "fail"
 
 
 def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: SparkOptions) -> Any:
@@ -54,7 +56,7 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
     key, order = _names("key", options.key), _names("order", options.order)
     given = _given(graph, frames, named)
     keep = _kept(graph, given, options, [*key, *order])
-    frame = one_frame(graph, given, value=options.value, key=key, order=order, keep=keep)
+    frame = one_frame(graph, given, value=options.value, key=key, order=order, keep=keep, nan=keeps_nan(options.nan))
     streaming = frame.df.isStreaming
     _check(graph, options, streaming)
     plan = choose(
@@ -66,6 +68,7 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
         ansi=_ansi(frame.df),
         tagged=frame.fields.tagged,
         cores=None if options.partitions else cores(frame.df.sparkSession),
+        nan=keeps_nan(options.nan),
     )
     if plan.problem is not None:
         raise UsageError(plan.problem)
@@ -101,7 +104,8 @@ def _one(
         from pellucid.spark.native.frames import with_inner_key
 
         frame, job = with_inner_key(graph, frame, job, ansi=_ansi(frame.df))
-    if plan.way != "scan" and options.native == "auto" and len(graph.sources) == 1:
+    exact = not (keeps_nan(options.nan) and graph.reads_floats)
+    if plan.way != "scan" and options.native == "auto" and len(graph.sources) == 1 and exact:
         from pellucid.spark.native.frames import leaves_of
         from pellucid.spark.native.prefix import cut
 

@@ -39,6 +39,7 @@ class FrameSource:
     name: str
     type: Type
     columns: tuple[str, ...]
+    nan: bool = False  # whether NaN is a value of its floats
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ def one_frame(
     key: Sequence[str],
     order: Sequence[str],
     keep: Sequence[str] = (),
+    nan: bool = False,
 ) -> Frame:
     """The frame of all sources; ``frames`` maps sources to DataFrames, or None to one that holds all of them."""
     from pyspark.sql import functions as F
@@ -115,11 +117,13 @@ def one_frame(
     if wide:
         df = frames[None]
         place = "the DataFrame"
-        parts.append((df, [_source(s, t, df, place, values.get(s), key, order, wide) for s, t in types.items()], place))
+        parts.append(
+            (df, [_source(s, t, df, place, values.get(s), key, order, wide, nan) for s, t in types.items()], place)
+        )
     else:
         for s, t in types.items():
             place = "the DataFrame" if len(types) == 1 else f"the DataFrame of source {s!r}"
-            parts.append((frames[s], [_source(s, t, frames[s], place, values.get(s), key, order, wide)], place))
+            parts.append((frames[s], [_source(s, t, frames[s], place, values.get(s), key, order, wide, nan)], place))
     keys = _leaves(parts, key, "key", key_leaf)
     orders = _leaves(parts, order, "order", order_leaf)
     sources = tuple(source for _, found, _ in parts for source in found)
@@ -209,6 +213,7 @@ def _source(
     key: Sequence[str],
     order: Sequence[str],
     wide: bool,
+    nan: bool,
 ) -> FrameSource:
     names = column_names(df.schema)
     scalar = [path for path, _ in t.columns()] == [""]
@@ -216,7 +221,7 @@ def _source(
         names = [n for n in names if n not in key and n not in order] or names
     bound = bind(name, t, names, place=place, value=value, wide=wide)
     check_columns(bound, df.schema, place)  # a column of the wrong type is refused here, before any job
-    return FrameSource(name, t, bound.columns)
+    return FrameSource(name, t, bound.columns, nan)
 
 
 def _leaves(parts: Any, names: Sequence[str], what: str, leaf: Any) -> tuple[tuple[str, Type], ...]:

@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pellucid.errors import option
+from pellucid.expr.node import walk
+from pellucid.expr.types import FLOAT
 from pellucid.graph.memory import inner_key, remembering
 from pellucid.graph.model import Graph, Node
 from pellucid.spark.native.column import why_not
@@ -65,11 +67,13 @@ def choose(
     ansi: bool = True,
     tagged: bool = False,
     cores: int | None = None,
+    nan: bool = False,
 ) -> SparkPlan:
-    """The way for this pipeline on a DataFrame with or without a key and an order."""
+    """The way for this pipeline on a DataFrame with or without a key and an order; ``nan``: NaN is a value."""
     memory = remembering(graph)
+    floats = nan and graph.reads_floats
     if not memory:
-        return _without_memory(graph, native, ansi, tagged, order, key)
+        return _without_memory(graph, native, ansi, tagged, order, key, floats)
     if not order:
         node = memory[0]
         problem = (
@@ -78,18 +82,20 @@ def choose(
             "together"
         )
         return SparkPlan("keys" if key else "one", (f"{node.describe()} remembers",), problem)
-    steps = _steps(graph, memory, front(graph, ansi=ansi) if native == "auto" and not tagged else [])
+    steps = _steps(graph, memory, front(graph, ansi=ansi) if native == "auto" and not tagged and not floats else [])
     why = [f"{node.describe()} remembers" for node in memory[:3]]
     if key:
         return SparkPlan("keys", tuple(why), steps=steps)
     inner = inner_key(graph)
-    if inner is not None and all(why_not(e, ansi=ansi) is None for e in inner):
+    sees_nan = floats and any(part.op == "var" and part.type == FLOAT for e in inner or () for part in walk(e))
+    if inner is not None and not sees_nan and all(why_not(e, ansi=ansi) is None for e in inner):
         return SparkPlan("inner", ("all it remembers is kept apart by the key of key_by",), steps=steps)
     if streaming:
         return SparkPlan("one", (*why, "the stream has no key"), steps=steps)
     from pellucid.spark.scan.parts import scannable
 
     found = scannable(graph) if not tagged else "several sources are lined up row by row"
+    found = _NAN if floats else found
     if isinstance(found, str):
         return SparkPlan("one", (*why, f"it has no key, and cannot be cut into chunks: {found}"), steps=steps)
     if cores is not None and cores < SCAN_FROM:
@@ -103,13 +109,20 @@ def choose(
     )
 
 
-def _without_memory(graph: Graph, native: str, ansi: bool, tagged: bool, order: bool, key: bool) -> SparkPlan:
+_NAN = "a NaN may come in, and Spark finds it equal to itself and above all numbers"
+
+
+def _without_memory(
+    graph: Graph, native: str, ansi: bool, tagged: bool, order: bool, key: bool, floats: bool
+) -> SparkPlan:
     if tagged and order:
         return SparkPlan(
             "keys" if key else "one", ("several sources are lined up by their order",), steps=_steps(graph, [])
         )
     if native == "off":
         return SparkPlan("rows", ("native='off' was asked for",), steps=_steps(graph, []))
+    if floats:
+        return SparkPlan("rows", ("it remembers nothing", _NAN), steps=_steps(graph, []))
     if tagged or len(graph.sources) > 1:
         return SparkPlan("rows", ("it has several sources",), steps=_steps(graph, []))
     reason = why_not_native(graph, ansi)

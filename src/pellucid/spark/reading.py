@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pellucid.data.arrow import check_kind, event_fields, struct_fields
-from pellucid.data.bind import Binding, Place
+from pellucid.data.bind import Binding, Place, no_nan
 from pellucid.data.rich import rich_column
 from pellucid.data.spelled import inner_type
 from pellucid.errors import DataError
@@ -106,12 +106,8 @@ def source_leaves(binding: Binding, schema: StructType, place: str, silent: bool
         x = _as_enum(inner, f, path, place) if isinstance(inner, EnumType) else _as_scalar(inner, f, path, place)
         if f.nullable and not silent and inner is t:
             x = F.coalesce(x, failure(f"{place}: column {path!r} {_no_null(t)}", t))
-        if inner == FLOAT and f.type.typeName() in ("double", "float"):
-            message = (
-                f"{place}: column {path!r} is NaN: NaN is no event, as it equals nothing, not even itself; "
-                "replace it or remove the row"
-            )
-            x = F.nanvl(x, failure(message, FLOAT))
+        if inner == FLOAT and f.type.typeName() in ("double", "float") and not binding.nan:
+            x = F.nanvl(x, failure(f"{place}: column {path!r} is NaN: {no_nan(t)}", FLOAT))
         if inner is not t:
             leaves += [x.isNotNull(), F.coalesce(x, F.lit(_blank(inner)))]
         else:
@@ -147,7 +143,7 @@ def surely_events(binding: Binding, schema: StructType, place: str = "the DataFr
     out = []
     for path, (_, t) in zip(binding.columns, binding.type.columns(), strict=True):
         found, inner = find(schema, path, place), inner_type(t)
-        floats = inner == FLOAT and found.type.typeName() in ("double", "float")
+        floats = inner == FLOAT and found.type.typeName() in ("double", "float") and not binding.nan
         sure = not (floats or isinstance(inner, (EnumType, TimeType, DecimalType)))
         out += [sure and not found.nullable] if inner is t else [sure, sure]
     return out

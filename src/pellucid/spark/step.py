@@ -52,7 +52,7 @@ class Runner:
         if job.ordered:
             self.judge = Judge(job.fields.order, job.fields.key_type, sequence=job.late.sequence)
         # for messages: the user's names
-        self._bindings = [Binding(source.name, source.type, source.columns) for source in job.fields.sources]
+        self._bindings = [Binding(s.name, s.type, s.columns, nan=s.nan) for s in job.fields.sources]
 
     # ------------------------------------------------------------ rows in, events out
 
@@ -159,7 +159,8 @@ class Runner:
         leaves: list[Column] = []
         masks = []
         for (_, t), path, column in zip(binding.type.columns(), binding.columns, self.fields.values(s), strict=True):
-            values, mask = column_leaves(t, part.column(column), column=path, place=place, silent=self.fields.wide)
+            array, wide = part.column(column), self.fields.wide
+            values, mask = column_leaves(t, array, column=path, place=place, silent=wide, nan=binding.nan)
             leaves += values
             masks.append(mask)
         return leaves, one_mask(binding, masks, place, part.num_rows) if self.fields.wide else None

@@ -150,9 +150,12 @@ def test_a_stream(spark: SparkSession, folder: Path) -> None:
 
 def test_what_is_written(spark: SparkSession) -> None:
     df = spark.sql(
-        "select 1 a, double('-infinity') b, double('nan') `c.d`, string(null) e, named_struct('x', float('infinity'), "
+        "select 1 a, double('-infinity') b, double(null) `c.d`, string(null) e, named_struct('x', float('infinity'), "
         "'y', 'q\"', 'z', double(null)) f, true g, 1e10D h"
     )
     line = df.select(json_text(df.schema)).head()[0]
-    assert line == '{"a":1,"b":-1e999,"c.d":null,"f":{"x":1e999,"y":"q\\""},"g":true,"h":1.0E10}'
+    assert line == '{"a":1,"b":-1e999,"f":{"x":1e999,"y":"q\\""},"g":true,"h":1.0E10}'
     assert json.loads(line)["f"]["x"] == float("inf")
+    nan = spark.sql("select double('nan') mean")
+    with pytest.raises(Exception, match="column 'mean' has a NaN, for which JSON has no word"):
+        nan.select(json_text(nan.schema)).collect()

@@ -76,6 +76,7 @@ class Places:
     value: str | None = None
     in_format: str | None = None
     out_format: str | None = None
+    nan: str = "fail"
 
 
 @dataclass
@@ -203,6 +204,7 @@ class Work:
             more["tag"] = "output"
         given: list[Any] = [frames[None]] if None in frames else [frames]
         chosen: dict[str, Any] = {"value": places.value, "late": o.late, "sequence": o.sequence, "gaps": o.gaps}
+        chosen["nan"] = places.nan
         made = self.p.spark(*given, key=list(places.key), order=list(columns(o.order, "--order")), **chosen, **more)
         if folder and not begun:
             remember(folder, {name: df.schema for name, df in frames.items()})
@@ -296,7 +298,9 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> SparkPlan:
     if o.checkpoint is not None:
         refuse_unwritable("--checkpoint", o.checkpoint, into=True)
     tagged = len(places.inputs) > 1
-    plan = choose(p.graph, key=bool(places.key), order=bool(o.order), streaming=o.stream, tagged=tagged)
+    plan = choose(
+        p.graph, key=bool(places.key), order=bool(o.order), streaming=o.stream, tagged=tagged, nan=places.nan == "keep"
+    )
     if plan.problem is not None:
         raise UsageError(plan.problem)
     return plan

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pellucid.data.bind import SHORT, Place, key_columns
+from pellucid.data.bind import SHORT, Place, keeps_nan, key_columns
 from pellucid.data.columns import Column, Output, Strings
 from pellucid.data.events import Given, from_events, place_of
 from pellucid.data.tables.bad import FAIL, BadOption, said_bad
@@ -22,13 +22,13 @@ from pellucid.graph.stream import silent
 if TYPE_CHECKING:
     from pellucid.data.tables.lineup import Keyed, Lineup
 
-_WORDS = ("key", "order", "late", "keep", "short", "cores", "bad", "max_bad")
+_WORDS = ("key", "order", "late", "keep", "short", "cores", "bad", "max_bad", "nan")
 
 
 @dataclass(frozen=True)
 class RunOptions:
     """What is said besides the data: the columns of the key, of the order and those that come along; what becomes of
-    doubled rows, of bad ones, and what an input is that ends before the others; on how many cores it runs."""
+    doubled rows, of bad ones and of NaN, what an input is that ends early, on how many cores it runs."""
 
     key: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
@@ -37,6 +37,7 @@ class RunOptions:
     short: str = "fail"
     cores: Any = None
     bad: BadOption = FAIL
+    nan: bool = False
 
     @classmethod
     def taken_from(cls, graph: Graph, named: Mapping[str, Any]) -> tuple[RunOptions, dict[str, Any]]:
@@ -59,7 +60,8 @@ class RunOptions:
             if not order:
                 raise UsageError(f"late={late!r} needs order=, the columns that say which row comes first")
         keep, bad = said_keep(given.get("keep")), said_bad(given.get("bad"), given.get("max_bad"))
-        return cls(key_columns(given.get("key")), order, late, keep, short, given.get("cores"), bad), rest
+        key, nan = key_columns(given.get("key")), keeps_nan(given.get("nan", "fail"))
+        return cls(key, order, late, keep, short, given.get("cores"), bad, nan), rest
 
     def place(self, graph: str, source: str) -> Place:
         """How a message names an input ('': the one of all sources), and whether it takes notes of bad rows."""
@@ -249,19 +251,18 @@ def _given(
                 refuse_scalars(graph.name, source, t, what, one.data)
         if one.kind in ("list", "dicts"):
             if one.kind == "list":
-                given = from_events(graph.name, source, t, one.data, place)
+                given = from_events(graph.name, source, t, one.data, place, nan=options.nan)
             else:
                 names = [c for c in one.columns if c not in (*options.key, *options.order)] or one.columns
-                given = from_dicts(
-                    graph.name, source, t, one.data, place, one.columns if source in one.columns else names
-                )
+                known = one.columns if source in one.columns else names
+                given = from_dicts(graph.name, source, t, one.data, place, known, nan=options.nan)
             given.key = {name: key_values(one.data, name, place) for name in options.key}
             out.append(given)
         else:
             from pellucid.data.kinds import read
 
             kind, data = one.readable()
-            out.append(read(kind, source, t, data, place, options.key))
+            out.append(read(kind, source, t, data, place, options.key, nan=options.nan))
     if not options.order:
         _refuse_uneven(graph, types, inputs, out, options)
     return out
@@ -271,7 +272,7 @@ def _given_wide(graph: Graph, types: Mapping[str, Type], one: Input, options: Ru
     if one.kind != "dicts":
         from pellucid.data.kinds import read_wide
 
-        return read_wide(graph.name, types, one.readable()[1], options.key, place)
+        return read_wide(graph.name, types, one.readable()[1], options.key, place, nan=options.nan)
     out = []
     key = {name: key_values(one.data, name, place) for name in options.key}
     for source, t in types.items():
@@ -285,7 +286,7 @@ def _given_wide(graph: Graph, types: Mapping[str, Type], one: Input, options: Ru
         rows: list[Any] = [
             silent if row.get(source) is None else row[source] if record else {source: row[source]} for row in one.data
         ]
-        given = from_dicts(graph.name, source, t, rows, place, [source])
+        given = from_dicts(graph.name, source, t, rows, place, [source], nan=options.nan)
         given.key = dict(key)
         out.append(given)
     return out

@@ -29,7 +29,9 @@ from pellucid.expr.types import (
 from pellucid.graph.stream import silent
 
 
-def from_dicts(graph: str, source: str, t: Type, rows: Sequence[Any], place: Place, names: Sequence[str]) -> Given:
+def from_dicts(
+    graph: str, source: str, t: Type, rows: Sequence[Any], place: Place, names: Sequence[str], *, nan: bool = False
+) -> Given:
     """The events of a source from dicts; each field that is needed is checked, the others are left alone.
 
     >>> from pellucid.data.events import place_of
@@ -51,7 +53,7 @@ def from_dicts(graph: str, source: str, t: Type, rows: Sequence[Any], place: Pla
             field = re.match(r"(?:no )?field '([^']*)'", str(error))
             place.refuse(i, str(error), field.group(1) if field else None)
             events.append(filler(t))
-    return from_events(graph, source, t, events, place)
+    return from_events(graph, source, t, events, place, nan=nan)
 
 
 def _event(t: Type, value: Any, path: str) -> Any:

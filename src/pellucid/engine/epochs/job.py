@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from pellucid.address import Address
 from pellucid.base.container import VERSION, refused
 from pellucid.base.identity import other_columns, refuse_other
-from pellucid.data.bind import SHORT, Binding, key_columns
+from pellucid.data.bind import SHORT, Binding, keeps_nan, key_columns
 from pellucid.data.feed import Feed
 from pellucid.data.files import flows, format_of, input_files, open_reader, paths_of
 from pellucid.data.tables.along import Along, refuse_no_cells
@@ -65,6 +65,7 @@ class Settings:
     retries: int = 10  # recoveries without a new epoch in between
     from_start: bool = False
     keep: Any = None  # columns that come along: names, True for all, or either for each source
+    nan: str = "fail"  # or "keep": NaN is a value of float
     exists: str | None = None  # a file that is there when a run begins: "overwrite" (the default), or "refuse"
     changed: tuple[str, ...] = ()  # steps that go on although what their opaque functions call or read is another
 
@@ -74,7 +75,7 @@ class Settings:
         return key_columns(self.key, who=option("key"))
 
     def __post_init__(self) -> None:
-        _ = self.keys  # says what is wrong with them
+        _ = self.keys, keeps_nan(self.nan)  # say what is wrong with them
         if self.exists is not None and check_exists(self.exists) == "append":
             raise UsageError(
                 f"{option('exists', 'append')}: with epochs a file is made of its own run's rows: write to a table, to "
@@ -193,7 +194,9 @@ def prepare(
         readers = {
             s: stack.enter_context(contextlib.closing(open_reader(p, settings.in_format))) for s, p in inputs.items()
         }
-        feed = Feed(graph, readers, value=settings.value, key=settings.keys, keep=said_keep(settings.keep))
+        feed = Feed(
+            graph, readers, value=settings.value, key=settings.keys, keep=said_keep(settings.keep), nan=settings.nan
+        )
         bound = [bindings for _, bindings in feed._lanes]
     paths = list(inputs.values()) if feed.wide else [inputs[s] if s in inputs else inputs[None] for s in feed.sources]
     names = ["all"] if feed.wide else list(feed.sources)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from typing import Any
 
+from pellucid.data.bind import keeps_nan
 from pellucid.data.columns import Batch, Column, Output, Strings, columns_of
 from pellucid.engine.failure import call, step_error
 from pellucid.engine.interpreter import Interpreter
@@ -66,13 +67,15 @@ class Engine:
 
     ``key`` is the type of a key that comes with the data: then the whole pipeline runs once per key.
     ``mode`` is ``auto``, ``numba`` (compile at once) or ``python`` (never compile).  While ``timed`` is true, ``times``
-    is told how long each step takes.
+    is told how long each step takes.  ``nan`` is what `push` makes of a NaN: an error (``fail``) or a value (``keep``).
     """
 
-    def __init__(self, graph: Graph, *, key: Type | None = None, mode: str = "auto", timed: bool = False) -> None:
+    def __init__(
+        self, graph: Graph, *, key: Type | None = None, mode: str = "auto", timed: bool = False, nan: str = "fail"
+    ) -> None:
         if mode not in ("auto", "numba", "python"):
             raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
-        self.graph, self.key, self.mode, self.timed = graph, key, mode, timed
+        self.graph, self.key, self.mode, self.timed, self._nan = graph, key, mode, timed, keeps_nan(nan)
         self.times = StepTimes(graph)
         self._kernels: dict[tuple[bool, bool, bool, bool], Kernel] = {}
         self._calls: dict[tuple[bool, bool, bool, bool], Callable[..., None]] = {}
@@ -150,7 +153,7 @@ class Engine:
             t = self.graph[name].type
             events = given[name]
             if type(events).__module__ == "numpy" and t in (BOOL, INT, FLOAT):
-                columns.append([checked(name, t, events)])
+                columns.append([checked(name, t, events, self.pushed, self._nan)])
                 masks.append([True] * len(events) if len(names) > 1 else None)
                 continue
             events = list(events)
@@ -160,7 +163,7 @@ class Engine:
             fill = next((e for e in events if e is not silent), silent)
             events = [fill if e is silent else e for e in events]
             columns.append(
-                columns_of(t, conformed(name, t, events, self.pushed))
+                columns_of(t, conformed(name, t, events, self.pushed, self._nan))
                 if fill is not silent
                 else [[] for _ in range(t.width)]
             )

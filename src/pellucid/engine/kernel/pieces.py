@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pellucid.data.bind import no_nan
 from pellucid.data.columns import Output, Strings
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, STR, EnumType, Type, conform
 
 
-def conformed(name: str, t: Type, events: list[Any], offset: int) -> list[Any]:
+def conformed(name: str, t: Type, events: list[Any], offset: int, nan: bool = True) -> list[Any]:
     """Events that fit a type; the first that does not is refused with its number."""
     out = []
+    floats = not nan and any(leaf == FLOAT for _, leaf in t.leaves())
     for i, event in enumerate(events):
         try:
             out.append(conform(t, event))
+            if floats and any(leaf != leaf for leaf in t.flatten(out[-1])):
+                raise ValueError(no_nan(t))
         except ValueError as error:
             raise DataError(f"source {name!r}, event {offset + i:,}: {error}") from None
     return out
 
 
-def checked(name: str, t: Type, array: Any) -> Any:
+def checked(name: str, t: Type, array: Any, offset: int, nan: bool) -> Any:
     """An array whose numbers fit the source's type; nothing is cut off in silence."""
     import numpy as np
 
@@ -31,8 +35,8 @@ def checked(name: str, t: Type, array: Any) -> Any:
             f"source {name!r}: expected a one-dimensional array of {t}, found {array.ndim} dimension(s) of "
             f"{array.dtype}"
         )
-    if t == FLOAT and np.isnan(array).any():
-        raise DataError(f"source {name!r}, event {int(np.isnan(array).argmax()):,}: NaN is no event; leave it out")
+    if t == FLOAT and not nan and np.isnan(array).any():
+        raise DataError(f"source {name!r}, event {offset + int(np.isnan(array).argmax()):,}: {no_nan(t)}")
     return array
 
 

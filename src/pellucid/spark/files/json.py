@@ -5,7 +5,7 @@ number where a text is, half a surrogate pair as a question mark.  So lines are 
 whole (``parse_json``, which is strict about all of that, with a number of ours behind the line's value, so that nothing
 else can stand there), and once for its columns.
 
-Its own writing makes a text of an infinity.  Here it is the number ``1e999``, and NaN is ``null``, as in the local
+Its own writing makes a text of an infinity.  Here it is the number ``1e999``, and NaN is refused, as in the local
 engine.
 """
 
@@ -16,11 +16,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pellucid.data.writers import no_json_nan
 from pellucid.errors import DataError
 from pellucid.expr.types import FLOAT, INT, STR, Type
 from pellucid.spark.failure import MARK
 from pellucid.spark.files.columns import as_begun
 from pellucid.spark.files.csv import FILES_AT_ONCE, Wanted
+from pellucid.spark.native.column import failure
 
 _STRICT = {"mode": "FAILFAST", "allowNonNumericNumbers": False, "allowSingleQuotes": False}
 _END = 7340915332674881  # what stands behind the value of a line
@@ -177,7 +179,7 @@ def _object(schema: Any, column: Any) -> Any:
         else:
             infinite = F.lit(float("inf"))
             text = (
-                F.when(F.isnan(x), "null")
+                F.when(F.isnan(x), failure(no_json_nan(f.name), STR))
                 .when(x == infinite, "1e999")
                 .when(x == -infinite, "-1e999")
                 .otherwise(x.cast("string"))

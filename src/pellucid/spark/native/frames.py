@@ -37,7 +37,7 @@ def native_frame(job: SparkJob, frame: Frame, *, ansi: bool) -> DataFrame:
 def leaves_of(frame: Frame) -> tuple[list[Column], list[bool]]:
     """The leaves of the one source, as columns of the user's DataFrame, and which of them never fail to be read."""
     (source,) = frame.fields.sources
-    binding = Binding(source.name, source.type, source.columns)
+    binding = Binding(source.name, source.type, source.columns, nan=source.nan)
     schema = frame.raw.schema
     return source_leaves(binding, schema, "the DataFrame"), surely_events(binding, schema, "the DataFrame")
 

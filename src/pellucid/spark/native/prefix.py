@@ -99,7 +99,10 @@ def cut(
         return job, frame
     values = [column_at(df.schema, path).alias(f"v0_{j}") for j, path in enumerate(paths)]
     source = FrameSource(
-        job.fields.sources[0].name, t, tuple(f"{chain[-1].id}.{p}" if p != "out" else chain[-1].id for p in paths)
+        job.fields.sources[0].name,
+        t,
+        tuple(f"{chain[-1].id}.{p}" if p != "out" else chain[-1].id for p in paths),
+        nan=True,  # what the front has computed is an event, whatever it is
     )
     fields = replace(job.fields, sources=(source,))
     return replace(job, graph=rest, fields=fields), replace(frame, df=df.select(*kept, *values), fields=fields)
