@@ -6,6 +6,7 @@ that `make quick` can do without.
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Iterable
 
 import pytest
@@ -74,6 +75,36 @@ SLOW = tuple(
     for name in names.split()
 ) + ("tests/examples/", "tests/test_docs", "tests/test_examples", "tests/test_house", "tests/test_seeds")
 
+# Of these every run has one case in so many; the others, which go the same way through the code, are among the long.
+ONE_IN = {
+    f"tests/{file}.py::test_{test}": n
+    for file, tests in {
+        "check/compare/test_sequence": {"as_by_definition": 2},
+        "check/endless/test_bounds": {"what_comes_after_a_queue_is_full_counts": 4, "a_join_of_two_sources_is_live": 2},
+        "engine/epochs/test_rich": {
+            "every_source_to_sqlite": 2,
+            "every_source_to_a_function_and_a_folder": 2,
+            "every_source_to_postgres": 2,
+            "a_state_with_a_time_that_may_be_missing_goes_on": 2,
+            "so_do_the_states_of_keys_in_parallel": 2,
+            "a_column_that_would_round_or_mean_something_else": 2,
+            "a_field_of_another_type_is_another_run": 2,
+            "a_time_as_a_key": 2,
+        },
+        "engine/epochs/test_several_files": {
+            "the_same_rows_as_without_epochs": 3,
+            "what_has_changed_is_refused": 2,
+            "files_that_are_added_are_read_by_the_same_command": 2,
+        },
+        "examples/test_flights": {"a_frame_as_it_comes": 2},
+        "spark/audit/test_audit": {"a_tampered_run": 2},
+        "spark/files/test_csv": {"random_cells": 2, "csv_is_strict": 3},
+        "spark/scan/test_scan_on_spark": {"orders_of_every_kind": 3},
+        "spark/test_examples_on_spark": {"batch": 3},
+    }.items()
+    for test, n in tests.items()
+}
+
 seeds.load_profile()
 quick_jvm.set_up()
 
@@ -87,7 +118,12 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marked, and sorted by folder alone: within one, the order of the tests stays."""
+    cases: Counter[str] = Counter()
     for item in items:
+        if (test := item.nodeid.partition("[")[0]) in ONE_IN and item.get_closest_marker("long") is None:
+            if cases[test] % ONE_IN[test]:
+                item.add_marker(pytest.mark.long)
+            cases[test] += 1
         if JAVA & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.spark)
         if item.nodeid.startswith(KILLED):

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tests import hunt, seeds
+from tests.conftest import ONE_IN
 
 HERE = Path(__file__).parent
 EXAMPLE = """
@@ -150,3 +151,9 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert hunt.main() == 0 and asked[-1] == (3, ["tests/a.py::test_b"], 2)
     monkeypatch.setattr(hunt, "a_round", lambda *_: False)
     assert hunt.main() == 2 and "could not be run with seed 3" in capsys.readouterr().err
+
+
+def test_what_every_run_has_only_a_part_of_is_there() -> None:
+    for test in ONE_IN:
+        file, _, name = test.partition("::")
+        assert f"\ndef {name}(" in (HERE.parent / file).read_text(), f"{test}: no such test; correct tests/conftest.py"

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import BOOL, INT, INT_MAX, INT_MIN
+from pellucid.graph.folds import IDENTITY, fold_of
 from pellucid.graph.model import Graph, Node
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class _Part:
 
     @property
     def identity(self) -> str:
-        return {"add": "0", "min": str(INT_MAX), "max": "_MIN", "and": "True", "or": "False"}[self.op]
+        return "_MIN" if self.op == "max" else str(IDENTITY[self.op])
 
     def join(self, a: str, b: str) -> str:
         if self.op in ("min", "max"):
@@ -198,39 +199,12 @@ def associative(sub: Graph) -> Associative | None:
     return Associative(tuple(chain), tuple(parts))
 
 
-_IDENTITY = {"add": 0, "min": INT_MAX, "max": INT_MIN, "and": True, "or": False}
-
-
-def _part(e: Expr, i: int, states: int) -> tuple[str, Expr] | None:
-    """Split ``op(leaf i, value)``, where value does not look at the accumulated leaves."""
-
-    def is_state(x: Expr) -> bool:
-        return x.op == "var" and x.value == i
-
-    def free(x: Expr) -> bool:
-        return not any(p.op == "var" and p.value < states for p in walk(x))
-
-    if (e.op == "add" and e.type == INT) or e.op in ("and", "or"):
-        for a, b in (e.args, e.args[::-1]):
-            if is_state(a) and free(b):
-                return e.op, b
-    if e.op == "ite":
-        c, yes, no = e.args
-        if c.op in ("lt", "le") and {yes, no} == set(c.args) and e.type == INT:
-            for a, b in ((yes, no), (no, yes)):
-                if is_state(a) and free(b):
-                    return ("min" if yes is c.args[0] else "max"), b
-        if free(c):
-            sides = [_part(x, i, states) if not is_state(x) else ("", x) for x in (yes, no)]
-            if sides[0] is None or sides[1] is None:
-                return None
-            ops = {op for op, _ in sides if op}  # type: ignore[misc]
-            if len(ops) != 1:
-                return None
-            op = ops.pop()
-            values = [v if o else n.const(_IDENTITY[op]) for o, v in sides]  # type: ignore[misc]
-            return op, n.ite(c, values[0], values[1])
-    return None
+def _part(e: Expr, leaf: int, states: int) -> tuple[str, Expr] | None:
+    """``op(leaf, value)``, where value does not look at the accumulated leaves."""
+    fold = fold_of(e, leaf, states, clean=True, failing=True)
+    if isinstance(fold, str) or len(fold.terms) != 1 or fold.terms[0].sign != 1 or fold.type not in (INT, BOOL):
+        return None
+    return (fold.op, fold.terms[0].value) if fold.op in ("add", "min", "max", "and", "or") else None
 
 
 class _Sums:
@@ -302,7 +276,7 @@ class _Sums:
         with w.block("else:"):
             names = []
             for part, total in zip(self.shape.parts, self.totals(key, pos), strict=True):
-                if part.start != _IDENTITY[part.op]:
+                if part.start != IDENTITY[part.op]:
                     start = str(bool(part.start)) if part.op in ("and", "or") else f"({part.start})"
                     total = part.join("_MIN" if part.start == INT_MIN else start, total)
                 names.append(total)
@@ -356,7 +330,7 @@ class _Blocks(_Sums):
         super().__init__(e, node, shape, store)
         self.blocks = [store.ring(f"block{j}", t, self.k) for j, t in enumerate(self.kinds)]
         self.backs = [
-            store.word(f"prefix{j}", t, _IDENTITY[p.op])
+            store.word(f"prefix{j}", t, IDENTITY[p.op])
             for j, (t, p) in enumerate(zip(self.kinds, shape.parts, strict=True))
         ]
 

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pellucid.errors import known
 from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.node import Expr, fails, fails_here, walk
+from pellucid.expr.ranges import EXACT, may_be_nan, within
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
-from pellucid.spark.native.ranges import EXACT, may_be_nan, within
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

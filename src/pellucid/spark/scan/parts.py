@@ -39,9 +39,9 @@ from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.tracing.trace import Traced
 from pellucid.expr.types import TupleType, Type
+from pellucid.graph.folds import FoldPart, fold_of
 from pellucid.graph.memory import remembering
 from pellucid.graph.model import Graph, Node
-from pellucid.spark.scan.folds import FoldPart, fold_of
 
 LARGEST_WINDOW = 100_000  # events: the last of every chunk are sent to every chunk
 

@@ -17,8 +17,8 @@ from pellucid.engine.kernel.layout import Word, encode, leaf_types
 from pellucid.engine.state import EngineState
 from pellucid.errors import DataError, IntOverflow
 from pellucid.expr.types import STR, EnumType, Type, fits_int
+from pellucid.graph.folds import FoldPart
 from pellucid.graph.model import Graph, Node
-from pellucid.spark.scan.folds import FoldPart
 from pellucid.spark.scan.parts import Cut, ScanStep
 from pellucid.spark.scan.summary import JOIN, Summary, keeps_order, merged
 from pellucid.spark.state.order import Judge

@@ -28,8 +28,8 @@ from pellucid.engine.kernel.layout import leaf_types
 from pellucid.errors import PellucidError
 from pellucid.expr import node as n
 from pellucid.expr.types import FLOAT, Type
+from pellucid.graph.folds import FoldPart
 from pellucid.spark.job import SparkJob
-from pellucid.spark.scan.folds import FoldPart
 from pellucid.spark.scan.parts import Cut, ScanStep, level_graph
 from pellucid.spark.step import Runner, _numbered, unnumbered
 

@@ -15,8 +15,8 @@ from functools import reduce
 
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr, walk
-from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
-from pellucid.spark.native.ranges import may_be_nan
+from pellucid.expr.ranges import may_be_nan
+from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, EnumType, Type
 
 _BITS = ("band", "bor", "bxor")
 
@@ -41,12 +41,13 @@ class FoldPart:
     nan_kept: bool = True  # a start value that is NaN stays
 
 
-def fold_of(e: Expr, leaf: int, states: int, *, clean: bool) -> FoldPart | str:
-    """The fold that a leaf of a cumulate's value is, or why it is none that can be cut.
+def fold_of(e: Expr, leaf: int, states: int, *, clean: bool, failing: bool = False) -> FoldPart | str:
+    """The fold that a leaf of a cumulate's value is, or why it is none.
 
-    The first ``states`` variables are the old leaves; ``clean`` says that no float of an event is NaN.
+    The first ``states`` variables are the old leaves; ``clean`` says that no float of an event is NaN, ``failing`` that
+    whoever asks sees by itself to terms that fail.
     """
-    return _Splitter(leaf, states, clean).split(e)
+    return _Splitter(leaf, states, clean, failing).split(e)
 
 
 _NO_FOLD = "its function is no associative fold, such as t + v, max(t, v) or t and v"
@@ -60,6 +61,7 @@ class _Splitter:
     leaf: int
     states: int
     clean: bool  # no float of the event is NaN
+    failing: bool  # terms that fail are seen to elsewhere, so no check may be left out
 
     def old(self, e: Expr) -> bool:
         return e.op == "var" and bool(e.value == self.leaf)
@@ -73,7 +75,7 @@ class _Splitter:
             return FoldPart("same", e.type)
         if self.free(e):
             return FoldPart("last", e.type, (Term(n.TRUE, e),), first=False)
-        if e.op == "after":
+        if e.op == "after" and not self.failing:
             # The checks can only fail, and if they do the chunk fails when it is run.
             return self.split(e.args[-1])
         if e.op in ("add", "sub"):
@@ -119,7 +121,7 @@ class _Splitter:
             return _NO_FOLD
         if e.op in ("and", "or"):
             rest = [reduce(n.and_ if e.op == "and" else n.or_, rest)]
-            if at[0] < len(operands) - 1 and n.fails(rest[0]):
+            if at[0] < len(operands) - 1 and n.fails(rest[0]) and not self.failing:
                 return f"what follows the old value in its {e.op!r} may fail, and is not evaluated for every event"
         return FoldPart(e.op, e.type, tuple(Term(n.TRUE, x) for x in rest))
 
@@ -145,18 +147,23 @@ class _Splitter:
         if "same" not in (a.op, b.op) and (a.op, a.first, a.nan_kept) != (b.op, b.first, b.nan_kept):
             return _NO_FOLD
         if real.op == "last" or max(len(a.terms), len(b.terms)) == 1:
-            left, right = (s.terms[0] if s.terms else Term(n.FALSE, _default(e.type)) for s in (a, b))
+            left, right = (s.terms[0] if s.terms else Term(n.FALSE, _nothing(real.op, e.type)) for s in (a, b))
             if left.sign == right.sign or "same" in (a.op, b.op):
                 sign = real.terms[0].sign if real.terms else 1
                 term = Term(n.ite(c, left.when, right.when), n.ite(c, left.value, right.value), sign)
                 return replace(real, terms=(term,) if real.terms else ())
         under = [(c, t) for t in a.terms] + [(n.not_(c), t) for t in b.terms]
-        terms = [Term(n.and_(d, t.when), n.ite(d, t.value, _default(t.value.type)), t.sign) for d, t in under]
+        terms = [Term(n.and_(d, t.when), n.ite(d, t.value, _nothing(real.op, t.value.type)), t.sign) for d, t in under]
         return replace(real, terms=tuple(terms))
 
 
-def _default(t: Type) -> Expr:
-    """Some value, for where there is no term."""
+IDENTITY = {"add": 0, "min": INT_MAX, "max": INT_MIN, "and": True, "or": False, "band": -1, "bor": 0, "bxor": 0}
+
+
+def _nothing(op: str, t: Type) -> Expr:
+    """What changes nothing, for where there is no term; for folds that ask `when`, some value."""
     if isinstance(t, EnumType):
         return n.const(t.members[0])
-    return n.const(0 if t == INT else 0.0 if t == FLOAT else False if t == BOOL else "")
+    if t in (INT, BOOL):
+        return n.const(IDENTITY.get(op, 0 if t == INT else False))
+    return n.const(0.0 if t == FLOAT else "")
