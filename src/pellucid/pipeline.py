@@ -60,6 +60,8 @@ class Pipeline(Built):
           ``late="drop"`` keeps the first.
         * ``keep``: columns of the row whose push put an event out, by name, or True for all; for several inputs
           ``keep={"left": ["note"]}``.
+        * ``time_format``: of columns of texts that hold times in another form than ISO 8601, as in
+          ``{"when": "%d/%m/%Y %H:%M"}``.
         * ``bad``: what becomes of rows that cannot be read, or on which a step fails: ``fail``, ``keep`` them as an
           output called ``bad``, or the name of a file; ``max_bad``: how many there may be.
         * ``nan``: what a NaN in a column of floats is: an error (``fail``), or a value (``keep``).  What pandas has for
@@ -164,7 +166,7 @@ class Pipeline(Built):
         ``inputs`` is a file, a folder, a pattern or a list of them (or one for each source), ``outputs`` a file, a
         table (``sqlite:FILE#TABLE``) or a sink (`pellucid.sinks`; or one for each output), ``state`` a folder of the
         run's own, ``pushes`` the pushes of an epoch.  ``settings`` are the options of ``pellucid run``: ``key``,
-        ``keep``, ``nan``, ``workers``, ``cut``, ``every``, ``record``, ….
+        ``order``, ``keep``, ``nan``, ``time_format``, ``workers``, ``cut``, ``every``, ``record``, ….
 
         >>> import pathlib, tempfile
         >>> from pellucid import pipeline
@@ -199,6 +201,7 @@ class Pipeline(Built):
         native: str = "auto",
         keep: Any = None,
         nan: str = "fail",
+        time_format: Mapping[str, str] | None = None,
         **sources: Any,
     ) -> Any:
         """The pipeline on Spark: a DataFrame in, a DataFrame out, lazily; batch or streaming as the input is.
@@ -209,6 +212,7 @@ class Pipeline(Built):
         * ``key``: the columns that keep events apart: the pipeline runs once for each key.
         * ``order``: the columns that put the events of a key in order; needed if the pipeline remembers anything.
         * ``keep``: columns of the row that put an event out, by name, or True for all; of one DataFrame.
+        * ``time_format``: the forms of times in texts, by column, as in ``{"when": "%d/%m/%Y %H:%M"}``.
         * ``tag``: give all outputs as one DataFrame with this column, which tells the output of a row.
         * ``nth``: the column that numbers the events of one push (``nth`` where a push can put out several).
         * ``late``: what is done about an event that comes after a later one: ``fail``, ``drop``, or ``keep`` it as an
@@ -248,6 +252,7 @@ class Pipeline(Built):
             drop,
             keep,
             nan,
+            time_format,
         )
         return run(self.graph, frames, sources, options)
 

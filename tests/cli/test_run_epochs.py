@@ -85,7 +85,7 @@ def test_a_report(folder: Path) -> None:
         (["--pushes", "10"], "--pushes needs a folder for the snapshots: give --state FOLDER"),
         (["--state", "s"], "--state is for a run with epochs: give --pushes N, or --every SECONDS"),
         (["--pushes", "10", "--state", "s", "--on", "spark"], "--pushes goes with the local engine"),
-        (["--pushes", "10", "--state", "s", "--order", "x"], "--order goes with a run that can sort"),
+        (["--pushes", "10", "--state", "s", "--wait", "3"], "--wait goes with --on spark"),
         (
             ["--pushes", "10", "--state", "s", "--workers", "2"],
             "--workers 2: several workers share the work by a key: give --key COLUMN",

@@ -261,7 +261,7 @@ def test_late_drop(here: Path) -> None:
         ),
         (
             ("total", "--order", "seq", "--pushes", "2", "--state", "s"),
-            "--order goes with a run that can sort: with epochs rows are pushed as they are read; sort the file first",
+            "in.csv: row 3 (line 4): order seq=1 is there twice (also row 2 (line 3)): nobody knows which is first; ",
         ),
     ],
 )  # fmt: skip

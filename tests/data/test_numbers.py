@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pellucid.data import exact
 from pellucid.data.bind import Place
 from pellucid.data.files import open_reader
 from pellucid.errors import DataError
-from pellucid.expr.types import BOOL, FLOAT, INT, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, OptionalType, Type
 
 BIG = 2**63
 CELLS: list[tuple[str, int | None, float | None, bool | None]] = [
@@ -120,6 +121,18 @@ def test_every_spelling(tmp_path: Path, cell: str, whole: int | None, number: fl
     for t, expected in zip(TYPES, (whole, number, truth), strict=True):
         assert repr(slow(t, cell)) == repr(expected), t
         assert repr(fast(tmp_path, t, cell)) == repr(expected), t
+
+
+@pytest.mark.parametrize(("cell", "whole"), [(cell, whole) for cell, whole, *_ in CELLS if len(cell) < 99], ids=repr)
+def test_where_an_int_may_be_missing_it_may_have_a_point(tmp_path: Path, cell: str, whole: int | None) -> None:
+    if re.fullmatch(r"[ \t]*[+-]?\d+\.0*[ \t]*", cell, re.ASCII):
+        whole = int(float(cell))
+    assert slow(OptionalType(INT), cell) == whole == fast(tmp_path, OptionalType(INT), cell)
+
+
+def test_beyond_2_to_the_53_a_point_is_refused(tmp_path: Path) -> None:
+    for cell, expected in ((f"{2**53}.0", 2**53), (f"-{2**53}.", -(2**53)), (f"{2**53 + 1}.0", None), ("9e9.0", None)):
+        assert slow(OptionalType(INT), cell) == expected == fast(tmp_path, OptionalType(INT), cell)
 
 
 def test_nan_is_read_and_no_event(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pytest
 
-from pellucid import DataError, pipeline
+from pellucid import DataError, pipeline, sinks
 from pellucid.expr.types import INT, STR
+from pellucid.spark import read_csv
 from pellucid.spark.failure import explain
 from pellucid.spark.files.csv import Wanted, cells
 from tests.keyed_shapes import EVENTS, SHAPES, add, made
@@ -69,6 +70,46 @@ def test_a_null_key_is_refused_in_every_way(spark: SparkSession) -> None:
         assert isinstance(found, DataError) and str(found).endswith(
             "the key column 'user' is null: give every row a key, or leave such rows out"
         )
+
+
+class Flight(NamedTuple):
+    carrier: str | None
+    note: str | None
+    delay: int
+
+
+def test_null_is_a_key_where_the_field_may_be_missing(spark: SparkSession, tmp_path: Path) -> None:
+    """The local run is the oracle: with memory and without, in Spark's expressions and in the kernel, from a DataFrame
+    and from CSV, as a batch and as a stream."""
+    sums = pipeline(lambda f: f.map(lambda e: e.delay).cumulate(add, start=0), f=Flight)
+    late = pipeline(lambda f: f.map(lambda e: e.delay + 1), f=Flight)
+    rows = [
+        {"carrier": [None, "a", ""][i % 3], "gate": i % 2, "seq": i, "note": ["n", None][i % 2], "delay": i}
+        for i in range(12)
+    ]
+    df = spark.createDataFrame(rows, "carrier string, gate int, seq int, note string, delay int")
+    for key in (["carrier"], ["gate", "carrier"]):
+        here = sums(rows, key=key, order="seq")
+        assert [row.asDict() for row in sums.spark(df, key=key, order="seq").orderBy("seq").collect()] == here
+    for how in ({}, {"native": "off"}):
+        there = late.spark(df, key="carrier", **how).collect()  # type: ignore[arg-type]
+        assert sorted(map(str, (row.asDict() for row in there))) == sorted(map(str, late(rows, key="carrier")))
+    (tmp_path / "in").mkdir()
+    out = sinks.sqlite(tmp_path / "out.db", "t")
+    for number in range(2):
+        lines = ["carrier,seq,note,delay"]
+        for r in rows[6 * number : 6 * number + 6]:
+            carrier = "" if r["carrier"] is None else f'"{r["carrier"]}"'
+            lines.append(f"{carrier},{r['seq']},{r['note'] or ''},{r['delay']}")
+        (tmp_path / "in" / f"{number}.csv").write_text("\n".join([*lines, ""]))
+        read = read_csv(spark, tmp_path / "in", sums, key="carrier", order="seq", stream=True)
+        made = sums.spark(read, key="carrier", order="seq", state=str(tmp_path / "state"), buckets=2)
+        query = made.writeStream.foreachBatch(out).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query.trigger(availableNow=True).start().awaitTermination()
+    found = sorted(out.read().to_pylist(), key=lambda row: int(row["seq"]))
+    assert found == sums(rows, key="carrier", order="seq")
+    notes = read_csv(spark, tmp_path / "in", sums, key="carrier", order="seq").orderBy("seq").collect()
+    assert [row["note"] for row in notes] == [r["note"] for r in rows]  # an empty cell of str | None is None
 
 
 def test_an_empty_cell_of_a_key_is_null_and_a_quoted_one_is_not(spark: SparkSession, tmp_path: Path) -> None:

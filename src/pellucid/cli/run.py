@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,14 @@ import click
 
 from pellucid.address import from_environment
 from pellucid.cli.progress import Progress, TellPlain, count_text, rate_text, tell_left_out
-from pellucid.cli.repeated import columns, renamed
+from pellucid.cli.repeated import columns, once, renamed
 from pellucid.cli.signals import checkpoint
 from pellucid.data.tables.bad import FAIL, BadOption, BadRows, said_bad
 from pellucid.errors import StepError, UsageError, nearest
 from pellucid.secrets import redact
 
 if TYPE_CHECKING:
+    from pellucid.cli.spark.run import SparkOptions
     from pellucid.data.columns import Output
     from pellucid.data.feed import Fed, Feed
     from pellucid.data.tables.bad import BadRow
@@ -99,6 +100,13 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     help="Where rows go that cannot be read, or on which a step fails; else the first of them ends the run.",
 )
 @click.option("--max-bad", type=click.IntRange(min=0), metavar="N", help="Give up when there are more than N of them.")
+@click.option(
+    "--time-format",
+    "formats",
+    multiple=True,
+    metavar="COLUMN=FORM",
+    help="How times are spelled in a column of texts, if not as in ISO 8601: when='%d/%m/%Y %H:%M'.",
+)
 @click.option(
     "--master", metavar="URL", help="Spark: the cluster, as in spark://host:7077; all cores of this machine by default."
 )
@@ -197,6 +205,7 @@ def run(
     engine: str,
     as_json: bool,
     keep: tuple[str, ...],
+    formats: tuple[str, ...],
     exists: str | None,
     bad: str | None,
     max_bad: int | None,
@@ -244,30 +253,24 @@ def run(
     if aside and (epochs.wanted(engine) or engine == "spark"):
         raise UsageError("--bad goes with a run without epochs, on this machine")
     if epochs.wanted(engine):
-        if settings.order:
-            raise UsageError(
-                "--order goes with a run that can sort: with epochs rows are pushed as they are read; sort the file "
-                "first, as in pellucid run … --order without --pushes, or use --on spark --stream"
-            )
-        if settings.given():
-            raise UsageError(f"--{settings.given()[0]} goes with --on spark")
+        if _of_spark(settings):
+            raise UsageError(f"--{_of_spark(settings)[0]} goes with --on spark")
         if cores is not None:
             raise UsageError("--cores goes with a run without epochs: here --workers N shares the keys among processes")
-        places = (_files(graph, inputs), _targets(graph, outputs), key, value, in_format, out_format)
-        run_with_epochs(graph, *places, chunk, limit, short, exists, _kept(graph, keep), nan, epochs, as_json)
+        order = columns(settings.order, "--order")
+        said = Rows(key, order, settings.late, _kept(graph, keep), value, short, nan=nan, formats=_formats(formats))
+        places = (_files(graph, inputs), _targets(graph, outputs), in_format, out_format)
+        run_with_epochs(graph, *places, said, chunk, limit, exists, epochs, as_json)
         return
     if engine == "spark":
         _refuse_local_options()
-        if keep:
-            raise UsageError("--keep-columns goes with the local engine: on Spark give p.spark(df, keep=…) in Python")
-    kept = _kept(graph, keep)
-    rows = Rows(key, columns(settings.order, "--order"), settings.late, kept, value, short, aside, nan)
+    order = columns(settings.order, "--order")
+    rows = Rows(key, order, settings.late, _kept(graph, keep), value, short, aside, nan, _formats(formats))
     if engine != "spark":
         rows.check()
     sinks = _targets(graph, outputs, extra=["late"] if settings.late == "keep" else [])
-    spark_only = [name for name in settings.given() if name not in ("order", "late")]
-    if engine != "spark" and spark_only:
-        raise UsageError(f"--{spark_only[0]} goes with --on spark")
+    if engine != "spark" and _of_spark(settings):
+        raise UsageError(f"--{_of_spark(settings)[0]} goes with --on spark")
     if as_json and "-" in sinks.values():
         raise UsageError("--json puts a report on stdout: send the events to a file with --out")
     stdout = sys.stdout.buffer
@@ -276,9 +279,9 @@ def run(
         if engine == "spark":
             from pellucid.cli.spark.run import Places, json_line, run_on_spark
 
-            done = run_on_spark(
-                p, Places(_inputs(graph, inputs), sinks, key, value, in_format, out_format, nan), settings, stdout
-            )
+            named = {"keep": rows.keep, "formats": rows.formats, "nan": nan}
+            given = Places(_inputs(graph, inputs), sinks, key, value, in_format, out_format, **named)
+            done = run_on_spark(p, given, settings, stdout)
         else:
             report = _run(
                 graph, _files(graph, inputs), sinks, limit, rows, in_format, out_format, exists or "overwrite", chunk,
@@ -298,6 +301,11 @@ def run(
         click.echo(json.dumps({"pellucid": 1, "verb": "run", **report.document(graph.name, inputs or ("-",), sinks)}))
 
 
+def _of_spark(settings: SparkOptions) -> list[str]:
+    """The options that were given and that only Spark has."""
+    return [name for name in settings.given() if name not in ("order", "late")]
+
+
 @dataclass(frozen=True)
 class Rows:
     """What is said of the rows: their key, their order, what comes along, the column of a scalar."""
@@ -310,6 +318,7 @@ class Rows:
     short: str = "fail"
     bad: BadOption = FAIL
     nan: str = "fail"
+    formats: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuse what only Spark has."""
@@ -400,7 +409,8 @@ def _run(
             again = None if pipes else lambda reader: open_reader(places[id(reader)], in_format)
             feed = Feed(
                 graph, readers, value=rows.value, key=rows.key, rows=chunk, limit=limit, short=rows.short,
-                order=rows.order, late=rows.late, keep=rows.keep, nan=rows.nan, again=again, lenient=bool(rows.bad),
+                order=rows.order, late=rows.late, keep=rows.keep, nan=rows.nan, formats=rows.formats, again=again,
+                lenient=bool(rows.bad),
             )  # fmt: skip
             engine = OnCores(
                 graph, key=feed.key_type, cores=cores, one_key=feed.one_key, timed=verbose or bool(plain_reasons(graph))
@@ -623,6 +633,17 @@ def _kept(graph: Graph, given: tuple[str, ...]) -> Any:
             f"--keep-columns: say of which source each is ({', '.join(sources)}), as in --keep-columns {sources[0]}=all"
         )
     return said_keep(said.get(None, said), who="--keep-columns")
+
+
+def _formats(given: tuple[str, ...]) -> dict[str, str]:
+    """What ``--time-format`` says: the form of each column."""
+    pairs = []
+    for text in given:
+        column, equals, form = text.partition("=")
+        if not equals or not column.strip():
+            raise UsageError(f"--time-format {text}: expected COLUMN=FORM, as in --time-format 'when=%d/%m/%Y %H:%M'")
+        pairs.append((column.strip(), form))
+    return once(pairs, "--time-format")
 
 
 def _refuse_local_options() -> None:

@@ -17,6 +17,7 @@ from pellucid.errors import UsageError
 from pellucid.secrets import redact
 
 if TYPE_CHECKING:
+    from pellucid.cli.run import Rows
     from pellucid.engine.epochs.generation import Report
     from pellucid.graph.model import Graph
 
@@ -77,16 +78,12 @@ def run_with_epochs(
     graph: Graph,
     inputs: dict[str | None, str | tuple[str, ...]],
     outputs: dict[str, str],
-    key: tuple[str, ...],
-    value: str | None,
     in_format: str | None,
     out_format: str | None,
+    rows: Rows,
     chunk: int,
     limit: int | None,
-    short: str,
     exists: str | None,
-    keep: Any,
-    nan: str,
     options: EpochOptions,
     as_json: bool,
 ) -> None:
@@ -106,8 +103,9 @@ def run_with_epochs(
         with contextlib.redirect_stdout(sys.stderr):
             report = run_epochs(
                 graph, inputs, outputs, state=options.state, say=say, progress=progress.show,
-                idle=checkpoint, key=key or None, value=value, in_format=in_format, out_format=out_format, chunk=chunk,
-                limit=limit, short=short, exists=exists, keep=keep or None, nan=nan, **options.settings(),
+                idle=checkpoint, key=rows.key or None, order=rows.order or None, late=rows.late, value=rows.value,
+                in_format=in_format, out_format=out_format, chunk=chunk, limit=limit, short=rows.short, exists=exists,
+                keep=rows.keep or None, time_format=rows.formats or None, nan=rows.nan, **options.settings(),
             )  # fmt: skip
     except (Stopped, KeyboardInterrupt):
         say("stopped: the epoch that was open is dropped; the same command goes on")

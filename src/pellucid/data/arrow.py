@@ -3,11 +3,13 @@
 What fits: integers of any width into int (a uint64 must fit in 64 bits), integers and floats of any width into
 float, texts and dictionaries of texts into str, a member's name or value into an enum.  What could lose
 something is refused: floats into int, decimals, times.  A null is no event and is refused with its row, a NaN where
-nobody has said that it is a value (``nan``).
+nobody has said that it is a value (``nan``).  Where an int may be missing, floats that are whole numbers fit as well:
+that is how pandas and others keep ints with holes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -101,20 +103,34 @@ def source_columns(
     columns: list[Column] = []
     masks: list[Mask] = []
     for path, (_, t) in zip(binding.columns, binding.type.columns(), strict=True):
-        array = column_at(batch, path)
-        leaves, mask = column_leaves(t, array, column=path, place=place, silent=silent, nan=binding.nan)
+        array, form = column_at(batch, path), binding.formats.get(path)
+        leaves, mask = column_leaves(t, array, column=path, place=place, silent=silent, nan=binding.nan, form=form)
         columns += leaves
         masks.append(mask)
     mask = one_mask(binding, masks, place, batch.num_rows) if silent else None
-    return columns, mask, [key_column(column_at(batch, name), name, place) for name in binding.key] or None
+    keys = [(name, column_at(batch, name)) for name in binding.key]
+    found = [key_leaves(key_type(a.type, n, place.name, binding.missing.get(n)), a, n, place) for n, a in keys]
+    return columns, mask, [column for leaves in found for column in leaves] or None
 
 
-def key_column(array: Any, column: str, place: Place) -> Column:
-    """A column of a key; none of it may be null."""
+def key_leaves(t: Type, array: Any, column: str, place: Place) -> list[Column]:
+    """A column of a key as its leaves; a null is a key only where its type says so."""
+    if isinstance(t, OptionalType):
+        return column_leaves(t, array, column=column, place=place)[0]
     if array.null_count:
         why = f"the key column {column!r} is null: give every row a key, or leave such rows out"
         place.refuse_all(_nulls(array), lambda _: why, column)
-    return leaf_column(key_type(array.type, column, place.name), array, column=column, place=place)[0]
+    return [leaf_column(t, array, column=column, place=place)[0]]
+
+
+def key_array(t: Type, leaves: Sequence[Column]) -> Any:
+    """The leaves of a column of a key as one Arrow array.
+
+    >>> key_array(OptionalType(INT), [np.array([True, False]), np.array([7, 0])]).to_pylist()
+    [7, None]
+    """
+    arrays = [array_of(leaf, column) for (_, leaf), column in zip(t.leaves(), leaves, strict=True)]
+    return event_arrays(t, "key", arrays)[1][0]
 
 
 def one_mask(binding: Binding, masks: list[Mask], place: Place, count: int) -> Mask:
@@ -143,20 +159,30 @@ def _nulls(array: Any) -> list[int]:
 
 
 def column_leaves(
-    t: Type, array: Any, *, column: str, place: Place, silent: bool = False, nan: bool = False
+    t: Type,
+    array: Any,
+    *,
+    column: str,
+    place: Place,
+    silent: bool = False,
+    nan: bool = False,
+    form: str | None = None,
 ) -> tuple[list[Column], Mask]:
-    """One Arrow array as the columns of its leaves, and where it has an event.
+    """One Arrow array as the columns of its leaves, and where it has an event; ``form`` is that of times in texts.
 
     >>> place = Place("events", lambda i: f"row {i + 1}")
     >>> column_leaves(OptionalType(INT), pa.array([7, None]), column="x", place=place)[0]
     [array([ True, False]), array([7, 0])]
     """
     if not isinstance(t, OptionalType):
-        found, mask = leaf_column(t, array, column=column, place=place, silent=silent, nan=nan)
+        found, mask = leaf_column(t, array, column=column, place=place, silent=silent, nan=nan, form=form)
         return [found], mask
     array = _one(array)
     count = len(array)
-    found, mask = leaf_column(t.inner, array, column=column, place=place, silent=True, nan=nan, declared=t)
+    if t.inner == INT and pa.types.is_floating(array.type):
+        array = _whole_numbers(array, column, place)
+    said: dict[str, Any] = {"silent": True, "nan": nan, "declared": t, "form": form}
+    found, mask = leaf_column(t.inner, array, column=column, place=place, **said)
     there = np.ones(count, dtype=bool) if mask is None else mask
     if isinstance(found, Strings) and mask is not None:
         values = list(found.values)
@@ -177,6 +203,7 @@ def leaf_column(
     silent: bool = False,
     nan: bool = False,
     declared: Type | None = None,
+    form: str | None = None,
 ) -> tuple[Column, Mask]:
     """One Arrow array as a leaf column, and where it has an event; ``declared`` is the type that messages speak of.
 
@@ -202,10 +229,11 @@ def leaf_column(
         array = array.cast(arrow_type(t))
     if isinstance(t, (TimeType, DecimalType)):
         if mask is None:
-            return rich_column(t, array, column, place), None
+            return rich_column(t, array, column, place, form), None
         numbers = np.zeros(len(array), dtype=np.int64)
         rows = np.flatnonzero(mask)
-        numbers[rows] = rich_column(t, array.drop_null(), column, place.picked(lambda i: int(rows[i])))
+        there = place.picked(lambda i: int(rows[i]))
+        numbers[rows] = rich_column(t, array.drop_null(), column, there, form)
         return numbers, mask
     if pa.types.is_dictionary(array.type) and not (t == STR or isinstance(t, EnumType)):
         array = array.cast(array.type.value_type)
@@ -225,6 +253,32 @@ def leaf_column(
             place.refuse_all(np.flatnonzero(np.isnan(values)).tolist(), lambda _: why, column)
         return values, mask
     return numpy_of(array), mask
+
+
+#: Up to here every whole number is a float of this type.
+EXACT = {"halffloat": 2**11, "float": 2**24, "double": 2**53}
+
+
+def _whole_numbers(array: Any, column: str, place: Place) -> Any:
+    """Floats that are ints with holes in between; one that is no whole number, or may have been another, is refused.
+
+    >>> _whole_numbers(pa.array([3.0, None]), "x", Place("events", lambda i: f"row {i + 1}")).to_pylist()
+    [3, None]
+    """
+    values, most = numpy_of(array.fill_null(0.0)), EXACT[str(array.type)]
+    wrong = ~((np.abs(values) <= most) & (np.floor(values) == values))
+    if wrong.any():
+        why = lambda i: f"column {column!r}: {no_whole(values[i].item(), most)}"
+        place.refuse_all(np.flatnonzero(wrong).tolist(), why, column)
+        values = np.where(wrong, 0.0, values)
+    return pc.if_else(array.is_valid(), _numbers(values, np.int64), pa.scalar(None, pa.int64()))
+
+
+def no_whole(value: float | str, most: int) -> str:
+    """Why a float is no int, for a message."""
+    beyond = isinstance(value, float) and abs(value) > most and not math.isinf(value)
+    why = f"is beyond 2**{most.bit_length() - 1}, from where on floats skip whole numbers" if beyond else "is none"
+    return f"expected a whole number or null, but {value} {why}; correct the value, or declare it as float | None"
 
 
 def check_kind(t: Type, found: Any, column: str, place: Place) -> None:
@@ -311,8 +365,16 @@ def _enum_codes(t: EnumType, array: Any, mask: Mask, column: str, place: Place) 
     return out
 
 
-def key_type(found: Any, column: str, place: str) -> Type:
-    """The type of a key column: int, str or bool."""
+def key_type(found: Any, column: str, place: str, missing: Type | None = None) -> Type:
+    """The type of a key column: int, str, bool or a time; ``missing`` is what a source declares it as, where null is a
+    key.
+
+    >>> key_type(pa.int32(), "user", "events"), key_type(pa.null(), "user", "events", OptionalType(STR))
+    (int, str | None)
+    """
+    if isinstance(missing, OptionalType):
+        holes = pa.types.is_floating(found) and missing.inner == INT
+        return OptionalType(key_type(arrow_type(missing) if holes or pa.types.is_null(found) else found, column, place))
     bare = found.value_type if pa.types.is_dictionary(found) else found
     if pa.types.is_boolean(bare):
         return BOOL
@@ -429,7 +491,7 @@ def output_batch(output: Output, schema: Any, *, key: Sequence[str] = ()) -> Any
     leaves = [array_of(leaf, column) for (_, leaf), column in zip(output.type.leaves(), output.columns, strict=True)]
     _, arrays = event_arrays(output.type, output.name, leaves)
     if len(schema) > len(arrays):
-        if output.keys is None or output.key_type is None or len(output.keys) != len(key):
+        if output.keys is None or output.key_type is None or len(list(output.key_type.columns())) != len(key):
             raise DataError(
                 f"the output {output.name!r} has no key of {len(key)} column(s), so there is nothing to write to "
                 f"{', '.join(key)}"

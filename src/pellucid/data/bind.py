@@ -7,12 +7,14 @@ field, which is a column of that name or a field of an Arrow struct.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import OptionalType, TupleType, Type
+
+_C = TypeVar("_C")
 
 #: What an input is that ends before the others: an error, or silent from then on.
 SHORT = ("fail", "silent")
@@ -101,6 +103,10 @@ class Binding:
     columns: tuple[str, ...]
     key: tuple[str, ...] = ()
     nan: bool = field(default=False, repr=False)  # whether NaN is a value of its floats
+    # the columns of the key that may be null, as a source has them
+    missing: Mapping[str, Type] = field(default_factory=dict, repr=False, hash=False)
+    # the columns of times that are spelled in a form of their own
+    formats: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     @property
     def needed(self) -> list[str]:
@@ -155,6 +161,27 @@ def key_columns(key: str | Sequence[str] | None, *, who: str = "key=") -> tuple[
     if not columns:
         raise UsageError(f"{who}: names no column: leave it out, or name one")
     return columns
+
+
+def missing_keys(columns: Iterable[tuple[str, Type]], key: Sequence[str]) -> dict[str, Type]:
+    """The columns of a key in which null is a key, among those that the sources read: they are declared so.
+
+    >>> from pellucid.expr.types import INT, STR
+    >>> missing_keys([("shop", STR), ("user", OptionalType(STR)), ("x", OptionalType(INT))], ["shop", "user"])
+    {'user': str | None}
+    """
+    return {name: t for name, t in columns if name in key and isinstance(t, OptionalType)}
+
+
+def parted(types: Iterable[Type], columns: Sequence[_C]) -> list[list[_C]]:
+    """The columns of the leaves of some types, type by type.
+
+    >>> from pellucid.expr.types import INT, STR
+    >>> parted([OptionalType(INT), STR], ["there", "number", "text"])
+    [['there', 'number'], ['text']]
+    """
+    rest = iter(columns)
+    return [[next(rest) for _ in range(t.width)] for t in types]
 
 
 def type_of_key(key: Mapping[str, Type]) -> Type | None:

@@ -17,13 +17,13 @@ _EXACT: dict[Type, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str}
 
 @dataclass
 class Given:
-    """One source's events: its leaf columns, where there is an event (None: everywhere), and its key's columns by
-    name."""
+    """One source's events: its leaf columns, where there is an event (None: everywhere), and by name what its key's
+    columns hold, and their leaves."""
 
     count: int
     columns: list[Column]
     mask: Any = None
-    key: dict[str, tuple[Type, Column]] = field(default_factory=dict)
+    key: dict[str, tuple[Type, list[Column]]] = field(default_factory=dict)
 
 
 def place_of(graph: str, source: str) -> Place:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.data.bind import Place, shorten, some
-from pellucid.data.numbers import bool_of, float_of, int_of
+from pellucid.data.numbers import bool_of, float_of, int_of, whole_of
 from pellucid.data.spelled import inner_type, is_spelled
-from pellucid.expr.types import BOOL, FLOAT, INT, DecimalType, EnumType, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, DecimalType, EnumType, OptionalType, Type
 
 CUT = "the file ends in the middle of it and seems cut off"
 
@@ -110,6 +110,8 @@ def _is_text(t: Type) -> bool:
 
 
 def _from_text(t: Type, text: str) -> Any:
+    if t == OptionalType(INT):
+        return whole_of(text)
     t = inner_type(t)
     return int_of(text) if t == INT else float_of(text) if t == FLOAT else bool_of(text) if t == BOOL else text
 
@@ -237,6 +239,8 @@ def json_path(value: Mapping[str, Any], path: str) -> Any:
 
 
 def _from_json(t: Type, value: Any) -> Any:
+    if t == OptionalType(INT) and isinstance(value, Real):
+        return whole_of(value.text)
     t = inner_type(t)
     if isinstance(t, DecimalType) and isinstance(value, (Whole, Real)):
         return value.text

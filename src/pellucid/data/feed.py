@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pellucid.data.arrow import arrow_type, column_at, key_type, source_columns
-from pellucid.data.bind import NO_ROW, SHORT, Binding, Place, bind, keeps_nan, type_of_key
+from pellucid.data.bind import NO_ROW, SHORT, Binding, Place, bind, keeps_nan, missing_keys, type_of_key
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
+from pellucid.data.formats.times import check_formats
 from pellucid.data.spelled import is_spelled
 from pellucid.data.tables.along import Along
 from pellucid.data.tables.bad import BadRow, of_row
@@ -119,6 +121,7 @@ class Feed:
         late: str = "fail",
         keep: Any = (),
         nan: str = "fail",
+        formats: Mapping[str, str] = MappingProxyType({}),
         again: Callable[[Reader], Reader] | None = None,
         lenient: bool = False,
     ) -> None:
@@ -154,8 +157,14 @@ class Feed:
                     at = reader.names[0] if len(list(t.columns())) == 1 else None
                 bound = [bind(source, t, names, place=reader.name, value=at, key=key, nan=keeps)]
                 self._lanes.append((reader, bound))
+        read = wanted_columns([binding for _, bound in self._lanes for binding in bound], {})
+        missing = missing_keys(read.items(), key)
+        check_formats(formats, read.items(), graph.name)
+        self._lanes = [
+            (reader, [replace(b, missing=missing, formats=formats) for b in bound]) for reader, bound in self._lanes
+        ]
         for column in key:
-            self._find_key_type(column)
+            self._find_key_type(column, missing.get(column))
         self.order, self.late, self._again = tuple(order), late, again
         self.orders = [order_types(reader, order) for reader, _ in self._lanes]
         self.along = self._along(keep)
@@ -176,9 +185,13 @@ class Feed:
                 f"{', '.join(missing)}; give {option('in', f'{missing[0]}=FILE')}"
             )
 
-    def _find_key_type(self, key: str) -> None:
-        for reader, _ in self._lanes:
-            found = key_type(reader.field_type(key), key, reader.name)
+    def _find_key_type(self, key: str, missing: Type | None) -> None:
+        for reader, bound in self._lanes:
+            declared = wanted_columns(bound, {}).get(key)
+            holds = reader.field_type(key)
+            if declared is not None and is_text(reader):  # a cell is read as what a source declares
+                holds = pa.string() if is_spelled(declared) else arrow_type(declared)
+            found = key_type(holds, key, reader.name, missing)
             if self.key.setdefault(key, found) != found:
                 raise DataError(
                     f"{reader.name}: the key column {key!r} holds {found}, but in the first input {self.key[key]}: "
@@ -205,6 +218,7 @@ class Feed:
         )
         types = {}
         self.kept_as: list[dict[str, Type]] = [{} for _ in names]
+        self.order_as: dict[str, Type] = {}  # the order's columns of the first input, as what a text is read
         for at, (_, reader) in enumerate(readers.items()):
             read = wanted_columns(self._lanes[at][1], self.key)
             for column in kept.from_input(names[at]):
@@ -213,6 +227,8 @@ class Feed:
                 if as_read:
                     self.kept_as[at][column] = read[column]
             if at == 0:
+                typed = dict(self.orders[0].typed)
+                self.order_as = {c: read.get(c) or typed[c] for c in self.order if is_text(reader)}
                 types |= {c: order_type(reader, c, read, self.orders[0]) for c in self.order}
         self._keeps = [kept.from_input(name) for name in names]
         return Along(self.order, kept, types)
@@ -345,7 +361,8 @@ class _Lane:
                 fed.batch.keys.append(keys or [])
         fed.along |= {name: column_at(part, name) for name in self.keep}
         for name in self.order:
-            fed.along[name] = order_values(column_at(part, name), name, self.read.get(name), place)
+            form = self.bound[0].formats.get(name)
+            fed.along[name] = order_values(column_at(part, name), name, self.read.get(name), place, form)
         fed.places.append(place)
         fed.parts.append(part)
         self.at += count

@@ -5,15 +5,15 @@ A pandas result keeps the index: each event has the label of the push that put i
 
 from __future__ import annotations
 
-import contextlib
 import enum
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from pellucid.data.bind import Binding, Place, bind, no_nan
+from pellucid.data.bind import Binding, Place, bind, missing_keys, no_nan, parted
 from pellucid.data.columns import Column, Output, Strings, events_of, values_of
 from pellucid.data.events import Given, from_events
 from pellucid.data.spelled import inner_type
@@ -37,12 +37,22 @@ from pellucid.expr.types import (
 )
 
 _NONE: Mapping[str, Type] = MappingProxyType({})
+_NO_FORMATS: Mapping[str, str] = MappingProxyType({})
 
 Along: TypeAlias = "Sequence[tuple[str, Any]]"  # columns that come along, by name
 
 
 def read(
-    kind: str, source: str, t: Type, data: Any, place: Place, key: Sequence[str] = (), *, nan: bool = False
+    kind: str,
+    source: str,
+    t: Type,
+    data: Any,
+    place: Place,
+    key: Sequence[str] = (),
+    missing: Mapping[str, Type] = _NONE,
+    formats: Mapping[str, str] = _NO_FORMATS,
+    *,
+    nan: bool = False,
 ) -> Given:
     """One source's events from an array, a Series, a DataFrame or an Arrow object."""
     if kind == "ndarray":
@@ -60,7 +70,7 @@ def read(
         table = pa.Table.from_struct_array(data)
     advice = "rename one, or give that column alone"
     binding = bind(source, t, column_names(table.schema), place=place.name, advice=advice, key=key, nan=nan)
-    return _bound(binding, table, place)
+    return _bound(replace(binding, missing=missing, formats=formats), table, place)
 
 
 def _bound(binding: Binding, table: Any, place: Place, *, silent: bool = False) -> Given:
@@ -68,10 +78,9 @@ def _bound(binding: Binding, table: Any, place: Place, *, silent: bool = False) 
     from pellucid.data.arrow import column_at, key_type, source_columns
 
     columns, mask, keys = source_columns(binding, table, place, silent=silent)
-    kinds = [key_type(column_at(table, name).type, name, place.name) for name in binding.key]
-    return Given(
-        table.num_rows, columns, mask, {n: (t, c) for n, t, c in zip(binding.key, kinds, keys or [], strict=True)}
-    )
+    kinds = [key_type(column_at(table, n).type, n, place.name, binding.missing.get(n)) for n in binding.key]
+    named = zip(binding.key, kinds, parted(kinds, keys or []), strict=True)
+    return Given(table.num_rows, columns, mask, {n: (t, leaves) for n, t, leaves in named})
 
 
 def _are_names(t: Type, data: Any) -> bool:
@@ -85,6 +94,7 @@ def read_wide(
     data: Any,
     key: Sequence[str] = (),
     where: Place | None = None,
+    formats: Mapping[str, str] = _NO_FORMATS,
     *,
     nan: bool = False,
 ) -> list[Given]:
@@ -98,11 +108,10 @@ def read_wide(
     )
     names = column_names(table.schema)
     place = where or Place(graph, lambda i: f"position {i:,}")
-    out = []
-    for source, t in sources.items():
-        binding = bind(source, t, names, place=graph, wide=True, key=key, nan=nan)
-        out.append(_bound(binding, table, place, silent=True))
-    return out
+    bound = [bind(source, t, names, place=graph, wide=True, key=key, nan=nan) for source, t in sources.items()]
+    read = [pair for b in bound for pair in zip(b.columns, (t for _, t in b.type.columns()), strict=True)]
+    missing = missing_keys(read, key)
+    return [_bound(replace(one, missing=missing, formats=formats), table, place, silent=True) for one in bound]
 
 
 def arrow_table(
@@ -145,15 +154,11 @@ def _pandas_array(
     missing = nan_is_null or isinstance(t, OptionalType) or (t is not None and series.dtype.kind in "mM")
     hole = series.dtype == object and not (nan and t == FLOAT)  # what else could it be in a column of objects
     try:
-        array = pa.array(series, from_pandas=missing or hole)
+        return pa.array(series, from_pandas=missing or hole)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         if place is not None and place.bad is not None and t is not None:
             return _fitting(series, t, name, place)
         raise DataError(f"source {source!r}: column {name!r} mixes types: {error}") from None
-    if isinstance(t, OptionalType) and t.inner == INT and pa.types.is_floating(array.type):
-        with contextlib.suppress(pa.ArrowInvalid):  # ints with holes are floats in pandas
-            return array.cast(pa.int64())
-    return array
 
 
 def _fitting(series: Any, t: Type, name: str, place: Place) -> Any:
@@ -286,7 +291,8 @@ def result(kind: str, output: Output, first: Any, rows: Any, key: Sequence[str] 
         from pellucid.data.tables.rows import dict_rows
 
         found = output.keys if key and output.keys is not None else []  # else it may be that of a key_by
-        keys = dict(zip(key, zip(_key_types(output, key).values(), found, strict=True), strict=True))
+        kinds = _key_types(output, key)
+        keys = dict(zip(key, zip(kinds.values(), parted(kinds.values(), found), strict=True), strict=True))
         return dict_rows(output, {n: keys[n] for n in keys if n in schema.names[: -len(fields)]}, extra, fields)
     batch = output_batch(output, schema, key=key)
     if kind == "polars":

@@ -6,6 +6,7 @@ r"""How a number or a truth value is spelled in a cell of text: one grammar for 
 an
               infinity; ``inf`` and ``infinity`` in any case, with an optional sign; ``nan``, a value if one
               says so
+``int|None``  also a whole number with a point, ``3.0``, up to 2**53: so programs write ints with holes in between
 ``bool``      ``true``, ``True``, ``TRUE``, ``1``; ``false``, ``False``, ``FALSE``, ``0``
 ============  ==========================================================================================================
 
@@ -24,11 +25,13 @@ from pellucid.expr.types import fits_int
 BLANKS = " \t"
 TRUE, FALSE = ("true", "True", "TRUE", "1"), ("false", "False", "FALSE", "0")
 INT_CELL = r"[ \t]*[+-]?[0-9]+[ \t]*"
+WHOLE_CELL = r"[ \t]*[+-]?[0-9]+\.0*[ \t]*"
 FLOAT_CELL = (
     r"[ \t]*[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
     r"|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?|[nN][aA][nN])[ \t]*"
 )
-_INT, _FLOAT = re.compile(INT_CELL), re.compile(FLOAT_CELL)
+_INT, _WHOLE, _FLOAT = re.compile(INT_CELL), re.compile(WHOLE_CELL), re.compile(FLOAT_CELL)
+EXACT = 2**53  # up to here every whole number is a double
 _BOOLS = dict.fromkeys(TRUE, True) | dict.fromkeys(FALSE, False)
 _DIGITS = 19  # of the largest int
 
@@ -52,6 +55,29 @@ def int_of(text: str) -> int:
     if value is None or not fits_int(value):
         shown = bare if len(bare) <= 40 else bare[:39] + "…"
         raise ValueError(f"{shown} does not fit in 64 bits: make the source float or str")
+    return value
+
+
+def whole_of(text: str) -> int:
+    """The int of a cell that may also be empty: there a whole number may have a point.
+
+    >>> whole_of("7"), whole_of(" -3.0"), whole_of("5.")
+    (7, -3, 5)
+    >>> whole_of("9007199254740993.0")
+    Traceback (most recent call last):
+    ...
+    ValueError: 9007199254740993.0 has a point, and is beyond 2**53, from where on doubles skip whole numbers: write it
+    without the point
+    """
+    if not _WHOLE.fullmatch(text):
+        return int_of(text)
+    bare = text.strip(BLANKS)
+    value = int_of(bare.partition(".")[0])
+    if abs(value) > EXACT:
+        raise ValueError(
+            f"{shorten(bare)[1:-1]} has a point, and is beyond 2**53, from where on doubles skip whole numbers: write "
+            "it without the point"
+        )
     return value
 
 

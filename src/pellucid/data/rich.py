@@ -16,15 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pellucid.data.bind import Place
+from pellucid.data.formats.times import to_iso
 from pellucid.data.spelled import duration_text, number_of
-from pellucid.errors import DataError
+from pellucid.errors import DataError, option
 from pellucid.expr.types import DATE, DATETIME, INSTANT, TIMEDELTA, DecimalType, TimeType
 
 _TO_MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
-def rich_column(t: TimeType | DecimalType, array: Any, column: str, place: Place) -> Any:
-    """A column without nulls as the numbers of its leaf.
+def rich_column(t: TimeType | DecimalType, array: Any, column: str, place: Place, form: str | None = None) -> Any:
+    """A column without nulls as the numbers of its leaf; ``form`` is that of times in texts, if it is not ISO 8601.
 
     >>> place = Place("events", lambda i: f"row {i + 1}")
     >>> rich_column(DATETIME, pa.array(["2013-01-01T05:00"]), "at", place)
@@ -37,7 +38,11 @@ def rich_column(t: TimeType | DecimalType, array: Any, column: str, place: Place
     """
     bare = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if pa.types.is_string(bare) or pa.types.is_large_string(bare) or pa.types.is_string_view(bare):
-        return _spelled(t, array, column, place)
+        return _spelled(t, array, column, place, form)
+    if form is not None:
+        raise DataError(
+            f"{place.name}: column {column!r} holds {array.type}, and no texts: leave it out of {option('time_format')}"
+        )
     if pa.types.is_dictionary(array.type):
         array = array.cast(bare)
     return (
@@ -154,9 +159,9 @@ _FAST = {
 }
 
 
-def _spelled(t: TimeType | DecimalType, array: Any, column: str, place: Place) -> Any:
+def _spelled(t: TimeType | DecimalType, array: Any, column: str, place: Place, form: str | None) -> Any:
     if isinstance(t, TimeType) and t in _FAST and not pa.types.is_dictionary(array.type) and len(array) > 1000:
-        fast = _by_arrow(t, array)
+        fast = _by_arrow(t, array if form is None else _as_iso(t, array, form))
         if fast is not None:
             return fast
     if not pa.types.is_dictionary(array.type):
@@ -166,7 +171,7 @@ def _spelled(t: TimeType | DecimalType, array: Any, column: str, place: Place) -
     bad: dict[int, str] = {}
     for code, text in enumerate(array.dictionary.to_pylist()):
         try:
-            numbers.append(number_of(t, text))
+            numbers.append(number_of(t, text, form))
         except ValueError as error:
             bad[code] = str(error)
             numbers.append(0)
@@ -179,8 +184,18 @@ def _spelled(t: TimeType | DecimalType, array: Any, column: str, place: Place) -
     return np.array(numbers or [0], dtype=np.int64)[codes]
 
 
+def _as_iso(t: TimeType, array: Any, form: str) -> Any:
+    """Texts in a form as those of ISO 8601, where each has all its digits; None otherwise."""
+    made = to_iso(t, form)
+    if made is None or not pc.all(pc.match_substring_regex(array, made[0])).as_py():
+        return None
+    return pc.replace_substring_regex(array, *made)
+
+
 def _by_arrow(t: TimeType, array: Any) -> Any:
     """The numbers by Arrow's parser, where every text has the common form; it then means what Python's does."""
+    if array is None:
+        return None
     if not pc.all(pc.match_substring_regex(array, _FAST[t])).as_py():
         return None
     if t == INSTANT:

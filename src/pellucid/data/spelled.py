@@ -22,17 +22,23 @@ def is_spelled(t: Type) -> bool:
     return isinstance(inner_type(t), (TimeType, DecimalType))
 
 
-def number_of(t: TimeType | DecimalType, text: str) -> int:
-    """The number of the leaf of a time or a decimal that a text spells; a ``ValueError`` says what is wrong.
+def number_of(t: TimeType | DecimalType, text: str, form: str | None = None) -> int:
+    """The number of the leaf of a time or a decimal that a text spells; a ``ValueError`` says what is wrong.  ``form``
+    is that of a time, if it is not ISO 8601.
 
     >>> number_of(DATE, "1970-01-02"), number_of(DecimalType(2), "-1.5"), number_of(TIMEDELTA, "PT1M0.5S")
     (1, -150, 60500000)
     """
     bare = text.strip(" \t")
-    value = _SPELLED[t](bare) if isinstance(t, TimeType) else _decimal_of(bare)
+    if form is not None and isinstance(t, TimeType):
+        from pellucid.data.formats.times import time_of
+
+        value: Any = time_of(t, bare, form)
+    else:
+        value = _SPELLED[t](bare) if isinstance(t, TimeType) else _decimal_of(bare)
     if value is None:
-        example = _EXAMPLES[t] if isinstance(t, TimeType) else "12.50"
-        raise ValueError(f"expected {t} (such as {example}), found {shorten(text)}")
+        example = f"such as {_EXAMPLES[t] if isinstance(t, TimeType) else '12.50'}" if form is None else f"as {form}"
+        raise ValueError(f"expected {t} ({example}), found {shorten(text)}")
     trouble = t.problem(value)
     if trouble:
         raise ValueError(trouble)

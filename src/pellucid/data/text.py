@@ -24,7 +24,7 @@ from pellucid.data import exact
 from pellucid.data.arrow import arrow_type, column_at
 from pellucid.data.bind import Place, refuse_twice
 from pellucid.data.blocks import Block, RowsOf, refuse_loose
-from pellucid.data.numbers import BLANKS, FALSE, INT_CELL, TRUE
+from pellucid.data.numbers import BLANKS, EXACT, FALSE, INT_CELL, TRUE, WHOLE_CELL
 from pellucid.data.spelled import inner_type, is_spelled
 from pellucid.data.tables.json_kept import json_type, kept_from_json
 from pellucid.errors import DataError, option
@@ -189,7 +189,7 @@ class CsvReader(TextReader):
     ) -> None:
         super().__init__(name, pieces, total, close)
         self.delimiter = delimiter
-        self._types: dict[str, Any] = {}
+        self._pointed = False
         if self._first is None or not self._first.data.strip():
             raise DataError(f"{name}: is empty: expected a header line with the columns' names")
         header, self._first = self._parted(self._first)
@@ -291,7 +291,7 @@ class CsvReader(TextReader):
         try:
             if not block.data.isascii():
                 block.data.decode("utf-8")  # Arrow looks at the wanted columns only
-            table = self._parse(block.data, types, list(wanted), nulls=bool(nulls))
+            table = self._table(block.data, wanted, types, nulls=bool(nulls))
             if not self._has_hex(block.data, [n for n, t in wanted.items() if inner_type(t) == INT]):
                 arrays = [_whole(table.column(n), types[n]) for n in wanted]
                 filled = [
@@ -310,6 +310,22 @@ class CsvReader(TextReader):
             cells = self._parse(block.data, dict.fromkeys(texts, pa.string()), texts, nulls=True, whole=True)
             found |= {n: cells.column(n).to_pylist() for n in texts}
         return pa.RecordBatch.from_arrays([pa.array(found[n], types[n]) for n in wanted], names=list(wanted))
+
+    def _table(self, data: bytes, wanted: Mapping[str, Type], types: dict[str, Any], *, nulls: bool) -> Any:
+        """The wanted columns; where an int may be missing, ``3.0`` is one, too."""
+        whole = [name for name, t in wanted.items() if t == OptionalType(INT)]
+        if not self._pointed:
+            try:
+                return self._parse(data, types, list(wanted), nulls=nulls)
+            except pa.ArrowInvalid:
+                if not whole:
+                    raise
+        cells = types | dict.fromkeys(whole, pa.string())
+        table = self._parse(data, cells, list(wanted), nulls=nulls)
+        for name in whole:
+            table = table.set_column(table.schema.names.index(name), name, _whole_numbers(table.column(name)))
+        self._pointed = True  # as in the blocks that follow
+        return table
 
     def _has_hex(self, data: bytes, ints: list[str]) -> bool:
         """Whether a cell of these columns is like ``0x10``, which is a number for Arrow."""
@@ -346,6 +362,23 @@ def _whole(column: Any, t: Any) -> Any:
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], t)
+
+
+def _whole_numbers(cells: Any) -> Any:
+    """Texts as ints, of which those with a point are whole and small enough to have been doubles; an ``ArrowInvalid``
+    says only that there is another.
+
+    >>> _whole_numbers(pa.array(["3.0", None, "-7"])).to_pylist()
+    [3, None, -7]
+    """
+    if pc.all(pc.match_substring_regex(cells, f"^(?:{INT_CELL}|{WHOLE_CELL})$")).as_py() is False:
+        raise pa.ArrowInvalid("no whole number")
+    bare = pc.ascii_ltrim(pc.ascii_trim(cells, characters=BLANKS), characters="+")
+    found = pc.replace_substring_regex(bare, r"\..*$", "").cast(pa.int64())
+    far = pc.or_(pc.greater(found, EXACT), pc.less(found, -EXACT))
+    if pc.any(pc.and_(far, pc.match_substring(bare, "."))).as_py():
+        raise pa.ArrowInvalid("beyond the doubles that are exact")
+    return found
 
 
 def _cell_type(t: Type) -> Any:

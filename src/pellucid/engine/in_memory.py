@@ -106,7 +106,7 @@ def _push_given(
     if len(given) == 1 and given[0].mask is not None:
         # A push in which the only source is silent does nothing: leave it out.
         rows = [i for i, here in enumerate(given[0].mask) if here]
-        key = {name: (t, chosen(c, rows)) for name, (t, c) in given[0].key.items()}
+        key = {name: (t, [chosen(c, rows) for c in leaves]) for name, (t, leaves) in given[0].key.items()}
         given = [Given(len(rows), [chosen(c, rows) for c in given[0].columns], key=key)]
     count = max(g.count for g in given)
     columns, masks = [], []
@@ -119,7 +119,8 @@ def _push_given(
         else:
             columns.append(g.columns)
         masks.append(mask)
-    keys = [[_longer(c, count - g.count) for _, c in g.key.values()] for g in given] if kinds else None
+    leaves = [[c for _, leaves in g.key.values() for c in leaves] for g in given]
+    keys = [[_longer(c, count - g.count) for c in cs] for g, cs in zip(given, leaves, strict=True)] if kinds else None
     try:
         batch = Batch(count, columns, masks, keys)
         return engine.push_batch(batch, positions=positions, failed=failed), rows

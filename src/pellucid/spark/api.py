@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.bind import keeps_nan
-from pellucid.data.tables.keep import kept_columns, said_keep
+from pellucid.data.formats.times import said_formats
+from pellucid.data.tables.keep import keep_word, kept_columns, said_keep
 from pellucid.engine.kernel.layout import capacities
 from pellucid.engine.saved.objects import check_states
 from pellucid.errors import UsageError, option
@@ -49,6 +50,7 @@ class SparkOptions:
     drop: Sequence[str] = ()
     keep: Any = None
     nan: str = "fail"
+    time_format: Any = None
 
 
 def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: SparkOptions) -> Any:
@@ -56,7 +58,9 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
     key, order = _names("key", options.key), _names("order", options.order)
     given = _given(graph, frames, named)
     keep = _kept(graph, given, options, [*key, *order])
-    frame = one_frame(graph, given, value=options.value, key=key, order=order, keep=keep, nan=keeps_nan(options.nan))
+    formats = said_formats(options.time_format)
+    said: dict[str, Any] = {"nan": keeps_nan(options.nan), "formats": formats}
+    frame = one_frame(graph, given, value=options.value, key=key, order=order, keep=keep, **said)
     streaming = frame.df.isStreaming
     _check(graph, options, streaming)
     plan = choose(
@@ -182,16 +186,10 @@ def _kept(
     graph: Graph, given: Mapping[str | None, Any], options: SparkOptions, there: Sequence[str]
 ) -> tuple[str, ...]:
     """The columns that come along with the events."""
-    keep = said_keep(options.keep)
+    refuse_keep(graph, given, options.keep, waits=bool(options.wait) or options.gaps == "wait")
+    keep = kept_names(graph, given, options.keep)
     if not keep:
         return ()
-    if len(given) > 1 or isinstance(keep, Mapping):
-        raise UsageError(
-            f"{graph.name}: keep= goes with one DataFrame on Spark: join the columns of several to what comes out, by "
-            "key and order"
-        )
-    if options.wait or options.gaps == "wait":
-        raise UsageError("keep= does not go with rows that wait: leave wait= and gaps='wait' out, or join the columns")
     (df,) = given.values()
     if not hasattr(df, "columns"):
         return ()  # what it is instead will be said
@@ -202,13 +200,36 @@ def _kept(
     return tuple(found.from_input(""))
 
 
+def kept_names(graph: Graph, given: Collection[str | None], keep: Any) -> Any:
+    """What is kept of the only DataFrame: names, or True for all; also where it is said for the only source."""
+    keep = said_keep(keep)
+    if isinstance(keep, Mapping) and len(given) == 1 and list(keep) == [graph.nodes[i].id for i in graph.sources]:
+        return next(iter(keep.values()))
+    return keep
+
+
+def refuse_keep(graph: Graph, given: Collection[str | None], keep: Any, *, waits: bool) -> None:
+    """Refuse columns that cannot come along on Spark."""
+    keep, word = kept_names(graph, given, keep), keep_word()
+    if keep and (len(given) > 1 or isinstance(keep, Mapping)):
+        raise UsageError(
+            f"{graph.name}: {word} goes with one DataFrame on Spark: join the columns of several to what comes out, by "
+            "key and order"
+        )
+    if keep and waits:
+        raise UsageError(
+            f"{word} does not go with rows that wait: leave {option('wait')} and {option('gaps', 'wait')} out, or join "
+            "the columns"
+        )
+
+
 def _refuse_case(names: Sequence[str], along: Sequence[str]) -> None:
     """Two columns that differ only in case are one to Spark."""
     for name in along:
         other = next((n for n in names if n != name and n.lower() == name.lower()), None)
         if other is not None:
             raise UsageError(
-                f"keep={name!r}: the columns {name!r} and {other!r} differ only in case, which Spark does not tell "
+                f"{keep_word(name)}: the columns {name!r} and {other!r} differ only in case, which Spark does not tell "
                 "apart: rename one, or do not keep it"
             )
 

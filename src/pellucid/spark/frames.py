@@ -17,13 +17,15 @@ Only columns that are needed are taken, so Spark reads no others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pellucid.data.bind import bind
+from pellucid.data.bind import bind, missing_keys
 from pellucid.data.feed import source_types
+from pellucid.data.formats.times import check_formats
 from pellucid.errors import DataError, UsageError, nearest, option
-from pellucid.expr.types import BOOL, INT, STR, TupleType, Type
+from pellucid.expr.types import BOOL, INT, STR, OptionalType, TupleType, Type
 from pellucid.graph.model import Graph
 from pellucid.spark.reading import check_columns, find
 
@@ -40,6 +42,7 @@ class FrameSource:
     type: Type
     columns: tuple[str, ...]
     nan: bool = False  # whether NaN is a value of its floats
+    formats: tuple[tuple[str, str], ...] = ()  # of columns of times in texts: their form
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,11 @@ class Fields:
         """The names in the frame of the columns that come along."""
         return [f"c{i}" for i in range(len(self.along))]
 
+    @property
+    def missing(self) -> list[str]:
+        """The names in the frame of the key's columns in which null is a key."""
+        return [c for c, (_, t) in zip(self.keys, self.key, strict=True) if isinstance(t, OptionalType)]
+
     def values(self, s: int) -> list[str]:
         """The names of a source's columns in the frame."""
         return [f"v{s}_{j}" for j in range(len(self.sources[s].columns))]
@@ -103,6 +111,7 @@ def one_frame(
     order: Sequence[str],
     keep: Sequence[str] = (),
     nan: bool = False,
+    formats: Mapping[str, str] = MappingProxyType({}),
 ) -> Frame:
     """The frame of all sources; ``frames`` maps sources to DataFrames, or None to one that holds all of them."""
     from pyspark.sql import functions as F
@@ -117,29 +126,39 @@ def one_frame(
     if wide:
         df = frames[None]
         place = "the DataFrame"
-        parts.append(
-            (df, [_source(s, t, df, place, values.get(s), key, order, wide, nan) for s, t in types.items()], place)
-        )
+        found = [_source(s, t, df, place, values.get(s), key, order, wide, formats, nan) for s, t in types.items()]
+        parts.append((df, found, place))
     else:
         for s, t in types.items():
             place = "the DataFrame" if len(types) == 1 else f"the DataFrame of source {s!r}"
-            parts.append((frames[s], [_source(s, t, frames[s], place, values.get(s), key, order, wide, nan)], place))
+            source = _source(s, t, frames[s], place, values.get(s), key, order, wide, formats, nan)
+            parts.append((frames[s], [source], place))
     keys = _leaves(parts, key, "key", key_leaf)
     orders = _leaves(parts, order, "order", order_leaf)
     sources = tuple(source for _, found, _ in parts for source in found)
+    read = [pair for s in sources for pair in zip(s.columns, (t for _, t in s.type.columns()), strict=True)]
+    check_formats(formats, read, graph.name)
+    for name in order:
+        if name in formats:
+            raise UsageError(
+                f"{option('order')}: the column {name!r} is a text on Spark, and would be put in order as one: make a "
+                "timestamp of it first, as in df.withColumn(…, F.to_timestamp(…))"
+            )
+    missing = missing_keys(read, key)
+    keys = tuple((name, OptionalType(t) if name in missing else t) for name, t in keys)
     first = parts[0][0].schema
     kept = tuple((name, _type_at(first, name)) for name in [*key, *order])
     owners = [df.schema for df, found, _ in parts for _ in found]  # of each source, the schema that it is read from
     names = [*(f"k{i}" for i in range(len(key))), *(f"o{i}" for i in range(len(order)))]
     along = tuple((name, first[name].dataType) for name in keep)
     names += [f"c{i}" for i in range(len(along))]
-    read = [(name, t.simpleString()) for name, (_, t) in zip(names, (*kept, *along), strict=True)]
-    read += [
+    held = [(name, t.simpleString()) for name, (_, t) in zip(names, (*kept, *along), strict=True)]
+    held += [
         (f"v{at}_{j}", _type_at(owners[at], path).simpleString())
         for at, s in enumerate(sources)
         for j, path in enumerate(s.columns)
     ]
-    fields = Fields(sources, keys, orders, tagged=len(parts) > 1, wide=wide, along=tuple(keep), types=tuple(read))
+    fields = Fields(sources, keys, orders, tagged=len(parts) > 1, wide=wide, along=tuple(keep), types=tuple(held))
     selected: list[DataFrame] = []
     chosen: tuple[Column, ...] = ()
     for number, (df, found, _) in enumerate(parts):
@@ -213,6 +232,7 @@ def _source(
     key: Sequence[str],
     order: Sequence[str],
     wide: bool,
+    formats: Mapping[str, str],
     nan: bool,
 ) -> FrameSource:
     names = column_names(df.schema)
@@ -220,8 +240,10 @@ def _source(
     if scalar and value is None and not wide:
         names = [n for n in names if n not in key and n not in order] or names
     bound = bind(name, t, names, place=place, value=value, wide=wide)
-    check_columns(bound, df.schema, place)  # a column of the wrong type is refused here, before any job
-    return FrameSource(name, t, bound.columns, nan)
+    mine = {column: form for column, form in formats.items() if column in bound.columns}
+    # a column of the wrong type is refused here, before any job
+    check_columns(replace(bound, formats=mine), df.schema, place)
+    return FrameSource(name, t, bound.columns, nan, tuple(mine.items()))
 
 
 def _leaves(parts: Any, names: Sequence[str], what: str, leaf: Any) -> tuple[tuple[str, Type], ...]:

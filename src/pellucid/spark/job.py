@@ -110,7 +110,8 @@ def output_schema(job: SparkJob, frame: Frame) -> StructType:
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
     types, along = dict(frame.kept), dict(frame.along)
-    fields = [StructField(name, along[name] if name in along else types[name], name in along) for name, _ in job.kept]
+    nulls = {*along, *(name for name, column in job.kept if column in job.fields.missing)}
+    fields = [StructField(name, along[name] if name in along else types[name], name in nulls) for name, _ in job.kept]
     if job.tag is not None:
         fields.append(StructField(job.tag, StringType(), False))
     if job.nth is not None:

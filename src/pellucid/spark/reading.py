@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pellucid.data.arrow import check_kind, event_fields, struct_fields
+from pellucid.data.arrow import EXACT, check_kind, event_fields, no_whole, struct_fields
 from pellucid.data.bind import Binding, Place, no_nan
 from pellucid.data.rich import rich_column
 from pellucid.data.spelled import inner_type
@@ -103,7 +103,7 @@ def source_leaves(binding: Binding, schema: StructType, place: str, silent: bool
         if isinstance(inner, (TimeType, DecimalType)):
             leaves += [NoColumn(f"reads {t} from the column {path!r}")] * t.width
             continue
-        x = _as_enum(inner, f, path, place) if isinstance(inner, EnumType) else _as_scalar(inner, f, path, place)
+        x = _as_enum(inner, f, path, place) if isinstance(inner, EnumType) else _as_scalar(t, f, path, place)
         if f.nullable and not silent and inner is t:
             x = F.coalesce(x, failure(f"{place}: column {path!r} {_no_null(t)}", t))
         if inner == FLOAT and f.type.typeName() in ("double", "float") and not binding.nan:
@@ -133,9 +133,10 @@ def check_columns(binding: Binding, schema: StructType, place: str) -> None:
         if isinstance(inner, EnumType):
             _as_enum(inner, f, path, place)
         elif not isinstance(inner, (TimeType, DecimalType)):
-            _as_scalar(inner, f, path, place)
+            _as_scalar(t, f, path, place)
         elif f.type.typeName() != "void":
-            rich_column(inner, pa.array([], _arrow(f.type, path, place, t)), path, Place(place, str))
+            empty = pa.array([], _arrow(f.type, path, place, t))
+            rich_column(inner, empty, path, Place(place, str), binding.formats.get(path))
 
 
 def surely_events(binding: Binding, schema: StructType, place: str = "the DataFrame") -> list[bool]:
@@ -144,6 +145,7 @@ def surely_events(binding: Binding, schema: StructType, place: str = "the DataFr
     for path, (_, t) in zip(binding.columns, binding.type.columns(), strict=True):
         found, inner = find(schema, path, place), inner_type(t)
         floats = inner == FLOAT and found.type.typeName() in ("double", "float") and not binding.nan
+        floats = floats or _is_whole(t, found)
         sure = not (floats or isinstance(inner, (EnumType, TimeType, DecimalType)))
         out += [sure and not found.nullable] if inner is t else [sure, sure]
     return out
@@ -188,8 +190,22 @@ def _arrow(found: Any, column: str, place: str, t: Type) -> Any:
         ) from None
 
 
+def _is_whole(t: Type, f: FoundColumn) -> bool:
+    """Whether these are floats that stand for ints with holes in between."""
+    return t == OptionalType(INT) and f.type.typeName() in ("double", "float")
+
+
 def _as_scalar(t: Type, f: FoundColumn, column: str, place: str) -> Column:
     kind = f.type.typeName()
+    if _is_whole(t, f):
+        from pyspark.sql import functions as F
+
+        most, x = EXACT[kind], f.column
+        before, after = no_whole("\0", most).split("\0")
+        begin = F.lit(f"{MARK}{place}: column {column!r}: {before}")
+        wrong = F.raise_error(F.concat(begin, x.cast("string"), F.lit(after))).cast("bigint")
+        return F.when(x.isNull() | ((F.abs(x) <= most) & (F.rint(x) == x)), x.cast("bigint")).otherwise(wrong)
+    t = inner_type(t)
     if kind != "void":
         check_kind(t, _arrow(f.type, column, place, t), column, Place(place, str))
     if kind == "boolean" and t == FLOAT:

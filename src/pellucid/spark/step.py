@@ -19,7 +19,6 @@ from pellucid.data.arrow import (
     column_leaves,
     event_arrays,
     event_fields,
-    leaf_column,
     nested_type,
     one_mask,
 )
@@ -27,7 +26,7 @@ from pellucid.data.bind import Binding, Place
 from pellucid.data.columns import Batch, Column, Output, Strings
 from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import DataError, PellucidError, StepError, option
-from pellucid.expr.types import Type
+from pellucid.expr.types import OptionalType, Type
 from pellucid.spark.job import LATE, SparkJob, late_columns
 from pellucid.spark.state.order import Judge, Refusal, shown
 
@@ -52,7 +51,9 @@ class Runner:
         if job.ordered:
             self.judge = Judge(job.fields.order, job.fields.key_type, sequence=job.late.sequence)
         # for messages: the user's names
-        self._bindings = [Binding(s.name, s.type, s.columns, nan=s.nan) for s in job.fields.sources]
+        self._bindings = [
+            Binding(s.name, s.type, s.columns, nan=s.nan, formats=dict(s.formats)) for s in job.fields.sources
+        ]
 
     # ------------------------------------------------------------ rows in, events out
 
@@ -97,12 +98,14 @@ class Runner:
     def _pushes(self, table: Any) -> _Pushes:
         """Which rows are one push, with its key and order."""
         keys = [
-            self._leaf(t, table.column(c), n, "key", table)
+            column
             for (n, t), c in zip(self.fields.key, self.fields.keys, strict=True)
+            for column in self._leaves(t, table.column(c), n, "key", table)
         ]
         order = [
-            self._leaf(t, table.column(c), n, "order", table)
+            column
             for (n, t), c in zip(self.fields.order, self.fields.orders, strict=True)
+            for column in self._leaves(t, table.column(c), n, "order", table)
         ]
         count = table.num_rows
         first = np.arange(count)
@@ -115,8 +118,8 @@ class Runner:
             count = len(first)
         return _Pushes(count, keys or None, order, first, group)
 
-    def _leaf(self, t: Type, array: Any, name: str, what: str, table: Any) -> Column:
-        if array.null_count:
+    def _leaves(self, t: Type, array: Any, name: str, what: str, table: Any) -> list[Column]:
+        if array.null_count and not isinstance(t, OptionalType):
             i = int(np.argmin(np.asarray(array.combine_chunks().is_valid().to_numpy(zero_copy_only=False))))
             raise DataError(
                 f"{self._row(table, i)}: the {what} column {name!r} is null: give every row "
@@ -128,7 +131,7 @@ class Runner:
             array = array.cast(pa.int64())
         elif pa.types.is_decimal(array.type):
             array = array.cast(pa.string())
-        return leaf_column(t, array, column=name, place=Place("the DataFrame", lambda i: self._row(table, i)))[0]
+        return column_leaves(t, array, column=name, place=Place("the DataFrame", lambda i: self._row(table, i)))[0]
 
     def _sources(self, table: Any, pushes: _Pushes) -> tuple[list[list[Column]], list[Any]]:
         columns: list[list[Column]] = []
@@ -159,8 +162,8 @@ class Runner:
         leaves: list[Column] = []
         masks = []
         for (_, t), path, column in zip(binding.type.columns(), binding.columns, self.fields.values(s), strict=True):
-            array, wide = part.column(column), self.fields.wide
-            values, mask = column_leaves(t, array, column=path, place=place, silent=wide, nan=binding.nan)
+            said: dict[str, Any] = {"nan": binding.nan, "form": binding.formats.get(path), "silent": self.fields.wide}
+            values, mask = column_leaves(t, part.column(column), column=path, place=place, **said)
             leaves += values
             masks.append(mask)
         return leaves, one_mask(binding, masks, place, part.num_rows) if self.fields.wide else None

@@ -72,6 +72,19 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, run: Command,
     assert "key was user when it began, and is empty now" in other_key.stderr and other_key.exit_code == 2
 
 
+def test_a_stream_keeps_columns(spark: SparkSession, run: Command, folder: Path) -> None:
+    (folder / "in").mkdir()
+    out = ["--stream", "--trigger", "once", "--checkpoint", "check", "--out", "sqlite:bank.db#totals"]
+    for name, cells in (("1", "a,1,2,007"), ("2", "a,2,3,\nb,1,5,x")):  # a text from the first file on
+        (folder / "in" / f"{name}.csv").write_text(f"user,seq,x,code\n{cells}\n")
+        done = run("total", "--in", "in", *KEYED, "--keep-columns", "code", *out)
+        assert done.exit_code == 0, done.stderr
+    found = sinks.sqlite(folder / "bank.db", "totals").read().to_pylist()
+    assert [tuple(row.values()) for row in sorted(found, key=lambda row: (row["user"], row["seq"]))] == [
+        ("a", 1, "007", 2), ("a", 2, None, 5), ("b", 1, "x", 5),
+    ]  # fmt: skip
+
+
 def test_a_stream_of_several_outputs_with_late_rows(spark: SparkSession, run: Command, folder: Path) -> None:
     (folder / "in").mkdir()
     (folder / "in" / "1.csv").write_text("user,seq,x\na,1,2\na,3,4\n")

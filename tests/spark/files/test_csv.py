@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from pellucid import sinks
 from pellucid.cli.main import cli
-from pellucid.expr.types import BOOL, FLOAT, INT
+from pellucid.expr.types import BOOL, FLOAT, INT, OptionalType
 from pellucid.spark.files import csv as spark_csv
 from pellucid.spark.files.blame import blamed
 from pellucid.spark.files.looks import files_of
@@ -278,15 +278,15 @@ def test_every_spelling_of_a_number(spark: SparkSession, monkeypatch: pytest.Mon
     ]
     cells = [cell for cell, *_ in CELLS] + ["".join(rng.choices(pieces, k=rng.randint(1, 5))) for _ in range(1500)]
     df = spark.createDataFrame([(i, cell) for i, cell in enumerate(cells)], "i bigint, cell string")
-    kinds = {"i": LongType(), "f": DoubleType(), "b": BooleanType()}
+    kinds = {INT: LongType(), FLOAT: DoubleType(), BOOL: BooleanType(), OptionalType(INT): LongType()}
     made = df.select(
-        "i", *(spark_csv._converted(F.col("cell"), t, "x", False).alias(f"as_{n}") for n, t in kinds.items())
+        "i", *(spark_csv._converted(F.col("cell"), kind, "x", False, t).alias(f"as {t}") for t, kind in kinds.items())
     )
     found = {row["i"]: tuple(row)[1:] for row in made.collect()}
     wrong = [
         (cell, t, found[i][k])
         for i, cell in enumerate(cells)
-        for k, t in enumerate((INT, FLOAT, BOOL))
+        for k, t in enumerate(kinds)
         if repr(found[i][k]) != repr(slow(t, cell))
     ]
     assert wrong == []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow.csv as pcsv
 import pytest
 
 from pellucid import DataError, UsageError, pipeline
@@ -30,6 +32,42 @@ def test_csv_for_a_pipeline(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in.tsv").write_text('w\n"a\\b"\n""\n')
     assert rows(read_csv(spark, tmp_path / "in.tsv", words, sep="\t"), "w") == [("",), ("a\\b",)]
     assert rows(read_csv(spark, tmp_path / "in.csv", {"seq": float, "x": str}), "seq", "x")[0] == (1.0, " 3")
+
+
+class Visit(NamedTuple):
+    user: str
+    at: datetime
+    n: int | None
+
+
+def test_times_in_a_form_and_ints_with_holes(spark: SparkSession, tmp_path: Path) -> None:
+    """From texts and from a DataFrame; the local run is the oracle."""
+    visits = pipeline(lambda v: v.map(lambda e: (e.at.day, e.n or 0)), v=Visit)
+    lines = ["user,seq,at,n", "a,1,31/12/2013 05:00,3.0", "a,2,1/2/2014 00:30,", "b,1,02/01/2014 1:5,7", ""]
+    (tmp_path / "in.csv").write_text("\n".join(lines))
+    form = {"at": "%d/%m/%Y %H:%M"}
+    df = read_csv(spark, tmp_path / "in.csv", visits, key="user", order="seq")
+    here = visits(pcsv.read_csv(tmp_path / "in.csv"), time_format=form)
+    told = sorted(tuple(row.values()) for row in here.to_pylist())
+    assert told == [(1, 0), (2, 7), (31, 3)]
+    assert rows(visits.spark(df, time_format=form), "out_0", "out_1") == told
+    sums = pipeline(lambda v: v.cumulate(lambda t, e: t + e.at.day + (e.n or 0), start=0), v=Visit)
+    floats = df.withColumn("n", df.n.cast("double"))  # as pandas writes it
+    assert rows(sums.spark(floats, key="user", order="seq", time_format=form), "out") == [(9,), (34,), (35,)]
+    said = {"key": "user", "order": "seq"}
+    with pytest.raises(Exception) as caught:
+        sums.spark(floats.withColumn("n", floats.n / 2), time_format=form, **said).collect()
+    assert "column 'n': expected a whole number or null, but 1.5 is none" in str(explain(caught.value))
+    with pytest.raises(Exception) as caught:
+        sums.spark(df, time_format={"at": "%m/%d/%Y %H:%M"}, **said).collect()
+    assert "column 'at': expected datetime (as %m/%d/%Y %H:%M), found '31/12/2013 05:00'" in str(explain(caught.value))
+    holes = pipeline(lambda n: n.map(lambda v: v or 0), n=int | None)  # Spark's own expressions
+    assert rows(holes.spark(floats, value="n"), "out") == [(0,), (3,), (7,)]
+    with pytest.raises(Exception) as caught:
+        holes.spark(floats.withColumn("n", floats.n / 2), value="n").collect()
+    assert "column 'n': expected a whole number or null, but 1.5 is none" in str(explain(caught.value))
+    with pytest.raises(UsageError, match="order=: the column 'at' is a text on Spark, and would be put in order"):
+        sums.spark(df, key="user", order="at", time_format=form)
 
 
 def test_json_for_a_pipeline(spark: SparkSession, tmp_path: Path) -> None:

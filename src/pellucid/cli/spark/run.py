@@ -26,6 +26,7 @@ from pellucid.cli.spark.places import reader, refuse_unwritable, target
 from pellucid.errors import DataError, UsageError
 from pellucid.secrets import redact
 from pellucid.sinks.address import absolute
+from pellucid.spark.api import kept_names, refuse_keep
 from pellucid.spark.failure import explain
 from pellucid.spark.files.columns import remember, remembered
 from pellucid.spark.files.csv import wanted_of
@@ -77,6 +78,8 @@ class Places:
     in_format: str | None = None
     out_format: str | None = None
     nan: str = "fail"
+    keep: Any = ()
+    formats: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -198,13 +201,14 @@ class Work:
         folder = absolute(o.checkpoint) if o.stream and o.checkpoint else None
         begun = remembered(folder) if folder else {}
         for name, path in places.inputs.items():
-            wanted = wanted_of(self.p.graph, name, places.value, list(places.key), columns(o.order, "--order"))
+            order, keep = columns(o.order, "--order"), kept_names(self.p.graph, places.inputs, places.keep)
+            wanted = wanted_of(self.p.graph, name, places.value, list(places.key), order, keep)
             frames[name] = reader(self.spark, path, places.in_format, o.stream, wanted, begun=begun.get(name))
         if o.late == "keep":
             more["tag"] = "output"
         given: list[Any] = [frames[None]] if None in frames else [frames]
         chosen: dict[str, Any] = {"value": places.value, "late": o.late, "sequence": o.sequence, "gaps": o.gaps}
-        chosen["nan"] = places.nan
+        chosen |= {"keep": places.keep or None, "time_format": places.formats, "nan": places.nan}
         made = self.p.spark(*given, key=list(places.key), order=list(columns(o.order, "--order")), **chosen, **more)
         if folder and not begun:
             remember(folder, {name: df.schema for name, df in frames.items()})
@@ -273,6 +277,7 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> SparkPlan:
     """Refuse what is wrong before Spark starts; the plan otherwise."""
     from pellucid.spark.plan import choose
 
+    refuse_keep(p.graph, places.inputs, places.keep, waits=o.wait is not None or o.gaps == "wait")
     if "-" in places.inputs.values():
         raise UsageError("Spark does not read the standard input: give a file or a folder with --in")
     if o.stream and o.checkpoint is None:

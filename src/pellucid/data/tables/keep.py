@@ -101,7 +101,7 @@ def kept_columns(
                 + (
                     f"keep={example}"
                     if listener() == "Python"
-                    else f"{_word()} {first}={','.join(keep) if keep is not True else 'all'}"
+                    else f"{keep_word()} {first}={','.join(keep) if keep is not True else 'all'}"
                 )
             )
         keep = {next(iter(inputs)): keep}
@@ -111,7 +111,8 @@ def kept_columns(
         if source not in inputs:
             names = list(inputs)
             raise UsageError(
-                f"{_word()}: {graph} has no input {source!r}: it has {', '.join(names)}{nearest(str(source), names)}"
+                f"{keep_word()}: {graph} has no input {source!r}: it has {', '.join(names)}"
+                f"{nearest(str(source), names)}"
             )
         every = every or wanted is True
         for column in inputs[source] if wanted is True else wanted:
@@ -125,7 +126,7 @@ def kept_columns(
                 continue
             if any(column == other for _, other in found):
                 raise UsageError(
-                    f"{_word(column)}: several inputs have a column of this name: keep one of them, or rename one"
+                    f"{keep_word(column)}: several inputs have a column of this name: keep one of them, or rename one"
                 )
             _refuse_own(column, outputs, every=wanted is True)
             found.append((source, column))
@@ -140,12 +141,12 @@ def _refuse_own(column: str, outputs: Mapping[str, Type], *, every: bool) -> Non
             continue
         if every:
             raise UsageError(
-                f"{_word('all')}: the output {name!r} has a column {column!r} itself: name those that you want, or "
+                f"{keep_word('all')}: the output {name!r} has a column {column!r} itself: name those that you want, or "
                 "rename the column before"
             )
         raise UsageError(
-            f"{_word(column)}: the output {name!r} has a column of this name itself: leave it out of {_word()}, or "
-            "rename the column before"
+            f"{keep_word(column)}: the output {name!r} has a column of this name itself: leave it out of "
+            f"{keep_word()}, or rename the column before"
         )
 
 
@@ -159,7 +160,7 @@ def refuse_order_names(outputs: Mapping[str, Type], order: Sequence[str]) -> Non
             )
 
 
-def _word(value: object = None) -> str:
+def keep_word(value: object = None) -> str:
     """The option as it is written here and on the command line, where ``--keep`` was another one."""
     if listener() == "Python":
         return option("keep", True if value == "all" else value)

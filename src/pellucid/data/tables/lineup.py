@@ -164,6 +164,8 @@ def _ranked(columns: Sequence[Any], inputs: Sequence[Keyed], name: str) -> tuple
         )
     whole = pa.concat_arrays(list(columns)) if len(columns) > 1 else columns[0]
     t = whole.type
+    if whole.null_count:  # of a key in which null is one: any numbers will do that keep them apart
+        return numpy_of(whole.dictionary_encode("encode").indices).astype(np.int64), whole
     if pa.types.is_integer(t) and not len(whole):
         return np.zeros(0, dtype=np.int64), whole
     if pa.types.is_integer(t):

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pellucid.data.bind import SHORT, Place, keeps_nan, key_columns
+from pellucid.data.bind import SHORT, Place, keeps_nan, key_columns, missing_keys
 from pellucid.data.columns import Column, Output, Strings
 from pellucid.data.events import Given, from_events, place_of
+from pellucid.data.formats.times import check_formats, said_formats
 from pellucid.data.tables.bad import FAIL, BadOption, said_bad
 from pellucid.data.tables.inputs import Input, input_of
 from pellucid.data.tables.keep import Kept, kept_columns, own_columns, refuse_order_names, said_keep
@@ -22,7 +23,7 @@ from pellucid.graph.stream import silent
 if TYPE_CHECKING:
     from pellucid.data.tables.lineup import Keyed, Lineup
 
-_WORDS = ("key", "order", "late", "keep", "short", "cores", "bad", "max_bad", "nan")
+_WORDS = ("key", "order", "late", "keep", "short", "cores", "bad", "max_bad", "nan", "time_format")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class RunOptions:
     cores: Any = None
     bad: BadOption = FAIL
     nan: bool = False
+    formats: Mapping[str, str] = field(default_factory=dict)  # of times in texts, by column
 
     @classmethod
     def taken_from(cls, graph: Graph, named: Mapping[str, Any]) -> tuple[RunOptions, dict[str, Any]]:
@@ -61,7 +63,8 @@ class RunOptions:
                 raise UsageError(f"late={late!r} needs order=, the columns that say which row comes first")
         keep, bad = said_keep(given.get("keep")), said_bad(given.get("bad"), given.get("max_bad"))
         key, nan = key_columns(given.get("key")), keeps_nan(given.get("nan", "fail"))
-        return cls(key, order, late, keep, short, given.get("cores"), bad, nan), rest
+        formats = said_formats(given.get("time_format"))
+        return cls(key, order, late, keep, short, given.get("cores"), bad, nan, formats), rest
 
     def place(self, graph: str, source: str) -> Place:
         """How a message names an input ('': the one of all sources), and whether it takes notes of bad rows."""
@@ -154,6 +157,7 @@ def make_ready(graph: Graph, inputs: dict[str, Input], options: RunOptions) -> R
     types = {graph.nodes[i].id: graph.nodes[i].type for i in graph.sources}
     outputs = {name: graph.nodes[i].type for name, i in graph.outputs}
     kept = _kept(graph, inputs, outputs, options)
+    _check_formats(graph, types, inputs, options)
     refuse_order_names(outputs, options.order)
     for name, one in inputs.items():
         if one.is_table:
@@ -209,6 +213,25 @@ def _back(rows: Any, good: Any) -> Any:
     return rows if good is None or not len(good) else np.where(rows < 0, -1, good[rows])
 
 
+def _check_formats(graph: Graph, types: Mapping[str, Type], inputs: Mapping[str, Input], options: RunOptions) -> None:
+    check_formats(options.formats, _read(types, wide="" in inputs), graph.name)
+    for name, one in inputs.items():
+        if options.formats and one.kind in ("list", "dicts"):
+            raise UsageError(
+                f"{graph.name}: time_format= is for columns of texts, so the source {name!r} must be a DataFrame or an "
+                f"Arrow table, found {_short(one.data)}; make times of them with datetime.strptime"
+            )
+
+
+def _read(types: Mapping[str, Type], *, wide: bool) -> list[tuple[str, Type]]:
+    """The columns that sources read, by the names that they have in a table, and what they are declared as."""
+    return [
+        (f"{source}.{path}" if wide and path else path or source, c)
+        for source, t in types.items()
+        for path, c in t.columns()
+    ]
+
+
 def _kept(graph: Graph, inputs: Mapping[str, Input], outputs: Mapping[str, Type], options: RunOptions) -> Kept:
     if not options.keep:
         return Kept()
@@ -242,6 +265,7 @@ def _given(
     if "" in inputs:
         return _given_wide(graph, types, inputs[""], options, places[""])
     out = []
+    missing = missing_keys(_read(types, wide=False), options.key)
     for source, t in types.items():
         one, place = inputs[source], places[source]
         for what in ("key", "order"):
@@ -256,13 +280,13 @@ def _given(
                 names = [c for c in one.columns if c not in (*options.key, *options.order)] or one.columns
                 known = one.columns if source in one.columns else names
                 given = from_dicts(graph.name, source, t, one.data, place, known, nan=options.nan)
-            given.key = {name: key_values(one.data, name, place) for name in options.key}
+            given.key = {name: key_values(one.data, name, place, missing.get(name)) for name in options.key}
             out.append(given)
         else:
             from pellucid.data.kinds import read
 
             kind, data = one.readable()
-            out.append(read(kind, source, t, data, place, options.key, nan=options.nan))
+            out.append(read(kind, source, t, data, place, options.key, missing, options.formats, nan=options.nan))
     if not options.order:
         _refuse_uneven(graph, types, inputs, out, options)
     return out
@@ -272,9 +296,10 @@ def _given_wide(graph: Graph, types: Mapping[str, Type], one: Input, options: Ru
     if one.kind != "dicts":
         from pellucid.data.kinds import read_wide
 
-        return read_wide(graph.name, types, one.readable()[1], options.key, place, nan=options.nan)
+        return read_wide(graph.name, types, one.readable()[1], options.key, place, options.formats, nan=options.nan)
     out = []
-    key = {name: key_values(one.data, name, place) for name in options.key}
+    missing = missing_keys(_read(types, wide=True), options.key)
+    key = {name: key_values(one.data, name, place, missing.get(name)) for name in options.key}
     for source, t in types.items():
         if source not in one.columns:
             known = one.columns
@@ -322,12 +347,13 @@ def _keyed(
     """The columns of an input that say whose a row is, and when it comes."""
     import pyarrow as pa
 
-    from pellucid.data.arrow import array_of, column_at, column_names
+    from pellucid.data.arrow import column_at, column_names, key_array
     from pellucid.data.bind import some
-    from pellucid.data.tables.lineup import Keyed, order_column
+    from pellucid.data.tables.lineup import Keyed
+    from pellucid.data.tables.sorting import order_values
 
     mine = given[0] if not name else given[list(types).index(name)]
-    key = [array_of(next(t.leaves())[1], column) for t, column in mine.key.values()]
+    key = [key_array(t, leaves) for t, leaves in mine.key.values()]
     order = []
     kind, data = one.readable()
     table = None
@@ -352,7 +378,8 @@ def _keyed(
                     f"{nearest(column, one.columns)}"
                 )
             array = column_at(table, column)
-        order.append(order_column(array, column, place))
+        declared = next((t for path, t in _read(types, wide=not name) if path == column), None)
+        order.append(order_values(array, column, declared, place, options.formats.get(column)))
     return Keyed(key, order, place)
 
 
@@ -367,10 +394,12 @@ def lined_up(given: Given, rows: Any) -> Given:
         mask = there if mask is None or not len(mask) else there & mask[here]
     if not given.count:
         given = Given(
-            1, [_one_more(c) for c in given.columns], key={n: (t, _one_more(c)) for n, (t, c) in given.key.items()}
+            1,
+            [_one_more(c) for c in given.columns],
+            key={n: (t, [_one_more(c) for c in leaves]) for n, (t, leaves) in given.key.items()},
         )
     picked = np.where(there, rows, 0)
-    key = {name: (t, chosen(c, picked)) for name, (t, c) in given.key.items()}
+    key = {name: (t, [chosen(c, picked) for c in leaves]) for name, (t, leaves) in given.key.items()}
     return Given(len(rows), [chosen(c, picked) for c in given.columns], mask, key)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from pellucid.data.bind import Place, bind, shorten, some
 from pellucid.data.columns import Column, Output, events_of
 from pellucid.data.events import Given, filler, from_events
+from pellucid.data.spelled import inner_type
 from pellucid.errors import DataError, UsageError, nearest
 from pellucid.expr.types import (
     BOOL,
@@ -87,8 +88,8 @@ def _may_miss(t: Type) -> bool:
     return True
 
 
-def field_values(rows: Sequence[Any], path: str, place: Place, what: str) -> list[Any]:
-    """What dicts or records hold at a dotted path; none of it may be missing."""
+def field_values(rows: Sequence[Any], path: str, place: Place, what: str, *, missing: bool = False) -> list[Any]:
+    """What dicts or records hold at a dotted path; none of it may be ``missing``, if that is not said."""
     out: list[Any] = []
     for i, row in enumerate(rows):
         if row is silent:
@@ -101,11 +102,11 @@ def field_values(rows: Sequence[Any], path: str, place: Place, what: str) -> lis
                 value = value.get(step)
             else:
                 value = getattr(value, step, None) if step.isidentifier() else None
-        if value is None:
+        if value is None and not missing:
             known = list(row) if isinstance(row, dict) else _fields(row)
-            missing = f"no {what} {path!r}" if path.split(".")[0] not in known else f"the {what} {path!r} is null"
-            has = f": it has {some(known)}{nearest(path, known)}" if missing.startswith("no") and known else ""
-            place.refuse(i, f"{missing}{has or ': give every row one, or leave such rows out'}", path)
+            none = f"no {what} {path!r}" if path.split(".")[0] not in known else f"the {what} {path!r} is null"
+            has = f": it has {some(known)}{nearest(path, known)}" if none.startswith("no") and known else ""
+            place.refuse(i, f"{none}{has or ': give every row one, or leave such rows out'}", path)
         out.append(value)
     return out
 
@@ -126,18 +127,24 @@ def refuse_scalars(graph: str, source: str, t: Type, what: str, found: Any) -> N
         )
 
 
-def key_values(rows: Sequence[Any], path: str, place: Place) -> tuple[Type, Column]:
-    """A key from dicts or records, and its type.
+def key_values(rows: Sequence[Any], path: str, place: Place, missing: Type | None = None) -> tuple[Type, list[Column]]:
+    """A key from dicts or records: its type, and its leaves.  ``missing`` is what the source declares it as, where None
+    is a key.
 
     >>> from pellucid.data.events import place_of
     >>> key_values([{"user": "ada"}, {"user": "bob"}], "user", place_of("p", "x"))
-    (str, ['ada', 'bob'])
+    (str, [['ada', 'bob']])
+    >>> key_values([{"user": "ada"}, {"user": None}], "user", place_of("p", "x"), OptionalType(STR))
+    (str | None, [[True, False], ['ada', '']])
     """
-    values = field_values(rows, path, place, "key")
-    first = next((value for value in values if value is not None), "")
-    kind, fits = type_of_value(first), "a key is int, str, bool or a time, and the same in all rows"
+    optional = isinstance(missing, OptionalType)
+    values = field_values(rows, path, place, "key", missing=optional)
+    first = next((value for value in values if value is not None), None)
+    kind = inner_type(missing or STR) if first is None else type_of_value(first)
+    fits = "a key is int, str, bool or a time, and the same in all rows"
     if kind not in (BOOL, INT, STR, DATETIME, INSTANT, DATE):
-        raise DataError(f"{place.at(values.index(first))}: the key {path!r} is {shorten(first)}: {fits}")
+        at = 0 if first is None else values.index(first)
+        raise DataError(f"{place.at(at)}: the key {path!r} is {shorten(first)}: {fits}")
     assert kind is not None
     out: list[Any] = []
     for i, value in enumerate(values):
@@ -148,17 +155,17 @@ def key_values(rows: Sequence[Any], path: str, place: Place) -> tuple[Type, Colu
         except ValueError as error:
             place.refuse(i, f"the key {path!r}{'' if str(error).startswith(' is') else ': '}{error}", path)
             out += kind.flatten(filler(kind))
-    return kind, out
+    return (OptionalType(kind), [[v is not None for v in values], out]) if optional else (kind, [out])
 
 
 def dict_rows(
     output: Output,
-    key: Mapping[str, tuple[Type, Column]],
+    key: Mapping[str, tuple[Type, list[Column]]],
     extra: Sequence[tuple[str, Sequence[Any]]],
     fields: Sequence[tuple[str, Type]],
 ) -> list[dict[str, Any]]:
     """The events of an output as dicts: the key, what comes along, the event's own columns."""
-    columns: list[tuple[str, Sequence[Any]]] = [(name, events_of(t, [column])) for name, (t, column) in key.items()]
+    columns: list[tuple[str, Sequence[Any]]] = [(name, events_of(t, leaves)) for name, (t, leaves) in key.items()]
     columns += extra
     events = output.events()
     if isinstance(output.type, RecordType):

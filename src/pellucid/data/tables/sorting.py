@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import array_of, arrow_type, column_at, key_column, key_type, source_columns
-from pellucid.data.bind import NO_ROW, Binding, Note, Place, some
+from pellucid.data.arrow import array_of, arrow_type, column_at, key_array, key_leaves, key_type, source_columns
+from pellucid.data.bind import NO_ROW, Binding, Note, Place, parted, some
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.events import Given
 from pellucid.data.rich import rich_array, rich_column
@@ -80,14 +80,15 @@ def order_type(reader: Reader, column: str, read: Mapping[str, Type], order: Ord
     return arrow_type(found) if found is not None and is_text(reader) else reader.field_type(column)
 
 
-def order_values(array: Any, column: str, t: Type | None, place: Place) -> Any:
+def order_values(array: Any, column: str, t: Type | None, place: Place, form: str | None = None) -> Any:
     """A column of the order; a time or a decimal that a text spells is put in order as what it is."""
-    if t is not None and is_spelled(t) and pa.types.is_string(array.type):
+    texts = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    if t is not None and is_spelled(t) and texts:
         kind: Any = inner_type(t)
         if array.null_count:
             order_column(array, column, place)  # says which
             array = array.fill_null("")
-        return rich_array(kind, array_of(INT, rich_column(kind, array, column, place)))
+        return rich_array(kind, array_of(INT, rich_column(kind, array, column, place, form)))
     return order_column(array, column, place)
 
 
@@ -99,18 +100,41 @@ def sorted_feed(
 ) -> Iterator[Fed] | None:
     """The batches of a feed in order; None if its rows are so already."""
     if again is not None and not (feed.lenient and len(lanes) > 1):  # else a bad row leaves the others of its push
-        looked = []
-        for (reader, bound), order in zip(lanes, feed.orders, strict=True):
-            other = again(reader)
-            try:
-                whole = _read(other, {}, feed, order, ())
-                looked.append(_good(_keyed(whole, feed, bound[0], order), whole))
-            finally:
-                other.close()
         with contextlib.suppress(*([DataError] if feed.lenient else [])):  # a doubled row may be a bad one
-            if line_up(looked, feed.order, feed.late).as_they_came:
+            if looked_at(feed, lanes, again).as_they_came:
                 return None
     return _sorted(feed, lanes, keeps)
+
+
+def looked_at(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], again: Callable[[Reader], Reader]) -> Lineup:
+    """How the rows line up, by a first reading that takes the key's and the order's columns alone."""
+    looked = []
+    for (reader, bound), order in zip(lanes, feed.orders, strict=True):
+        other = again(reader)
+        try:
+            whole = _read(other, {}, feed, order, ())
+            looked.append(_good(_keyed(whole, feed, bound[0], order), whole))
+        finally:
+            other.close()
+    return line_up(looked, feed.order, feed.late)
+
+
+def sorted_tables(
+    feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], keeps: Sequence[Sequence[str]], there: str
+) -> list[Any]:
+    """All that is needed of each input, a row for each push; where one is silent in some, the column ``there`` says in
+    which it is not."""
+    from pellucid.data.feed import wanted_columns
+
+    whole = _gathered(feed, lanes, keeps)
+    tables = []
+    for one, (_, bound), keep, rows in zip(whole.inputs, lanes, keeps, whole.lineup.rows, strict=True):
+        index = pa.array(rows, mask=rows < 0)
+        names = [name for name in [*wanted_columns(bound, feed.key), *keep] if name not in feed.order]
+        columns = {name: column_at(one.table, name).take(index) for name in names}
+        columns |= dict(zip(feed.order, whole.lineup.order, strict=True))
+        tables.append(pa.table(columns | ({there: pa.array(rows >= 0)} if (rows < 0).any() else {})))
+    return tables
 
 
 def _good(keyed: Keyed, whole: _Whole) -> Keyed:
@@ -186,16 +210,28 @@ def _plain(batch: Any, schema: Any) -> Any:
 
 
 def _keyed(whole: _Whole, feed: Feed, bound: Binding, order: OrderTypes) -> Keyed:
-    keys = [key_column(column_at(whole.table, name), name, whole.place) for name in bound.key]
-    arrays = [array_of(next(t.leaves())[1], column) for t, column in zip(feed.key.values(), keys, strict=True)]
+    keys = [(t, column_at(whole.table, name), name) for name, t in feed.key.items()]
+    arrays = [key_array(t, key_leaves(t, array, name, whole.place)) for t, array, name in keys]
     from pellucid.data.feed import wanted_columns
 
     read = wanted_columns([bound], feed.key)
-    columns = [order_values(column_at(whole.table, name), name, read.get(name), whole.place) for name in order.names]
+    columns = [
+        order_values(column_at(whole.table, name), name, read.get(name), whole.place, bound.formats.get(name))
+        for name in order.names
+    ]
     return Keyed(arrays, columns, whole.place)
 
 
-def _sorted(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], keeps: Sequence[Sequence[str]]) -> Iterator[Fed]:
+@dataclass(frozen=True)
+class _Gathered:
+    """All rows of all inputs, the events of all sources, each looked at, and how they line up."""
+
+    inputs: list[_Whole]
+    given: list[Given]
+    lineup: Lineup
+
+
+def _gathered(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], keeps: Sequence[Sequence[str]]) -> _Gathered:
     from pellucid.data.feed import wanted_columns
 
     wholes, given, keyed = [], [], []
@@ -205,7 +241,8 @@ def _sorted(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], keeps: Se
         keyed.append(_keyed(whole, feed, bound[0], order))
         for binding in bound:
             columns, mask, keys = source_columns(binding, whole.table, whole.place, silent=feed.wide)
-            named = {n: (t, c) for (n, t), c in zip(feed.key.items(), keys or [], strict=True)}
+            leaves = parted(feed.key.values(), keys or [])
+            named = {n: (t, mine) for (n, t), mine in zip(feed.key.items(), leaves, strict=True)}
             given.append(Given(whole.table.num_rows, columns, mask, named))
     lineup = line_up([_good(k, whole) for k, whole in zip(keyed, wholes, strict=True)], feed.order, feed.late)
     if feed.lenient:
@@ -214,12 +251,18 @@ def _sorted(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], keeps: Se
             for rows, whole in zip(lineup.rows, wholes, strict=True)
         ]
         lineup = replace(lineup, rows=found)
+    return _Gathered(wholes, given, lineup)
+
+
+def _sorted(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], keeps: Sequence[Sequence[str]]) -> Iterator[Fed]:
+    whole = _gathered(feed, lanes, keeps)
+    wholes, given, lineup = whole.inputs, whole.given, whole.lineup
     rows = lineup.rows * len(given) if feed.wide else lineup.rows
     given = [lined_up(g, r) for g, r in zip(given, rows, strict=True)]
     along: dict[str, Any] = {}
-    for whole, keep, mine in zip(wholes, keeps, lineup.rows, strict=True):
+    for one, keep, mine in zip(wholes, keeps, lineup.rows, strict=True):
         index = pa.array(mine, mask=mine < 0)
-        along |= {name: column_at(whole.table, name).take(index) for name in keep}
+        along |= {name: column_at(one.table, name).take(index) for name in keep}
     first = pa.array(np.arange(lineup.count))
     for name, column in zip(feed.order, lineup.order, strict=True):
         along[name] = column.take(first)
@@ -242,7 +285,7 @@ def _slices(
             count,
             [[_cut(c, start, count) for c in g.columns] for g in given],
             [None if g.mask is None else g.mask[start : start + count] for g in given],
-            [[_cut(c, start, count) for _, c in g.key.values()] for g in given] if feed.key else None,
+            [[_cut(c, start, count) for _, cs in g.key.values() for c in cs] for g in given] if feed.key else None,
         )
         here = [_placed(whole, rows[start : start + count]) for whole, rows in zip(wholes, lineup.rows, strict=True)]
         more = {name: c.slice(start, count) for name, c in along.items()}

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pellucid.base import faults
 from pellucid.engine.epochs.generation import Crash, Generation, Report, Told, Watched
 from pellucid.engine.epochs.job import Job, identify, told_unseen
+from pellucid.engine.epochs.ordered import put_in_order
 from pellucid.engine.epochs.recording import COORDINATOR, Recorder, last_generation, seal, stored, write_trace
 from pellucid.engine.epochs.store import Damaged, stopped_by
 from pellucid.engine.epochs.tasks.channels import Link
@@ -72,6 +73,7 @@ class Coordinator:
             self._next_generation(goes_on)
             faults.arm(COORDINATOR, self.generation, os.getpid())
             faults.point("coordinator:start")
+            put_in_order(self.job)
             self._until_done()
         except BrokenPipeError:
             raise  # nobody reads what we say

@@ -20,17 +20,20 @@ from pellucid.base.identity import other_columns, refuse_other
 from pellucid.data.bind import SHORT, Binding, keeps_nan, key_columns
 from pellucid.data.feed import Feed
 from pellucid.data.files import flows, format_of, input_files, open_reader, paths_of
+from pellucid.data.formats.times import said_formats
 from pellucid.data.tables.along import Along, refuse_no_cells
 from pellucid.data.tables.append import check_exists, refuse_there
 from pellucid.data.tables.folders import Found
 from pellucid.data.tables.keep import said_keep
+from pellucid.data.tables.lineup import check_late
 from pellucid.data.tables.many import said_files
 from pellucid.data.writers import refuse_packing, refuse_same_file
 from pellucid.engine.epochs.marks import check_unchanged
+from pellucid.engine.epochs.ordered import look_at_order
 from pellucid.engine.epochs.plan import Plan, make_plan, steps_of
 from pellucid.engine.epochs.store import READ, Store
 from pellucid.engine.epochs.targets import FileTarget, Target
-from pellucid.engine.epochs.tasks.lanes import Lane
+from pellucid.engine.epochs.tasks.lanes import THERE, Lane
 from pellucid.engine.epochs.tasks.many_lanes import ManyLane, check_files
 from pellucid.engine.saved.objects import check_states
 from pellucid.errors import DataError, StateError, UsageError, nearest, option
@@ -51,6 +54,9 @@ class Settings:
     pushes: int | None = None  # pushes
     every: float | None = None  # seconds
     key: str | Sequence[str] | None = None  # a column or several
+    order: str | Sequence[str] | None = None  # the columns that put rows in order
+    late: str = "fail"  # or "drop": of two rows of one key and order the first counts
+    time_format: Any = None  # of columns of times in texts: their form, by name
     value: str | None = None
     short: str = "fail"  # or "silent": an input that ends before the others
     workers: int = 1
@@ -74,8 +80,22 @@ class Settings:
         """The columns of the key."""
         return key_columns(self.key, who=option("key"))
 
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """The columns of the order."""
+        return key_columns(self.order, who=option("order"))
+
+    @property
+    def formats(self) -> dict[str, str]:
+        """The forms of times in texts, by column."""
+        return said_formats(self.time_format, who=option("time_format"))
+
     def __post_init__(self) -> None:
-        _ = self.keys, keeps_nan(self.nan)  # say what is wrong with them
+        _ = self.keys, self.orders, self.formats, keeps_nan(self.nan)  # say what is wrong with them
+        if check_late(self.late) != "fail" and not self.orders:
+            raise UsageError(
+                f"{option('late', self.late)} needs {option('order')}, the columns that say which row comes first"
+            )
         if self.exists is not None and check_exists(self.exists) == "append":
             raise UsageError(
                 f"{option('exists', 'append')}: with epochs a file is made of its own run's rows: write to a table, to "
@@ -119,6 +139,9 @@ class Job:
     files: dict[str, list[Found]] = field(default_factory=dict)  # by the input's name, in order
     along: Along = field(default_factory=Along)  # the columns that come along
     kept_as: dict[str, dict[str, Type]] = field(default_factory=dict)  # of each input those that a source reads, too
+    order_as: dict[str, Type] = field(default_factory=dict)  # the order's columns, as what a text is read
+    is_sorted: bool = False  # the rows were not in order: what is read is a copy that is
+    count: int | None = None  # of the pushes, where an order says it
 
     def open_lanes(
         self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool
@@ -126,13 +149,18 @@ class Job:
         """The inputs of a source task, where a snapshot left them."""
         own = next(t for t in self.plan.tasks if t.name == task)
         names = list(self.lanes) if own.lane == "*" else [str(own.lane)]
-        said = {"key": self.key, "wide": self.wide, "limit": self.settings.limit}
+        most = [n for n in (self.settings.limit, self.count) if n is not None]  # what came later was not looked at
+        said = {"key": self.key, "wide": self.wide, "limit": min(most, default=None)}
+        if self.is_sorted and not self.wide:
+            said["keep"] = [THERE]
         places = offsets if offsets is not None else [None] * len(names)
         return [self._lane(n, at, self.lanes[n][1], thorough, said) for n, at in zip(names, places, strict=True)]
 
     def open_kept(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[tuple[Lane | ManyLane, list[str]]]:
         """The inputs that have columns to keep, with these columns."""
         found = {name: self.along.kept.from_input("*" if self.wide else name) for name in self.lanes}
+        first = next(iter(found))
+        found[first] = [*found[first], *self.along.order]
         names = [name for name, columns in found.items() if columns]
         places = offsets if offsets is not None else [None] * len(names)
         return [
@@ -142,12 +170,14 @@ class Job:
 
     def _kept_from(self, name: str, columns: Sequence[str]) -> dict[str, Any]:
         typed = {column: t for column, t in self.kept_as.get(name, {}).items() if column in columns}
+        typed |= {column: t for column, t in self.order_as.items() if column in columns}
         return {"key": {}, "wide": False, "keep": [c for c in columns if c not in typed], "typed": typed}
 
     def _lane(
         self, name: str, at: Mapping[str, Any] | None, bound: list[Binding], thorough: bool, said: Mapping[str, Any]
     ) -> Lane | ManyLane:
         (path, _), files, form = self.lanes[name], self.files[name], self.settings.in_format
+        form = "arrow" if self.is_sorted else form
         one = is_one(path, files)
         if at is not None and one:
             check_unchanged(path, at, thorough=thorough, form=form)
@@ -195,8 +225,9 @@ def prepare(
             s: stack.enter_context(contextlib.closing(open_reader(p, settings.in_format))) for s, p in inputs.items()
         }
         feed = Feed(
-            graph, readers, value=settings.value, key=settings.keys, keep=said_keep(settings.keep), nan=settings.nan
-        )
+            graph, readers, value=settings.value, key=settings.keys, keep=said_keep(settings.keep),
+            order=settings.orders, late=settings.late, formats=settings.formats, nan=settings.nan,
+        )  # fmt: skip
         bound = [bindings for _, bindings in feed._lanes]
     paths = list(inputs.values()) if feed.wide else [inputs[s] if s in inputs else inputs[None] for s in feed.sources]
     names = ["all"] if feed.wide else list(feed.sources)
@@ -214,7 +245,7 @@ def prepare(
     for name, place in outputs.items():
         if not isinstance(place, Sink) and not Address.of(place).kind:
             refuse_no_cells(place, format_of(place, settings.out_format, asked="out_format")[0], schemas[name])
-    return Job(
+    job = Job(
         graph,
         dict(inputs),
         dict(outputs),
@@ -228,7 +259,10 @@ def prepare(
         files=files,
         along=feed.along,
         kept_as=dict(zip(names, feed.kept_as, strict=True)),
+        order_as=feed.order_as,
     )
+    look_at_order(job)
+    return job
 
 
 def is_one(path: str, files: Sequence[Found]) -> bool:
@@ -346,6 +380,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "key": s.keys[0] if len(s.keys) == 1 else list(s.keys) or None, "value": s.value, "workers": s.workers,
         "cut": list(s.cut), "in_format": s.in_format, "out_format": s.out_format,
         "keep": [list(one) for one in job.along.kept.columns] or None,
+        "order": list(s.orders) or None, "late": s.late if s.orders else None, "time_format": s.formats or None,
         "columns": {name: [list(b.columns) for b in bound] for name, (_, bound) in job.lanes.items()},
         "tasks": [t.name for t in job.plan.tasks],
     }  # fmt: skip
@@ -418,7 +453,8 @@ def told_unseen(graph: Graph) -> str:
 
 # What must be as it was; where there is no word for it, it is an option.
 _WORDS = {
-    "results": "the outputs", "in": "", "out": "", "key": "", "value": "", "workers": "", "cut": "", "in_format": "",
+    "results": "the outputs", "in": "", "out": "", "key": "", "order": "", "late": "", "time_format": "", "value": "",
+    "workers": "", "cut": "", "in_format": "",
     "out_format": "", "columns": "the columns that are read", "keep": "the list of columns that come along",
     "tasks": "the list of tasks (where an epoch ends after so many seconds it is another one)",
 }  # fmt: skip

@@ -15,15 +15,15 @@ from urllib.parse import unquote
 from pellucid.data.files import open_reader
 from pellucid.data.text import CsvReader, JsonLinesReader
 from pellucid.errors import DataError
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, OptionalType, Type
 from pellucid.sinks.address import on_this_machine
 from pellucid.spark.files.csv import files_in
 
-_CELL = re.compile(r"(file:/.+?): column '(.*?)': expected (\w+)")
+_CELL = re.compile(r"(file:/.+?): column '(.*?)': expected (\w+(?: \| None)?)")
 _FILE = re.compile(r"(file:/.+?)(?=: |$)", re.MULTILINE)
 _COLUMN = re.compile(r"^the DataFrame: column '(.*?)' holds \w+: expected (\w+)")
 _NOTHING = re.compile("^Spark cannot read a value: (Malformed records|a CSV cell)")
-_TYPES: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "str": STR}
+_TYPES: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "str": STR, "int | None": OptionalType(INT)}
 _LONGEST = 1 << 30  # bytes of files that are read for the sake of a message
 
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from pellucid.data.bind import refuse_twice
 from pellucid.data.files import look_through
-from pellucid.data.numbers import BLANKS, FALSE, FLOAT_CELL, INT_CELL, TRUE
+from pellucid.data.numbers import BLANKS, EXACT, FALSE, FLOAT_CELL, INT_CELL, TRUE, WHOLE_CELL
 from pellucid.data.spelled import inner_type
 from pellucid.errors import DataError, option
-from pellucid.expr.types import BOOL, FLOAT, INT, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, OptionalType, Type
 from pellucid.graph.model import Graph
 from pellucid.sinks.address import absolute, on_this_machine
 from pellucid.spark.failure import MARK
@@ -62,6 +62,7 @@ class Wanted:
     keys: Collection[str] = ()
     orders: Collection[str] = ()
     silent: bool = False  # an empty cell is no event
+    keep: Any = ()  # columns that come along as texts: names, or True for all that nobody reads
 
     def by_name(self, names: list[str]) -> dict[str, Type]:
         """The types of these columns, as far as the pipeline says them.
@@ -76,7 +77,12 @@ class Wanted:
 
 
 def wanted_of(
-    graph: Graph, source: str | None, value: str | None, keys: Collection[str], orders: Collection[str]
+    graph: Graph,
+    source: str | None,
+    value: str | None,
+    keys: Collection[str],
+    orders: Collection[str],
+    keep: Any = (),
 ) -> Wanted:
     """What a pipeline wants of the columns of a source, or (None) of one file that holds all of them.
 
@@ -94,7 +100,7 @@ def wanted_of(
             types[name] = t
             if not path and not wide and value is None:
                 only = t
-    return Wanted(types, only, keys, orders, silent=wide)
+    return Wanted(types, only, keys, orders, silent=wide, keep=keep)
 
 
 def files_in(path: str) -> list[str]:
@@ -130,7 +136,7 @@ def cells(
     names = _checked_names(path, raw)
     looks = configured(spark.read, header=True, inferSchema=True, **_TRIMMED).load(place).schema
     types = wanted.by_name(names)
-    found = _as_local(looks, names, types, wanted.keys)
+    found = _as_local(looks, names, types, wanted)
     if stream:
         _refuse_no_rows(
             path, looks, lambda: configured(spark.read.schema(_texts(raw)), header=True).load(place), names, wanted
@@ -142,10 +148,12 @@ def cells(
     texts = reads.load(place).toDF(*(f"c{i}" for i in range(len(raw))))
     columns = []
     for i, f in enumerate(found.fields):
-        filled = not wanted.silent and f.name in types and f.name not in wanted.keys
+        declared = types.get(f.name)
+        filled = declared is not None and not wanted.silent and f.name not in wanted.keys
+        filled = filled and not isinstance(declared, OptionalType)  # there an empty cell is None
         cell = _uncut(F.col(f"c{i}"), f.name) if whole and i == len(raw) - 1 else F.col(f"c{i}")
         cell = cell if looked else _encoded(cell, f.name)
-        columns.append(_converted(cell, f.dataType, f.name, filled).alias(f.name))
+        columns.append(_converted(cell, f.dataType, f.name, filled, types.get(f.name)).alias(f.name))
     return texts.select(*columns)
 
 
@@ -175,14 +183,18 @@ def _checked_names(path: str, raw: list[str]) -> list[str]:
     return names
 
 
-def _as_local(looks: Any, names: list[str], types: Mapping[str, Type], keys: Collection[str]) -> Any:
-    """The types of columns: what the pipeline wants, else what Spark found, with 64 bits; a key is int, bool or str."""
+def _as_local(looks: Any, names: list[str], types: Mapping[str, Type], wanted: Wanted) -> Any:
+    """The types of columns: what the pipeline wants, else what Spark found, with 64 bits; a key is int, bool or str,
+    and what only comes along is a text, as it is in the local engine."""
     from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
     fields = []
     for name, f in zip(names, looks.fields, strict=True):
         t = LongType() if isinstance(f.dataType, IntegerType) else f.dataType
-        if name in keys and not isinstance(t, (BooleanType, LongType)):
+        along = wanted.keep is True or name in wanted.keep
+        if name in wanted.keys:
+            along = not isinstance(t, (BooleanType, LongType))
+        if along and name not in wanted.orders:
             t = StringType()
         fields.append(StructField(name, t, True))
     return _with_types(StructType(fields), types)
@@ -206,7 +218,7 @@ def _refuse_no_rows(path: str, looks: Any, read: Any, names: list[str], wanted: 
         )
 
 
-def _converted(cell: Any, t: Any, name: str, filled: bool) -> Any:
+def _converted(cell: Any, t: Any, name: str, filled: bool, wanted: Type | None) -> Any:
     """A text as a value of this type; null for an empty cell (or the empty text), an error for what it cannot be."""
     from pyspark.sql import functions as F
 
@@ -221,6 +233,10 @@ def _converted(cell: Any, t: Any, name: str, filled: bool) -> Any:
         value = cell.try_cast(t)
         if kind in _CELLS:  # Spark's own grammar also has digits of other scripts, and 1d
             value = F.when(cell.rlike(rf"^(?:{_CELLS[kind]})\z"), value)
+        if wanted == OptionalType(INT):
+            whole = F.regexp_replace(cell, r"\..*$", "").try_cast(t)
+            word = "int | None"
+            value = value.when(cell.rlike(rf"^(?:{WHOLE_CELL})\z") & (F.abs(whole) <= EXACT), whole)
     return F.when(
         cell.isNotNull() & (cell != ""), F.coalesce(value, _refused(cell, name, f"expected {word}, found '").cast(t))
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pellucid.data.bind import Binding
-from pellucid.expr.types import BOOL, INT, STR
+from pellucid.expr.types import BOOL, INT, STR, OptionalType
 from pellucid.graph.memory import inner_key
 from pellucid.graph.model import Graph
 from pellucid.spark.frames import Frame, column_at
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def native_frame(job: SparkJob, frame: Frame, *, ansi: bool) -> DataFrame:
     """A pipeline that remembers nothing, as a filter and a projection of the user's DataFrame."""
     schema = frame.raw.schema
-    keys = {name for name, _ in frame.fields.key}
+    keys = {name for name, t in frame.fields.key if not isinstance(t, OptionalType)}
     whole = set(frame.fields.along)  # such a column is taken as it is, whatever is in its name
     kept = {n: frame.raw[f"`{n}`"] if n in whole else column_at(schema, n) for n, _ in job.kept}
     keep = [(never_null(c, "key", name, frame.raw) if name in keys else c).alias(name) for name, c in kept.items()]

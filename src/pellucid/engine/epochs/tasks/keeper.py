@@ -7,13 +7,16 @@ tasks between.  A snapshot of the sink keeps where the reading was.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import event_fields
+from pellucid.data.arrow import column_at, event_fields
+from pellucid.data.bind import Place
 from pellucid.data.tables.along import Along, fitting
+from pellucid.data.tables.sorting import order_values
 from pellucid.engine.epochs.tasks.lanes import Lane
 from pellucid.engine.epochs.tasks.many_lanes import ManyLane
 from pellucid.errors import DataError
@@ -26,8 +29,14 @@ Open = Callable[[Sequence[Mapping[str, Any]] | None], list[tuple[Lane | ManyLane
 class Keeper:
     """The kept columns of the inputs, from some push on."""
 
-    def __init__(self, along: Along, opened: Open) -> None:
-        self._along, self._opened = along, opened
+    def __init__(
+        self,
+        along: Along,
+        opened: Open,
+        order_as: Mapping[str, Type] = MappingProxyType({}),
+        formats: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._along, self._opened, self._order_as, self._formats = along, opened, order_as, formats
         self._lanes: list[tuple[Lane | ManyLane, list[str]]] = []
 
     def restore(self, offsets: Sequence[Mapping[str, Any]] | None) -> None:
@@ -45,16 +54,24 @@ class Keeper:
         wanted = np.asarray(positions, dtype=np.int64)
         for lane, names in self._lanes:
             first = lane.row
-            have, pieces, _ = lane.pieces(max(0, until - first))
+            have, pieces, places = lane.pieces(max(0, until - first))
             if not len(wanted):
                 continue
             rows = wanted - first
             index = pa.array(rows, mask=rows >= have)
             for name in names:
-                arrays = [self._fitting(piece.column(name), name, lane) for piece in pieces]
+                arrays = [
+                    self._fitting(self._value(piece, name, place), name, lane)
+                    for piece, (_, place) in zip(pieces, places, strict=True)
+                ]
                 whole = pa.concat_arrays([pa.array([], self._along.types[name]), *arrays])
                 out[name] = whole.take(index)
         return out
+
+    def _value(self, piece: Any, name: str, place: Place) -> Any:
+        if name not in self._along.order:
+            return piece.column(name)
+        return order_values(column_at(piece, name), name, self._order_as.get(name), place, self._formats.get(name))
 
     def _fitting(self, array: Any, name: str, lane: Lane | ManyLane) -> Any:
         try:

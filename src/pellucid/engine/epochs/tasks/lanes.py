@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import source_columns
+from pellucid.data.arrow import column_at, numpy_of, source_columns
 from pellucid.data.binary import ArrowReader, ParquetReader, row_place
 from pellucid.data.bind import Binding, Place
 from pellucid.data.blocks import BOM, Block, blocks
@@ -33,6 +33,7 @@ from pellucid.errors import DataError
 from pellucid.expr.types import Type
 
 _PIECES = 8
+THERE = "\0there"  # of a copy that is in order: the column that says in which pushes the input has a row
 
 
 class _Counted:
@@ -283,8 +284,14 @@ def events_of(
     """The events of each source in some batches, of which the first row has this number."""
     batch = pieces[0] if len(pieces) == 1 else _table(pieces, places)
     several = len({place.name for _, place in places}) > 1
+    here = np.flatnonzero(numpy_of(column_at(batch, THERE))) if THERE in batch.schema.names else None
+    if here is not None and len(here) < batch.num_rows:
+        batch = batch.take(pa.array(here))
+    else:
+        here = None
 
     def row(i: int) -> str:
+        i = i if here is None else int(here[i])
         for size, place in places:
             if i < size:
                 return f"{place.name}: {place.row(i)}" if several else place.row(i)
@@ -295,7 +302,7 @@ def events_of(
     out = {}
     for binding in bound:
         columns, mask, keys = source_columns(binding, batch, place, silent=wide)
-        events = Events(columns, None, keys)
+        events = Events(columns, None if here is None else here + first, keys)
         if mask is not None and not mask.all():
             rows = np.flatnonzero(mask)
             events = Events(

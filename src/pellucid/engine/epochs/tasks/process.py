@@ -122,5 +122,7 @@ def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) 
 def _sink(job: Job, context: Context, task: TaskPlan) -> TaskProcess:
     schema, target = job.schemas[task.output], job.target(task.output)
     t = job.plan.types[task.step]
-    keeper = Keeper(job.along, job.open_kept) if job.along.names(t, task.output, list(job.key)) else None
+    keeper = None
+    if job.along.names(t, task.output, list(job.key)):
+        keeper = Keeper(job.along, job.open_kept, job.order_as, job.settings.formats)
     return SinkTask(context, task.output, task.step, t, target, schema, job.key, keeper)
