@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pellucid.failures.checker.question import failures as failures
     from pellucid.model.counterexample import Counterexample as Counterexample
     from pellucid.model.verdict import Verdict as Verdict
+    from pellucid.progress.question import progress as progress
 
 _HOME = {
     "buffers": "bounds",
@@ -42,6 +43,7 @@ _HOME = {
     "Transitions": "watch",
     "monitor": "watch",
     "failures": "pellucid.failures.checker.question",
+    "progress": "pellucid.progress.question",
 }
 __all__ = sorted(_HOME)
 

@@ -3,11 +3,21 @@
 Messages carry times of a partial order (`times`); a frontier is the antichain of those that may still come
 (`antichain`).  A graph has ports and summaries of how a time grows on its way (`builder`, `summaries`, `paths`); loops
 have to advance it (`loops`).  Its clock says for each port what may still come (`tracker`).
+
+A `Graph` has nodes that do something: what could result in what follows from that (`reach`), and so does everything
+that it can do (`semantics`).  `check.progress` asks whether it keeps its promises (`question`), `why_not` why a time is
+not complete (`why`).
 """
 
 from pellucid.progress.antichain import Antichain, ChangeBatch, MutableAntichain
 from pellucid.progress.builder import Builder, Location, Source, Target
+from pellucid.progress.graph import Graph, Message, Node, buffer
 from pellucid.progress.paths import PathSummaries
+from pellucid.progress.reach.declared import builder_of, conservative
+from pellucid.progress.reach.exact import exact
+from pellucid.progress.reach.recursion import Recursion
+from pellucid.progress.semantics.compose import Spec12, compose
+from pellucid.progress.semantics.machine import Semantics
 from pellucid.progress.summaries import Set, Shift, Step, Summary, Tagged, enter, feedback, leave
 from pellucid.progress.times import (
     NATURAL,
@@ -23,9 +33,48 @@ from pellucid.progress.times import (
     Stacks,
 )
 from pellucid.progress.tracker import Tracker
+from pellucid.progress.why import WhyNot, why_not
 
 __all__ = [
-    "NATURAL", "Antichain", "Builder", "ChangeBatch", "Domains", "Integers", "Lexicographic", "Location", "Loop",
-    "MutableAntichain", "Natural", "Order", "Ordered", "Own", "PathSummaries", "Product", "Set", "Shift", "Source",
-    "Stacks", "Step", "Summary", "Tagged", "Target", "Tracker", "enter", "feedback", "leave",
+    "NATURAL",
+    "Antichain",
+    "Builder",
+    "ChangeBatch",
+    "Domains",
+    "Graph",
+    "Integers",
+    "Lexicographic",
+    "Location",
+    "Loop",
+    "Message",
+    "MutableAntichain",
+    "Natural",
+    "Node",
+    "Order",
+    "Ordered",
+    "Own",
+    "PathSummaries",
+    "Product",
+    "Recursion",
+    "Semantics",
+    "Set",
+    "Shift",
+    "Source",
+    "Spec12",
+    "Stacks",
+    "Step",
+    "Summary",
+    "Tagged",
+    "Target",
+    "Tracker",
+    "WhyNot",
+    "buffer",
+    "builder_of",
+    "compose",
+    "conservative",
+    "enter",
+    "exact",
+    "feedback",
+    "leave",
+    "why_not",
 ]  # fmt: skip

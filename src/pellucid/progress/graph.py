@@ -1,0 +1,387 @@
+"""Dataflow graphs with times (*Timely Dataflow: A Model*, section 2): nodes that keep a state, edges that carry
+messages.
+
+A **node** is two functions, the paper's g₁: ``on_message(state, edge, message)`` and ``on_notify(state, time)``.  Each
+returns the new state, the times that it wants to be told of, and the messages for its edges.  A **message** has a time.
+An **edge** comes from a node, or from outside (an input), and goes to a node, or outside (an output); cycles are
+allowed, and, where the paper is stricter, an edge from a node to itself.  `Graph.g` extends g₁ to local histories.
+
+Times are values of an order (`pellucid.progress.times`).  What is decided exactly needs finitely many of them
+(``times=``), for all locations or for each its own; ``values=`` are what a message can carry besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias
+
+from pellucid.errors import PellucidError, PipelineError, StepError, UsageError, nearest
+from pellucid.model import Budget, CutShort, Search
+from pellucid.progress.times import Integers, Order, Time
+
+State: TypeAlias = Any  # anything that can be hashed
+LISTED = 2_000  # states and pending requests of a node, for which local histories are listed unless more are asked for
+
+
+class Message(NamedTuple):
+    """A message: its time, and what it carries.
+
+    >>> Message(3, "ada").time
+    3
+    """
+
+    time: Time
+    value: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.time}" if self.value is None else f"{self.value!r} at {self.time}"
+
+
+class Received(NamedTuple):
+    """An event of a node: a message from an edge, the paper's (d, m)."""
+
+    edge: str
+    message: Message
+
+    @property
+    def time(self) -> Time:
+        """The message's time."""
+        return self.message.time
+
+    def __str__(self) -> str:
+        return f"message {self.message} on {self.edge}"
+
+
+class Notified(NamedTuple):
+    """An event of a node: it is told that a time is complete."""
+
+    time: Time
+
+    def __str__(self) -> str:
+        return f"notification {self.time}"
+
+
+Event: TypeAlias = Received | Notified
+
+
+class Result(NamedTuple):
+    """What a node does: its state, requests for notifications, and messages for each of its edges (in their order)."""
+
+    state: State
+    requests: frozenset[Time]
+    messages: tuple[tuple[Message, ...], ...]
+
+
+class History(NamedTuple):
+    """A local history of a node: where it starts, and the events that it takes, in order."""
+
+    state: State
+    requests: frozenset[Time]
+    events: tuple[Event, ...] = ()
+
+    def __str__(self) -> str:
+        return ", then ".join(map(str, self.events)) or "at its start"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node: what it does about a message and about a notification; how it starts.
+
+    A function that is left out does nothing.  ``starts`` are several possible starts, pairs of a state and requests.
+    ``summaries`` declare, for an output edge, or for a pair of an input and an output edge, how a time goes on from
+    there at the least (`pellucid.progress.summaries`); a message that does not keep to them is refused.
+
+    >>> count = Node(lambda n, edge, m: (n + 1, [m.time], {}), lambda n, t: (0, [], {"out": [Message(t, n)]}), state=0)
+    >>> count.initial
+    ((0, frozenset()),)
+    """
+
+    on_message: Callable[[State, str, Message], Any] | None = None
+    on_notify: Callable[[State, Time], Any] | None = None
+    state: State = None
+    requests: Iterable[Time] = ()
+    starts: Sequence[tuple[State, Iterable[Time]]] = ()
+    summaries: Mapping[Any, Any] = field(default_factory=dict)
+
+    @property
+    def initial(self) -> tuple[tuple[State, frozenset[Time]], ...]:
+        """Initial(p): states and requests that it can start with."""
+        given = tuple(self.starts) or ((self.state, self.requests),)
+        return tuple((state, frozenset(requests)) for state, requests in given)
+
+
+def buffer(out: str, *, to: Callable[[Time], Time | None] = lambda time: time, **more: Any) -> Node:
+    """A buffer node: it relays every message to the edge ``out``, asks for nothing and remembers nothing.
+
+    ``to`` changes the time on the way (None drops the message), for nodes that enter, leave and go round a loop.
+
+    >>> buffer("e").on_message(None, "d", Message(1, "x"))
+    (None, (), {'e': [Message(time=1, value='x')]})
+    """
+
+    def relay(state: State, edge: str, message: Message) -> Any:
+        time = to(message.time)
+        return state, (), {} if time is None else {out: [Message(time, message.value)]}
+
+    return Node(relay, **more)
+
+
+_INTEGERS = Integers()
+
+
+class Graph:
+    """A dataflow graph: ``nodes`` by name, ``edges`` by name as pairs (from, to), None for outside.
+
+    >>> from pellucid.progress.times import Integers
+    >>> graph = Graph({"a": buffer("e"), "b": buffer("o")}, {"i": (None, "a"), "e": ("a", "b"), "o": ("b", None)},
+    ...               order=Integers(), times=range(3))
+    >>> graph.inputs, graph.internal, graph.outputs
+    (('i',), ('e',), ('o',))
+    >>> graph.g("a", History(None, frozenset(), (Received("i", Message(1)),)))
+    Result(state=None, requests=frozenset(), messages=((Message(time=1, value=None),),))
+    >>> Graph({"a": Node()}, {"e": ("a", "c")})
+    Traceback (most recent call last):
+    pellucid.errors.PipelineError: edge 'e' goes to 'c', which is no node: the nodes are a
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        edges: Mapping[str, tuple[str | None, str | None]],
+        *,
+        order: Order = _INTEGERS,
+        times: Iterable[Time] | Mapping[str, Iterable[Time]] | None = None,
+        values: Iterable[Any] | Mapping[str, Iterable[Any]] = (None,),
+        name: str = "graph",
+        checked: bool = True,
+    ) -> None:
+        """``checked=False`` leaves declared summaries unchecked, for looking at what is wrong with them."""
+        self.name, self.order, self.nodes = name, order, dict(nodes)
+        self.edges = _checked_edges(self.nodes, edges)
+        self.source = {e: a for e, (a, _) in self.edges.items()}
+        self.target = {e: b for e, (_, b) in self.edges.items()}
+        self.into = {p: tuple(e for e in self.edges if self.target[e] == p) for p in self.nodes}
+        self.out = {p: tuple(e for e in self.edges if self.source[e] == p) for p in self.nodes}
+        self.inputs = tuple(e for e, (a, _) in self.edges.items() if a is None)
+        self.outputs = tuple(e for e, (_, b) in self.edges.items() if b is None)
+        self.internal = tuple(e for e, (a, b) in self.edges.items() if a is not None and b is not None)
+        self.locations = (*self.nodes, *self.edges)
+        self._times = self._by_location(times, self.locations, "times")
+        self._values = self._by_location(values, self.edges, "values") or {}
+        self._results: dict[tuple[str, State, Event], Result] = {}
+        if checked and any(node.summaries for node in self.nodes.values()):
+            from pellucid.progress.reach.declared import check_declared  # it knows what a graph is
+
+            check_declared(self)
+
+    def __repr__(self) -> str:
+        return f"Graph({self.name}: {len(self.nodes)} nodes, {len(self.edges)} edges)"
+
+    def _by_location(self, given: Any, locations: Iterable[str], what: str) -> dict[str, tuple[Any, ...]] | None:
+        if given is None:
+            return None
+        if not isinstance(given, Mapping):
+            shared = tuple(dict.fromkeys(given))
+            if what == "times":
+                for t in shared:
+                    self.order.check(t, "times=")
+            return dict.fromkeys(locations, shared)
+        for x in given:
+            self.known(x)
+        own = {x: tuple(dict.fromkeys(given.get(x, ()))) for x in locations}
+        for x in own if what == "times" else ():
+            for t in own[x]:
+                self.order.check(t, f"times= of {x}")
+        return own
+
+    def known(self, location: str) -> str:
+        """The location, if it is one of this graph's; else it is refused.
+
+        >>> Graph({"count": Node()}, {}).known("cuont")
+        Traceback (most recent call last):
+        pellucid.errors.UsageError: 'cuont' is no location of graph: its nodes and edges are count; ...
+        """
+        if location not in self.nodes and location not in self.edges:
+            have = ", ".join(self.locations) or "none"
+            raise UsageError(
+                f"{location!r} is no location of {self.name}: its nodes and edges are {have}"
+                f"{nearest(str(location), self.locations)}"
+            )
+        return location
+
+    @property
+    def times(self) -> tuple[Time, ...]:
+        """All times, of all locations; refused if there are not finitely many."""
+        return tuple(dict.fromkeys(t for x in self.locations for t in self.times_at(x)))
+
+    @property
+    def finite(self) -> bool:
+        """Whether its times are listed."""
+        return self._times is not None
+
+    def times_at(self, location: str) -> tuple[Time, ...]:
+        """The times of messages of an edge, or of notifications of a node."""
+        if self._times is None:
+            raise UsageError(f"{self.name}: this is decided for finitely many times: give them, as in times=range(4)")
+        return self._times[self.known(location)]
+
+    def values_at(self, edge: str) -> tuple[Any, ...]:
+        """What a message of an edge can carry."""
+        return self._values[edge]
+
+    def messages(self, edge: str) -> tuple[Message, ...]:
+        """All messages that an edge can carry."""
+        return tuple(Message(t, v) for t in self.times_at(edge) for v in self._values[edge])
+
+    def events(self, node: str) -> Iterator[Event]:
+        """All events that a node can take."""
+        yield from map(Notified, self.times_at(node))
+        for edge in self.into[node]:
+            for message in self.messages(edge):
+                yield Received(edge, message)
+
+    def declaring(self) -> Graph:
+        """The same graph, in which a node that declares nothing declares that it passes times on as they are."""
+        nodes = {
+            p: node if node.summaries else replace(node, summaries=dict.fromkeys(self.out[p], 0))
+            for p, node in self.nodes.items()
+        }
+        return Graph(
+            nodes, self.edges, order=self.order, times=self._times, values=self._values, name=self.name, checked=False
+        )
+
+    # ---------------------------------------------------------------- what a node does
+
+    def g1(self, node: str, state: State, event: Event) -> Result:
+        """One step of one node: the paper's g₁(p)(s, x), looked at before it is believed."""
+        key = node, state, event
+        if key not in self._results:
+            self._results[key] = self._step(node, state, event)
+        return self._results[key]
+
+    def g(self, node: str, history: History) -> Result:
+        """A node after a local history: the paper's g(p)(h)."""
+        state, requests = history.state, history.requests
+        sent: list[tuple[Message, ...]] = [()] * len(self.out[node])
+        for event in history.events:
+            after = self.g1(node, state, event)
+            state, requests = after.state, pending(requests, event, after)
+            sent = [a + b for a, b in zip(sent, after.messages, strict=True)]
+        return Result(state, requests, tuple(sent))
+
+    def histories(self, node: str, budget: Budget | None = None) -> Search[tuple[State, frozenset[Time]], Event]:
+        """The states and pending requests to which local histories lead, nearest first.
+
+        What cannot be listed (too many of them, or a message with a value that no listed one has) ends it with
+        `CutShort`.
+        """
+
+        def steps(at: tuple[State, frozenset[Time]]) -> Iterator[tuple[Event, tuple[State, frozenset[Time]]]]:
+            for event in self.events(node):
+                after = self.g1(node, at[0], event)
+                self._listed(node, event, after)
+                yield event, (after.state, pending(at[1], event, after))
+
+        return Search(self.nodes[node].initial, steps, budget or Budget(None, LISTED))
+
+    def _listed(self, node: str, event: Event, result: Result) -> None:
+        for edge, messages in zip(self.out[node], result.messages, strict=True):
+            for m in messages if self.target[edge] is not None else ():
+                if m.value not in self._values[edge]:
+                    raise CutShort(f"node {node!r}, {event}: sends {m} on {edge}, a value that values= does not list")
+
+    def _step(self, node: str, state: State, event: Event) -> Result:
+        p = self.nodes[node]
+        where = f"node {node!r}, {event}"
+        try:
+            if isinstance(event, Received):
+                given = p.on_message(state, *event) if p.on_message else (state, (), {})
+            else:
+                given = p.on_notify(state, event.time) if p.on_notify else (state, (), {})
+        except PellucidError:
+            raise
+        except Exception as error:
+            raise StepError(f"{where}: {type(error).__name__}: {error}", step=node) from error
+        result = self._read(where, node, given)
+        if p.summaries:
+            from pellucid.progress.reach.declared import keep_to_summaries
+
+            keep_to_summaries(self, node, event, result)
+        return result
+
+    def _read(self, where: str, node: str, given: Any) -> Result:
+        expected = "expected (state, times to be told of, {edge: [Message(time), …]})"
+        if not isinstance(given, tuple) or len(given) != 3 or not isinstance(given[2], Mapping):
+            raise StepError(f"{where}: returned {given!r}: {expected}", step=node)
+        state, requests, sent = given
+        try:
+            hash(state)
+            asked = frozenset(requests)
+            messages = {edge: tuple(several) for edge, several in sent.items()}
+        except TypeError as error:
+            raise StepError(f"{where}: returned {given!r}: {error}: {expected}", step=node) from None
+        for edge, several in messages.items():
+            if edge not in self.out[node]:
+                have = ", ".join(self.out[node]) or "none"
+                raise StepError(f"{where}: sends on {edge!r}, which does not leave it: {have} does", step=node)
+            for m in several:
+                if not isinstance(m, Message):
+                    raise StepError(f"{where}: sends {m!r} on {edge}: expected Message(time, value)", step=node)
+                self._one_of(where, f"sends on {edge}", m.time, edge, node)
+        for t in asked:
+            self._one_of(where, "asks for", t, node, node)
+        return Result(state, asked, tuple(messages.get(edge, ()) for edge in self.out[node]))
+
+    def _one_of(self, where: str, does: str, time: Time, location: str, node: str) -> None:
+        self.order.check(time, f"{where}: {does}")
+        if self._times is not None and time not in self._times[location]:
+            raise StepError(
+                f"{where}: {does} time {time!r}, which is not among the times of {location}: "
+                f"{', '.join(map(repr, self._times[location])) or 'none'}",
+                step=node,
+            )
+
+
+def pending(requests: frozenset[Time], event: Event, after: Result) -> frozenset[Time]:
+    """The requests after an event: N − {t} ∪ N′, or N ∪ N′."""
+    left = requests - {event.time} if isinstance(event, Notified) else requests
+    return left | after.requests
+
+
+def is_buffer(graph: Graph, node: str) -> bool:
+    """Whether a node is a buffer node (2.2): one edge in, one out, and it relays whatever comes, from every state.
+
+    >>> edges = {"i": (None, "a"), "o": ("a", None)}
+    >>> [is_buffer(Graph({"a": n}, edges, times=[0, 1]), "a") for n in (buffer("o"), Node())]
+    [True, False]
+    """
+    graph.known(node)
+    if len(graph.into[node]) != 1 or len(graph.out[node]) != 1:
+        return False
+    for state, _ in graph.histories(node).all():
+        for event in graph.events(node):
+            relayed = (event.message,) if isinstance(event, Received) else ()
+            if graph.g1(node, state, event) != Result(state, frozenset(), (relayed,)):
+                return False
+    return True
+
+
+def _checked_edges(
+    nodes: Mapping[str, Node], edges: Mapping[str, tuple[str | None, str | None]]
+) -> dict[str, tuple[str | None, str | None]]:
+    for p, node in nodes.items():
+        if not isinstance(node, Node):
+            raise PipelineError(f"node {p!r} is a {type(node).__name__}: expected a Node(on_message, on_notify)")
+    have = ", ".join(nodes) or "none"
+    for e, ends in edges.items():
+        if e in nodes:
+            raise PipelineError(f"{e!r} is both a node and an edge: give one of them another name")
+        if not isinstance(ends, tuple) or len(ends) != 2 or ends == (None, None):
+            raise PipelineError(f"edge {e!r} is {ends!r}: expected (from, to), None on one side for outside")
+        for end, goes in zip(ends, ("comes from", "goes to"), strict=True):
+            if end is not None and end not in nodes:
+                raise PipelineError(
+                    f"edge {e!r} {goes} {end!r}, which is no node: the nodes are {have}{nearest(end, list(nodes))}"
+                )
+    return dict(edges)

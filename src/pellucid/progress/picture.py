@@ -1,0 +1,129 @@
+"""The frontier as a picture: every location of a graph with the least times that may still come there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from xml.sax.saxutils import escape, quoteattr
+
+from pellucid.draw.labels import cells, clean, shorten
+from pellucid.draw.layout import Item, Vertex, Wire, arrange
+from pellucid.draw.theme import STYLE, document
+from pellucid.draw.theme import number as _n
+from pellucid.progress.times import Time
+
+_CHAR, _TALL, _MARGIN = 7.0, 40.0, 18.0
+_MORE = """
+.plc .plc-way{fill:none;stroke:var(--badge);stroke-width:2.6}
+.plc .plc-held .plc-box{stroke:var(--badge);stroke-width:2.6}
+.plc .plc-here .plc-box{stroke-dasharray:5 3;stroke-width:2.6}
+.plc .plc-note{fill:var(--badge);font-weight:700}
+"""
+
+
+def frontier_svg(
+    frontier: Mapping[str, Collection[Time]],
+    ties: Collection[tuple[str, str]],
+    nodes: Collection[str],
+    *,
+    title: str = "",
+    here: str = "",
+    held: Mapping[str, str] | None = None,
+    way: Collection[tuple[str, str]] = (),
+) -> str:
+    """Locations from left to right, ``ties`` between them, each with its frontier; what holds ``here`` back, and its
+    way, in red.
+
+    >>> picture = frontier_svg({"i": [1], "a": [1], "o": []}, [("i", "a"), ("a", "o")], ["a"], here="a")
+    >>> picture[:4], 'data-location="a"' in picture
+    ('<svg', True)
+    """
+    held = held or {}
+    after = {x: [b for a, b in ties if a == x] for x in frontier}
+    order = _flow(after)
+    place = {x: i for i, x in enumerate(order)}
+    times = {x: ", ".join(str(t) for t in frontier.get(x, ())) or "complete" for x in order}
+    items = []
+    for x in order:
+        width = 26 + _CHAR * max(cells(shorten(clean(x), 24)), cells(shorten(times[x], 30)))
+        items.append(Item(width, _TALL + 14, (_TALL / 2,), _TALL / 2))
+    layout = arrange(items, [Wire(place[x], place[y], 0) for x, y in ties if place[x] < place[y]], gap=16.0)
+    columns = layout.columns([30.0] * (len(layout.layers) - 1))
+    at = {order[v.item]: (columns[v.layer][0], v) for v in layout.vertices if v.item is not None}
+    back = [(x, y) for x, y in ties if place[x] >= place[y]]
+    parts = [_wire(at, x, y, (x, y) in way) for x, y in ties if place[x] < place[y]]
+    parts += [_around(at, x, y, layout.height + 14 + 12 * i, (x, y) in way) for i, (x, y) in enumerate(back)]
+    parts += [_box(x in nodes, x, *at[x], times[x], here == x, held.get(x)) for x in order]
+    width = max(columns[-1][1] if columns else 0.0, 7.0 * cells(title)) + 2 * _MARGIN
+    height = layout.height + 14 + 12 * len(back) + 2 * _MARGIN + 24
+    head = f'<text class="plc-head" x="{_n(_MARGIN)}" y="{_n(_MARGIN + 6)}">{escape(clean(title))}</text>\n'
+    body = f'{head}<g transform="translate({_n(_MARGIN)} {_n(_MARGIN + 24)})">\n{"".join(parts)}</g>\n'
+    words = "; ".join(f"{x}: {times[x]}" for x in order)
+    return document("plc-frontier", (width, height), clean(title or "frontier"), clean(words), body, STYLE + _MORE)
+
+
+def _flow(after: Mapping[str, list[str]]) -> list[str]:
+    """All locations in an order in which only the last edges of cycles go back: depth first, the last to be left
+    first."""
+    done: list[str] = []
+    known: set[str] = set()
+    entered = {y for ys in after.values() for y in ys}
+    for root in sorted(after, key=lambda x: x in entered):  # what nothing leads to comes first
+        stack = [(root, iter(after[root]))] if root not in known else []
+        known.add(root)
+        while stack:
+            x, rest = stack[-1]
+            y = next((y for y in rest if y not in known), None)
+            if y is None:
+                done.append(x)
+                stack.pop()
+            else:
+                known.add(y)
+                stack.append((y, iter(after[y])))
+    return done[::-1]
+
+
+Placed = Mapping[str, tuple[float, Vertex]]
+
+
+def _ends(at: Placed, x: str, y: str) -> tuple[float, float, float, float]:
+    (left, a), (right, b) = at[x], at[y]
+    return left + a.shape.width, a.y + _TALL / 2, right, b.y + _TALL / 2
+
+
+def _wire(at: Placed, x: str, y: str, marked: bool) -> str:
+    x1, y1, x2, y2 = _ends(at, x, y)
+    middle = (x1 + x2) / 2
+    path = f"M{_n(x1)} {_n(y1)}C{_n(middle)} {_n(y1)} {_n(middle)} {_n(y2)} {_n(x2)} {_n(y2)}"
+    return _path(path, marked)
+
+
+def _around(at: Placed, x: str, y: str, below: float, marked: bool) -> str:
+    x1, y1, x2, y2 = _ends(at, x, y)
+    path = (
+        f"M{_n(x1)} {_n(y1)}C{_n(x1 + 24)} {_n(y1)} {_n(x1 + 24)} {_n(below)} {_n(x1)} {_n(below)}"
+        f"L{_n(x2)} {_n(below)}C{_n(x2 - 24)} {_n(below)} {_n(x2 - 24)} {_n(y2)} {_n(x2)} {_n(y2)}"
+    )
+    return _path(path, marked)
+
+
+def _path(path: str, marked: bool) -> str:
+    return f'<path class="{"plc-way" if marked else "plc-feed"}" d="{path}"/>\n'
+
+
+def _box(node: bool, x: str, left: float, v: Vertex, times: str, here: bool, held: str | None) -> str:
+    middle = left + v.shape.width / 2
+    kind = "plc-state" if node else "plc-edge"
+    marks = (" plc-here" if here else "") + (" plc-held" if held is not None else "")
+    radius = 4 if node else 19
+    note = (
+        f'<text class="plc-note" x="{_n(middle)}" y="{_n(v.y + _TALL + 12)}">pending {escape(clean(held))}</text>'
+        if held
+        else ""
+    )
+    return (
+        f'<g class="{kind}{marks}" data-location={quoteattr(clean(x))}>'
+        f'<rect class="plc-box" x="{_n(left)}" y="{_n(v.y)}" width="{_n(v.shape.width)}" height="{_n(_TALL)}" '
+        f'rx="{radius}"/>'
+        f'<text class="plc-kind" x="{_n(middle)}" y="{_n(v.y + 16)}">{escape(shorten(clean(x), 24))}</text>'
+        f'<text x="{_n(middle)}" y="{_n(v.y + 31)}">{escape(shorten(clean(times), 30))}</text>{note}</g>\n'
+    )

@@ -1,0 +1,222 @@
+"""``check.progress``: does a graph keep its promises about times?
+
+Six parts, each with a verdict of its own: Conditions 1 and 2; that no time goes round a cycle unchanged; and, of all
+runs, Theorem 2, completeness of notifications, and liveness.  The whole is refuted if one part is, and proved if all
+are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from pellucid.errors import UsageError, nearest
+from pellucid.model import Budget, CutShort, Run, Verdict, now
+from pellucid.progress.graph import LISTED, Graph, Message
+from pellucid.progress.reach.conditions import Walk, condition_1, condition_2, no_time_passes, walk
+from pellucid.progress.reach.declared import conservative
+from pellucid.progress.reach.exact import exact
+from pellucid.progress.reach.relation import Relation, within
+from pellucid.progress.semantics.machine import Semantics
+from pellucid.progress.semantics.properties import PROPERTIES, decide
+
+USUAL = ("condition 1", "condition 2", "acyclic", "theorem 2", "completeness", "liveness")
+ALL = (*USUAL[:3], "transitive", *PROPERTIES)
+SAYS = {
+    "condition 1": "no event asks for a notification in the past",
+    "condition 2": "no node sends into its own past",
+    "acyclic": "no time goes round a cycle unchanged",
+    "transitive": "could-result-in is transitive",
+    "proposition 7": "every local state comes from a local history",
+    "proposition 8": "the clock never grows",
+    "proposition 9": "what left the clock on an edge does not come back",
+    "theorem 2": "what left the clock is not seen again",
+    "completeness": "after a notification no message of its time comes",
+    "liveness": "every notification that is asked for can come",
+}
+
+
+@dataclass(frozen=True)
+class ProgressVerdict(Verdict):
+    """The verdict of `check.progress`; ``parts`` are those of its questions."""
+
+    parts: Mapping[str, Verdict] = field(default_factory=dict)
+
+
+def progress(
+    graph: Graph,
+    *,
+    about: str | Sequence[str] = USUAL,
+    inputs: Mapping[str, Iterable[Message]] | None = None,
+    messages: int = 1,
+    arrivals: int = 0,
+    harmonious: bool = True,
+    reorder: bool = False,
+    clock: Literal["auto", "exact", "summaries"] = "auto",
+    ports: bool = False,
+    timeout: float | None = 60.0,
+    max_states: int | None = 200_000,
+    progress: Callable[[dict[str, Any]], None] | None = None,
+) -> ProgressVerdict:
+    """Whether a graph keeps its promises about times: Conditions 1 and 2, no cycle without time, Theorem 2,
+    completeness of notifications, liveness; a no comes with a shortest run.
+
+    Runs start with ``inputs`` on the input edges; without it, with every content of up to ``messages`` messages on
+    each. ``arrivals`` more may come, ``harmonious`` ones only where the clock still has their time.  ``clock`` says
+    what the clock is made of: the exact relation, or the nodes' summaries; the exact one, if the local histories of all
+    nodes can be listed. ``ports`` says that it tells apart on which edge a message came.
+
+    >>> from pellucid.progress.graph import Graph, Message, Node
+    >>> count = Node(lambda n, edge, m: (n + 1, [m.time], {}), lambda n, t: (0, [], {"out": [Message(t, n)]}), state=0)
+    >>> graph = Graph({"count": count}, {"in": (None, "count"), "out": ("count", None)}, times=[0, 1], name="count")
+    >>> print(progress(graph, messages=2))
+    proved   progress of count, for all inputs of at most 2 on each edge  (...)
+      by the summaries of the nodes, which are held to at every message: the limit of 2,000 states was reached
+      condition 1: proved, no event asks for a notification in the past
+      condition 2: proved, no node sends into its own past
+      acyclic: proved, no time goes round a cycle unchanged
+      theorem 2: proved, what left the clock is not seen again
+      completeness: proved, after a notification no message of its time comes
+      liveness: proved, every notification that is asked for can come
+    """
+    if not isinstance(graph, Graph):
+        raise UsageError(f"check.progress takes a progress.Graph, found a {type(graph).__name__}")
+    asked = _asked(about)
+    began = now()
+    budget = Budget(timeout, max_states, progress, wall=timeout)
+    question = _question(graph, asked, inputs, messages, arrivals)
+    if not graph.finite:
+        why = "its times are not listed: give times=, for as many as are to be looked at"
+        parts = {name: Verdict("unknown", SAYS[name], "explicit", 0.0, notes=(why,)) for name in asked}
+        return _whole(question, parts, began, 0)
+    try:
+        relation, said = _relation(graph, clock, ports, budget)
+    except CutShort as cut:
+        parts = {name: Verdict("unknown", SAYS[name], "explicit", 0.0, notes=(str(cut),)) for name in asked}
+        return _whole(question, parts, began, 0)
+    graph = relation.graph
+    machine = Semantics(
+        graph, relation, inputs=inputs, messages=messages, arrivals=arrivals, harmonious=harmonious, reorder=reorder
+    )
+    parts, states = {}, 0
+    for name in asked:
+        before = now()
+        part = _part(name, relation, machine, budget)
+        states = max(states, part.details.get("states", 0))
+        parts[name] = replace(part, seconds=now() - before)
+    return _whole(question, parts, began, states, said)
+
+
+def _part(name: str, relation: Relation, machine: Semantics, budget: Budget) -> Verdict:
+    run: Run | None = None
+    states = 0
+    try:
+        if name == "condition 1":
+            run, states = _condition_1(machine, budget)
+        elif name == "transitive":
+            three = relation.not_transitive()
+            if three is not None:
+                a, b, c = three
+                proofs = [relation.prove(a, b), relation.prove(b, c)]
+                why = f"{a} could result in {b}, and that in {c}, but {a} not in {c}"
+                run = Run((), tuple(w for p in proofs if p for w in p.because), None, why, Walk(relation, a))
+        elif name == "condition 2":
+            proof = condition_2(relation)
+            if proof is not None:
+                start, end = proof.start, proof.end
+                why = f"{start.location} sends into its own past: {start} could result in {end}"
+                why += f", and {start.time} is not at or before {end.time}"
+                run = walk(relation, proof, why)
+        elif name == "acyclic":
+            proof = no_time_passes(relation)
+            if proof is not None:
+                why = f"a notification of {proof.start.location} for {proof.start.time} would wait for itself: "
+                run = walk(relation, proof, why + f"{proof.start} could result in {proof.end}")
+        else:
+            found = decide(machine, name, budget)
+            run, states = found.run(machine), found.states
+            if found.cut:
+                return Verdict("unknown", SAYS[name], "explicit", notes=(found.cut,), details={"states": states})
+    except CutShort as cut:
+        return Verdict("unknown", SAYS[name], "explicit", notes=(str(cut),))
+    status: Literal["proved", "refuted"] = "proved" if run is None else "refuted"
+    notes = () if run is None else (run.why,)
+    return Verdict(status, SAYS[name], "explicit", 0.0, run, notes, {"states": states})
+
+
+def _condition_1(machine: Semantics, budget: Budget) -> tuple[Run | None, int]:
+    """Condition 1 for all local histories; where they cannot be listed, for those of the runs."""
+    try:
+        return condition_1(machine.graph, budget=Budget(None, LISTED)), 0
+    except CutShort:
+        found = decide(machine, "condition 1", budget)
+        if found.cut:
+            raise CutShort(found.cut) from None
+        return found.run(machine), found.states
+
+
+def _whole(
+    question: str, parts: Mapping[str, Verdict], began: float, states: int, said: tuple[str, ...] = ()
+) -> ProgressVerdict:
+    statuses = [part.status for part in parts.values()]
+    status = next((s for s in ("refuted", "unknown") if s in statuses), "proved")
+    first = next((part for part in parts.values() if part.refuted), None)
+    notes = tuple(
+        f"{name}: {part.status}" + (f": {part.notes[0]}" if part.notes else f", {part.question}")
+        for name, part in parts.items()
+    )
+    return ProgressVerdict(
+        status,  # type: ignore[arg-type]
+        question,
+        "explicit",
+        now() - began,
+        first.counterexample if first is not None else None,
+        (*said, *notes),
+        {"states": states, "parts": {name: part.status for name, part in parts.items()}},
+        parts,
+    )
+
+
+def _relation(graph: Graph, clock: str, ports: bool, budget: Budget) -> tuple[Relation, tuple[str, ...]]:
+    """What the clock is made of, and what is to be said about that."""
+    if clock not in ("auto", "exact", "summaries"):
+        raise UsageError(f"clock={clock!r}: expected 'auto', 'exact' or 'summaries'")
+    why = ""
+    try:
+        literal = exact(graph, ports=ports, budget=budget if clock == "exact" else Budget(None, LISTED))
+    except CutShort as cut:
+        if clock == "exact":
+            raise
+        literal, why = None, str(cut)
+    if literal is not None and clock != "summaries":
+        return literal, ()
+    relation = conservative(graph.declaring(), ports=ports)
+    if literal is None:
+        return relation, (f"by the summaries of the nodes, which are held to at every message: {why}",)
+    beyond = within(literal, relation)
+    if beyond is not None:
+        raise UsageError(
+            f"{graph.name}: the summaries of its nodes do not say that {literal.prove(*beyond)}\n"
+            "let the node declare it, or leave clock='summaries' out"
+        )
+    return relation, ("by the summaries of the nodes",)
+
+
+def _asked(about: str | Sequence[str]) -> tuple[str, ...]:
+    names = (about,) if isinstance(about, str) else tuple(about)
+    for name in names:
+        if name not in ALL:
+            raise UsageError(f"about={name!r}: the questions are {', '.join(ALL)}{nearest(name, ALL)}")
+    return names
+
+
+def _question(
+    graph: Graph, asked: Sequence[str], inputs: Mapping[str, Any] | None, messages: int, arrivals: int
+) -> str:
+    runs = [name for name in asked if name in PROPERTIES]
+    given = ""
+    if runs and graph.inputs:
+        given = ", for these inputs" if inputs is not None else f", for all inputs of at most {messages} on each edge"
+        given += f" and {arrivals} that come later" if arrivals else ""
+    return f"progress of {graph.name}{given}"

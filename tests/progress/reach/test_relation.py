@@ -1,0 +1,212 @@
+"""Could-result-in: Definitions 1 and 2 against their words, Theorem 1, Propositions 1 to 3, proofs."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from pellucid.errors import UsageError
+from pellucid.progress.graph import Graph, Message, Node, buffer
+from pellucid.progress.reach.conditions import condition_2
+from pellucid.progress.reach.declared import conservative
+from pellucid.progress.reach.exact import exact
+from pellucid.progress.reach.relation import Relation, within
+from pellucid.progress.times import Integers
+from tests.progress.oracle import definition_2, is_transitive
+from tests.progress.random_graphs import random_graph
+
+
+def pairs(relation: Relation) -> set[Any]:
+    points = relation.pointstamps()
+    return {(tuple(a), tuple(b)) for a in points for b in points if relation.holds(a, b)}
+
+
+def judge(seed: int) -> bool:
+    """Everything that section 3 says of one graph; whether it is transitive."""
+    rng = Random(seed)
+    graph = random_graph(rng, nodes=2, edges=4, self_loops=seed % 3 == 0, kind=seed % 2)
+    relation = exact(graph)
+    literal = definition_2(graph, most=2)
+    assert pairs(relation) == literal  # Definition 2
+    transitive = is_transitive(literal)
+    assert (relation.not_transitive() is None) == transitive
+    leq = graph.order.less_equal
+    broken = any(
+        not leq(t, u) for (p, t), (e, u) in literal if p in graph.nodes and e in graph.internal and graph.target[e] == p
+    )
+    assert transitive == (not broken)  # Theorem 1, both ways, self loops too
+    assert (condition_2(relation) is not None) == broken
+    universal = relation.universal_time()
+    assert (universal is not None) == transitive  # Proposition 2
+    if universal is not None:
+        for a in relation.pointstamps():
+            for b in relation.pointstamps():
+                assert relation.holds(a, b) == universal.less_equal(universal.of[a], universal.of[b])
+    some = rng.sample(relation.pointstamps(), 2)
+    closed = _least_closed(literal, some)
+    assert set(map(tuple, relation.close(some))) == closed
+    assert set(map(tuple, relation.image(some))) == {b for a, b in literal if a in some}
+    if transitive:
+        assert relation.close(some) == relation.image(some)  # Proposition 3
+    for a, b in rng.sample(sorted(literal, key=repr), min(8, len(literal))):
+        _check_proof(relation, a, b)
+    return transitive
+
+
+def _least_closed(literal: set[Any], some: list[Any]) -> set[Any]:
+    closed = set(map(tuple, some))
+    while more := {b for a, b in literal if a in closed} - closed:
+        closed |= more
+    return closed
+
+
+def _check_proof(relation: Relation, a: Any, b: Any) -> None:
+    """A proof is one by Definition 2: different locations, and each step possible."""
+    proof, graph, leq = relation.prove(a, b), relation.graph, relation.graph.order.less_equal
+    assert proof is not None
+    places = [x for x, _ in proof.path]
+    assert len(set(places)) == len(places)
+    assert places[0] == a[0] and leq(a[1], proof.path[0].time) and places[-1] == b[0] and leq(proof.path[-1].time, b[1])
+    for (x, t), (y, u) in zip(proof.path, proof.path[1:], strict=False):
+        if x in graph.edges:
+            assert graph.target[x] == y and t == u
+        else:
+            link = next(k for k in relation.links[x] if k.target == y)
+            assert link.because is not None and any(leq(t, v) and leq(w, u) for v, w in link.because)
+
+
+def test_definitions_theorem_1_and_propositions_2_and_3() -> None:
+    found = [judge(seed) for seed in range(40)]
+    assert 2 <= found.count(False) <= 38  # both ways round were seen
+
+
+@pytest.mark.long
+def test_definitions_theorem_1_and_propositions_2_and_3_on_many() -> None:
+    found = [judge(seed) for seed in range(40, 1_500)]
+    assert found.count(False) > 50
+
+
+def past(*, out: bool = True) -> Graph:
+    """p answers 1 with 0 round a loop, and only 0 with a message outside."""
+
+    def back(s: Any, edge: str, m: Message) -> Any:
+        return s, [], {"e": [Message(0)]} if m.time else {"o": [m]} if out else {}
+
+    edges = {"i": (None, "p"), "e": ("p", "q"), "f": ("q", "p"), "o": ("p", None)}
+    return Graph({"p": Node(back), "q": buffer("f")}, edges, times=[0, 1])
+
+
+def test_closure_is_more_than_the_image_where_condition_2_fails() -> None:
+    relation = exact(past())
+    assert condition_2(relation) is not None
+    assert ("o", 0) in relation.close([("i", 1)]) and ("o", 0) not in relation.image([("i", 1)])
+    assert relation.prove(("i", 1), ("o", 0)) is None
+    proof = relation.prove(("i", 1), ("o", 0), closed=True)
+    assert proof is not None and [x for x, _ in proof.path] == ["i", "p", "e", "q", "f", "p", "o"]
+
+
+def test_the_simple_paths_and_all_paths_agree_where_no_time_comes_back_early() -> None:
+    """Both ways to make the relation, on graphs where either will do."""
+    for seed in range(30):
+        relation = exact(random_graph(Random(seed), edges=5))
+        if all(relation.closed[i] == row for i, row in enumerate(relation.rows)):
+            assert relation._rows({x: relation._simple_paths(x) for x in relation.index}) == relation.rows
+
+
+def test_proposition_1() -> None:
+    for seed in range(20):
+        relation = exact(random_graph(Random(seed), nodes=2, kind=1))
+        leq = relation.graph.order.less_equal
+        for a, b in pairs(relation):
+            if a[0] == b[0]:
+                assert leq(a[1], b[1])
+            elif a[0] in relation.graph.nodes and b[0] in relation.graph.edges:
+                proof = relation.prove(a, b)
+                assert proof is not None
+                step = proof.path[1]
+                rest = relation.prove(step, b)
+                assert relation.graph.source[step.location] == a[0] and relation.holds(a, step)
+                assert rest is not None and len(rest) < len(proof)
+
+
+# ---------------------------------------------------------------- summaries and ports
+
+
+def shifted(seed: int) -> Graph:
+    """A graph of buffers that shift times by 0, 1 or 2, each declared as it is."""
+    rng = Random(seed)
+    names = [f"n{i}" for i in range(rng.randint(2, 3))]
+    ends: dict[str, tuple[str | None, str | None]] = {f"i{p}": (None, p) for p in names}
+    for i, p in enumerate(names):
+        ends[f"o{i}"] = (p, rng.choice([q for q in names if q != p] + [None]))  # type: ignore[list-item]
+    top = 3
+
+    def to(by: int) -> Any:
+        return lambda t: t + by if t + by <= top else None
+
+    nodes = {}
+    for i, p in enumerate(names):
+        by = rng.randint(0, 2)
+        nodes[p] = buffer(f"o{i}", to=to(by), summaries={f"o{i}": by})
+    return Graph(nodes, ends, order=Integers(0, top), times=range(top + 1), checked=False)
+
+
+def test_summaries_that_are_exact_give_the_exact_relation() -> None:
+    for seed in range(25):
+        graph = shifted(seed)
+        assert conservative(graph).rows == exact(graph).rows
+
+
+def test_one_summary_for_a_node_and_an_edge_covers_the_exact_relation() -> None:
+    """Like with like; with later messages than declared it is strictly more."""
+    node = Node(
+        lambda s, e, m: (s, [], {"o": [Message(min(m.time + s, 2))]}), lambda s, t: (1, [], {}), state=0,
+        summaries={"o": 0},
+    )  # fmt: skip
+    graph = Graph({"p": node}, {"i": (None, "p"), "o": ("p", None)}, times=range(3))
+    late = Graph({"p": buffer("o", to=lambda t: 2, summaries={"o": 0})}, graph.edges, times=range(3))
+    assert within(exact(graph), conservative(graph)) is None
+    assert within(exact(late), conservative(late)) is None and within(conservative(late), exact(late)) is not None
+
+
+def crossed() -> Graph:
+    """Left to left, right to right; a notification is asked for on the left and answered on the right, later."""
+
+    def pass_on(s: Any, edge: str, m: Message) -> Any:
+        return s, [m.time] if edge == "l" else [], {edge + "2": [m]}
+
+    node = Node(
+        pass_on, lambda s, t: (s, [], {"r2": [Message(t + 1)]} if t < 2 else {}),
+        summaries={("l", "l2"): 0, ("r", "r2"): 0, (None, "r2"): 1},
+    )  # fmt: skip
+    return Graph(
+        {"p": node}, {"l": (None, "p"), "r": (None, "p"), "l2": ("p", None), "r2": ("p", None)}, times=range(3)
+    )
+
+
+def test_definition_1_forgets_the_port() -> None:
+    graph = crossed()
+    paper, ports = exact(graph), exact(graph, ports=True)
+    assert paper.holds(("l", 0), ("r2", 0)) and not ports.holds(("l", 0), ("r2", 0))
+    assert ports.holds(("l", 0), ("r2", 1))  # by the notification that it asks for
+    assert within(ports, paper) is None
+    assert within(ports, conservative(graph, ports=True)) is None
+    assert within(paper, conservative(graph)) is None
+    assert (
+        within(paper, conservative(graph, ports=True)) is not None
+    )  # summaries of ports do not cover the paper's relation
+    assert not conservative(graph, ports=True).holds(("l", 0), ("r2", 0))
+
+
+def test_what_is_not_in_the_graph_is_refused() -> None:
+    relation = exact(crossed())
+    with pytest.raises(UsageError, match="'q' is no location of graph: its nodes and edges are p, l, r, l2, r2"):
+        relation.holds(("q", 0), ("p", 0))
+    with pytest.raises(UsageError, match="graph: 7 is not among its times: 0, 1, 2"):
+        relation.holds(("p", 7), ("p", 0))
+    with pytest.raises(
+        UsageError, match="'x' is not a time of integers of 64 bits: times of two domains cannot be compared"
+    ):
+        relation.holds(("p", "x"), ("p", 0))
