@@ -250,15 +250,17 @@ def run(
         exists = "overwrite"
     epochs = EpochOptions.taken_from(others)
     settings = SparkOptions(verbose=_verbose(), exists=exists if engine == "spark" else None, **others)
-    if aside and (epochs.wanted(engine) or engine == "spark"):
-        raise UsageError("--bad goes with a run without epochs, on this machine")
+    if aside and engine == "spark":
+        raise UsageError("--bad goes with a run on this machine")
     if epochs.wanted(engine):
         if _of_spark(settings):
             raise UsageError(f"--{_of_spark(settings)[0]} goes with --on spark")
         if cores is not None:
             raise UsageError("--cores goes with a run without epochs: here --workers N shares the keys among processes")
         order = columns(settings.order, "--order")
-        said = Rows(key, order, settings.late, _kept(graph, keep), value, short, nan=nan, formats=_formats(formats))
+        said = Rows(
+            key, order, settings.late, _kept(graph, keep), value, short, nan=nan, formats=_formats(formats), bad=aside
+        )
         places = (_files(graph, inputs), _targets(graph, outputs), in_format, out_format)
         run_with_epochs(graph, *places, said, chunk, limit, exists, epochs, as_json)
         return

@@ -105,7 +105,8 @@ def run_with_epochs(
                 graph, inputs, outputs, state=options.state, say=say, progress=progress.show,
                 idle=checkpoint, key=rows.key or None, order=rows.order or None, late=rows.late, value=rows.value,
                 in_format=in_format, out_format=out_format, chunk=chunk, limit=limit, short=rows.short, exists=exists,
-                keep=rows.keep or None, time_format=rows.formats or None, nan=rows.nan, **options.settings(),
+                keep=rows.keep or None, time_format=rows.formats or None, nan=rows.nan, bad=rows.bad.address,
+                max_bad=rows.bad.most, **options.settings(),
             )  # fmt: skip
     except (Stopped, KeyboardInterrupt):
         say("stopped: the epoch that was open is dropped; the same command goes on")
@@ -137,6 +138,8 @@ def _line(report: Report) -> str:
     """One line for a person."""
     new = report.pushes - report.began_at
     parts = [f"{new:,} in", f"{sum(report.rows.values()):,} out", count_text(report.epochs, "epoch")]
+    if report.bad is not None:
+        parts.insert(2, f"{report.bad:,} bad")
     if report.resumed_from is not None:
         parts.append(f"went on after epoch {report.resumed_from:,}")
     if report.recoveries:
@@ -154,6 +157,7 @@ def _document(
         "state": state,
         "pushes": report.pushes,
         "events_out": report.rows,
+        **({} if report.bad is None else {"bad": report.bad}),
         "epochs": report.epochs,
         "resumed_from": report.resumed_from,
         "recoveries": report.recoveries,

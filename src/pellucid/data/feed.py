@@ -22,7 +22,7 @@ from pellucid.data.files import Reader
 from pellucid.data.formats.times import check_formats
 from pellucid.data.spelled import is_spelled
 from pellucid.data.tables.along import Along
-from pellucid.data.tables.bad import BadRow, of_row
+from pellucid.data.tables.bad import BadRow, of_row, set_aside
 from pellucid.data.tables.keep import kept_columns, refuse_order_names
 from pellucid.data.tables.sorting import (
     OrderTypes,
@@ -65,14 +65,10 @@ class Fed:
 
     def set_aside(self) -> None:
         """Make silent every push with a row that cannot be read, and write down its rows."""
-        gone = sorted({i for place in self.places for i in place.bad or ()})
+        self.bad = set_aside(self.places, self.parts)
+        gone = sorted({i for i, _ in self.bad})
         if not gone:
             return
-        for i in gone:
-            why = next(f"{p.at(i)}: {p.bad[i][1]}" for p in self.places if p.bad and i in p.bad)
-            for at, place in enumerate(self.places):
-                column, reason = (place.bad or {}).get(i, (None, f"its push has a row that cannot be read: {why}"))
-                self.bad.append((i, of_row(place, i, reason, self.parts[at], column=column)))
         for s, mask in enumerate(self.batch.masks):
             there = np.ones(self.batch.count, dtype=bool) if mask is None else np.array(mask, dtype=bool)
             there[gone] = False

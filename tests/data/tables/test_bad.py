@@ -268,7 +268,7 @@ def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run(*said, "--max-bad", 1)
     assert done.exit_code == 2 and not Path("out.csv").exists() and not Path("bad.csv").exists()
     assert done.output.startswith(
-        "pellucid: 2 rows are bad, and --max-bad 1 allows 1: nothing more is written; the first of them are\n"
+        "pellucid: 2 rows are bad, and --max-bad 1 allows 1: nothing more is written; among them\n"
     )
     assert "in.csv: row 2: column 'x': expected int, found 'a'" in done.output
     done = run(*said, "--max-bad", 2, "--json")

@@ -111,8 +111,8 @@ def too_many(count: int, most: int, rows: Sequence[BadRow]) -> DataError:
     """The error with which a run ends that sets too many rows aside."""
     listing = "".join(f"\n  {row}" for row in rows)
     return DataError(
-        f"{count:,} rows are bad, and {option('max_bad', most)} allows {most:,}: nothing more is written; the first "
-        f"of them{' are' if len(rows) > 1 else ' is'}{listing}"
+        f"{count:,} rows are bad, and {option('max_bad', most)} allows {most:,}: nothing more is written; among them"
+        f"{listing}"
     )
 
 
@@ -130,6 +130,22 @@ def of_row(
         reason,
         place.text(i) if place.text is not None else row_text(rows, i) if rows is not None else None,
     )
+
+
+def set_aside(places: Sequence[Place], tables: Sequence[Any]) -> list[tuple[int, BadRow]]:
+    """The dead letters of all pushes with a row that cannot be read, of inputs whose rows are one push by their number.
+
+    ``tables`` are the rows that the places speak of.
+    """
+    out: list[tuple[int, BadRow]] = []
+    for i in sorted({i for place in places for i in place.bad or ()}):
+        why = next(f"{place.at(i)}: {place.bad[i][1]}" for place in places if place.bad and i in place.bad)
+        other = (None, f"its push has a row that cannot be read: {why}")
+        for place, table in zip(places, tables, strict=True):
+            if i < table.num_rows:
+                column, reason = (place.bad or {}).get(i, other)
+                out.append((i, of_row(place, i, reason, table, column=column)))
+    return out
 
 
 def row_text(batch: Any, i: int) -> str:

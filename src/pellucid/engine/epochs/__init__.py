@@ -81,6 +81,8 @@ def run_epochs(
         for name, place in (outputs if isinstance(outputs, Mapping) else {names[0]: outputs}).items()
     }
     settings |= {name: tuple(settings[name]) for name in ("cut", "changed") if name in settings}
+    if isinstance(settings.get("bad"), (str, os.PathLike)):
+        settings["bad"] = from_environment(os.fspath(settings["bad"]))
     job = prepare(graph, given, wanted, state, Settings(**settings))
     coordinator = Coordinator(
         job,

@@ -21,6 +21,7 @@ from pellucid import errors
 from pellucid.base import faults
 from pellucid.data.feed import uneven
 from pellucid.engine.epochs.job import Job
+from pellucid.engine.epochs.letters import BAD
 from pellucid.engine.epochs.recording import seal
 from pellucid.engine.epochs.tasks.channels import BEAT, Link
 from pellucid.errors import DataError, StateError
@@ -42,6 +43,7 @@ class Report:
     began_at: int = 0  # pushes that were done before this command
     recovery_seconds: list[float] = field(default_factory=list)
     trace: str | None = None
+    bad: int | None = None  # rows that were set aside
 
     @property
     def rate(self) -> float:
@@ -177,7 +179,11 @@ class Generation:
             self._fail(message)
         elif "finished" in message:
             task.finished = True
-            self.report.rows[task.name.partition(".")[2]] = message["rows"]
+            name = task.name.partition(".")[2]
+            if name == BAD and self.job.settings.aside:
+                self.report.bad = message["rows"]
+            else:
+                self.report.rows[name] = message["rows"]
         elif "done" in message:
             task.done = True
 

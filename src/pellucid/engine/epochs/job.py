@@ -23,11 +23,14 @@ from pellucid.data.files import flows, format_of, input_files, open_reader, path
 from pellucid.data.formats.times import said_formats
 from pellucid.data.tables.along import Along, refuse_no_cells
 from pellucid.data.tables.append import check_exists, refuse_there
+from pellucid.data.tables.bad import BadOption, said_bad
+from pellucid.data.tables.bad import schema as bad_schema
 from pellucid.data.tables.folders import Found
 from pellucid.data.tables.keep import said_keep
 from pellucid.data.tables.lineup import check_late
 from pellucid.data.tables.many import said_files
 from pellucid.data.writers import refuse_packing, refuse_same_file
+from pellucid.engine.epochs.letters import BAD
 from pellucid.engine.epochs.marks import check_unchanged
 from pellucid.engine.epochs.ordered import look_at_order
 from pellucid.engine.epochs.plan import Plan, make_plan, steps_of
@@ -74,6 +77,13 @@ class Settings:
     nan: str = "fail"  # or "keep": NaN is a value of float
     exists: str | None = None  # a file that is there when a run begins: "overwrite" (the default), or "refuse"
     changed: tuple[str, ...] = ()  # steps that go on although what their opaque functions call or read is another
+    bad: Any = None  # where rows go that cannot be read, or on which a step fails: a file, a table or a sink
+    max_bad: int | None = None  # how many there may be
+
+    @property
+    def aside(self) -> BadOption:
+        """What becomes of bad rows."""
+        return said_bad(self.bad.identity if isinstance(self.bad, Sink) else self.bad, self.max_bad)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -96,6 +106,21 @@ class Settings:
             raise UsageError(
                 f"{option('late', self.late)} needs {option('order')}, the columns that say which row comes first"
             )
+        if self.aside.to == "keep":
+            raise UsageError(
+                f"{option('bad', 'keep')}: with epochs rows that are set aside go to a file or a table: say where"
+            )
+        for name, given, why in (
+            ("cut", self.cut, "a push that fails in one process has gone through others, and cannot be undone there"),
+            ("record", self.record, "a recorded trace tells nothing of rows that are set aside"),
+            (
+                "order",
+                self.orders,
+                "with epochs all rows are sorted before the first is looked at; sort the file first",
+            ),
+        ):
+            if self.aside and given:
+                raise UsageError(f"{option('bad')} does not go with {option(name)}: {why}")
         if self.exists is not None and check_exists(self.exists) == "append":
             raise UsageError(
                 f"{option('exists', 'append')}: with epochs a file is made of its own run's rows: write to a table, to "
@@ -149,12 +174,30 @@ class Job:
         """The inputs of a source task, where a snapshot left them."""
         own = next(t for t in self.plan.tasks if t.name == task)
         names = list(self.lanes) if own.lane == "*" else [str(own.lane)]
+        places = offsets if offsets is not None else [None] * len(names)
+        return [
+            self._lane(n, at, self.lanes[n][1], thorough, self._read_from(n))
+            for n, at in zip(names, places, strict=True)
+        ]
+
+    def open_all(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[Lane | ManyLane]:
+        """All inputs as the source tasks read them, for whoever looks for their rows."""
+        places = offsets if offsets is not None else [None] * len(self.lanes)
+        return [
+            self._lane(n, at, bound, True, self._read_from(n))
+            for (n, (_, bound)), at in zip(self.lanes.items(), places, strict=True)
+        ]
+
+    def _read_from(self, name: str) -> dict[str, Any]:
         most = [n for n in (self.settings.limit, self.count) if n is not None]  # what came later was not looked at
-        said = {"key": self.key, "wide": self.wide, "limit": min(most, default=None)}
+        said: dict[str, Any] = {"key": self.key, "wide": self.wide, "limit": min(most, default=None)}
         if self.is_sorted and not self.wide:
             said["keep"] = [THERE]
-        places = offsets if offsets is not None else [None] * len(names)
-        return [self._lane(n, at, self.lanes[n][1], thorough, said) for n, at in zip(names, places, strict=True)]
+        if not self.settings.aside:
+            return said
+        # a column that comes along may be what cannot be read of a row
+        kept = self._kept_from(name, self.along.kept.from_input("*" if self.wide else name))
+        return {**kept, **said, "lenient": True}
 
     def open_kept(self, offsets: Sequence[Mapping[str, Any]] | None) -> list[tuple[Lane | ManyLane, list[str]]]:
         """The inputs that have columns to keep, with these columns."""
@@ -171,7 +214,9 @@ class Job:
     def _kept_from(self, name: str, columns: Sequence[str]) -> dict[str, Any]:
         typed = {column: t for column, t in self.kept_as.get(name, {}).items() if column in columns}
         typed |= {column: t for column, t in self.order_as.items() if column in columns}
-        return {"key": {}, "wide": False, "keep": [c for c in columns if c not in typed], "typed": typed}
+        lenient = bool(self.settings.aside)  # what cannot be read there, the source has set aside
+        keep = [c for c in columns if c not in typed]
+        return {"key": {}, "wide": False, "keep": keep, "typed": typed, "lenient": lenient}
 
     def _lane(
         self, name: str, at: Mapping[str, Any] | None, bound: list[Binding], thorough: bool, said: Mapping[str, Any]
@@ -191,9 +236,10 @@ class Job:
     def target(self, output: str) -> Target:
         """Where an output's committed rows go."""
         path, schema, s = self.outputs[output], self.schemas[output], self.settings
+        form = None if output == BAD and s.aside else s.out_format
         if isinstance(path, Sink) or Address.of(path).kind:
             return Target(path if isinstance(path, Sink) else sink_of(path), schema)
-        return FileTarget(self.store, output, path, s.out_format, schema, run=self.run, mends=s.from_start)
+        return FileTarget(self.store, output, path, form, schema, run=self.run, mends=s.from_start)
 
 
 def prepare(
@@ -220,6 +266,8 @@ def prepare(
     for name, place in outputs.items():
         if not isinstance(place, Sink):
             _check_output(name, place, inputs, settings.out_format)
+    if settings.aside:
+        _check_bad(settings, known, outputs, inputs)
     with contextlib.ExitStack() as stack:
         readers = {
             s: stack.enter_context(contextlib.closing(open_reader(p, settings.in_format))) for s, p in inputs.items()
@@ -234,17 +282,21 @@ def prepare(
     lanes = {name: (said_files(path), b) for name, path, b in zip(names, paths, bound, strict=True)}
     files = {name: input_files(path, settings.in_format) for name, path in zip(names, paths, strict=True)}
     # Borders by time must come at the same push in all inputs: then one task reads them all.
-    together = settings.every is not None and len(lanes) > 1
+    # So must all read them that have to leave out a push because of a row of another input.
+    together = (settings.every is not None or bool(settings.aside)) and len(lanes) > 1
     tasks: dict[str | None, list[str]] = (
         {"*": list(feed.sources)} if together else {n: [x.source for x in b] for n, (_, b) in lanes.items()}
     )
     plan = make_plan(
-        graph, tasks, outputs=list(outputs), cut=settings.cut, workers=settings.workers, keyed=bool(settings.keys)
-    )
+        graph, tasks, outputs=list(outputs), cut=settings.cut, workers=settings.workers, keyed=bool(settings.keys),
+        bad=bool(settings.aside),
+    )  # fmt: skip
     schemas = {name: feed.along.schema(graph.nodes[i].type, name, feed.key) for name, i in graph.outputs}
     for name, place in outputs.items():
         if not isinstance(place, Sink) and not Address.of(place).kind:
             refuse_no_cells(place, format_of(place, settings.out_format, asked="out_format")[0], schemas[name])
+    if settings.aside:
+        outputs, schemas = {**outputs, BAD: settings.bad}, {**schemas, BAD: bad_schema()}
     job = Job(
         graph,
         dict(inputs),
@@ -268,6 +320,21 @@ def prepare(
 def is_one(path: str, files: Sequence[Found]) -> bool:
     """Whether an input is a single file, by its own name."""
     return [one.path for one in files] == [path] and not files[0].parts
+
+
+def _check_bad(
+    settings: Settings, known: Sequence[str], outputs: Mapping[str, str | Sink], inputs: Mapping[str | None, Files]
+) -> None:
+    if BAD in known:
+        raise UsageError(
+            f"{option('bad')} makes an output called {BAD!r} of rows that are set aside, and there is one: rename it"
+        )
+    place = settings.bad
+    if not isinstance(place, Sink):
+        _check_output(BAD, str(place), inputs, None)
+    for name, other in outputs.items():
+        if _identity_of(other) == _identity_of(place):
+            raise UsageError(f"{option('bad', place)}: is where the output {name!r} goes: give another")
 
 
 def _check_output(name: str, path: str, inputs: Mapping[str | None, Files], form: str | None) -> None:

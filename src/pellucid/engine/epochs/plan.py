@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pellucid.engine.epochs.letters import BAD, LETTER, STREAM
 from pellucid.engine.kernel.layout import capacities
 from pellucid.errors import UsageError, nearest, option
 from pellucid.expr.types import Type
@@ -97,10 +98,11 @@ def make_plan(
     cut: Sequence[str] = (),
     workers: int = 1,
     keyed: bool = False,
+    bad: bool = False,
 ) -> Plan:
     """The tasks and channels of a pipeline.
 
-    ``lanes`` maps each input to the sources that it feeds.
+    ``lanes`` maps each input to the sources that it feeds; with ``bad`` there is a sink for rows that are set aside.
 
     >>> from pellucid import merge, pipeline
     >>> p = pipeline(lambda x: merge(x.trim(1, id="a"), x.map(lambda v: -v, id="b"), id="both"), x=int)
@@ -144,6 +146,11 @@ def make_plan(
             plan.tasks.append(TaskPlan(name, "sink", output=output, step=step))
             _connect(plan, makers, name, [step], None)
     plan.types = {n.id: n.type for n in graph.nodes}
+    if bad:
+        senders = [task.name for task in plan.tasks if task.kind != "sink"]
+        plan.tasks.append(TaskPlan(f"sink.{BAD}", "sink", output=BAD, step=STREAM))
+        plan.channels += [Channel(sender, f"sink.{BAD}", (STREAM,)) for sender in senders]
+        plan.types[STREAM] = LETTER
     return plan
 
 

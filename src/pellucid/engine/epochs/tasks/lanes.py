@@ -14,14 +14,14 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from pellucid.data.arrow import column_at, numpy_of, source_columns
 from pellucid.data.binary import ArrowReader, ParquetReader, row_place
-from pellucid.data.bind import Binding, Place
+from pellucid.data.bind import Binding, Note, Place
 from pellucid.data.blocks import BOM, Block, blocks
 from pellucid.data.columns import Strings
 from pellucid.data.feed import wanted_columns
@@ -95,7 +95,10 @@ class Lane:
         whole: bool = False,
         keep: Collection[str] = (),  # columns that are read as they are
         typed: Mapping[str, Type] = MappingProxyType({}),  # and those that are read as a source reads them
+        lenient: bool = False,  # rows that cannot be read are noted
     ) -> None:
+        self.lenient = lenient
+        self.last: tuple[Place, Any] | None = None  # the rows that were taken last, and where they are from
         self._typed = typed
         self.parts, self.whole = parts, whole
         self.keep = [name for name in keep if name not in parts]
@@ -141,7 +144,7 @@ class Lane:
 
     def _from_the_start(self, read: ReadMark, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
         nulls = wanted if self.wide else self.key
-        for chunk in self._reader.chunks(wanted, rows=rows, nulls=nulls, keep=self.keep):
+        for chunk in self._reader.chunks(wanted, rows=rows, nulls=nulls, keep=self.keep, lenient=self.lenient):
             read.upto(chunk.done)
             yield chunk
         read.upto(self._stat.st_size)
@@ -152,7 +155,7 @@ class Lane:
         reader.go_on_with(self._blocks, row=base, header=at == 0)
         last = -1
         nulls = wanted if self.wide else self.key
-        for chunk in reader.chunks(wanted, rows=rows, nulls=nulls, keep=self.keep):
+        for chunk in reader.chunks(wanted, rows=rows, nulls=nulls, keep=self.keep, lenient=self.lenient):
             if self._blocks.start != last:
                 last = self._blocks.start
                 where = {"row": base + chunk.first, "byte": last, "lines": self._blocks.lines, "crc": self._blocks.crc}
@@ -206,7 +209,8 @@ class Lane:
         """Up to ``count`` rows (fewer only at the end): how many, and the events of each source."""
         first = self.row
         have, pieces, places = self.pieces(count)
-        return have, events_of(self.path, self.bound, self.wide, pieces, places, first) if have else {}
+        found, self.last = events_of(self, pieces, places, first) if have else ({}, None)
+        return have, found
 
     def pieces(self, count: int) -> tuple[int, list[Any], list[tuple[int, Place]]]:
         """Up to ``count`` rows: how many, their batches, and the places of those."""
@@ -278,30 +282,31 @@ class Lane:
             self._blocks.raw.close()
 
 
+class OfSources(Protocol):
+    """What a lane says of its rows."""
+
+    path: str
+    bound: list[Binding]
+    wide: bool
+    lenient: bool
+
+
 def events_of(
-    path: str, bound: list[Binding], wide: bool, pieces: list[Any], places: list[tuple[int, Place]], first: int
-) -> dict[str, Events]:
-    """The events of each source in some batches, of which the first row has this number."""
+    lane: OfSources, pieces: list[Any], places: list[tuple[int, Place]], first: int
+) -> tuple[dict[str, Events], tuple[Place, Any]]:
+    """The events of each source in some batches, of which the first row has this number; and these rows, with their
+    place."""
     batch = pieces[0] if len(pieces) == 1 else _table(pieces, places)
-    several = len({place.name for _, place in places}) > 1
+    place = _whole_place(lane, places)
     here = np.flatnonzero(numpy_of(column_at(batch, THERE))) if THERE in batch.schema.names else None
     if here is not None and len(here) < batch.num_rows:
-        batch = batch.take(pa.array(here))
+        there = here
+        batch, place = batch.take(pa.array(there)), place.picked(lambda i: int(there[i]))
     else:
         here = None
-
-    def row(i: int) -> str:
-        i = i if here is None else int(here[i])
-        for size, place in places:
-            if i < size:
-                return f"{place.name}: {place.row(i)}" if several else place.row(i)
-            i -= size
-        return ""
-
-    place = Place(path if several else places[0][1].name, row)
     out = {}
-    for binding in bound:
-        columns, mask, keys = source_columns(binding, batch, place, silent=wide)
+    for binding in lane.bound:
+        columns, mask, keys = source_columns(binding, batch, place, silent=lane.wide)
         events = Events(columns, None if here is None else here + first, keys)
         if mask is not None and not mask.all():
             rows = np.flatnonzero(mask)
@@ -309,7 +314,41 @@ def events_of(
                 [_rows(c, rows) for c in columns], rows + first, [_rows(c, rows) for c in keys] if keys else None
             )
         out[binding.source] = events
-    return out
+    return out, (place, batch)
+
+
+def _whole_place(lane: OfSources, places: list[tuple[int, Place]]) -> Place:
+    """The place of several batches together, with what was noted of their rows."""
+    several = len({place.name for _, place in places}) > 1
+
+    def at(i: int) -> tuple[Place, int]:
+        for size, place in places[:-1]:
+            if i < size:
+                return place, i
+            i -= size
+        return places[-1][1], i
+
+    def row(i: int) -> str:
+        place, inner = at(i)
+        return f"{place.name}: {place.row(inner)}" if several else place.row(inner)
+
+    def text(i: int) -> str:
+        place, inner = at(i)
+        return "" if place.text is None else place.text(inner)
+
+    bad: dict[int, Note] = {}
+    begin = 0
+    for size, place in places if lane.lenient else ():
+        bad |= {begin + i: note for i, note in (place.bad or {}).items() if i < size}
+        begin += size
+    first = places[0][1]
+    return Place(
+        lane.path if several else first.name,
+        row,
+        None if first.text is None else text,
+        (lambda i: at(i)[0].name) if several else None,
+        bad if lane.lenient else None,
+    )
 
 
 def _table(pieces: list[Any], places: list[tuple[int, Place]]) -> Any:
@@ -336,9 +375,7 @@ class _Chunk(Chunk):
 def _cut(chunk: Chunk, skip: int) -> Chunk:
     if not skip:
         return chunk
-    place = chunk.place
-    moved = Place(place.name, lambda i: place.row(i + skip))
-    cut = Chunk(chunk.batch.slice(skip), chunk.first + skip, chunk.done, chunk.total, moved)
+    cut = Chunk(chunk.batch.slice(skip), chunk.first + skip, chunk.done, chunk.total, chunk.place.shifted(skip))
     return _Chunk(cut, 0, chunk.where) if isinstance(chunk, _Chunk) else cut
 
 

@@ -40,7 +40,10 @@ class ManyLane:
         at: Mapping[str, Any] | None = None,
         keep: Sequence[str] = (),
         typed: Mapping[str, Type] = MappingProxyType({}),
+        lenient: bool = False,
     ) -> None:
+        self.lenient = lenient
+        self.last: tuple[Place, Any] | None = None
         self._keep, self._typed = list(keep), typed
         self.path, self._files, self._form, self.bound, self.key = name, list(files), form, bound, key
         self._rows, self.wide, self.limit = rows, wide, limit
@@ -56,7 +59,7 @@ class ManyLane:
         return Lane(
             one.path, self._form, self.bound, key=self.key, rows=self._rows, wide=self.wide, at=at,
             parts=parts, whole=not self._at_last,
-            keep=self._keep, typed=self._typed,
+            keep=self._keep, typed=self._typed, lenient=self.lenient,
         )  # fmt: skip
 
     @property
@@ -77,7 +80,8 @@ class ManyLane:
         """Up to ``count`` rows (fewer only at the end of the last file): how many, and the events of each source."""
         first = self.row
         have, pieces, places = self.pieces(count)
-        return have, events_of(self.path, self.bound, self.wide, pieces, places, first) if have else {}
+        found, self.last = events_of(self, pieces, places, first) if have else ({}, None)
+        return have, found
 
     def pieces(self, count: int) -> tuple[int, list[Any], list[tuple[int, Place]]]:
         """Up to ``count`` rows: how many, their batches, and the places of those."""

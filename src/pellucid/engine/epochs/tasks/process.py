@@ -11,8 +11,10 @@ from collections.abc import Callable
 from pellucid.base import faults
 from pellucid.data.bind import type_of_key
 from pellucid.engine.epochs.job import Job
+from pellucid.engine.epochs.letters import STREAM, RowFinder
 from pellucid.engine.epochs.plan import Channel, Plan, TaskPlan
 from pellucid.engine.epochs.recording import Recorder
+from pellucid.engine.epochs.tasks.bad_sink import BadSink
 from pellucid.engine.epochs.tasks.channels import Inbox, Link, Outbox, channel
 from pellucid.engine.epochs.tasks.keeper import Keeper
 from pellucid.engine.epochs.tasks.messages import Shape
@@ -84,7 +86,8 @@ def _build(
     faults.arm(task.name, generation, os.getppid())
 
     def shape(channel: Channel) -> Shape:
-        return Shape({step: plan.types[step] for step in channel.streams}, type_of_key(job.key))
+        key = None if channel.streams == (STREAM,) else type_of_key(job.key)
+        return Shape({step: plan.types[step] for step in channel.streams}, key)
 
     inboxes = [Inbox(c.name, ends.receivers[c.name], shape(c), noted=noted) for c in inputs]
     outboxes = [Outbox(c.name, ends.senders[c.name], shape(c), noted=noted) for c in outputs]
@@ -111,16 +114,20 @@ def _source(job: Job, context: Context, task: TaskPlan, outputs: list[Channel], 
         floor,
         alone=len(job.plan.named("source")) == 1,
         short=s.short,
+        lenient=bool(s.aside),
     )
 
 
 def _worker(job: Job, context: Context, task: TaskPlan, outputs: list[Channel]) -> TaskProcess:
     assert task.graph is not None
-    return Worker(context, task.graph, type_of_key(job.key), [c.streams for c in outputs])
+    wanted = [c.streams for c in outputs]
+    return Worker(context, task.graph, type_of_key(job.key), wanted, lenient=bool(job.settings.aside))
 
 
 def _sink(job: Job, context: Context, task: TaskPlan) -> TaskProcess:
     schema, target = job.schemas[task.output], job.target(task.output)
+    if task.step == STREAM:
+        return BadSink(context, target, schema, RowFinder(job.open_all), job.settings.aside.most)
     t = job.plan.types[task.step]
     keeper = None
     if job.along.names(t, task.output, list(job.key)):

@@ -23,6 +23,7 @@ from pellucid.base.files import no_links, sync, write_lasting
 from pellucid.data.arrow import array_of, output_batch, output_schema
 from pellucid.data.bind import type_of_key
 from pellucid.data.columns import Output
+from pellucid.engine.epochs.letters import RowFinder
 from pellucid.engine.epochs.parts import Part, PartName, checksum, parts_in
 from pellucid.engine.epochs.recording import ACK, digest
 from pellucid.engine.epochs.recording import RecordedMessage as Noted
@@ -81,7 +82,7 @@ class SinkTask(TaskProcess):
         target: Target,
         schema: Any,
         key: Mapping[str, Type],
-        keeper: Keeper | None = None,
+        keeper: Keeper | RowFinder | None = None,
     ) -> None:
         super().__init__(context)
         self._keeper = keeper

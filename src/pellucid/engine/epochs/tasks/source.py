@@ -17,6 +17,7 @@ import numpy as np
 
 from pellucid.base import faults
 from pellucid.data.feed import uneven
+from pellucid.engine.epochs.letters import STREAM, without_bad
 from pellucid.engine.epochs.plan import Channel
 from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Snapshot
@@ -67,8 +68,10 @@ class SourceTask(TaskProcess):
         *,
         alone: bool = False,
         short: str = "fail",
+        lenient: bool = False,
     ) -> None:
         super().__init__(context)
+        self._lenient = lenient  # rows that cannot be read are set aside
         self._short = short
         self._alone = alone  # no other source has to keep up with its borders
         self._floor = floor  # the push with which all sources go on
@@ -105,6 +108,9 @@ class SourceTask(TaskProcess):
                 most = max(most, have)
                 found |= events
             self._refuse_uneven()
+            if self._lenient and most:
+                read = [lane.last for lane in self.lanes if lane.last is not None]
+                found, found[STREAM] = without_bad(read, found, self.at)
             # With the last batch of an epoch goes its border.
             closes = borders.due(self.at + most) and not self._ended()
             if most:

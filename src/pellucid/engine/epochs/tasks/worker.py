@@ -13,6 +13,7 @@ import numpy as np
 
 from pellucid.base import faults
 from pellucid.data.columns import Batch, Column, Output, Strings
+from pellucid.engine.epochs.letters import STREAM, of_failures
 from pellucid.engine.epochs.recording import digest
 from pellucid.engine.epochs.store import Damaged, Snapshot
 from pellucid.engine.epochs.tasks.channels import Outbox
@@ -36,12 +37,15 @@ from pellucid.graph.model import Graph
 class Worker(TaskProcess):
     """Runs a graph, or a part of one."""
 
-    def __init__(self, context: Context, graph: Graph, key: Type | None, wanted: list[tuple[str, ...]]) -> None:
+    def __init__(
+        self, context: Context, graph: Graph, key: Type | None, wanted: list[tuple[str, ...]], *, lenient: bool = False
+    ) -> None:
         super().__init__(context)
         self.graph, self.key = graph, key
         self.engine = Engine(graph, key=key)
         self._names = [graph.nodes[i].id for i in graph.sources]
         self._wanted = wanted  # the streams that each reader takes, in the order of the outboxes
+        self._lenient = lenient  # a push on which a step fails is undone, and told
 
     def restore(self, snapshot: Snapshot | None) -> None:
         """Load the kernel's state."""
@@ -94,14 +98,19 @@ class Worker(TaskProcess):
 
     def _push(self, parts: dict[str, Events], first: int) -> dict[str, Events]:
         batch, positions = joined(self.graph, self._names, parts, first, self.key)
+        failed: list[StepError] | None = [] if self._lenient else None
         if not batch.count:
-            return {name: _nothing(self.graph.nodes[i].type, self.key) for name, i in self.graph.outputs}
+            nothing = {name: _nothing(self.graph.nodes[i].type, self.key) for name, i in self.graph.outputs}
+            return nothing if failed is None else {**nothing, STREAM: of_failures([])}
         base = self.engine.pushed
         try:
-            outputs = self.engine.push_batch(batch, positions=True)
+            outputs = self.engine.push_batch(batch, positions=True, failed=failed)
         except StepError as error:
             raise _placed(error, base, positions, first) from None
-        return {o.name: _events(o, base, positions, first, self.key) for o in outputs}
+        found = {o.name: _events(o, base, positions, first, self.key) for o in outputs}
+        if failed is not None:
+            found[STREAM] = of_failures([(_number(e, base, positions, first), e) for e in failed])
+        return found
 
 
 def joined(graph: Graph, names: list[str], parts: dict[str, Events], first: int, key: Type | None) -> tuple[Batch, Any]:
@@ -192,9 +201,14 @@ def _events(output: Output, base: int, positions: Any, first: int, key: Type | N
     return Events(columns, numbers, keys)
 
 
+def _number(error: StepError, base: int, positions: Any, first: int) -> int:
+    """The number in the whole run of the push that failed."""
+    at = error.position - base
+    return first + at if positions is None else int(positions[at]) if 0 <= at < len(positions) else error.position
+
+
 def _placed(error: StepError, base: int, positions: Any, first: int) -> StepError:
     """The error with the number of the push in the whole run, not in this worker."""
-    at = error.position - base
-    number = first + at if positions is None else int(positions[at]) if 0 <= at < len(positions) else error.position
+    number = _number(error, base, positions, first)
     text = str(error).replace(f"push {error.position:,} ", f"push {number:,} ", 1)
     return type(error)(text, step=error.step, position=number)
