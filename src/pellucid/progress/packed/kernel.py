@@ -1,116 +1,76 @@
 """The loop of the clock, compiled.  Loaded only when a compiled clock is built.
 
-All that the clock knows is one array of numbers, ``clock``, so that it can grow, be copied and be saved as one
-thing.  It has
+What the clock knows is numbers in four arrays, which can grow:
 
-- *cells*: for each of the L locations one of its own pointstamps (cell ``l``), one of what reaches it (``L + l``)
-  and one of the changes of its frontier that nobody has asked for yet (``2 L + l``);
-- *nodes*: a time with its count in a cell, found by a hash table.  The nodes of a cell with a positive count hang in
-  a forest, each below one that is before it; the roots are the cell's frontier (as in `MutableAntichain`);
-- the *heap* of changes that wait to be settled, in the order of `plan`.
+- ``clock``: registers, and a *cell* three times for each location: for its own pointstamps, for what reaches it, and
+  for the changes of its frontier that nobody has asked for yet;
+- ``nodes``: a *node* is a time with its count in a cell, a row from its address on.  The nodes of a cell with a
+  positive count hang in a forest, each below one that is before it; the roots are the cell's frontier (as in
+  `MutableAntichain`);
+- ``table``: a hash table of the nodes' addresses, by cell and time; its first number is its size less one;
+- ``heap``: changes that wait to be settled, in the order of `plan`: rows of a location, a change, a time.
 
 `propagate` returns what it lacks (nodes, or room in the heap), and goes on where it was when it is called again.
 """
 
 from __future__ import annotations
 
-from numba import njit
+from typing import Any
+
+from numba import njit, types
+from numba.extending import intrinsic
 
 from pellucid.progress.packed.plan import HEAD
 
 DONE, MORE_NODES, MORE_HEAP = 0, 1, 2
-# the first numbers of the clock
-NODES, HEAP, TABLE, IN_HEAP, FREE, FREES, CHANGES, AT, CURSOR, PUSHED, PUSHES, SETTLED, LACKS = range(13)
-REGISTERS = 16
+# registers
+IN_HEAP, FREE, FREES, NOTES, AT, CURSOR, PUSHED, PUSHES, SETTLED, LACKS, HEAP, NODES, UPDATES = range(13)
+CELLS = 13  # from here on: for each cell its first root, how many nodes it has, and how many of them are idle
+ROOTS, KNOWN, IDLE, CELL = 0, 1, 2, 3
+# a node
+COUNT, OF, CHILD, AFTER, BEFORE, PLACE, NOTED, NEXT, TIME = range(9)
+OUT, BELOW, ROOT = 0, 1, 2  # places: in no forest, below another node, a root
 
 _jit = njit(cache=True, error_model="numpy", nogil=True)
+_part = njit(cache=True, error_model="numpy", nogil=True, forceinline=True)  # a call would cost more than what it does
 
 
-@_jit
-def tables(graph):  # type: ignore[no-untyped-def]
-    """The tables of a graph: domain of each location, ends of groups, ranks, arcs (where they start, lead, and how),
-    and what summaries do."""
-    w, n, d, a, k = graph[0], graph[1], graph[2], graph[3], graph[4]
-    o = HEAD
-    domain = graph[o : o + n]
-    o += n
-    ends = graph[o : o + d * w]
-    o += d * w
-    ranks = graph[o : o + n * (w + 1)]
-    o += n * (w + 1)
-    starts = graph[o : o + n + 1]
-    o += n + 1
-    to = graph[o : o + a]
-    o += a
-    how = graph[o : o + a]
-    o += a
-    return domain, ends, ranks, starts, to, how, graph[o : o + k * 4 * w]
+@intrinsic
+def _at(context: Any, address: Any) -> Any:
+    """The numbers from an address on.  The loop goes over them without counting who holds them, as it would for arrays:
+    the tracker holds them while it runs."""
+    kind = types.CPointer(types.int64)
 
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(kind))
 
-@_jit
-def views(clock, n, w):  # type: ignore[no-untyped-def]
-    """The parts of the clock's array: heads of forests, how many nodes and idle nodes each cell has, the nodes,
-    the hash table, what waits, and changes."""
-    nodes, heap, table = clock[NODES], clock[HEAP], clock[TABLE]
-    o = REGISTERS
-    roots = clock[o : o + 3 * n]
-    o += 3 * n
-    known = clock[o : o + 3 * n]
-    o += 3 * n
-    idle = clock[o : o + 3 * n]
-    o += 3 * n
-    time = clock[o : o + nodes * w]
-    o += nodes * w
-    count = clock[o : o + nodes]
-    o += nodes
-    cell = clock[o : o + nodes]
-    o += nodes
-    child = clock[o : o + nodes]
-    o += nodes
-    after = clock[o : o + nodes]
-    o += nodes
-    before = clock[o : o + nodes]
-    o += nodes
-    place = clock[o : o + nodes]
-    o += nodes
-    hashed = clock[o : o + table]
-    o += table
-    waiting = clock[o : o + heap * (w + 2)]
-    o += heap * (w + 2)
-    changes = clock[o : o + (nodes + 2) * (w + 1)]
-    return roots, known, idle, time, count, cell, child, after, before, place, hashed, waiting, changes
-
-
-def size(nodes: int, heap: int, table: int, n: int, w: int) -> int:
-    """How many numbers the clock's array has."""
-    return REGISTERS + 9 * n + nodes * (w + 6) + table + heap * (w + 2) + (nodes + 2) * (w + 1)
+    return kind(types.int64), generate
 
 
 # ---------------------------------------------------------------- nodes, by cell and time
 
 
-@_jit
-def _slot(cell, time, at, w, mask):  # type: ignore[no-untyped-def]
+@_part
+def _slot(cell, row, at, w, mask):  # type: ignore[no-untyped-def]
     h = cell * 0x1E3779B97F4A7C15
     for p in range(w):
-        h = (h ^ time[at + p]) * 0x3F58476D1CE4E5B9
+        h = (h ^ row[at + p]) * 0x3F58476D1CE4E5B9
         h ^= (h >> 31) & 0x1FFFFFFFF
     h ^= (h >> 29) & 0x7FFFFFFFF
     return h & mask
 
 
-@_jit
-def _find(view, which, row, at, w):  # type: ignore[no-untyped-def]
+@_part
+def _find(nodes, table, cell, row, at, w):  # type: ignore[no-untyped-def]
     """The node of a cell and a time, or −1."""
-    time, cell, hashed = view[3], view[5], view[10]
-    mask = hashed.size - 1
-    i = _slot(which, row, at, w, mask)
-    while hashed[i]:
-        node = hashed[i] - 1
-        if cell[node] == which:
+    mask = table[0]
+    i = _slot(cell, row, at, w, mask)
+    while table[1 + i] >= 0:
+        node = table[1 + i]
+        if nodes[node + OF] == cell:
             same = True
             for p in range(w):
-                if time[node * w + p] != row[at + p]:
+                if nodes[node + TIME + p] != row[at + p]:
                     same = False
                     break
             if same:
@@ -119,64 +79,53 @@ def _find(view, which, row, at, w):  # type: ignore[no-untyped-def]
     return -1
 
 
-@_jit
-def _enter(view, node, w):  # type: ignore[no-untyped-def]
-    time, cell, hashed = view[3], view[5], view[10]
-    mask = hashed.size - 1
-    i = _slot(cell[node], time, node * w, w, mask)
-    while hashed[i]:
+@_part
+def _enter(nodes, table, node, w):  # type: ignore[no-untyped-def]
+    mask = table[0]
+    i = _slot(nodes[node + OF], nodes, node + TIME, w, mask)
+    while table[1 + i] >= 0:
         i = (i + 1) & mask
-    hashed[i] = node + 1
+    table[1 + i] = node
 
 
-@_jit
-def _new(clock, view, which, row, at, w):  # type: ignore[no-untyped-def]
-    known, time, count, cell, child, after, before, place = (
-        view[1],
-        view[3],
-        view[4],
-        view[5],
-        view[6],
-        view[7],
-        view[8],
-        view[9],
-    )
+@_part
+def _new(clock, nodes, table, cell, row, at, w):  # type: ignore[no-untyped-def]
     node = clock[FREE]
-    clock[FREE] = after[node]
+    clock[FREE] = nodes[node + AFTER]
     clock[FREES] -= 1
+    clock[cell + KNOWN] += 1
+    nodes[node + COUNT], nodes[node + OF], nodes[node + PLACE], nodes[node + NOTED] = 0, cell, OUT, 0
+    nodes[node + CHILD] = nodes[node + AFTER] = nodes[node + BEFORE] = nodes[node + NEXT] = -1
     for p in range(w):
-        time[node * w + p] = row[at + p]
-    count[node], cell[node], child[node], after[node], before[node], place[node] = 0, which, -1, -1, -1, 0
-    known[which] += 1
-    _enter(view, node, w)
+        nodes[node + TIME + p] = row[at + p]
+    _enter(nodes, table, node, w)
     return node
 
 
-@_jit
-def _forget(clock, view, node, w):  # type: ignore[no-untyped-def]
-    known, time, cell, after, hashed = view[1], view[3], view[5], view[7], view[10]
-    mask = hashed.size - 1
-    i = _slot(cell[node], time, node * w, w, mask)
-    while hashed[i] != node + 1:
+@_part
+def _forget(clock, nodes, table, node, w):  # type: ignore[no-untyped-def]
+    mask = table[0]
+    i = _slot(nodes[node + OF], nodes, node + TIME, w, mask)
+    while table[1 + i] != node:
         i = (i + 1) & mask
     j = i
     while True:  # close the gap
-        hashed[i] = 0
+        table[1 + i] = -1
         while True:
             j = (j + 1) & mask
-            if not hashed[j]:
+            other = table[1 + j]
+            if other < 0:
                 break
-            other = hashed[j] - 1
-            home = _slot(cell[other], time, other * w, w, mask)
+            home = _slot(nodes[other + OF], nodes, other + TIME, w, mask)
             if (i <= j and (home <= i or home > j)) or (i > j and home <= i and home > j):
                 break
-        if not hashed[j]:
+        if other < 0:
             break
-        hashed[i] = hashed[j]
+        table[1 + i] = other
         i = j
-    known[cell[node]] -= 1
-    cell[node] = -1
-    after[node] = clock[FREE]
+    clock[nodes[node + OF] + KNOWN] -= 1
+    nodes[node + OF] = -1
+    nodes[node + AFTER] = clock[FREE]
     clock[FREE] = node
     clock[FREES] += 1
 
@@ -184,402 +133,401 @@ def _forget(clock, view, node, w):  # type: ignore[no-untyped-def]
 # ---------------------------------------------------------------- the forest of a cell
 
 
-@_jit
-def _le(time, ends, e, a, b, w):  # type: ignore[no-untyped-def]
-    """Whether the time of one node is before that of another; ``e`` is where the ends of groups of its domain begin."""
-    p = 0
-    while p < w:
-        decided = False
-        while True:
-            x, y = time[a * w + p], time[b * w + p]
-            if not decided:
-                if x > y:
-                    return False
-                decided = x < y
-            p += 1
-            if ends[e + p - 1]:
-                break
+@_part
+def _le(nodes, graph, ends, a, b, w):  # type: ignore[no-untyped-def]
+    """Whether the time of one node is before that of another; from ``ends`` on stands where the groups of their domain
+    end."""
+    if w == 1:
+        return nodes[a + TIME] <= nodes[b + TIME]
+    decided = False
+    for p in range(w):
+        if not decided:
+            x, y = nodes[a + TIME + p], nodes[b + TIME + p]
+            if x > y:
+                return False
+            decided = x < y
+        if graph[ends + p]:
+            decided = False
     return True
 
 
-@_jit
-def _hang(view, parent, node):  # type: ignore[no-untyped-def]
-    child, after, place = view[6], view[7], view[9]
-    after[node] = child[parent]
-    child[parent] = node
-    place[node] = 1
+@_part
+def _note(clock, nodes, node, diff):  # type: ignore[no-untyped-def]
+    """A change of the frontier of the cell that is at work."""
+    nodes[node + NOTED] = diff
+    nodes[node + NEXT] = clock[NOTES]
+    clock[NOTES] = node
 
 
-@_jit
-def _root(view, which, node):  # type: ignore[no-untyped-def]
-    roots, after, before, place = view[0], view[7], view[8], view[9]
-    head = roots[which]
-    after[node], before[node], place[node] = head, -1, 2
+@_part
+def _hang(nodes, parent, node):  # type: ignore[no-untyped-def]
+    nodes[node + AFTER] = nodes[parent + CHILD]
+    nodes[parent + CHILD] = node
+    nodes[node + PLACE] = BELOW
+
+
+@_part
+def _root(clock, nodes, cell, node):  # type: ignore[no-untyped-def]
+    head = clock[cell + ROOTS]
+    nodes[node + AFTER], nodes[node + BEFORE], nodes[node + PLACE] = head, -1, ROOT
     if head >= 0:
-        before[head] = node
-    roots[which] = node
+        nodes[head + BEFORE] = node
+    clock[cell + ROOTS] = node
 
 
-@_jit
-def _unroot(view, which, node):  # type: ignore[no-untyped-def]
-    roots, after, before, place = view[0], view[7], view[8], view[9]
-    if before[node] >= 0:
-        after[before[node]] = after[node]
+@_part
+def _unroot(clock, nodes, cell, node):  # type: ignore[no-untyped-def]
+    before, after = nodes[node + BEFORE], nodes[node + AFTER]
+    if before >= 0:
+        nodes[before + AFTER] = after
     else:
-        roots[which] = after[node]
-    if after[node] >= 0:
-        before[after[node]] = before[node]
-    place[node] = 0
+        clock[cell + ROOTS] = after
+    if after >= 0:
+        nodes[after + BEFORE] = before
+    nodes[node + PLACE] = OUT
 
 
-@_jit
-def _change(clock, view, node, diff, w):  # type: ignore[no-untyped-def]
-    time, changes = view[3], view[12]
-    o = clock[CHANGES] * (w + 1)
-    for p in range(w):
-        changes[o + p] = time[node * w + p]
-    changes[o + w] = diff
-    clock[CHANGES] += 1
-
-
-@_jit
-def _plant(clock, view, ends, e, which, node, w):  # type: ignore[no-untyped-def]
-    """few_view node with a positive count that is not in the forest."""
-    roots, time, after = view[0], view[3], view[7]
-    r = roots[which]
+@_part
+def _plant(clock, nodes, graph, ends, cell, node, w):  # type: ignore[no-untyped-def]
+    """A node with a positive count that is in no forest."""
+    r = clock[cell + ROOTS]
     while r >= 0:
-        if _le(time, ends, e, r, node, w):
-            _hang(view, r, node)
+        if _le(nodes, graph, ends, r, node, w):
+            _hang(nodes, r, node)
             return
-        r = after[r]
-    r = roots[which]
+        r = nodes[r + AFTER]
+    r = clock[cell + ROOTS]
     while r >= 0:
-        following = after[r]
-        if _le(time, ends, e, node, r, w):
-            _unroot(view, which, r)
-            _hang(view, node, r)
-            _change(clock, view, r, -1, w)
+        following = nodes[r + AFTER]
+        if _le(nodes, graph, ends, node, r, w):
+            _unroot(clock, nodes, cell, r)
+            _hang(nodes, node, r)
+            _note(clock, nodes, r, -1)
         r = following
-    _root(view, which, node)
-    _change(clock, view, node, 1, w)
+    _root(clock, nodes, cell, node)
+    _note(clock, nodes, node, 1)
+
+
+@_part
+def _merge(nodes, graph, ends, one, two, w):  # type: ignore[no-untyped-def]
+    """Of two antichains of nodes, linked by what comes after, one: what is after another hangs below it."""
+    while two >= 0:
+        following = nodes[two + AFTER]
+        lower = one
+        while lower >= 0 and not _le(nodes, graph, ends, lower, two, w):
+            lower = nodes[lower + AFTER]
+        if lower >= 0:
+            _hang(nodes, lower, two)
+        else:
+            stay, r = -1, one
+            while r >= 0:
+                more = nodes[r + AFTER]
+                if _le(nodes, graph, ends, two, r, w):
+                    _hang(nodes, two, r)
+                else:
+                    nodes[r + AFTER] = stay
+                    stay = r
+                r = more
+            nodes[two + AFTER] = stay
+            one = two
+        two = following
+    return one
+
+
+@_part
+def _open(nodes, node, todo):  # type: ignore[no-untyped-def]
+    """What hangs below a node, before what is to be done already."""
+    below = nodes[node + CHILD]
+    nodes[node + CHILD] = -1
+    while below >= 0:
+        following = nodes[below + AFTER]
+        nodes[below + AFTER] = todo
+        todo = below
+        below = following
+    return todo
 
 
 @_jit
-def _uproot(clock, view, ends, e, which, gone, w):  # type: ignore[no-untyped-def]
-    """few_view root without a positive count: what was below it and is below nothing else is a root now."""
-    roots, idle, time, count, child, after, before, place = (
-        view[0],
-        view[2],
-        view[3],
-        view[4],
-        view[6],
-        view[7],
-        view[8],
-        view[9],
-    )
-    _unroot(view, which, gone)
-    _change(clock, view, gone, -1, w)
-    todo = child[gone]
-    child[gone] = -1
-    if count[gone] == 0:
-        _forget(clock, view, gone, w)
-    first, last = -1, -1  # a queue of antichains: linked by `before` at their first nodes, each by `after`
+def _uproot(clock, nodes, table, graph, ends, cell, gone, w):  # type: ignore[no-untyped-def]
+    """A root without a positive count: what was below it, and is below nothing else, is a root now."""
+    _unroot(clock, nodes, cell, gone)
+    _note(clock, nodes, gone, -1)
+    todo = _open(nodes, gone, -1)
+    first, last = -1, -1  # a queue of antichains, linked by what is before at their first nodes
     while todo >= 0:
         node = todo
-        todo = after[node]
-        if count[node] > 0:
-            after[node], before[node] = -1, -1
+        todo = nodes[node + AFTER]
+        if nodes[node + COUNT] > 0:
+            nodes[node + AFTER] = nodes[node + BEFORE] = -1
             if last >= 0:
-                before[last] = node
+                nodes[last + BEFORE] = node
             else:
                 first = node
             last = node
         else:
-            idle[which] -= 1
-            place[node] = 0
-            below = child[node]
-            child[node] = -1
-            while below >= 0:
-                following = after[below]
-                after[below] = todo
-                todo = below
-                below = following
-            if count[node] == 0:
-                _forget(clock, view, node, w)
-    while first >= 0 and before[first] >= 0:
-        one, two = first, before[first]
-        first = before[two]
-        if first < 0:
-            last = -1
-        while two >= 0:
-            following = after[two]
-            lower = one
-            while lower >= 0 and not _le(time, ends, e, lower, two, w):
-                lower = after[lower]
-            if lower >= 0:
-                _hang(view, lower, two)
-            else:
-                stay, r = -1, one
-                while r >= 0:
-                    more = after[r]
-                    if _le(time, ends, e, two, r, w):
-                        _hang(view, two, r)
-                    else:
-                        after[r] = stay
-                        stay = r
-                    r = more
-                after[two] = stay
-                one = two
-            two = following
-        before[one] = -1
-        if last >= 0:
-            before[last] = one
+            clock[cell + IDLE] -= 1
+            nodes[node + PLACE] = OUT
+            todo = _open(nodes, node, todo)
+            if nodes[node + COUNT] == 0:
+                _forget(clock, nodes, table, node, w)
+    while first >= 0 and nodes[first + BEFORE] >= 0:
+        two = nodes[first + BEFORE]
+        rest = nodes[two + BEFORE]
+        one = _merge(nodes, graph, ends, first, two, w)
+        nodes[one + BEFORE] = -1
+        if rest >= 0:
+            first = rest
+            nodes[last + BEFORE] = one
         else:
             first = one
         last = one
     node = first
     while node >= 0:
-        following = after[node]
-        r = roots[which]
-        while r >= 0 and not _le(time, ends, e, r, node, w):
-            r = after[r]
+        following = nodes[node + AFTER]
+        r = clock[cell + ROOTS]
+        while r >= 0 and not _le(nodes, graph, ends, r, node, w):
+            r = nodes[r + AFTER]
         if r >= 0:
-            _hang(view, r, node)
+            _hang(nodes, r, node)
         else:
-            _root(view, which, node)
-            _change(clock, view, node, 1, w)
+            _root(clock, nodes, cell, node)
+            _note(clock, nodes, node, 1)
         node = following
 
 
 @_jit
-def _sweep(clock, view, which, w):  # type: ignore[no-untyped-def]
+def _sweep(clock, nodes, table, cell, w):  # type: ignore[no-untyped-def]
     """Forget what has no count; its cost is paid by as many updates as there are to forget."""
-    roots, idle, count, child, after, place = view[0], view[2], view[4], view[6], view[7], view[9]
-    r = roots[which]
+    r = clock[cell + ROOTS]
     while r >= 0:
-        todo = child[r]
-        child[r] = -1
+        todo = _open(nodes, r, -1)
         while todo >= 0:
             node = todo
-            todo = after[node]
-            below = child[node]
-            child[node] = -1
-            while below >= 0:
-                following = after[below]
-                after[below] = todo
-                todo = below
-                below = following
-            if count[node] > 0:
-                _hang(view, r, node)
+            todo = _open(nodes, node, nodes[node + AFTER])
+            if nodes[node + COUNT] > 0:
+                _hang(nodes, r, node)
             else:
-                place[node] = 0
-                if count[node] == 0:
-                    _forget(clock, view, node, w)
-        r = after[r]
-    idle[which] = 0
+                nodes[node + PLACE] = OUT
+                if nodes[node + COUNT] == 0:
+                    _forget(clock, nodes, table, node, w)
+        r = nodes[r + AFTER]
+    clock[cell + IDLE] = 0
 
 
-@_jit
-def _update(clock, view, ends, e, which, row, at, diff, w):  # type: ignore[no-untyped-def]
+@_part
+def _update(clock, nodes, table, graph, ends, cell, row, at, diff, w):  # type: ignore[no-untyped-def]
     """Change a count; the changes of the cell's frontier are noted."""
-    known, idle, count, place = view[1], view[2], view[4], view[9]
-    node = _find(view, which, row, at, w)
+    node = _find(nodes, table, cell, row, at, w)
     if node < 0:
         if diff == 0:
             return
-        node = _new(clock, view, which, row, at, w)
-    old = count[node]
+        node = _new(clock, nodes, table, cell, row, at, w)
+    old = nodes[node + COUNT]
     now = old + diff
-    count[node] = now
+    nodes[node + COUNT] = now
     if old <= 0 < now:
-        if place[node]:
-            idle[which] -= 1
+        if nodes[node + PLACE] != OUT:
+            clock[cell + IDLE] -= 1
         else:
-            _plant(clock, view, ends, e, which, node, w)
+            _plant(clock, nodes, graph, ends, cell, node, w)
     elif now <= 0 < old:
-        if place[node] == 2:
-            _uproot(clock, view, ends, e, which, node, w)
+        if nodes[node + PLACE] == ROOT:
+            _uproot(clock, nodes, table, graph, ends, cell, node, w)
         else:
-            idle[which] += 1
-            if idle[which] > known[which] // 2 + 8:
-                _sweep(clock, view, which, w)
-    elif now == 0 and place[node] == 0:
-        _forget(clock, view, node, w)
+            clock[cell + IDLE] += 1
+            if clock[cell + IDLE] > clock[cell + KNOWN] // 2 + 8:
+                _sweep(clock, nodes, table, cell, w)
+    elif now == 0 and nodes[node + PLACE] == OUT:
+        _forget(clock, nodes, table, node, w)
 
 
 # ---------------------------------------------------------------- what waits
 
 
-@_jit
-def _sooner(waiting, ranks, a, b, w):  # type: ignore[no-untyped-def]
-    """−1, 0 or 1: which of two that wait is settled first.  few_view row is a location, a change, a time."""
-    x, y = a * (w + 2), b * (w + 2)
-    k, j = waiting[x] * (w + 1), waiting[y] * (w + 1)
+@_part
+def _sooner(heap, graph, ranks, a, b, w):  # type: ignore[no-untyped-def]
+    """−1, 0 or 1: which of two rows is settled first."""
+    k, j = ranks + heap[a] * (w + 1), ranks + heap[b] * (w + 1)
     for p in range(w):
-        if ranks[k + p] != ranks[j + p]:
-            return -1 if ranks[k + p] < ranks[j + p] else 1
-        if waiting[x + 2 + p] != waiting[y + 2 + p]:
-            return -1 if waiting[x + 2 + p] < waiting[y + 2 + p] else 1
-    if ranks[k + w] != ranks[j + w]:
-        return -1 if ranks[k + w] < ranks[j + w] else 1
-    return 0
+        x, y = graph[k + p], graph[j + p]
+        if x != y:
+            return -1 if x < y else 1
+        x, y = heap[a + 2 + p], heap[b + 2 + p]
+        if x != y:
+            return -1 if x < y else 1
+    x, y = graph[k + w], graph[j + w]
+    return 0 if x == y else -1 if x < y else 1
 
 
-@_jit
-def _swap(waiting, a, b, w):  # type: ignore[no-untyped-def]
+@_part
+def _swap(heap, a, b, w):  # type: ignore[no-untyped-def]
     for p in range(w + 2):
-        x = waiting[a * (w + 2) + p]
-        waiting[a * (w + 2) + p] = waiting[b * (w + 2) + p]
-        waiting[b * (w + 2) + p] = x
+        x = heap[a + p]
+        heap[a + p] = heap[b + p]
+        heap[b + p] = x
 
 
-@_jit
-def _rise(clock, waiting, ranks, w):  # type: ignore[no-untyped-def]
-    """The last row has come."""
+@_part
+def _push(clock, heap, graph, ranks, w):  # type: ignore[no-untyped-def]
+    """The row behind the last one comes in."""
+    size = w + 2
     i = clock[IN_HEAP]
     clock[IN_HEAP] += 1
-    while i > 0 and _sooner(waiting, ranks, i, (i - 1) // 2, w) < 0:
-        _swap(waiting, i, (i - 1) // 2, w)
-        i = (i - 1) // 2
+    while i > 0:
+        up = (i - 1) // 2
+        if _sooner(heap, graph, ranks, i * size, up * size, w) >= 0:
+            return
+        _swap(heap, i * size, up * size, w)
+        i = up
 
 
-@_jit
-def _take(clock, waiting, ranks, w):  # type: ignore[no-untyped-def]
-    """The first row goes to the place behind the last one."""
+@_part
+def _pop(clock, heap, graph, ranks, w):  # type: ignore[no-untyped-def]
+    """The first row goes behind the last one; where that is."""
+    size = w + 2
     clock[IN_HEAP] -= 1
     n = clock[IN_HEAP]
-    _swap(waiting, 0, n, w)
+    _swap(heap, 0, n * size, w)
     i = 0
     while True:
         c = 2 * i + 1
         if c >= n:
-            return
-        if c + 1 < n and _sooner(waiting, ranks, c + 1, c, w) < 0:
+            break
+        if c + 1 < n and _sooner(heap, graph, ranks, (c + 1) * size, c * size, w) < 0:
             c += 1
-        if _sooner(waiting, ranks, c, i, w) >= 0:
-            return
-        _swap(waiting, i, c, w)
+        if _sooner(heap, graph, ranks, c * size, i * size, w) >= 0:
+            break
+        _swap(heap, i * size, c * size, w)
         i = c
+    return n * size
 
 
-@_jit
-def _push(clock, view, ranks, location, diff, w):  # type: ignore[no-untyped-def]
-    """few_view row whose time stands already behind the last one."""
-    waiting = view[11]
-    o = clock[IN_HEAP] * (w + 2)
-    waiting[o], waiting[o + 1] = location, diff
-    _rise(clock, waiting, ranks, w)
+@_part
+def _tell(clock, nodes, table, cell, row, at, diff, w):  # type: ignore[no-untyped-def]
+    """A change of a frontier, for those who ask; opposite ones cancel."""
+    node = _find(nodes, table, cell, row, at, w)
+    if node < 0:
+        node = _new(clock, nodes, table, cell, row, at, w)
+        head = clock[PUSHED]
+        nodes[node + AFTER] = head
+        if head >= 0:
+            nodes[head + BEFORE] = node
+        clock[PUSHED] = node
+        clock[PUSHES] += 1
+    nodes[node + COUNT] += diff
+    if nodes[node + COUNT] == 0:
+        before, after = nodes[node + BEFORE], nodes[node + AFTER]
+        if before >= 0:
+            nodes[before + AFTER] = after
+        else:
+            clock[PUSHED] = after
+        if after >= 0:
+            nodes[after + BEFORE] = before
+        clock[PUSHES] -= 1
+        _forget(clock, nodes, table, node, w)
 
 
-@_jit
-def _spread(clock, view, tabled, n, w):  # type: ignore[no-untyped-def]
+@_part
+def _spread(clock, nodes, table, heap, graph, w, n):  # type: ignore[no-untyped-def]
     """Hand on the changes that were noted: those of own pointstamps to what reaches the location, those of what
     reaches it along its arcs.  What is lacking is returned, and then nothing was done."""
-    waiting, changes = view[11], view[12]
-    ranks, starts, to, how, ways = tabled[2], tabled[3], tabled[4], tabled[5], tabled[6]
-    c, which = clock[CHANGES], clock[AT]
-    if which < n:
-        if clock[IN_HEAP] + c > clock[HEAP]:
-            clock[LACKS] = c
-            return MORE_HEAP
-        for k in range(c):
-            o = clock[IN_HEAP] * (w + 2)
-            for p in range(w):
-                waiting[o + 2 + p] = changes[k * (w + 1) + p]
-            _push(clock, view, ranks, which, changes[k * (w + 1) + w], w)
-        clock[CHANGES] = 0
-        return DONE
-    location = which - n
-    arcs = starts[location + 1] - starts[location]
-    if clock[IN_HEAP] + c * arcs > clock[HEAP]:
-        clock[LACKS] = c * arcs
+    size = w + 2
+    d, arcs = graph[2], graph[3]
+    ranks = HEAD + n + d * w
+    starts = ranks + n * (w + 1)
+    to = starts + n + 1
+    how, ways = to + arcs, to + 2 * arcs
+    cell, location = clock[AT], (clock[AT] - CELLS) // CELL
+    noted, node = 0, clock[NOTES]
+    while node >= 0:
+        noted += 1
+        node = nodes[node + NEXT]
+    own = location < n
+    if not own:
+        location -= n
+    first, last = graph[starts + location], graph[starts + location + 1]
+    rows = noted if own else noted * (last - first)
+    if clock[IN_HEAP] + rows > clock[HEAP]:
+        clock[LACKS] = rows
         return MORE_HEAP
-    if clock[FREES] < c:
-        clock[LACKS] = c
+    if clock[FREES] < noted:
+        clock[LACKS] = noted
         return MORE_NODES
-    for k in range(c):
-        at = k * (w + 1)
-        diff = changes[at + w]
-        _told(clock, view, 2 * n + location, changes, at, diff, w)
-        for a in range(starts[location], starts[location + 1]):
-            o = clock[IN_HEAP] * (w + 2) + 2
-            through = True
-            s = how[a] * 4 * w
+    node = clock[NOTES]
+    clock[NOTES] = -1
+    while node >= 0:
+        diff, following = nodes[node + NOTED], nodes[node + NEXT]
+        nodes[node + NOTED], nodes[node + NEXT] = 0, -1
+        if own:
+            o = clock[IN_HEAP] * size
+            heap[o], heap[o + 1] = location, diff
             for p in range(w):
-                x = changes[at + p]
-                if s >= 0:
-                    if x < ways[s + 4 * p] or x > ways[s + 4 * p + 1]:
-                        through = False
-                        break
-                    x = ways[s + 4 * p + 3] if ways[s + 4 * p + 2] else x + ways[s + 4 * p + 3]
-                waiting[o + p] = x
-            if through:
-                _push(clock, view, ranks, to[a], diff, w)
-    clock[CHANGES] = 0
+                heap[o + 2 + p] = nodes[node + TIME + p]
+            _push(clock, heap, graph, ranks, w)
+        else:
+            _tell(clock, nodes, table, cell + CELL * n, nodes, node + TIME, diff, w)
+            for a in range(first, last):
+                o = clock[IN_HEAP] * size
+                heap[o], heap[o + 1] = graph[to + a], diff
+                s, through = graph[how + a], True
+                if s < 0:
+                    for p in range(w):
+                        heap[o + 2 + p] = nodes[node + TIME + p]
+                else:
+                    for p in range(w):
+                        x, way = nodes[node + TIME + p], ways + (s * w + p) * 4
+                        if x < graph[way] or x > graph[way + 1]:
+                            through = False
+                            break
+                        heap[o + 2 + p] = graph[way + 3] if graph[way + 2] else x + graph[way + 3]
+                if through:
+                    _push(clock, heap, graph, ranks, w)
+        if nodes[node + COUNT] == 0 and nodes[node + PLACE] == OUT:
+            _forget(clock, nodes, table, node, w)
+        node = following
     return DONE
 
 
 @_jit
-def _told(clock, view, which, row, at, diff, w):  # type: ignore[no-untyped-def]
-    """few_view change of a frontier, for those who ask; opposite ones cancel."""
-    count, after, before = view[4], view[7], view[8]
-    node = _find(view, which, row, at, w)
-    if node < 0:
-        node = _new(clock, view, which, row, at, w)
-        after[node], before[node] = clock[PUSHED], -1
-        if clock[PUSHED] >= 0:
-            before[clock[PUSHED]] = node
-        clock[PUSHED] = node
-        clock[PUSHES] += 1
-    count[node] += diff
-    if count[node] == 0:
-        if before[node] >= 0:
-            after[before[node]] = after[node]
-        else:
-            clock[PUSHED] = after[node]
-        if after[node] >= 0:
-            before[after[node]] = before[node]
-        clock[PUSHES] -= 1
-        _forget(clock, view, node, w)
-
-
-@_jit
-def propagate(graph, clock, updates):  # type: ignore[no-untyped-def]
-    """Take the updates (rows of a location, a change, a time) and settle all that follows."""
+def propagate(where):  # type: ignore[no-untyped-def]
+    """Take the updates (rows of a location, a change, a time) and settle all that follows.  ``where`` has the addresses
+    of all arrays."""
+    graph, clock, nodes = _at(where[0]), _at(where[1]), _at(where[2])
+    table, heap, updates = _at(where[3]), _at(where[4]), _at(where[5])
     w, n = graph[0], graph[1]
-    tabled = tables(graph)
-    view = views(clock, n, w)
-    domain, ends, ranks, waiting = tabled[0], tabled[1], tabled[2], view[11]
-    rows = updates.size // (w + 2)
+    size = w + 2
+    ends = HEAD + n
+    ranks = ends + graph[2] * w
     while True:
-        if clock[CHANGES]:
-            lacks = _spread(clock, view, tabled, n, w)
+        if clock[NOTES] >= 0:
+            lacks = _spread(clock, nodes, table, heap, graph, w, n)
             if lacks != DONE:
                 return lacks
         if clock[FREES] < 1:
             clock[LACKS] = 1
             return MORE_NODES
-        if clock[CURSOR] < rows:
-            o = clock[CURSOR] * (w + 2)
-            which = updates[o]
-            clock[AT] = which
-            _update(clock, view, ends, domain[which] * w, which, updates, o + 2, updates[o + 1], w)
-            clock[CURSOR] += 1
+        if clock[CURSOR] < clock[UPDATES]:
+            o = clock[CURSOR]
+            location, cell = updates[o], CELLS + CELL * updates[o]
+            clock[AT] = cell
+            domain = ends + graph[HEAD + location] * w
+            _update(clock, nodes, table, graph, domain, cell, updates, o + 2, updates[o + 1], w)
+            clock[CURSOR] += size
             continue
         if clock[IN_HEAP] == 0:
             break
-        _take(clock, waiting, ranks, w)
-        o = clock[IN_HEAP] * (w + 2)
-        location, diff = waiting[o], waiting[o + 1]
-        while clock[IN_HEAP] and _sooner(waiting, ranks, 0, clock[IN_HEAP], w) == 0:  # the same, once more
-            diff += waiting[1]
-            _take(clock, waiting, ranks, w)
-            o = clock[IN_HEAP] * (w + 2)
+        o = _pop(clock, heap, graph, ranks, w)
+        location, diff = heap[o], heap[o + 1]
+        while clock[IN_HEAP] and _sooner(heap, graph, ranks, 0, o, w) == 0:  # the same, once more
+            o = _pop(clock, heap, graph, ranks, w)
+            diff += heap[o + 1]
         clock[SETTLED] += 1
         if diff:
-            clock[AT] = n + location
-            _update(clock, view, ends, domain[location] * w, n + location, waiting, o + 2, diff, w)
-    clock[CURSOR] = 0
+            cell = CELLS + CELL * (n + location)
+            clock[AT] = cell
+            domain = ends + graph[HEAD + location] * w
+            _update(clock, nodes, table, graph, domain, cell, heap, o + 2, diff, w)
+    clock[CURSOR] = clock[UPDATES] = 0
     return DONE
 
 
@@ -587,94 +535,79 @@ def propagate(graph, clock, updates):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def reset(graph, clock):  # type: ignore[no-untyped-def]
-    """An empty clock of the sizes that stand in its first numbers."""
-    w, n = graph[0], graph[1]
-    view = views(clock, n, w)
-    view[0][:] = -1
-    after = view[7]
-    nodes = clock[NODES]
-    for node in range(nodes):
-        after[node] = node + 1
-        view[5][node] = -1
-    after[nodes - 1] = -1
-    clock[FREE], clock[FREES], clock[PUSHED] = 0, nodes, -1
+def reset(where, cells):  # type: ignore[no-untyped-def]
+    """An empty clock."""
+    clock = _at(where[1])
+    for cell in range(CELLS, CELLS + CELL * cells, CELL):
+        clock[cell + ROOTS] = -1
+    clock[PUSHED] = clock[NOTES] = clock[FREE] = -1
 
 
 @_jit
-def regrow(graph, old, clock):  # type: ignore[no-untyped-def]
-    """The clock in a larger array, whose sizes stand in its first numbers."""
-    w, n = graph[0], graph[1]
-    few_view, many_view = views(old, n, w), views(clock, n, w)
-    for part in (0, 1, 2):
-        many_view[part][:] = few_view[part]
-    few, many = old[NODES], clock[NODES]
-    many_view[3][: few * w] = few_view[3]
-    for part in (4, 5, 6, 7, 8, 9):
-        many_view[part][:few] = few_view[part]
-    for node in range(few):
-        if many_view[5][node] >= 0:
-            _enter(many_view, node, w)
-    many_view[11][: old[IN_HEAP] * (w + 2)] = few_view[11][: old[IN_HEAP] * (w + 2)]
-    many_view[12][: old[CHANGES] * (w + 1)] = few_view[12][: old[CHANGES] * (w + 1)]
-    for r in range(IN_HEAP, REGISTERS):
-        clock[r] = old[r]
-    for node in range(few, many):
-        many_view[5][node] = -1
-        many_view[7][node] = node + 1
-    if many > few:
-        many_view[7][many - 1] = clock[FREE]
-        clock[FREE] = few
-        clock[FREES] += many - few
+def supply(where, size):  # type: ignore[no-untyped-def]
+    """The nodes beyond those that there were are free; an empty table has room for all."""
+    graph, clock, nodes, table = _at(where[0]), _at(where[1]), _at(where[2]), _at(where[3])
+    w, old = graph[0], clock[NODES]
+    clock[NODES] = size
+    for node in range(size - (TIME + w), old - 1, -(TIME + w)):
+        nodes[node + OF] = -1
+        nodes[node + AFTER] = clock[FREE]
+        clock[FREE] = node
+        clock[FREES] += 1
+    for i in range(table[0] + 1):
+        table[1 + i] = -1
+    for node in range(0, old, TIME + w):
+        if nodes[node + OF] >= 0:
+            _enter(nodes, table, node, w)
 
 
 @_jit
-def drain(graph, clock, out):  # type: ignore[no-untyped-def]
+def drain(where, out):  # type: ignore[no-untyped-def]
     """The changes of frontiers since they were asked for last: rows of a location, a change, a time."""
+    graph, clock, nodes, table = _at(where[0]), _at(where[1]), _at(where[2]), _at(where[3])
     w, n = graph[0], graph[1]
-    view = views(clock, n, w)
-    time, count, cell, after = view[3], view[4], view[5], view[7]
     node, k = clock[PUSHED], 0
     while node >= 0:
-        following = after[node]
-        out[k] = cell[node] - 2 * n
-        out[k + 1] = count[node]
+        following = nodes[node + AFTER]
+        out[k] = (nodes[node + OF] - CELLS) // CELL - 2 * n
+        out[k + 1] = nodes[node + COUNT]
         for p in range(w):
-            out[k + 2 + p] = time[node * w + p]
+            out[k + 2 + p] = nodes[node + TIME + p]
         k += w + 2
-        _forget(clock, view, node, w)
+        _forget(clock, nodes, table, node, w)
         node = following
-    clock[PUSHED], clock[PUSHES] = -1, 0
+    clock[PUSHED] = -1
+    clock[PUSHES] = 0
 
 
 @_jit
-def frontier(graph, clock, location, out):  # type: ignore[no-untyped-def]
+def frontier(where, location, out):  # type: ignore[no-untyped-def]
     """The frontier of a location as rows of times; how many there are, also where the room does not suffice."""
+    graph, clock, nodes = _at(where[0]), _at(where[1]), _at(where[2])
     w, n = graph[0], graph[1]
-    view = views(clock, n, w)
-    time, after = view[3], view[7]
-    node, k = view[0][n + location], 0
+    node, k = clock[CELLS + CELL * (n + location) + ROOTS], 0
     while node >= 0:
         if (k + 1) * w <= out.size:
             for p in range(w):
-                out[k * w + p] = time[node * w + p]
+                out[k * w + p] = nodes[node + TIME + p]
         k += 1
-        node = after[node]
+        node = nodes[node + AFTER]
     return k
 
 
 @_jit
-def counted(graph, clock, out):  # type: ignore[no-untyped-def]
+def counted(where, out):  # type: ignore[no-untyped-def]
     """All own pointstamps: rows of a location, a count, a time; how many there are."""
+    graph, clock, nodes = _at(where[0]), _at(where[1]), _at(where[2])
     w, n = graph[0], graph[1]
-    view = views(clock, n, w)
-    time, count, cell = view[3], view[4], view[5]
-    k = 0
-    for node in range(clock[NODES]):
-        if 0 <= cell[node] < n and count[node] != 0:
-            if (k + 1) * (w + 2) <= out.size:
-                out[k * (w + 2)], out[k * (w + 2) + 1] = cell[node], count[node]
+    size, k = w + 2, 0
+    for node in range(0, clock[NODES], TIME + w):
+        cell = nodes[node + OF]
+        if 0 <= cell < CELLS + CELL * n and nodes[node + COUNT] != 0:
+            if (k + 1) * size <= out.size:
+                out[k * size] = (cell - CELLS) // CELL
+                out[k * size + 1] = nodes[node + COUNT]
                 for p in range(w):
-                    out[k * (w + 2) + 2 + p] = time[node * w + p]
+                    out[k * size + 2 + p] = nodes[node + TIME + p]
             k += 1
     return k

@@ -18,22 +18,47 @@ from pellucid.progress.tracker import Tracker
 _COUNT = 2**40  # a change of a count: more than this is a mistake, and sums stay within 64 bits
 
 
+def _zeros(count: int) -> Any:
+    return np.zeros(count, dtype=np.int64)
+
+
 class Packed(Tracker):
     """Incremental and compiled, for times of whole numbers."""
 
     def __init__(self, arcs: Arcs, plan: Plan) -> None:
         super().__init__(arcs)
-        self.plan, self.tables, self.width = plan, plan.tables, plan.width
+        self.plan, self.width = plan, plan.width
         self._bare = [isinstance(order, Integers) for order in arcs.orders]  # the time itself is the one coordinate
         self._waiting: list[int] = []
-        self._clock = self._room(64, 64)
-        kernel.reset(self.tables, self._clock)
+        w, cells = self.width, 3 * len(arcs.places)
+        self._held: list[Any] = [plan.tables, _zeros(kernel.CELLS + kernel.CELL * cells), None, None, None, None]
+        self._clock = self._held[1]
+        self._where = _zeros(6)  # their addresses
+        self._where[:2] = [plan.tables.ctypes.data, self._clock.ctypes.data]
+        kernel.reset(self._where, cells)
+        self._more_nodes(64)
+        self._more_heap(64)
+        self._hold(5, _zeros(64 * (w + 2)))
 
-    def _room(self, nodes: int, heap: int) -> Any:
-        table = 1 << (2 * nodes - 1).bit_length()
-        out = np.zeros(kernel.size(nodes, heap, table, len(self.arcs.places), self.width), dtype=np.int64)
-        out[kernel.NODES], out[kernel.HEAP], out[kernel.TABLE] = nodes, heap, table
-        return out
+    def _hold(self, which: int, array: Any) -> None:
+        self._held[which], self._where[which] = array, array.ctypes.data
+
+    def _more_nodes(self, count: int) -> None:
+        size = count * (kernel.TIME + self.width)
+        nodes, table = _zeros(size), _zeros(1 + (1 << (2 * count - 1).bit_length()))
+        if self._held[2] is not None:
+            nodes[: self._held[2].size] = self._held[2]
+        table[0] = table.size - 2
+        self._hold(2, nodes)
+        self._hold(3, table)
+        kernel.supply(self._where, size)
+
+    def _more_heap(self, count: int) -> None:
+        heap = _zeros(count * (self.width + 2))
+        if self._held[4] is not None:
+            heap[: self._held[4].size] = self._held[4]
+        self._hold(4, heap)
+        self._clock[kernel.HEAP] = count
 
     # ------------------------------------------------------------ what changes
 
@@ -46,20 +71,24 @@ class Packed(Tracker):
             self._waiting += [0] * (self.width - len(row))
 
     def propagate_all(self) -> None:
-        self._run(np.array(self._waiting, dtype=np.int64))
-        self._waiting.clear()
+        rows = self._waiting
+        if len(rows) > self._held[5].size:
+            self._hold(5, _zeros(2 * len(rows)))
+        self._held[5][: len(rows)] = rows
+        self._run(len(rows))
+        rows.clear()
 
-    def _run(self, rows: Any) -> None:
-        while (lacks := kernel.propagate(self.tables, self._clock, rows)) != kernel.DONE:
-            nodes, heap = int(self._clock[kernel.NODES]), int(self._clock[kernel.HEAP])
-            more = int(self._clock[kernel.LACKS])
-            if lacks == kernel.MORE_NODES:
-                nodes = max(2 * nodes, nodes + more)
+    def _run(self, size: int) -> None:
+        """Of the updates' array so many numbers."""
+        clock = self._clock
+        clock[kernel.UPDATES] = size
+        while lacks := kernel.propagate(self._where):
+            more = int(clock[kernel.LACKS])
+            if lacks == kernel.MORE_HEAP:
+                self._more_heap(int(clock[kernel.HEAP]) + max(int(clock[kernel.HEAP]), more))
             else:
-                heap = max(2 * heap, heap + more)
-            larger = self._room(nodes, heap)
-            kernel.regrow(self.tables, self._clock, larger)
-            self._clock = larger
+                count = int(clock[kernel.NODES]) // (kernel.TIME + self.width)
+                self._more_nodes(count + max(count, more))
 
     def number(self, location: Location) -> int:
         """The number of a location, for `update_rows`."""
@@ -86,7 +115,9 @@ class Packed(Tracker):
                 place, order = self.arcs.places[at], self.arcs.orders[at]
                 raise UsageError(f"update_rows: a row for {place} is not a time of {order}")
         self.propagate_all()
-        self._run(rows.reshape(-1))
+        flat = rows.reshape(-1)
+        self._hold(5, flat if len(flat) else _zeros(1))
+        self._run(len(flat))
 
     # ------------------------------------------------------------ what is so
 
@@ -94,7 +125,7 @@ class Packed(Tracker):
         """How frontiers changed since it was asked for last, as an array: a row has a location's number, the change and
         the time's coordinates."""
         found = np.empty(int(self._clock[kernel.PUSHES]) * (self.width + 2), dtype=np.int64)
-        kernel.drain(self.tables, self._clock, found)
+        kernel.drain(self._where, found)
         return found.reshape(-1, self.width + 2)
 
     def pushed(self) -> ChangeBatch:
@@ -109,18 +140,18 @@ class Packed(Tracker):
 
     def _frontier(self, at: int) -> Antichain:
         found = np.empty(8 * self.width, dtype=np.int64)
-        count = kernel.frontier(self.tables, self._clock, at, found)
+        count = kernel.frontier(self._where, at, found)
         if count > 8:
             found = np.empty(count * self.width, dtype=np.int64)
-            kernel.frontier(self.tables, self._clock, at, found)
+            kernel.frontier(self._where, at, found)
         order = self.arcs.orders[at]
         rows = found[: count * self.width].reshape(-1, self.width).tolist()
         return Antichain((self._time(order, at, row) for row in rows), order)
 
     def pointstamps(self) -> list[tuple[tuple[Location, Time], int]]:
         found = np.empty(0, dtype=np.int64)
-        found = np.empty(kernel.counted(self.tables, self._clock, found) * (self.width + 2), dtype=np.int64)
-        kernel.counted(self.tables, self._clock, found)
+        found = np.empty(kernel.counted(self._where, found) * (self.width + 2), dtype=np.int64)
+        kernel.counted(self._where, found)
         rows = found.reshape(-1, self.width + 2).tolist()
         places, orders = self.arcs.places, self.arcs.orders
         return sorted((((places[at], self._time(orders[at], at, row)), count) for at, count, *row in rows), key=str)
