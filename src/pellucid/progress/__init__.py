@@ -2,7 +2,8 @@
 
 Messages carry times of a partial order (`times`); a frontier is the antichain of those that may still come
 (`antichain`).  A graph has ports and summaries of how a time grows on its way (`builder`, `summaries`, `paths`); loops
-have to advance it (`loops`).  Its clock says for each port what may still come (`tracker`).
+have to advance it (`loops`).  Its clock says for each port what may still come (`tracker`), also where several workers
+share it (`workers`); what is sent is counted by capabilities (`capabilities`).
 
 A `Graph` has nodes that do something: what could result in what follows from that (`reach`), and so does everything
 that it can do (`semantics`).  `check.progress` asks whether it keeps its promises (`question`), `why_not` why a time is
@@ -11,6 +12,7 @@ not complete (`why`).
 
 from pellucid.progress.antichain import Antichain, ChangeBatch, MutableAntichain
 from pellucid.progress.builder import Builder, Location, Source, Target
+from pellucid.progress.capabilities import Capability, Notificator, Operator
 from pellucid.progress.graph import Graph, Message, Node, buffer
 from pellucid.progress.paths import PathSummaries
 from pellucid.progress.reach.declared import builder_of, conservative
@@ -34,11 +36,13 @@ from pellucid.progress.times import (
 )
 from pellucid.progress.tracker import Tracker
 from pellucid.progress.why import WhyNot, why_not
+from pellucid.progress.workers import Views, Worker, never_ahead
 
 __all__ = [
     "NATURAL",
     "Antichain",
     "Builder",
+    "Capability",
     "ChangeBatch",
     "Domains",
     "Graph",
@@ -50,6 +54,8 @@ __all__ = [
     "MutableAntichain",
     "Natural",
     "Node",
+    "Notificator",
+    "Operator",
     "Order",
     "Ordered",
     "Own",
@@ -67,7 +73,9 @@ __all__ = [
     "Tagged",
     "Target",
     "Tracker",
+    "Views",
     "WhyNot",
+    "Worker",
     "buffer",
     "builder_of",
     "compose",
@@ -76,5 +84,6 @@ __all__ = [
     "exact",
     "feedback",
     "leave",
+    "never_ahead",
     "why_not",
 ]  # fmt: skip

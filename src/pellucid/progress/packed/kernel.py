@@ -15,8 +15,6 @@ What the clock knows is numbers in four arrays, which can grow:
 
 from __future__ import annotations
 
-from typing import Any
-
 from numba import njit, types
 from numba.extending import intrinsic
 
@@ -36,12 +34,12 @@ _part = njit(cache=True, error_model="numpy", nogil=True, forceinline=True)  # a
 
 
 @intrinsic
-def _at(context: Any, address: Any) -> Any:
+def _at(context, address):  # type: ignore[no-untyped-def]
     """The numbers from an address on.  The loop goes over them without counting who holds them, as it would for arrays:
     the tracker holds them while it runs."""
     kind = types.CPointer(types.int64)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.inttoptr(args[0], context.get_value_type(kind))
 
     return kind(types.int64), generate
