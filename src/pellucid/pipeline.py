@@ -368,7 +368,7 @@ def pipeline(fn: Callable[..., Any] | None = None, /, **types: Any) -> Any:
             raise PipelineError(f"pipeline {name} has no source {sorted(unknown)[0]!r}: it has {', '.join(sources)}")
         returns = f.__annotations__.get("return")
         if isinstance(returns, str):
-            returns = typing.get_type_hints(f, localns=local).get("return")
+            returns = typing.get_type_hints(f, localns=local, include_extras=True).get("return")
         return Pipeline(f, sources, returns)
 
     return make if fn is None else make(fn)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, NamedTuple, Optional
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -227,3 +228,24 @@ def test_overflows() -> None:
     late = pipeline(lambda x: x.map(lambda e: e.at + timedelta(days=1)), x=Row)
     with pytest.raises(StepError, match="date value out of range"):
         late([replace(row, at=datetime.max)])
+
+
+def test_a_constant_of_another_zone_is_compared_and_added_to_as_python_does():
+    berlin = ZoneInfo("Europe/Berlin")
+    twice, noon = datetime(2013, 10, 27, 2, 30, tzinfo=berlin), datetime(2013, 10, 26, 12, tzinfo=berlin)
+    instants = [datetime(2013, 10, 27, 0, 30, tzinfo=UTC), noon.astimezone(UTC), datetime(2013, 1, 1, tzinfo=UTC)]
+    for f in (
+        lambda u: u == twice,  # PEP 495: an hour that comes twice equals no time of another zone
+        lambda u: twice != u,
+        lambda u: u in (twice, noon),
+        lambda u: noon == u,
+        lambda u: u < twice,
+    ):
+        p = pipeline(lambda x, f=f: x.map(f), x=Annotated[datetime, UTC])
+        assert p.why_plain is None
+        assert p(instants) == [f(u) for u in instants]
+    spans = [timedelta(hours=h) for h in (0, 15, 20)]  # across the end of summer time
+    for f in (lambda w: noon + w, lambda w: noon - w, lambda w: (w + noon).replace(hour=3)):
+        p = pipeline(lambda x, f=f: x.map(f, to=Annotated[datetime, UTC]), x=timedelta)
+        assert "by the clock on the wall" in p.why_plain
+        assert p(spans) == [f(w).astimezone(UTC) for w in spans]

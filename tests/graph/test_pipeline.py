@@ -7,15 +7,21 @@ import re
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from pellucid import CycleError, Pipeline, PipelineError, Stream, TypeMismatch, UsageError, apply, pipeline
+from pellucid import CycleError, Pipeline, PipelineError, Scale, Stream, TypeMismatch, UsageError, apply, pipeline
 from pellucid.expr.types import INT
 from pellucid.graph.build import call
 from pellucid.graph.model import Graph, Node
+
+Money = Annotated[Decimal, Scale(2)]
+Instant = Annotated[datetime, UTC]
 
 
 @pipeline
@@ -290,3 +296,22 @@ def test_run_epochs_to_a_table_and_what_it_refuses(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"every=True: expected a number, at least 0\.001"):
         total.run_epochs(source, tmp_path / "o.csv", state=tmp_path / "other", every=True)
     assert not (tmp_path / "other").exists()
+
+
+def test_a_source_and_an_opaque_function_say_what_annotated_says():
+    def half(v: Money) -> Money:
+        return v / 2
+
+    @pipeline
+    def halves(x: Stream[Money]) -> Stream[Money]:
+        return x.map(half)
+
+    @pipeline
+    def local(x: Stream[Instant | None]) -> Stream[Instant | None]:
+        def midnight(at: Instant | None) -> Instant | None:
+            return at and at.astimezone(ZoneInfo("Europe/Berlin")).replace(hour=0)
+
+        return x.map(midnight)
+
+    assert halves([Decimal("1.5")]) == [Decimal("0.75")]
+    assert local([datetime(2013, 6, 1, 23, tzinfo=UTC), None]) == [datetime(2013, 6, 1, 22, tzinfo=UTC), None]

@@ -10,7 +10,7 @@ that is how pandas and others keep ints with holes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +91,19 @@ def _one(array: Any) -> Any:
         combined = array.combine_chunks()
         return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
     return array
+
+
+def without_views(array: Any, f: Callable[[Any], Any]) -> Any:
+    """A function of a column that Arrow does not have for views of texts; the result is a column of the same type.
+
+    >>> views = pa.array(["a", "b"]).cast(pa.string_view())
+    >>> without_views(views, lambda plain: plain.take(pa.array([1, None]))).to_pylist()
+    ['b', None]
+    """
+    if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):
+        plain = pa.string() if pa.types.is_string_view(array.type) else pa.binary()
+        return f(array.cast(plain)).cast(array.type)
+    return f(array)
 
 
 def source_columns(
@@ -382,6 +395,8 @@ def key_type(found: Any, column: str, place: str, missing: Type | None = None) -
         return INT
     if pa.types.is_string(bare) or pa.types.is_large_string(bare) or pa.types.is_string_view(bare):
         return STR
+    if pa.types.is_null(bare):  # no row has one
+        return STR
     if pa.types.is_timestamp(bare):
         return DATETIME if bare.tz is None else INSTANT
     if pa.types.is_date(bare):
@@ -565,7 +580,13 @@ def _numbers(column: Any, kind: Any) -> Any:
 
 
 def _texts(values: Any) -> Any:
-    encoded = [v.encode() for v in values]
+    try:
+        encoded = [v.encode() for v in values]
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"the text {shorten(error.object)} has half of a surrogate pair, which is no character: tables and files "
+            "hold UTF-8"
+        ) from None
     ends = np.zeros(len(encoded) + 1, dtype=np.int64)
     np.cumsum([len(v) for v in encoded], out=ends[1:])
     offsets = pa.py_buffer(ends)

@@ -5,7 +5,6 @@ A pandas result keeps the index: each event has the label of the push that put i
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -33,7 +32,6 @@ from pellucid.expr.types import (
     TimeType,
     TupleType,
     Type,
-    conform,
 )
 
 _NONE: Mapping[str, Type] = MappingProxyType({})
@@ -135,49 +133,22 @@ def arrow_table(
         return data
     if kind in ("Array", "ChunkedArray"):
         return pa.table({source: data})
+    from pellucid.data.tables.pandas_columns import pandas_array
+
     if kind == "Series":
-        only = next(iter(types.values()), None)
-        return pa.table({source: _pandas_array(source, source, data, only, nan_is_null, nan, place)})
-    return pa.table(
-        {
-            str(name): _pandas_array(source, str(name), data[name], types.get(str(name)), nan_is_null, nan, place)
-            for name in data.columns
-        }
-    )
+        only = dict(zip([""], types.values(), strict=True)) if len(types) == 1 else {}
+        return pa.table({source: pandas_array(source, data, only, place, nan_is_null=nan_is_null, nan=nan)})
+    names = [str(name) for name in data.columns]
+    columns = [
+        pandas_array(name, data.iloc[:, i], _within(types, name), place, nan_is_null=nan_is_null, nan=nan)
+        for i, name in enumerate(names)
+    ]
+    return pa.table(columns, names=names)
 
 
-def _pandas_array(
-    source: str, name: str, series: Any, t: Type | None, nan_is_null: bool, nan: bool, place: Place | None = None
-) -> Any:
-    import pyarrow as pa
-
-    missing = nan_is_null or isinstance(t, OptionalType) or (t is not None and series.dtype.kind in "mM")
-    hole = series.dtype == object and not (nan and t == FLOAT)  # what else could it be in a column of objects
-    try:
-        return pa.array(series, from_pandas=missing or hole)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        if place is not None and place.bad is not None and t is not None:
-            return _fitting(series, t, name, place)
-        raise DataError(f"source {source!r}: column {name!r} mixes types: {error}") from None
-
-
-def _fitting(series: Any, t: Type, name: str, place: Place) -> Any:
-    """A column of objects of several kinds, of which those that do not fit are noted, and hold nothing."""
-    import pandas as pd
-    import pyarrow as pa
-
-    from pellucid.data.arrow import arrow_type
-
-    inner, out = inner_type(t), []
-    for i, value in enumerate(series.tolist()):
-        fits = None
-        if value is not None and not (pd.api.types.is_scalar(value) and pd.isna(value)):
-            try:
-                fits = conform(inner, value)
-            except ValueError as error:
-                place.refuse(i, f"column {name!r}: {error}", name)
-        out.append(fits.name if isinstance(fits, enum.Enum) else fits)
-    return pa.array(out, arrow_type(inner))
+def _within(types: Mapping[str, Type], column: str) -> dict[str, Type]:
+    """What is read of a column, by the paths inside of it."""
+    return {path[len(column) + 1 :]: t for path, t in types.items() if path == column or path.startswith(f"{column}.")}
 
 
 def _from_numpy(source: str, t: Type, data: Any, place: Place, nan: bool) -> Given:
@@ -370,7 +341,12 @@ def _plain(t: Type, columns: Iterator[Column]) -> Any:
         return out
     column = next(columns)
     if t == STR:
-        return np.array(values_of(t, column), dtype=np.str_)
+        texts = values_of(t, column)
+        if not any(text.endswith("\0") for text in texts):  # NumPy takes such an end for filling
+            return np.array(texts, dtype=np.str_)
+        out = np.empty(len(texts), dtype=object)
+        out[:] = texts
+        return out
     if isinstance(t, TimeType):
         return np.asarray(column, dtype=np.int64).astype(numpy_type(t))
     return np.asarray(column, dtype=numpy_type(t))
@@ -454,8 +430,7 @@ def _pandas_values(t: Type, columns: Iterator[Column]) -> Any:
     inner = inner_type(t)
     if isinstance(inner, EnumType):
         return np.array([None if m is None else m.name for m in events_of(t, leaves)], dtype=object)
-    spells_none = isinstance(t, OptionalType) and int(pd.__version__.split(".")[0]) < 3  # "str" makes 'None' of None
-    if inner == STR and not spells_none:
+    if inner == STR and int(pd.__version__.split(".")[0]) >= 3:  # before, "str" spells None and loses a last "\0"
         return pd.array(events_of(t, leaves), dtype="str")
     if isinstance(inner, DecimalType) or inner in (DATE, STR):
         out = np.empty(len(leaves[0]), dtype=object)

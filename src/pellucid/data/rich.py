@@ -20,6 +20,7 @@ from pellucid.data.formats.times import to_iso
 from pellucid.data.spelled import duration_text, number_of
 from pellucid.errors import DataError, option
 from pellucid.expr.types import DATE, DATETIME, INSTANT, TIMEDELTA, DecimalType, TimeType
+from pellucid.expr.types.times import DAY
 
 _TO_MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
@@ -63,7 +64,7 @@ def _times(t: TimeType, array: Any, column: str, place: Place) -> Any:
         DATETIME: kind.is_timestamp(found) and found.tz is None,
         INSTANT: kind.is_timestamp(found) and found.tz is not None,
         DATE: kind.is_date(found),
-        TIMEDELTA: kind.is_duration(found),
+        TIMEDELTA: kind.is_duration(found) or found == pa.month_day_nano_interval(),
     }[t]
     if not fits:
         hint = f"read it as {t}, or change the source's type"
@@ -72,19 +73,12 @@ def _times(t: TimeType, array: Any, column: str, place: Place) -> Any:
             hint = f"its times have {'a' if found.tz else 'no'} time zone: declare the field as {declare}"
         raise _wrong(t, found, column, place, hint)
     if t == DATE:
-        days = array.cast(pa.date32()).cast(pa.int32())
-        return _limited(t, _numpy(days).astype(np.int64), column, place)
+        return _limited(t, _days(array, column, place), column, place)
+    if found == pa.month_day_nano_interval():
+        return _intervals(array, column, place)
     values = _numpy(array.cast(pa.int64()) if kind.is_duration(found) else array.view(pa.int64()))
     if found.unit == "ns":
-        fine = values % 1000 != 0
-        place.refuse_all(
-            np.flatnonzero(fine).tolist(),
-            lambda i: (
-                f"column {column!r}: {array[i]} has nanoseconds, and a time has whole microseconds: round it first"
-            ),
-            column,
-        )
-        return _limited(t, values // 1000, column, place)
+        return _limited(t, _whole_micros(values, array, column, place), column, place)
     times = _TO_MICROS[found.unit]
     most = (2**63 - 1) // times
     if times > 1 and len(values) and (values.max() > most or values.min() < -most):
@@ -96,6 +90,39 @@ def _times(t: TimeType, array: Any, column: str, place: Place) -> Any:
         )
         values = np.where(beyond, 0, values)
     return _limited(t, values * times, column, place)
+
+
+def _refuse(bad: Any, array: Any, column: str, place: Place, why: str) -> None:
+    if bad.any():
+        place.refuse_all(np.flatnonzero(bad).tolist(), lambda i: f"column {column!r}: {array[i]} {why}", column)
+
+
+def _whole_micros(nanos: Any, array: Any, column: str, place: Place) -> Any:
+    why = "has nanoseconds, and a time has whole microseconds: round it first"
+    _refuse(nanos % 1000 != 0, array, column, place, why)
+    return nanos // 1000
+
+
+def _days(array: Any, column: str, place: Place) -> Any:
+    if pa.types.is_date64(array.type):
+        millis = _numpy(array.view(pa.int64()))
+        _refuse(millis % 86_400_000 != 0, array, column, place, "has a time of day: declare the field as datetime")
+        return millis // 86_400_000
+    return _numpy(array.view(pa.int32())).astype(np.int64)
+
+
+_INTERVAL = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
+
+
+def _intervals(array: Any, column: str, place: Place) -> Any:
+    """DuckDB's intervals: days of 24 hours, and nanoseconds."""
+    parts = np.frombuffer(array.buffers()[1] or b"", dtype=_INTERVAL)[array.offset : array.offset + len(array)]
+    days, micros = parts["days"].astype(np.int64), _whole_micros(parts["nanos"], array, column, place)
+    _refuse(parts["months"] != 0, array, column, place, "has months, which are not all of one length: give it in days")
+    # as floats, which do not wrap; what they lose is less than the 4,096 microseconds that are kept free
+    beyond = np.abs(days * 86.4e9 + micros) > 2.0**63 - 2**12
+    _refuse(beyond, array, column, place, "does not fit in 64 bits")
+    return np.where(beyond, 0, days) * DAY + micros
 
 
 def _limited(t: TimeType, values: Any, column: str, place: Place) -> Any:
@@ -116,12 +143,14 @@ def _limited(t: TimeType, values: Any, column: str, place: Place) -> Any:
 
 def _decimals(t: DecimalType, array: Any, column: str, place: Place) -> Any:
     found, kind = array.type, pa.types
-    if kind.is_integer(found) or kind.is_boolean(found):
-        array = array.cast(pa.int64()).cast(pa.decimal128(38, 0)) if len(array) else pa.array([], pa.decimal128(38, 0))
-    elif not kind.is_decimal(found):
+    whole = kind.is_integer(found) or kind.is_boolean(found)
+    if not whole and not kind.is_decimal(found):
         hint = "cast it to a decimal first" if kind.is_floating(found) else f"read it as {t}"
         raise _wrong(t, found, column, place, hint)
     try:
+        if whole:
+            array = array.cast(pa.int64())
+            array = array.cast(pa.decimal128(38, 0)) if len(array) else pa.array([], pa.decimal128(38, 0))
         scaled = array.cast(pa.decimal128(38, t.places))
     except pa.ArrowInvalid:
         values = array.to_pylist()

@@ -331,7 +331,9 @@ def _declared(
         return (state, to) if task else (to, None)
     name = name_of(f)
     try:
-        annotation = typing.get_type_hints(f).get("return") if hasattr(f, "__annotations__") else None
+        annotation = (
+            typing.get_type_hints(f, include_extras=True).get("return") if hasattr(f, "__annotations__") else None
+        )
     except Exception:
         annotation = None
     if annotation is not None and not task:

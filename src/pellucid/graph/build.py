@@ -39,7 +39,11 @@ def stream_types(
     """The types of a pipeline's sources, by parameter name."""
     parameters = inspect.signature(fn).parameters
     try:
-        hints = typing.get_type_hints(fn, localns={**local, **_closure(fn)}) if fn.__annotations__ else {}
+        hints = (
+            typing.get_type_hints(fn, localns={**local, **_closure(fn)}, include_extras=True)
+            if fn.__annotations__
+            else {}
+        )
     except NameError as error:
         raise PipelineError(f"pipeline {name}: the type of a parameter is not known here: {error}") from None
     types: dict[str, Type] = {}

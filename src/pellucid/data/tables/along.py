@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import array_of, event_fields, output_batch, output_schema
+from pellucid.data.arrow import array_of, event_fields, output_batch, output_schema, without_views
 from pellucid.data.columns import Output
 from pellucid.data.tables.keep import Kept, own_columns
 from pellucid.errors import DataError
@@ -62,9 +62,9 @@ def _picker(rows: Any, count: int) -> Callable[[Any], Any]:
         here = np.zeros(count, dtype=bool)
         here[rows] = True
         mask = array_of(BOOL, here)
-        return lambda column: column.filter(mask)
+        return lambda column: without_views(column, lambda plain: plain.filter(mask))
     index = pa.array(rows)
-    return lambda column: column.take(index)
+    return lambda column: without_views(column, lambda plain: plain.take(index))
 
 
 def _coded(array: Any, t: Any) -> Any:

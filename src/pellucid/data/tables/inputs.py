@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pellucid.data.bind import refuse_twice
 from pellucid.errors import DataError
 from pellucid.graph.stream import silent
 
@@ -96,6 +97,7 @@ class Input:
             return self
         also = set(reads or ()) | set(keeps)
         needed = None if reads is None else [name for name in self.columns if name in also]
+        refuse_twice("the table", needed or ())
         data, kind, shows = self.data, self.kind, self.shows
         if kind == "lazy":
             data, kind = (data if needed is None else data.select(list(needed))).collect(), "polars"
@@ -113,7 +115,7 @@ class Input:
     def readable(self) -> tuple[str, Any]:
         """The kind and the data for `pellucid.data.kinds.read`."""
         if self.kind == "polars":
-            return "Table", (self.data if self.reads is None else self.data.select(self.reads)).to_arrow()
+            return "Table", _polars_table(self.data if self.reads is None else self.data.select(self.reads))
         if self.kind == "DataFrame" and self.reads is not None:
             return self.kind, self.data[[name for name in self.data.columns if str(name) in self.reads]]
         if self.kind == "polars Series":
@@ -140,7 +142,10 @@ class Input:
             return self.data.get_column(column).gather(wanted)
         import pyarrow as pa
 
-        return self.data.column(column).take(pa.array(rows, mask=rows < 0))
+        from pellucid.data.arrow import without_views
+
+        index = pa.array(rows, mask=rows < 0)
+        return without_views(self.data.column(column), lambda plain: plain.take(index))
 
 
 def input_of(data: Any, who: str) -> Input:
@@ -162,6 +167,23 @@ def input_of(data: Any, who: str) -> Input:
         kind = "dicts" if _are_dicts(data) else kind
     shows = {"lazy": "polars", "Dataset": "Table"}.get(kind, kind)
     return Input(kind, shows, data)
+
+
+def _polars_table(frame: Any) -> Any:
+    """A polars frame as an Arrow table; a type that Arrow does not have is named with its column."""
+    import pyarrow as pa
+
+    try:
+        return frame.to_arrow()
+    except pa.ArrowException:
+        for column in frame:
+            try:
+                column.to_arrow()
+            except pa.ArrowException:
+                raise DataError(
+                    f"the table: column {column.name!r} holds {column.dtype}, which Arrow does not have: cast it first"
+                ) from None
+        raise
 
 
 def kind_of_module(data: Any) -> str:

@@ -166,7 +166,7 @@ def _ranked(columns: Sequence[Any], inputs: Sequence[Keyed], name: str) -> tuple
     t = whole.type
     if whole.null_count:  # of a key in which null is one: any numbers will do that keep them apart
         return numpy_of(whole.dictionary_encode("encode").indices).astype(np.int64), whole
-    if pa.types.is_integer(t) and not len(whole):
+    if not len(whole):
         return np.zeros(0, dtype=np.int64), whole
     if pa.types.is_integer(t):
         return numpy_of(whole), whole

@@ -74,10 +74,18 @@ def _event(t: Type, value: Any, path: str) -> Any:
         if isinstance(t, TupleType) and isinstance(value, list) and len(value) == len(t.items):
             return tuple(_event(inner, item, f"{path}.{i}") for i, (inner, item) in enumerate(zip(t.items, value)))  # noqa: B905
         if isinstance(t, EnumType) and not isinstance(value, t.cls):
-            value = next((m for m in t.members if value in (m.name, m.value)), value)
+            value = _member(t, value)
         return conform(t, value)
     except ValueError as error:
         raise ValueError(f"field {path!r}: {error}" if path else str(error)) from None
+
+
+def _member(t: EnumType, value: Any) -> Any:
+    """A member by its name, else by its value; what is neither stays as it is."""
+    names = {m.name: m for m in t.members}
+    if isinstance(value, str) and value in names:
+        return names[value]
+    return next((m for m in t.members if type(m.value) is type(value) and m.value == value), value)
 
 
 def _may_miss(t: Type) -> bool:

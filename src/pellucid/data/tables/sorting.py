@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import array_of, arrow_type, column_at, key_array, key_leaves, key_type, source_columns
+from pellucid.data.arrow import (
+    array_of,
+    arrow_type,
+    column_at,
+    key_array,
+    key_leaves,
+    key_type,
+    source_columns,
+    without_views,
+)
 from pellucid.data.bind import NO_ROW, Binding, Note, Place, parted, some
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.events import Given
@@ -262,7 +271,9 @@ def _sorted(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], keeps: Se
     along: dict[str, Any] = {}
     for one, keep, mine in zip(wholes, keeps, lineup.rows, strict=True):
         index = pa.array(mine, mask=mine < 0)
-        along |= {name: column_at(one.table, name).take(index) for name in keep}
+        along |= {
+            name: without_views(column_at(one.table, name), lambda plain, i=index: plain.take(i)) for name in keep
+        }
     first = pa.array(np.arange(lineup.count))
     for name, column in zip(feed.order, lineup.order, strict=True):
         along[name] = column.take(first)

@@ -19,6 +19,7 @@ from pellucid.expr.types.times import DAY
 
 _POINTS = (DATETIME, INSTANT)
 _UNITS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "microsecond": 1}
+_BY_ITS_CLOCK = "adds a timedelta to a time of another time zone, which Python does by the clock on the wall there"
 _SPANS = {"hour": 24, "minute": 60, "second": 60, "microsecond": 1_000_000}
 
 
@@ -31,6 +32,18 @@ def lift_time(value: Any) -> SymTime | None:
         if isinstance(t, TimeType) and t.problem(value) is None:
             return SymTime(n.const(t.flatten(t.plain(value))[0]), t)
     return None
+
+
+def _zone_of(value: Any) -> dt.tzinfo | None:
+    """The time zone of a plain time, if it is not UTC."""
+    zone = value.tzinfo if type(value) is not SymTime and isinstance(value, dt.datetime) else None
+    return None if zone is dt.UTC else zone
+
+
+def _in_doubt(value: Any) -> bool:
+    """Whether a plain time stands in an hour that comes twice or not at all: Python finds it equal to no time of
+    another zone (PEP 495)."""
+    return _zone_of(value) is not None and value.utcoffset() != value.replace(fold=1 - value.fold).utcoffset()
 
 
 def _c(value: int) -> Expr:
@@ -75,6 +88,8 @@ class SymTime(Rich):
             if {o._type, self._type} == set(_POINTS):
                 raise TypeError("can't compare offset-naive and offset-aware datetimes")
             raise _wrong("<", self, o)
+        if op is n.eq and _in_doubt(other):
+            return False
         return _boolean(op(o._expr, self._expr) if swapped else op(self._expr, o._expr))
 
     def __eq__(self, other: object) -> Any:
@@ -108,6 +123,8 @@ class SymTime(Rich):
         a, b = (o, self) if self._type == TIMEDELTA else (self, o)
         if b._type != TIMEDELTA:
             raise _wrong("+", self, other)
+        if _zone_of(other):
+            raise Untraceable(_BY_ITS_CLOCK)
         if a._type == TIMEDELTA:
             return SymTime(checked(n.add(self._expr, o._expr)), TIMEDELTA)
         by = n.binary("floordiv", b._expr, _c(DAY)) if a._type == DATE else b._expr
@@ -121,6 +138,8 @@ class SymTime(Rich):
 
     def __rsub__(self, other: Any) -> Any:
         o = lift_time(other)
+        if self._type == TIMEDELTA and _zone_of(other):
+            raise Untraceable(_BY_ITS_CLOCK)
         return NotImplemented if o is None else _minus(o, self)
 
     def _span(self, sign: str, other: Any) -> Expr:

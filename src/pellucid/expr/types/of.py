@@ -224,7 +224,10 @@ def conform(t: Type, value: Any) -> Any:
         if type(value).__module__ == "numpy" and hasattr(value, "item"):
             value = value.item()
         if t.name == "float" and isinstance(value, (int, float)):
-            return float(value)
+            try:
+                return float(value)
+            except OverflowError:
+                raise ValueError("expected float, found an int that is too large for one") from None
         if t.name == "int" and isinstance(value, bool):
             return int(value)
         trouble = t.problem(value)

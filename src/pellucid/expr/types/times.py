@@ -86,6 +86,8 @@ class TimeType(Type):
                 )
             if not aware and self.name != "datetime":
                 return f"expected a datetime with a time zone, found {value}, which has none"
+            if aware and not _has_utc(value):
+                return f"{value} is no time in UTC, where the years are 1 to 9999"
         if wanted == "timedelta" and not fits_int(value // TICK):
             return f"{value} does not fit in 64 bits of microseconds"
         return None
@@ -102,6 +104,14 @@ class TimeType(Type):
             value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond,
             tzinfo=None if self.name == "datetime" else dt.UTC,
         )  # fmt: skip
+
+
+def _has_utc(value: dt.datetime) -> bool:
+    try:
+        value.astimezone(dt.UTC)
+    except OverflowError:
+        return False
+    return True
 
 
 def is_nat(value: Any) -> bool:

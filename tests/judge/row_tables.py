@@ -1,0 +1,140 @@
+"""A judge of pipelines over real tables: random ones, in every kind of table, with keys, an order, other columns.
+
+python -m tests.judge.row_tables --minutes 10 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+import pyarrow.dataset  # noqa: F401 - pa.dataset
+
+from pellucid import PellucidError, StepError, UsageError
+
+from .row_frames import FRAMES, as_dict, equal, plain_rows, wanted_rows
+from .row_judge import Wrong, same
+from .row_streams import drawn_pipeline
+from .row_values import E, rows
+
+KEYS = [[], [], ["s"], ["i"], ["b"], ["d"], ["at"], ["col"], ["s", "b"], ["i", "d"], ["u"]]
+
+
+def judge(seed: int) -> str:
+    """One pipeline in several engines and tables."""
+    r = random.Random(seed)
+    calm = True
+    events = rows(r, r.choice([0, 1, 5, 20, 40]), calm=calm)
+    try:
+        p, told, log = drawn_pipeline(seed, events)
+    except PellucidError as error:
+        return f"refused: {str(error)[:160]}"
+    except (ArithmeticError, ValueError) as error:
+        return f"no telling: {type(error).__name__}"
+    words = "\n  ".join(log)
+    try:
+        found = p(events)
+        _lists(found, told, "list", words)
+        pushes = p.trace(events)
+        by_push: list[list[Any]] = [[] for _ in events]
+        for e in told:
+            by_push[e.push].append(e.value)
+        for n, (a, b) in enumerate(zip(pushes, by_push, strict=True)):
+            if len(a) != len(b) or not all(same("", x, y) for x, y in zip(a, b, strict=True)):
+                raise Wrong(f"trace, push {n}: {a}, wanted {b}\n  {words}")
+        first = p.engine(mode="python")
+        at = r.randrange(len(events) + 1)
+        parts = list(first.push(events[:at]))
+        second = p.engine(mode="python")
+        second.load(first.save())
+        parts += second.push(events[at:])
+        _lists(parts, told, f"saved at {at} and loaded", words)
+        _table(seed, r, events)
+    except StepError as error:
+        if "64" in str(error) or "verflow" in str(error):
+            return "overflow"
+        raise Wrong(f"fails: {error}\n  {words}") from error
+    return "plain" if p.why_plain else "fine"
+
+
+def _lists(found: list[Any], told: list[Any], where: str, words: str) -> None:
+    wanted = [e.value for e in told]
+    if len(found) != len(wanted):
+        raise Wrong(f"{where}: {len(found)} events, wanted {len(wanted)}: {found[:5]} … {wanted[:5]}\n  {words}")
+    for n, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        if not same("", a, b):
+            raise Wrong(f"{where}, event {n}: {a!r}, wanted {b!r}\n  {words}")
+
+
+def _table(seed: int, r: random.Random, events: list[E]) -> None:
+    key = r.choice(KEYS)
+    order = r.choice([[], ["id"], ["d", "id"], ["s", "id"], ["u", "m", "id"], ["at", "id"]])
+    keep = r.choice([[], [], ["note"], ["t", "note"], ["p"], ["wn", "k"]])
+    dicts = [as_dict(e, (n * 7) % max(1, len(events)) if order else n) for n, e in enumerate(events)]
+    if order and len({d["id"] for d in dicts}) < len(dicts):
+        for n, d in enumerate(dicts):
+            d["id"] = -n
+    order_of = (
+        sorted(range(len(dicts)), key=lambda n: tuple(dicts[n][c] for c in order)) if order else list(range(len(dicts)))
+    )
+    ordered = [events[n] for n in order_of]
+    keys = [tuple(dicts[n][c] for c in key) for n in order_of] if key else None
+    p, told, log = drawn_pipeline(seed, ordered, keys)
+    own = set(E._fields) if told and isinstance(told[0].value, E) else set()
+    keep = [c for c in keep if c not in own and c not in key and c not in order]
+    wanted = wanted_rows(told, dicts, order_of, key, order, keep)
+    named: dict[str, Any] = {}
+    if key:
+        named["key"] = key[0] if len(key) == 1 else key
+    if order:
+        named["order"] = order[0] if len(order) == 1 else order
+    if keep:
+        named["keep"] = keep
+    for name in r.sample(sorted(FRAMES), 2):
+        try:
+            columns, found = plain_rows(p(FRAMES[name](dicts), **named))
+        except UsageError as error:
+            if "has a column of this name itself" in str(error) and not told:
+                continue
+            raise
+        words = f"{name} {named}\n  " + "\n  ".join(log)
+        if len(found) != len(wanted):
+            raise Wrong(f"{len(found)} rows, wanted {len(wanted)}\n{words}")
+        if wanted and columns != list(wanted[0]):
+            raise Wrong(f"columns {columns}, wanted {list(wanted[0])}\n{words}")
+        for n, (a, b) in enumerate(zip(found, wanted, strict=True)):
+            if not equal(a, b):
+                diff = {c: (a[c], b[c]) for c in b if not equal(a.get(c), b[c])}
+                raise Wrong(f"row {n}: {diff}\n{words}")
+
+
+def main() -> int:
+    """Judge for some minutes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    end, seed, said, wrongs = time.monotonic() + 60 * options.minutes, options.seed, Counter[str](), 0
+    while time.monotonic() < end:
+        try:
+            answer = judge(seed)
+        except Wrong as wrong:
+            answer = f"WRONG {wrong}"
+        except Exception as error:
+            answer = f"CRASH {type(error).__name__}: {error}"
+        if answer.startswith(("WRONG", "CRASH")):
+            wrongs += 1
+            print(f"--- seed {seed}\n{answer[:1500]}\n", flush=True)
+        said[answer if answer.startswith("refused") else answer.split()[0]] += 1
+        seed += 1
+    for what, count in said.most_common(40):
+        print(f"{count:6} {what}")
+    return 1 if wrongs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
