@@ -339,8 +339,8 @@ CELLS: list[Cell] = [
     _dicts("an enum", Color | None, [Color.GREEN, None], _all(Color.GREEN, None)),
     _dicts("names before values", Twisted, ["A", "B", Twisted.B], _all(Twisted.A, Twisted.B, Twisted.B)),
     # DuckDB
-    _duck("sum(x) from (select 2::bigint as x)", int, NO), _duck("unnest([1::hugeint, null])", _INT, _all(1,
-    None)), _duck("9223372036854775808::hugeint", int, NO), _duck("1.5::decimal(3, 1)", int, NO),
+    _duck("sum(x) from (select 2::bigint as x)", int, NO), _duck("unnest([1::hugeint, null])", _INT, NO),
+    _duck("9223372036854775808::hugeint", int, NO), _duck("1.5::decimal(3, 1)", int, NO),
         _duck("unnest([1, null, 3])", _INT, _all(1, None, 3)), _duck("'2013-01-01 05:00'::timestamp", datetime,
         _all(datetime(2013, 1, 1, 5))),
     _duck("'2013-01-01 05:00:00.000000001'::timestamp_ns", datetime, NO),

@@ -106,6 +106,11 @@ def without_views(array: Any, f: Callable[[Any], Any]) -> Any:
     return f(array)
 
 
+def taken(array: Any, index: Any) -> Any:
+    """Rows of a column, in its own type."""
+    return without_views(array, lambda plain: plain.take(index))
+
+
 def source_columns(
     binding: Binding, batch: Any, place: Place, *, silent: bool = False
 ) -> tuple[list[Column], Mask, list[Column] | None]:

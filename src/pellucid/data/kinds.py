@@ -133,7 +133,7 @@ def arrow_table(
         return data
     if kind in ("Array", "ChunkedArray"):
         return pa.table({source: data})
-    from pellucid.data.tables.pandas_columns import pandas_array
+    from pellucid.data.formats.pandas_columns import pandas_array
 
     if kind == "Series":
         only = dict(zip([""], types.values(), strict=True)) if len(types) == 1 else {}

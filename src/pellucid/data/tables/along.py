@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import array_of, event_fields, output_batch, output_schema, without_views
+from pellucid.data.arrow import array_of, event_fields, output_batch, output_schema, taken, without_views
 from pellucid.data.columns import Output
 from pellucid.data.tables.keep import Kept, own_columns
 from pellucid.errors import DataError
@@ -64,7 +64,7 @@ def _picker(rows: Any, count: int) -> Callable[[Any], Any]:
         mask = array_of(BOOL, here)
         return lambda column: without_views(column, lambda plain: plain.filter(mask))
     index = pa.array(rows)
-    return lambda column: without_views(column, lambda plain: plain.take(index))
+    return lambda column: taken(column, index)
 
 
 def _coded(array: Any, t: Any) -> Any:

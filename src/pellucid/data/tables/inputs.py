@@ -142,10 +142,9 @@ class Input:
             return self.data.get_column(column).gather(wanted)
         import pyarrow as pa
 
-        from pellucid.data.arrow import without_views
+        from pellucid.data.arrow import taken
 
-        index = pa.array(rows, mask=rows < 0)
-        return without_views(self.data.column(column), lambda plain: plain.take(index))
+        return taken(self.data.column(column), pa.array(rows, mask=rows < 0))
 
 
 def input_of(data: Any, who: str) -> Input:

@@ -24,7 +24,7 @@ from pellucid.data.arrow import (
     key_leaves,
     key_type,
     source_columns,
-    without_views,
+    taken,
 )
 from pellucid.data.bind import NO_ROW, Binding, Note, Place, parted, some
 from pellucid.data.columns import Batch, Column, Strings
@@ -271,9 +271,7 @@ def _sorted(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], keeps: Se
     along: dict[str, Any] = {}
     for one, keep, mine in zip(wholes, keeps, lineup.rows, strict=True):
         index = pa.array(mine, mask=mine < 0)
-        along |= {
-            name: without_views(column_at(one.table, name), lambda plain, i=index: plain.take(i)) for name in keep
-        }
+        along |= {name: taken(column_at(one.table, name), index) for name in keep}
     first = pa.array(np.arange(lineup.count))
     for name, column in zip(feed.order, lineup.order, strict=True):
         along[name] = column.take(first)
