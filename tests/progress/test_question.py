@@ -9,7 +9,7 @@ import pytest
 
 from pellucid import UsageError, check
 from pellucid.errors import StepError
-from pellucid.progress import Graph, Message, Node, buffer
+from pellucid.progress import Domains, Graph, Integers, Loop, Message, Node, buffer, why_not
 from tests.progress.semantics.test_properties import asks_for_the_past, mill, past, ring
 
 
@@ -70,6 +70,46 @@ def test_the_answer_in_words() -> None:
     assert "liveness: refuted: a waits for 0, and whatever happens from here it is never told" in text
     document = json.loads(verdict.to_json())["verdict"]
     assert document["status"] == "refuted" and document["details"]["parts"]["liveness"] == "refuted"
+
+
+def iterated() -> Graph:
+    """Into a loop, twice round, and out again: the times inside are days with a counter, and in no order with those
+    outside."""
+    days, rounds = (0, 1), (0, 1, 2)
+    outside, inside = [("day", d) for d in days], [("round", (d, k)) for d in days for k in rounds]
+
+    def body(s: Any, edge: str, m: Message) -> Any:
+        return s, [m.time], {"done" if m.time[1][1] == 2 else "more": [m]}
+
+    def once_more(time: Any) -> Any:
+        tag, (day, k) = time
+        return (tag, (day, k + 1)) if k < 2 else None
+
+    nodes = {
+        "enter": buffer("first", to=lambda t: ("round", (t[1], 0)) if t[0] == "day" else None),
+        "body": Node(body),
+        "feedback": buffer("back", to=once_more),
+        "leave": buffer("out", to=lambda t: ("day", t[1][0]) if t[0] == "round" else None),
+    }
+    edges = {
+        "in": (None, "enter"), "first": ("enter", "body"), "more": ("body", "feedback"), "back": ("feedback", "body"),
+        "done": ("body", "leave"), "out": ("leave", None),
+    }  # fmt: skip
+    times = {
+        **dict.fromkeys(["in", "out", "enter", "leave"], outside),
+        **dict.fromkeys(["first", "more", "back", "done", "body", "feedback"], inside),
+    }
+    order = Domains({"day": Integers(), "round": Loop(Integers())})
+    return Graph(nodes, edges, order=order, times=times, name="iterated")
+
+
+def test_a_loop_with_counters_in_a_domain_of_its_own() -> None:
+    graph = iterated()
+    verdict = check.progress(graph, inputs={"in": [Message(("day", 0)), Message(("day", 1))]})
+    assert verdict.proved, str(verdict)
+    why = why_not(graph, "out", ("day", 0), pending=[("back", ("round", (0, 2)))])
+    assert [t for _, t in why.holds[0][1].path][-3:] == [("round", (0, 2)), ("round", (0, 2)), ("day", 0)]
+    assert not why_not(graph, "out", ("day", 0), pending=[("back", ("round", (1, 2)))])
 
 
 def chain(**more: Any) -> Graph:

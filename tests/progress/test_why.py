@@ -23,6 +23,7 @@ from pellucid.progress import (
 )
 from pellucid.progress.why import frontier
 from tests.progress.reach.test_relation import past, shifted
+from tests.seeds import seeds
 
 
 def flights() -> Graph:
@@ -120,9 +121,10 @@ def test_of_a_clock_that_runs() -> None:
         why_not(clock, "0", 1, pending=[])
 
 
+@pytest.mark.seeded
 def test_the_clock_of_a_graph_has_the_frontier_of_its_relation() -> None:
     """The tracker against the closure under the relation with ports, on graphs whose summaries say it all."""
-    for seed in range(15):
+    for seed in seeds(15):
         graph = shifted(seed)
         if not builder_of(graph).is_acyclic():
             continue

@@ -96,6 +96,7 @@ def cli(verbose: bool) -> None:
       pellucid explain demo/pipeline.py:totals          what becomes of each step, here and on Spark
       pellucid check demo/pipeline.py                   prove or refute what the file declares
       pellucid check demo/pipeline.py:totals            ask the usual questions of one pipeline
+      pellucid progress graph.py:daily                  does a graph with times keep its promises?
       pellucid export demo/pipeline.py:running --ints mod:4
       pellucid crash demo/pipeline.py:totals --in demo/events.csv --kills 20
       pellucid audit state/                             did a recorded run keep its promise?
@@ -114,11 +115,12 @@ def _add_verbs() -> None:
     from pellucid.cli.explain import explain
     from pellucid.cli.export import export
     from pellucid.cli.init import init
+    from pellucid.cli.models.progress import progress
     from pellucid.cli.run import run
     from pellucid.cli.show import show
     from pellucid.cli.tables import tables
 
-    for verb in (run, check, crash, audit, show, explain, export, init, tables, completion):
+    for verb in (run, check, progress, crash, audit, show, explain, export, init, tables, completion):
         cli.add_command(verb)
 
 

@@ -15,7 +15,7 @@ from pellucid.progress.builder import Builder, Location, Source, Target
 from pellucid.progress.capabilities import Capability, Notificator, Operator
 from pellucid.progress.graph import Graph, Message, Node, buffer
 from pellucid.progress.paths import PathSummaries
-from pellucid.progress.reach.declared import builder_of, conservative
+from pellucid.progress.reach.declared import builder_of, conservative, inferred
 from pellucid.progress.reach.exact import exact
 from pellucid.progress.reach.recursion import Recursion
 from pellucid.progress.semantics.compose import Spec12, compose
@@ -82,7 +82,7 @@ __all__ = [
     "conservative",
     "enter",
     "exact",
-    "feedback",
+    "feedback", "inferred",
     "leave",
     "never_ahead",
     "why_not",

@@ -241,12 +241,11 @@ class Graph:
             for message in self.messages(edge):
                 yield Received(edge, message)
 
-    def declaring(self) -> Graph:
-        """The same graph, in which a node that declares nothing declares that it passes times on as they are."""
-        nodes = {
-            p: node if node.summaries else replace(node, summaries=dict.fromkeys(self.out[p], 0))
-            for p, node in self.nodes.items()
-        }
+    def declaring(self, summaries: Mapping[str, Mapping[Any, Any]] | None = None) -> Graph:
+        """The same graph, whose nodes declare these summaries; without any, a node that declares nothing declares that
+        it passes times on as they are.  What is declared is not checked, so that it can be looked at."""
+        given = summaries or {p: node.summaries or dict.fromkeys(self.out[p], 0) for p, node in self.nodes.items()}
+        nodes = {p: replace(node, summaries=given[p]) for p, node in self.nodes.items()}
         return Graph(
             nodes, self.edges, order=self.order, times=self._times, values=self._values, name=self.name, checked=False
         )

@@ -44,7 +44,8 @@ def frontier_svg(
     times = {x: ", ".join(str(t) for t in frontier.get(x, ())) or "complete" for x in order}
     items = []
     for x in order:
-        width = 26 + _CHAR * max(cells(shorten(clean(x), 24)), cells(shorten(times[x], 30)))
+        texts = [shorten(clean(x), 24), shorten(times[x], 30), *([f"pending {held[x]}"] if held.get(x) else [])]
+        width = 26 + _CHAR * max(map(cells, texts))
         items.append(Item(width, _TALL + 14, (_TALL / 2,), _TALL / 2))
     layout = arrange(items, [Wire(place[x], place[y], 0) for x, y in ties if place[x] < place[y]], gap=16.0)
     columns = layout.columns([30.0] * (len(layout.layers) - 1))

@@ -16,12 +16,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from pellucid.errors import PipelineError, StepError
+from pellucid.model import Budget
 from pellucid.progress.builder import Builder, Location, Source, Target
 from pellucid.progress.graph import Event, Graph, Received, Result
 from pellucid.progress.loops import standing_loop
 from pellucid.progress.paths import PathSummaries
+from pellucid.progress.reach.exact import OneStep, doings
 from pellucid.progress.reach.relation import Link, Relation
-from pellucid.progress.summaries import Same, Summary, summary
+from pellucid.progress.rows import layout, pack
+from pellucid.progress.summaries import Same, Shift, Step, Summary, summary
 from pellucid.progress.times import Time
 
 
@@ -66,11 +69,56 @@ def conservative(graph: Graph, *, ports: bool = False) -> Relation:
                 for s in summaries_of(graph, node, came, edge):
                     for t in times:
                         then = s.results_in(t) if s.source.holds(t) else None
-                        if then is not None:
-                            because.setdefault((t, then), f"{node} passes {t} on as {then}, by {s}")
+                        for known in () if then is None else _from(graph, then):
+                            because.setdefault((t, known), f"{node} passes {t} on as {then}, by {s}")
                 if because:
                     links[came if ports and came is not None else node].append(Link(edge, because))
     return Relation(graph, links, name="by summaries")
+
+
+def _from(graph: Graph, time: Time) -> list[Time]:
+    """The least of the graph's times that are at or after a time, which may be none of them."""
+    leq = graph.order.less_equal
+    later = [t for t in graph.times if leq(time, t)]
+    return [t for t in later if not any(leq(u, t) and not leq(t, u) for u in later)]
+
+
+def inferred(graph: Graph, *, ports: bool = False, budget: Budget | None = None) -> Graph:
+    """The graph with summaries that are read off its nodes' local histories: what each output is later by at the least.
+
+    For times of whole numbers that is something added, which says more than was seen; for others exactly what was seen.
+
+    >>> from pellucid.progress.graph import buffer
+    >>> later = buffer("o", to=lambda t: t + 1 if t < 2 else None)
+    >>> graph = Graph({"a": later}, {"i": (None, "a"), "o": ("a", None)}, times=range(3))
+    >>> inferred(graph).nodes["a"].summaries
+    {'o': [+1]}
+    """
+    found: dict[str, dict[Any, Any]] = {}
+    for node in graph.nodes:
+        seen: dict[Any, list[tuple[Time, Time]]] = {}
+        for doing in doings(graph, node, budget):
+            if isinstance(doing, OneStep):
+                came = doing.event.edge if isinstance(doing.event, Received) else None
+                seen.setdefault((came, doing.edge) if ports else doing.edge, []).append((doing.event.time, doing.time))
+        found[node] = {key: _least(graph, pairs) for key, pairs in seen.items()}
+        for edge in graph.out[node]:  # what is not seen is declared as well: nothing comes from there
+            found[node].setdefault(edge, [])
+    return graph.declaring(found)
+
+
+def _least(graph: Graph, pairs: list[tuple[Time, Time]]) -> list[Summary]:
+    order = graph.order
+    if layout(order) is not None:
+        rows = [(pack(order, a), pack(order, b)) for a, b in pairs]
+        return [Shift(order, order, [min(b[i] - a[i] for a, b in rows) for i in range(len(rows[0][0]))])]
+
+    def step(until: Time, then: Time) -> Summary:
+        return Step(
+            f"{until} to {then}", lambda t: then if order.less_equal(t, until) else None, order, samples=graph.times
+        )
+
+    return [step(a, b) for a, b in pairs]
 
 
 def keep_to_summaries(graph: Graph, node: str, event: Event, result: Result) -> None:

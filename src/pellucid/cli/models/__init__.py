@@ -1,0 +1,1 @@
+"""Verbs that ask about models beside pipelines."""

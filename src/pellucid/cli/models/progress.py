@@ -1,0 +1,174 @@
+"""``pellucid progress``: does a graph with times keep its promises, and why is a time not complete?"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pellucid.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from pellucid.progress import Graph
+
+
+@click.command()
+@click.argument("target", metavar="FILE[:NAME]")
+@click.option("--about", "questions", multiple=True, metavar="QUESTION", help="Only this question; repeat it for more.")
+@click.option(
+    "--messages",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Runs begin with every content of up to so many messages on each input edge.",
+)
+@click.option("--arrivals", type=click.IntRange(min=0), default=0, show_default=True, help="How many may come later.")
+@click.option("--reorder", is_flag=True, help="A message may overtake others that are not at or before its time.")
+@click.option(
+    "--clock",
+    type=click.Choice(["auto", "exact", "summaries"]),
+    default="auto",
+    show_default=True,
+    help="What the clock is made of: what nodes do, or the summaries that they declare.",
+)
+@click.option("--ports", is_flag=True, help="Tell apart on which edge a message came.")
+@click.option("--why", metavar="LOCATION@TIME", help="Say what holds this time back there, and ask nothing else.")
+@click.option(
+    "--pending",
+    "pending",
+    multiple=True,
+    metavar="LOCATION@TIME",
+    help="With --why: a message on an edge, or a request of a node; without any, the graph at its start.",
+)
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS", help="In all.")
+@click.option("--max-states", type=click.IntRange(min=1), default=200_000, metavar="N", help="More give unknown.")
+@click.option("--json", "as_json", is_flag=True, help="Put a report on stdout, and every other line on stderr.")
+@click.option("--junit", metavar="FILE", help="Write a report for a build server.")
+@click.option("--svg", metavar="PLACE", help="Draw each counterexample into this folder; with --why, this file.")
+def progress(
+    target: str,
+    questions: tuple[str, ...],
+    messages: int,
+    arrivals: int,
+    reorder: bool,
+    clock: str,
+    ports: bool,
+    why: str | None,
+    pending: tuple[str, ...],
+    timeout: float,
+    max_states: int,
+    as_json: bool,
+    junit: str | None,
+    svg: str | None,
+) -> None:
+    """Ask of a graph with times whether it keeps its promises; a no comes with a shortest run.
+
+    FILE alone: of every pellucid.progress.Graph in it. The questions: condition 1, condition 2, acyclic, theorem 2,
+    completeness and liveness; by name also transitive and proposition 7, 8 and 9.
+
+    \b
+    Examples:
+      pellucid progress graph.py
+      pellucid progress graph.py:daily --messages 2 --about liveness
+      pellucid progress graph.py:daily --why count@2 --pending in@1 --svg frontier.svg
+
+    Exit codes: 0 all proved, 1 one refuted, 2 bad usage or bad input, 3 one unknown and none refuted, 4 internal error.
+    """
+    graphs = _graphs(target)
+    if why is not None:
+        _why(target, graphs, why, pending, as_json, svg)
+        return
+    if pending:
+        raise UsageError("--pending belongs to --why: give that as well, as in --why count@2")
+    from pellucid.cli.check import _draw, _Printer, _write
+    from pellucid.model.show.outcomes import Outcome, outcomes_document
+    from pellucid.model.show.outcomes import junit as junit_text
+    from pellucid.progress.question import USUAL
+    from pellucid.progress.question import progress as ask
+
+    show = _Printer(as_json)
+    outcomes = []
+    for name, (where, graph) in graphs.items():
+        with contextlib.redirect_stdout(sys.stderr):  # a user's function may print
+            verdict = ask(
+                graph, about=questions or USUAL, messages=messages, arrivals=arrivals, reorder=reorder,
+                clock=clock, ports=ports, timeout=timeout, max_states=max_states,  # type: ignore[arg-type]
+            )  # fmt: skip
+        for note in verdict.notes[: len(verdict.notes) - len(verdict.parts)]:
+            show.log(f"{name}: {note}")
+        for question, part in verdict.parts.items():
+            outcomes.append(Outcome(f"{name}: {question}", where, part))
+            show.line(outcomes[-1])
+    show.counterexamples(outcomes)
+    show.summary(outcomes)
+    if as_json:
+        document = {**outcomes_document((target,), outcomes), "verb": "progress"}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    if junit is not None:
+        _write(junit, junit_text(outcomes, suite=target))
+    if svg is not None:
+        _draw(svg, outcomes)
+    statuses = {o.status for o in outcomes}
+    raise click.exceptions.Exit(1 if "refuted" in statuses else 3 if "unknown" in statuses else 0)
+
+
+def _graphs(target: str) -> dict[str, tuple[str, Graph]]:
+    """The graphs that are meant, by name, each with the place where it stands."""
+    from pellucid.load import _load, _parts
+    from pellucid.progress import Graph
+
+    file, name = _parts(target)
+    module = _load(file)
+    found = {key: value for key, value in vars(module).items() if isinstance(value, Graph)}
+    if not name:
+        if not found:
+            raise UsageError(f"{file}: has no graph with times: make one, as in daily = pellucid.progress.Graph(…)")
+        return {key: (file, graph) for key, graph in found.items()}
+    if name in found:
+        return {name: (file, found[name])}
+    if hasattr(module, name):
+        raise UsageError(f"{file}: {name!r} is no pellucid.progress.Graph but a {type(getattr(module, name)).__name__}")
+    have = f"its graphs are {', '.join(found)}" if found else "it has none"
+    raise UsageError(f"{file}: no graph {name!r}: {have}{nearest(name, list(found))}")
+
+
+def _why(
+    target: str,
+    graphs: dict[str, tuple[str, Graph]],
+    why: str,
+    pending: tuple[str, ...],
+    as_json: bool,
+    svg: str | None,
+) -> None:
+    from pellucid.progress import why_not
+
+    if len(graphs) > 1:
+        raise UsageError(f"{target}: has {len(graphs)} graphs ({', '.join(graphs)}): say which, as in {target}:NAME")
+    ((_, graph),) = graphs.values()
+    location, time = _place("--why", why)
+    with contextlib.redirect_stdout(sys.stderr):
+        given = [_place("--pending", place) for place in pending] or None
+        answer = why_not(graph, location, time, pending=given)
+    if svg is not None:
+        from pellucid.base.files import write_whole
+
+        write_whole(svg, answer.picture())
+    if as_json:
+        document = {"pellucid": 1, "verb": "progress", "why": answer.document()}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        click.echo(str(answer))
+
+
+def _place(option: str, text: str) -> tuple[str, Any]:
+    location, at, time = text.rpartition("@")
+    if not at or not location:
+        raise UsageError(f"{option} {text}: expected LOCATION@TIME, as in count@2")
+    try:
+        return location, ast.literal_eval(time)
+    except (ValueError, SyntaxError):
+        return location, time  # a text is a time, too
