@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -49,3 +51,24 @@ def test_batch(spark: SparkSession) -> None:
 def test_streaming(spark: SparkSession, tmp_path: Path) -> None:
     rows, rng = some(seeds(1, 7)[0])
     assert streamed_outcome(spark, named, rows, rng, tmp_path, "own") == outcome(named, rows)
+
+
+def test_local_times_whatever_zone_the_session_has(spark: SparkSession) -> None:
+    zone = ZoneInfo("America/New_York")
+    hours = pipeline(
+        lambda at: at.map(lambda t: (t.astimezone(zone).date(), t.astimezone(zone).hour, t)),
+        at=Annotated[datetime, UTC],
+    )
+    start = datetime(2013, 11, 3, 3, tzinfo=UTC)  # the night in which an hour comes twice there
+    given = [start + timedelta(minutes=20 * i) for i in range(20)]
+    before = spark.conf.get("spark.sql.session.timeZone")
+    df = spark.createDataFrame([(t,) for t in given], "at timestamp")
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        table = hours.spark(df).toArrow()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    found = [(row["out_0"], row["out_1"], row["out_2"].astimezone(UTC)) for row in table.to_pylist()]
+    local = [t.astimezone(zone) for t in given]
+    assert sorted(found) == sorted((t.date(), t.hour, t.astimezone(UTC)) for t in local)
+    assert "in the fused kernel" in hours.spark_plan()

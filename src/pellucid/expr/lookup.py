@@ -165,11 +165,14 @@ class _Lowering:
     def __init__(self, roots: Sequence[Expr]) -> None:
         self.leaves: dict[int, frozenset[Expr]] = {}
         self.deep: set[int] = set()
+        self.apart: set[int] = set()
         for e in walk(*roots):
             of = [self.leaves[id(a)] for a in e.args]
             self.leaves[id(e)] = frozenset((e,)) if e.op == "var" else frozenset().union(*of)
             if _asks(e) or any(id(a) in self.deep for a in e.args):
                 self.deep.add(id(e))
+            if (e.op == "call" and e.value.apart) or any(id(a) in self.apart for a in e.args):
+                self.apart.add(id(e))
         self.made: dict[int, Expr] = {}
         for root in roots:
             self.lower(root)
@@ -198,7 +201,7 @@ class _Lowering:
     def alone(self, e: Expr) -> bool:
         """Whether it depends on one leaf only, and not on a float: of those there are too many."""
         leaves = self.leaves[id(e)]
-        return len(leaves) <= 1 and all(v.type != FLOAT for v in leaves)
+        return id(e) not in self.apart and len(leaves) <= 1 and all(v.type != FLOAT for v in leaves)
 
     def inputs(self, e: Expr) -> list[Expr]:
         """What must be computed before it."""

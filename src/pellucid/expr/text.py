@@ -50,6 +50,7 @@ class Pure:
     f: Callable[..., Any]
     result: Type
     may_fail: bool
+    apart: bool = False  # what is computed of its answer is not looked up together with it: it has few arguments
     _answers: dict[Any, tuple[bool, Any]] = field(default_factory=dict, repr=False)
 
     def answer(self, *args: Any) -> tuple[bool, Any]:

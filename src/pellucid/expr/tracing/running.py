@@ -105,6 +105,7 @@ def ask(
     named: dict[str, Any] | None = None,
     fails: bool = True,
     key: Any = None,
+    apart: bool = False,
 ) -> Any:
     """The answer of a pure function, as a value of the trace; ``key`` tells two functions of one name apart."""
     leaves: list[Expr] = []
@@ -116,7 +117,7 @@ def ask(
     if mark not in _known:
         applied = Applied(f, given, also)
         _refuse_mistake(applied, [e.type for e in leaves])
-        _known[mark] = Direct(name, applied, result, fails)
+        _known[mark] = Direct(name, applied, result, fails, apart)
     return real(text.call(_known[mark], leaves))
 
 

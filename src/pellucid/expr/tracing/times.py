@@ -1,7 +1,7 @@
 """Times that are not known yet: ``datetime``, ``date`` and ``timedelta`` while a function is traced.
 
 Each is an int (microseconds, or days of a ``date``) with Python's own operations on it, errors included.  What needs
-more than whole numbers (text, other time zones, floats) is refused by name; the function is then called as it is.
+more than whole numbers (text, floats) is refused by name; the function is then called as it is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
-from pellucid.expr.tracing.calendar import civil, days_in_month, days_of
+from pellucid.expr.tracing.clock.calendar import civil, days_in_month, days_of
 from pellucid.expr.tracing.rich import Rich, as_int, checked, decide
 from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean
 from pellucid.expr.types import DATE, DATETIME, INSTANT, TIMEDELTA, TimeType, type_of_value
@@ -27,6 +27,8 @@ def lift_time(value: Any) -> SymTime | None:
     """A time, symbolic or plain, as a symbolic one; None if it is no time."""
     if type(value) is SymTime:
         return value
+    if issubclass(type(value), Rich):  # one in a zone says itself what it does with others
+        return None
     if isinstance(value, (dt.datetime, dt.date, dt.timedelta)):
         t = type_of_value(value)
         if isinstance(t, TimeType) and t.problem(value) is None:
@@ -313,7 +315,9 @@ def _astimezone(x: SymTime) -> Any:
             return x
         if zone is None or x._type == DATETIME:
             raise Untraceable("asks for the time zone of this machine", effect=True)
-        raise Untraceable("changes the time zone of an event's time")
+        from pellucid.expr.tracing.clock.zones import in_zone
+
+        return in_zone(x, zone)
 
     return astimezone
 

@@ -31,6 +31,7 @@ from pellucid.errors import PipelineError, TypeMismatch
 from pellucid.expr import node as n
 from pellucid.expr.convert import convert
 from pellucid.expr.node import Expr
+from pellucid.expr.tracing.clock.zones import SymLocal
 from pellucid.expr.tracing.maybe import Maybe, assemble, raw_fields, record_type_of
 from pellucid.expr.tracing.mistakes import name_of, no_pair
 from pellucid.expr.tracing.money import SymDecimal, lift_decimal
@@ -42,6 +43,7 @@ from pellucid.expr.tracing.times import SymTime, lift_time
 from pellucid.expr.types import (
     BOOL,
     FLOAT,
+    INSTANT,
     INT,
     NOTHING,
     DecimalType,
@@ -405,6 +407,8 @@ def _leaves(value: Any, t: Type) -> list[Expr]:
         return []
     if isinstance(value, enum.Enum) and isinstance(t, EnumType):
         return [n.const(value)]
+    if type(value) is SymLocal:
+        value = SymTime(value._expr, INSTANT)
     rich = lift_time(value) if isinstance(t, TimeType) else lift_decimal(value) if isinstance(t, DecimalType) else None
     e = lift_scalar(value) if rich is None else rich._expr
     converted = convert([e], e.type if rich is None else rich._type, t) if e is not None else None
