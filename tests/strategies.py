@@ -183,6 +183,8 @@ PAIRS: list[Callable[[Any], Any]] = [lambda p: p[1], lambda p: p[0] == p[1], lam
 class Choice:
     """Where decisions come from."""
 
+    forgets = False  # whether keys may be given up (`forget`); not under a key that comes with the data
+
     def of(self, items: Any) -> Any:
         """One of these."""
         raise NotImplementedError
@@ -249,7 +251,7 @@ def add_steps(c: Choice, streams: list[Any], count: int, depth: int, keys: bool)
 def one_step(c: Choice, kind: str, x: Any, streams: list[Any], depth: int, keys: bool) -> Any:
     """One random processor of this kind on the stream ``x``."""
     t = x.type
-    same = [s for s in streams if s._step.key == x._step.key]
+    same = [s for s in streams if s._step.key == x._step.key and s._step.forgotten_by is x._step.forgotten_by]
     if kind == "map":
         return x.map(c.of(MAPS[t]))
     if kind == "filter":
@@ -263,7 +265,9 @@ def one_step(c: Choice, kind: str, x: Any, streams: list[Any], depth: int, keys:
     if kind == "task":
         return x.task(*c.of(TASKS[t]))
     if kind == "key_by":
-        return x.key_by(c.of(KEYS[t]))
+        made = x.key_by(c.of(KEYS[t]))
+        after = c.of([2, 1, 3, 5, None]) if c.forgets else None
+        return made if after is None else made.forget(after=after)
     if kind == "join":  # two streams meet under the same kind of key, often under different keys in one push
         other = c.of([s for s in streams if s.type == t])
         key = c.of(KEYS[t])
@@ -333,12 +337,13 @@ Telling = Callable[[list[dict[str, Any]]], tuple[dict[str, list[Any]], int | Non
 
 
 def make_judged(
-    c: Choice, *, max_steps: int = 8, windows: int = 2, keys: bool = True, sources: int = 3
+    c: Choice, *, max_steps: int = 8, windows: int = 2, keys: bool = True, sources: int = 3, forgets: bool = False
 ) -> tuple[Pipeline, Telling]:
     """A random pipeline, and what it means: pushes in, events out (see `tests.judge.told`).
 
     ``windows`` is how deep windows, and pipelines that are called, may be in one another.
     """
+    c.forgets = forgets
     given: list[Judged] = []
     ends: list[Judged] = []
 

@@ -14,7 +14,7 @@ from pellucid import Pipeline, pipeline
 from pellucid.engine.kernel.engine import Engine
 from pellucid.expr.types import INT
 from tests import strategies
-from tests.engine.kernel.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, cut
+from tests.engine.kernel.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, cut, marked
 from tests.judge.told import Judged, told_outputs
 from tests.strategies import Drawn, Seeded, Telling, make_input, make_judged
 from tests.volumes import examples, some_seeds
@@ -30,7 +30,7 @@ def by_meaning(telling: Telling, p: Pipeline, pushes: list[dict[str, Any]], keys
         outputs, failed = telling([pushes[i] for i in mine])
         fails += [] if failed is None else [mine[failed]]
         found += [
-            (mine[e.push], n, name, e.key if key is None else key, e.value)
+            (mine[e.push], n, name, marked(p, name, e.key) if key is None else key, e.value)
             for name, events in outputs.items()
             for n, e in enumerate(events)
         ]
@@ -92,6 +92,30 @@ def test_larger_random_pipelines(seed: int) -> None:
     pushes = make_input(c, p, c.of(range(5, 40)))
     keys = [c.of([0, 1, 2]) for _ in pushes] if seed % 2 else None
     check(p, telling, pushes, keys, [c.of(range(9)) for _ in range(5)], "python")
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", some_seeds(60, 400))
+def test_keys_that_are_given_up(seed: int) -> None:
+    c = Seeded(5000 + seed)
+    while True:
+        p, telling = make_judged(c, max_steps=8, forgets=True)
+        if any(node.kind == "forget" for node in p.graph.nodes):
+            break
+    pushes = make_input(c, p, c.of(range(5, 40)))
+    check(p, telling, pushes, None, [c.of(range(9)) for _ in range(5)], "python")
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", some_seeds(2, 30))
+def test_keys_that_are_given_up_compiled(seed: int) -> None:
+    c = Seeded(6000 + seed)
+    while True:
+        p, telling = make_judged(c, max_steps=8, forgets=True)
+        if Engine(p.graph).why_plain is None and any(by is not None for by in p.graph.forgotten_by):
+            break
+    pushes = make_input(c, p, 60)
+    check(p, telling, pushes, None, [c.of(range(9)) for _ in range(5)], "numba")
 
 
 def test_the_generator_draws_what_it_should(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,7 @@ EXAMPLES = {
     "task": Example(lambda x: x.task(two, initial=1), [3, 5, 9, 4]),
     "merge": Example(lambda x, y: merge(x, y), [2, 3, 5, 0, 1, 4], y=(3, 0)),
     "key_by": Example(lambda x: x.key_by(lambda v: v % 2), [2, 5, 1, 4]),
+    "forget": Example(lambda x: x.key_by(lambda v: v % 2).forget(after=2), [2, 5, 1, 4]),
 }
 
 # ---------------------------------------------------------------- the back-ends
@@ -187,6 +188,8 @@ BACK_ENDS: dict[str, Callable[[Example], list[Any]]] = {
 #: What a back-end refuses, and how: everything else it does.
 REFUSED = {
     ("smv", "key_by"): "keyed steps cannot be exported",
+    ("smv", "forget"): "keyed steps cannot be exported",
+    ("keys", "forget"): "counts the events of the whole stream, and with key=",
     ("smv", "merge"): "a merge may carry several events in one push",
     ("smv", "task"): "puts out up to 2 events at once",
     ("native", "filter_by"): "is a second source, which may be silent",

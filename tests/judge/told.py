@@ -121,6 +121,16 @@ class Told:
 
         return [e._replace(key=k) for e, k in zip(self._each(world, events, key), keys, strict=False)]
 
+    def _forget(self, world: World, events: list[Happened]) -> list[Happened]:
+        """Under its key and the place at which its session began: anew where as many events or more came
+        since the key's last one as ``after`` says."""
+        out: list[Happened] = []
+        for i, e in enumerate(self._key_by(world, events)):
+            before = [j for j in range(i) if out[j].key[0] == e.key]
+            fresh = not before or i - before[-1] - 1 >= self.by["after"]
+            out.append(e._replace(key=(e.key, i if fresh else out[before[-1]].key[1])))
+        return out
+
     def _cumulate(self, world: World, events: list[Happened]) -> list[Happened]:
         last: dict[Any, Any] = defaultdict(lambda: _of(self.by["type"], self.by["start"]))
 
@@ -261,6 +271,10 @@ class Judged:
     def key_by(self, f: Any) -> Judged:
         made = self.stream.key_by(f)
         return self._made(made, "key_by", f=f, key=made._step.key)
+
+    def forget(self, *, after: int) -> Judged:
+        by = {**self.told.by, "after": after}
+        return Judged(self.stream.forget(after=after), Told("forget", self.told.inputs, by))
 
     def cumulate(self, f: Any, start: Any) -> Judged:
         return self._made(self.stream.cumulate(f, start), "cumulate", f=f, start=start)

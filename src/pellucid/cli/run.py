@@ -345,6 +345,7 @@ class _Report:
     steps: list[StepTime] = field(default_factory=list)  # with --verbose
     told: list[str] = field(default_factory=list)
     bad: int | None = None  # rows that were set aside
+    forgotten: dict[str, int] = field(default_factory=dict)  # keys that were given up, by step
 
     @property
     def rate(self) -> float:
@@ -354,7 +355,8 @@ class _Report:
         """One line for a person."""
         out = sum(self.out[name] for name in self.written)
         bad = "" if self.bad is None else f", {self.bad:,} bad"
-        return f"{self.pushes:,} in, {out:,} out{bad}, {self.seconds:.2f} s, {rate_text(self.rate)}"
+        forgotten = f", {count_text(sum(self.forgotten.values()), 'key')} forgotten" if self.forgotten else ""
+        return f"{self.pushes:,} in, {out:,} out{bad}{forgotten}, {self.seconds:.2f} s, {rate_text(self.rate)}"
 
     def document(self, name: str, inputs: tuple[str, ...], sinks: dict[str, str]) -> dict[str, Any]:
         """The same for a program."""
@@ -367,6 +369,7 @@ class _Report:
             "events_out": self.out,
             "cores": self.cores,
             **({} if self.bad is None else {"bad": self.bad}),
+            **({"forgotten": self.forgotten} if self.forgotten else {}),
             "seconds": round(self.seconds, 6),
             "events_per_second": round(self.rate, 1),
         }
@@ -452,6 +455,7 @@ def _run(
 
         report.steps = engine.times.steps()
         report.told += step_lines(engine, report.seconds)
+    report.forgotten = engine.forgotten
     return report
 
 

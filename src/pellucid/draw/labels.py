@@ -82,11 +82,11 @@ def label(node: Node, *, inner: str | None = None) -> str:
     """
     if node.kind == "source":
         return clean(node.id)
-    words = [node.kind.replace("_", " ")]
+    words = [node.kind.replace("_", " ") if not node.processor.forgets else "key by"]
     if node.fn is not None:
         words.append(clean(str(node.fn)))
     if node.k is not None:
-        words.append(str(node.k))
+        words.append(str(node.k) if not node.processor.forgets else f"and forget after {node.k}")
     if node.sub is not None:
         words.append(inner if inner is not None else clean(node.sub.name))
     if node.processor.starts and not _is_nothing(node.start):
@@ -117,7 +117,9 @@ def describe(node: Node) -> str:
         if node.fn.runs is None:
             lines.append(f"opaque: it {node.fn.reason}")
     if node.k is not None:
-        lines.append(f"k = {node.k}")
+        lines.append(
+            f"k = {node.k}" if not node.processor.forgets else f"gives up a key after {node.k} events of others"
+        )
     if node.processor.starts:
         lines.append(f"starts from {start_text(node.start, 80)}")
     if node.sub is not None:

@@ -36,6 +36,9 @@ _FIXED = {
     # a key
     "key_by": '<circle class="wash" cx="11.5" cy="20" r="7.5"/><circle cx="11.5" cy="20" r="7.5"/>'
     '<circle class="full" cx="9" cy="20" r="1.6"/><path d="M19 20h18M36 20v7M29.5 20v5"/>',
+    # a key that fades
+    "forget": '<circle cx="11.5" cy="20" r="7.5" opacity=".5"/><circle class="full" cx="9" cy="20" r="1.6"/>'
+    '<path d="M19 20h4M26 20h3M32 20h2" opacity=".5"/><path d="M26 6h10M26 34h10M28 6l6 8M34 34l-6-8"/>',
 }
 
 

@@ -92,6 +92,11 @@ class OnCores:
         return self.cores > 1 or bool(self._engine.state.compiled)
 
     @property
+    def forgotten(self) -> dict[str, int]:
+        """How many keys each ``forget`` has given up, of which there is none in a run per key."""
+        return {} if self.key is not None else dict(self._engine.forgotten)
+
+    @property
     def times(self) -> StepTimes:
         """How long each step took, if it was asked for."""
         found: StepTimes = self._engine.times

@@ -56,6 +56,10 @@ def _remembered(graph: Graph, node: Node, layout: KernelLayout, key: bool) -> st
     waits = [queue.id for queue in layout.queues if queue.id in {f"{node.id}.{j}" for j in range(len(node.inputs))}]
     if not own and not waits:
         return ""
+    if node.processor.forgets:
+        return (
+            f"when each key came last, of {node.k:,} keys at most: a key is given up after {node.k:,} events of others"
+        )
     kinds = {
         "value": f"its last value ({node.state})",
         "count": "a count",

@@ -7,7 +7,7 @@ keeps queues where everybody can see them, and is slow.  It is the oracle for ev
 
 Choices where the paper is silent: a push may bring an event to several sources at once; a step may
 put out several events; a step with several inputs takes them input by input, and fires as soon as it can;
-after ``key_by`` every processor has one state per key.
+after ``key_by`` every processor has one state per key, after ``forget`` one for each session of a key.
 
 >>> from pellucid import pipeline, apply
 >>> p = pipeline(lambda x: apply(lambda a, b: a + b, x.decimate(3), x), x=int)  # Figure 2a
@@ -79,6 +79,7 @@ class Interpreter:
             else:
                 streams.append(self.step(node, [streams[i] for i in node.inputs]))
         self.pushed += 1
+        self.give_up()
         return {name: streams[i] for name, i in self.graph.outputs}
 
     def step(self, node: Node, inputs: Sequence[list[Event]]) -> list[Event]:
@@ -204,8 +205,39 @@ class Interpreter:
         """The same events under the key that the function gives them."""
         return [(self._call(node, value), value) for _, value in events]
 
+    def forget(self, node: Node, events: list[Event]) -> list[Event]:
+        """key_by, where a key of which the last k events were not begins anew: an event is under its key and the number
+        of the event with which that began."""
+        assert node.k is not None
+        kept, out = self.state[node.id], []  # for each key: the first event since it began, and its last
+        for _, value in events:
+            key, now = self._call(node, value), _next(kept)
+            first, last = kept.get(key, (now, now))
+            kept[key] = (first if now - last - 1 < node.k else now, now)
+            out.append(((key, kept[key][0]), value))
+        return out
+
+    def give_up(self) -> None:
+        """After a push: what is kept for keys that would begin anew with the next event is gone."""
+        for at, node in enumerate(self.graph.nodes):
+            if node.processor.forgets and node.k is not None:
+                kept = self.state[node.id]
+                now = _next(kept)
+                kept = self.state[node.id] = {key: of for key, of in kept.items() if now - of[1] - 1 < node.k}
+                held = {(key, first) for key, (first, _) in kept.items()}
+                for step in [n.id for n, by in zip(self.graph.nodes, self.graph.forgotten_by, strict=True) if by == at]:
+                    if step != node.id:
+                        self.state[step] = {key: value for key, value in self.state[step].items() if key in held}
+                    if step in self._waiting:
+                        self._waiting[step] = {k: q for k, q in self._waiting[step].items() if k in held}
+
     STEPS: ClassVar[dict[str, Callable[..., list[Event]]]] = {
         "map": map, "filter": filter, "filter_by": filter_by, "apply": apply, "cumulate": cumulate,
         "decimate": decimate, "trim": trim, "lag": lag, "window": window, "task": task, "merge": merge,
-        "key_by": key_by,
+        "key_by": key_by, "forget": forget,
     }  # fmt: skip
+
+
+def _next(kept: dict[Any, tuple[int, int]]) -> int:
+    """The number of the next event: the key of the last one is always held."""
+    return 1 + max((last for _, last in kept.values()), default=-1)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _FEW_TEXTS = 1024  # so many that nothing needs may stay in a saved state
 _NEW_TEXT = threading.Lock()
+_SOME_KEYS = 1024
 _FIXED = 4  # M: position, code, site, spare
 
 
@@ -67,6 +68,7 @@ class EngineState:
         self.table: list[Any] = [{} for _ in regions]  # None: to be made when a compiled kernel asks for it
         self.cells: list[list[Any]] = [[[] for _ in range(1 + len(q.leaves))] for q in queues]
         self.templates: list[Any] = [r.template() for r in regions]
+        self.room: list[int] = [_SOME_KEYS] * len(regions)  # where keys are given up: rows before that is looked at
         self.dense: list[int] = [0] * len(regions)  # keys below it are their own row numbers
         for r, region in enumerate(regions):
             if not region.keys:
@@ -100,7 +102,7 @@ class EngineState:
             out[f"SI{r}"] = self.rows[r]
             out[f"SF{r}"] = self.rows[r].view("float64") if self.compiled else self.rows[r]
             out[f"TI{r}"], out[f"K{r}"], out[f"H{r}"] = self.templates[r], self.keys[r], self.table[r]
-            out[f"D{r}"] = self.dense[r]
+            out[f"D{r}"], out[f"R{r}"] = self.dense[r], self.room[r]
         for q, cells in enumerate(self.cells):
             out[f"Q{q}n"] = cells[0]
             for j, cell in enumerate(cells[1:]):
@@ -115,6 +117,7 @@ class EngineState:
             return
         import numpy as np
 
+        self.give_up()
         self.compiled = True
         self.meta = np.array(self.meta, dtype=np.int64)
         for r, region in enumerate(self.layout.regions):
@@ -157,6 +160,7 @@ class EngineState:
         """Change arrays into lists."""
         if not self.compiled:
             return
+        self.give_up()
         self.compiled = False
         self.meta = self.meta.tolist()
         for r, region in enumerate(self.layout.regions):
@@ -190,6 +194,12 @@ class EngineState:
     def grow_region(self, r: int) -> None:
         """Make room for twice as many keys."""
         size = len(self.layout.regions[r].keys)
+        if self.layout.regions[r].forgets:
+            held, many = self._give_up(r), self.layout.regions[r].new_keys
+            self.room[r] = 2 * max(_SOME_KEYS // 2, held)
+            if self.compiled:
+                self._resize(r, 2 * (held + many) + _SOME_KEYS)
+            return
         self._resize(r, 2 * max(512, len(self.keys[r]) // size, self.layout.regions[r].new_keys))
 
     def _resize(self, r: int, rows: int) -> None:
@@ -202,6 +212,7 @@ class EngineState:
         """Make the table of a region's keys, if it is due: who only saves or reads a state needs none."""
         if self.table[r] is not None:
             return
+        self._give_up(r)  # a key that began anew has two rows
         import numpy as np
 
         from pellucid.engine.kernel.prims import rehash
@@ -236,6 +247,67 @@ class EngineState:
         room = 2 * max(64, len(self.cells[q][0]), self.layout.queues[q].burst or 1)
         self.cells[q] = [_longer(c, room) for c in self.cells[q]]
 
+    # ------------------------------------------------------------ keys that are given up
+
+    def give_up(self) -> None:
+        """Take back the rows of all keys that would begin anew with the next event."""
+        for r in range(len(self.layout.regions)):
+            self._give_up(r)
+
+    def given_up(self) -> dict[str, int]:
+        """How many keys each ``forget`` has given up so far: those that began, without those that are held."""
+        self.give_up()
+        return {
+            region.forgets: int(self._whole(region.forgets, "begun")) - int(self.meta[self.region_at(r)])
+            for r, region in enumerate(self.layout.regions)
+            if region.forgets
+        }
+
+    def _whole(self, step: str, label: str) -> Any:
+        """A word that a step keeps once for the whole stream."""
+        r = self.layout.region_of[None]
+        words = [(w.step, w.label) for w in self.layout.regions[r].words for _ in range(w.count)]
+        return self.rows[r][words.index((step, label))]
+
+    def _give_up(self, r: int) -> int:
+        """The same for one region; how many keys it holds."""
+        region, rows = self.layout.regions[r], int(self.meta[self.region_at(r)])
+        if not region.forgets:
+            return rows
+        now, width, size = int(self._whole(region.forgets, "events")), region.width, len(region.keys)
+        last = self.rows[r][region.last : rows * width : width]
+        if self.compiled:
+            held = (now - last - 1 < region.after).nonzero()[0]
+        else:
+            held = [s for s, at in enumerate(last) if now - at - 1 < region.after]
+        if len(held) == rows:
+            return rows
+        self._give_back(r, held)
+        self.meta[self.region_at(r)] = len(held)
+        if self.compiled:
+            words, keys = self.rows[r][: rows * width], self.keys[r][: rows * size]
+            self.put_region(r, words.reshape(rows, width)[held].ravel(), keys.reshape(rows, size)[held].ravel())
+        else:
+            self.rows[r] = [w for s in held for w in self.rows[r][s * width : (s + 1) * width]]
+            self.keys[r] = [k for s in held for k in self.keys[r][s * size : (s + 1) * size]]
+            self.plain_table(r)
+        return len(held)
+
+    def _give_back(self, r: int, held: Iterable[int]) -> None:
+        """The cells of events that wait under other keys than these are free again."""
+        region, kept = self.layout.regions[r], {int(s) for s in held}
+        labels = [w.label for w in region.words for _ in range(w.count)]
+        for q, queue in enumerate(self.layout.queues):
+            if f"{queue.id}.head" not in labels:
+                continue
+            meta, links = self.queue_at(q), self.cells[q][0]
+            ends = [labels.index(f"{queue.id}.{end}") for end in ("head", "tail", "length")]
+            for row in range(int(self.meta[self.region_at(r)])):
+                head, tail, waiting = (int(self.rows[r][row * region.width + at]) for at in ends)
+                if waiting and row not in kept:
+                    links[tail], self.meta[meta] = self.meta[meta], head
+                    self.meta[meta + 2] -= waiting
+
     # ------------------------------------------------------------ strings
 
     def texts(self) -> list[str]:
@@ -256,6 +328,7 @@ class EngineState:
             return  # a state that is any Python object has no words to look into
         import numpy as np
 
+        self.give_up()
         texts = self.strings.texts
         live = np.zeros(len(texts), dtype=np.bool_)
         live[: len(self.layout.strings)] = True
@@ -302,6 +375,7 @@ class EngineState:
         """The state as bytes."""
         from pellucid.engine.saved.objects import save_objects  # with NumPy: who saves nothing does without
 
+        self.give_up()
         objects = self.has_objects()
         if not objects and len(self.strings) > len(self.layout.strings) + _FEW_TEXTS:
             was_compiled = self.compiled

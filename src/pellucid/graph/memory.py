@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pellucid.errors import UsageError, option
 from pellucid.expr.node import Expr, fails, var
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.types import FLOAT
@@ -43,7 +44,7 @@ def presence(graph: Graph) -> list[Any]:
         same = p.puts == "each" or (p.idle is not None and node.k == p.idle and node.sub is None)
         if p.keyed:  # another key of the same events: they do not meet
             assert node.fn is not None
-            out.append((*before, node.inputs, node.fn.digest))
+            out.append((*before, node.inputs, node.fn.digest, node.k))
         else:
             out.append(before.pop() if same and len(before) == 1 and p.inputs != "apart" else node.id)
     return out
@@ -66,6 +67,21 @@ def _constant_state(node: Node) -> bool:
     return list(node.fn.traced.outputs[:width]) == [var(i, t) for i, t in enumerate(kinds)]
 
 
+def forgetting(graph: Graph) -> Node | None:
+    """A step that gives up keys, if there is one."""
+    return next((node for node in graph.nodes if node.processor.forgets), None)
+
+
+def refuse_key(graph: Graph) -> None:
+    """Refuse a key that comes with the data where a step gives up keys: it counts the events of the whole stream."""
+    node = forgetting(graph)
+    if node is not None:
+        raise UsageError(
+            f"{node.describe()} counts the events of the whole stream, and with {option('key')} the pipeline runs once "
+            f"for each key, which sees no other's: leave {option('key')} out, and make the key inside, with key_by"
+        )
+
+
 def inner_key(graph: Graph) -> list[Expr] | None:
     """The key inside a pipeline that all its memory is kept apart by, over the source's leaves; None if there is none.
 
@@ -74,8 +90,8 @@ def inner_key(graph: Graph) -> list[Expr] | None:
     >>> inner_key(by_parity.graph)
     [v0 % 2]
     """
-    if len(graph.sources) != 1 or any(node.key is None for node in remembering(graph)):
-        return None
+    if len(graph.sources) != 1 or any(node.key is None for node in remembering(graph)) or forgetting(graph):
+        return None  # where keys are given up, it counts what comes of the other keys
     found: list[list[Expr]] = []
     source = graph.nodes[graph.sources[0]].type
     events: list[list[Expr] | None] = []  # each stream's event over the source's leaves, where that can be said

@@ -99,6 +99,31 @@ def key_of(kind: str, fn: Function | None, inputs: Sequence[Type | None], title:
     return first
 
 
+def forgotten_by(kind: str, own: Any, inputs: Sequence[Any], title: str) -> Any:
+    """The ``forget`` that gives up the keys of a step's stream: its own, else that of the streams it reads; None if
+    there is none.
+
+    Each counts the events of its own stream, so under two of them a key is given up at different times: such streams do
+    not meet.
+
+    >>> forgotten_by("forget", 7, [None], "f"), forgotten_by("map", 8, [7], "m"), forgotten_by("key_by", 9, [7], "k")
+    (7, 7, None)
+    >>> forgotten_by("merge", 8, [7, None], "both")
+    Traceback (most recent call last):
+    pellucid.errors.PipelineError: both joins streams of which one gives up keys on its own (forget): write
+    x.key_by(…).forget(after=…) once, and use that stream wherever its keys are meant
+    """
+    if PROCESSORS[kind].keyed:
+        return own if PROCESSORS[kind].forgets else None
+    first = inputs[0] if inputs else None
+    if any(other != first for other in inputs):
+        raise PipelineError(
+            f"{title} joins streams of which one gives up keys on its own (forget): write x.key_by(…).forget(after=…) "
+            "once, and use that stream wherever its keys are meant"
+        )
+    return first
+
+
 @dataclass(frozen=True)
 class Graph:
     """A pipeline as data: nodes in topological order, sources and named outputs by position."""
@@ -127,6 +152,15 @@ class Graph:
                     f"{self.name}: {node.describe()} is said to be keyed by {node.key or 'no key'}, but what it reads "
                     f"makes that {key or 'no key'}"
                 )
+        _ = self.forgotten_by  # refuses streams that do not meet
+
+    @cached_property
+    def forgotten_by(self) -> tuple[int | None, ...]:
+        """For each step the position of the ``forget`` that gives up its keys, None if none does."""
+        found: list[int | None] = []
+        for i, node in enumerate(self.nodes):
+            found.append(forgotten_by(node.kind, i, [found[j] for j in node.inputs], node.describe()))
+        return tuple(found)
 
     @cached_property
     def position(self) -> dict[str, int]:

@@ -40,6 +40,7 @@ class Processor:
     counted: Callable[[int, int], int] | None = None  # what is left of the count of n events, given k
     beside: int = 0  # of one that keeps events: at how many more than k, the present one among them, it looks
     keyed: bool = False  # it makes the key of what follows
+    forgets: bool = False  # and gives up what is kept for a key of which k events have not been
     #: How a chunk of its events is summed up, so that a stream can be cut at it: a ``count``, a ``tail`` of events, a
     #: ``fold``; or the end of a sentence that says why it cannot be.
     cut: str = ""
@@ -94,5 +95,9 @@ PROCESSORS = {
     "merge": Processor("the events of all inputs, as they come", "route", ("((", "))"), inputs="apart", passes="all"),
     "key_by": Processor(
         "the same events, with what follows kept apart by key", "route", ("{{", "}}"), passes="first", keyed=True,
+    ),
+    "forget": Processor(
+        "the same events, kept apart by key, where a key begins anew after k events that are not its own",
+        "route", ("[/", "\\]"), passes="first", keyed=True, forgets=True,
     ),
 }  # fmt: skip

@@ -28,7 +28,7 @@ from pellucid.expr.types import (
     type_of,
     type_of_value,
 )
-from pellucid.graph.model import key_of
+from pellucid.graph.model import forgotten_by, key_of
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -80,11 +80,14 @@ class Step:
     id: str | None = None
     where: str = ""
     key: Type | None = field(init=False)
+    forgotten_by: Step | None = field(init=False)
 
     def __post_init__(self) -> None:
         label = f"{self.kind}, {self.where}" if self.where else self.kind
         title = f"step {self.id!r} ({label})" if self.id else f"{self.kind} ({self.where})" if self.where else self.kind
         object.__setattr__(self, "key", key_of(self.kind, self.fn, [s._step.key for s in self.inputs], title))
+        by = forgotten_by(self.kind, self, [s._step.forgotten_by for s in self.inputs], title)
+        object.__setattr__(self, "forgotten_by", by)
 
 
 def _operator(op: Callable[[Any, Any], Any], name: str) -> tuple[Callable[[Stream[Any], Any], Stream[Any]], ...]:
@@ -253,6 +256,34 @@ class Stream(Generic[T]):
         if fn.result is None or any(kind == FLOAT for _, kind in fn.result.leaves()):
             raise PipelineError(f"{_title('key_by', id)}: a key must not contain a float, found {fn.result}")
         return _make("key_by", (self,), self.type, fn=fn, id=id)
+
+    def forget(self, *, after: int, id: str | None = None) -> Stream[T]:
+        """Right after ``key_by``: give up what is kept for a key of which the last ``after`` events were not.
+
+        Its next event begins anew, as that of a key which has never been; so no more than ``after`` keys are held.
+        Events are counted in the stream that ``key_by`` reads, of all keys together.
+
+        >>> from pellucid import pipeline
+        >>> def visits(user):
+        ...     return user.key_by(lambda u: u).forget(after=2).cumulate(lambda n, u: n + 1, start=0)
+        >>> pipeline(visits, user=str)(["ada", "bob", "ada", "bob", "cy", "ada", "bob"])
+        [1, 1, 2, 2, 1, 1, 1]
+        """
+        step = self._step
+        if step.kind != "key_by":
+            raise PipelineError(
+                f"{_title('forget', id)}: comes right after key_by, as in x.key_by(f).forget(after=1000): it says "
+                "after how many events of x a key is given up"
+            )
+        if isinstance(after, bool) or not isinstance(after, int) or not 1 <= after <= 2**60:
+            raise PipelineError(
+                f"{_title('forget', id)}: after= is a number of events, at least 1, found {type(after).__name__} "
+                f"{after!r}"
+            )
+        if id is None and step.id is not None:  # the step that it takes the place of
+            made = Step("forget", step.inputs, step.type, step.fn, after, id=step.id, where=caller())
+            return Stream(made)
+        return _make("forget", step.inputs, step.type, fn=step.fn, k=after, id=id)
 
     # ------------------------------------------------------------ operators: sugar for map and apply
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pellucid.errors import option
+from pellucid.errors import UsageError, option
 from pellucid.expr.node import walk
 from pellucid.expr.types import FLOAT
-from pellucid.graph.memory import inner_key, remembering
+from pellucid.graph.memory import forgetting, inner_key, refuse_key, remembering
 from pellucid.graph.model import Graph, Node
 from pellucid.spark.native.column import why_not
 from pellucid.spark.native.prefix import front
@@ -70,7 +70,12 @@ def choose(
     nan: bool = False,
 ) -> SparkPlan:
     """The way for this pipeline on a DataFrame with or without a key and an order; ``nan``: NaN is a value."""
-    memory = remembering(graph)
+    memory, forgets = remembering(graph), forgetting(graph)
+    if key and forgets is not None:
+        try:
+            refuse_key(graph)
+        except UsageError as error:
+            return SparkPlan("keys", (f"{forgets.describe()} counts events of all keys",), str(error))
     floats = nan and graph.reads_floats
     if not memory:
         return _without_memory(graph, native, ansi, tagged, order, key, floats)

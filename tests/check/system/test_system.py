@@ -58,7 +58,27 @@ FOUND = [25140000099, 25140000109, 743000016, 743000103]  # queues longer than t
 def test_the_system_is_the_pipeline(seed: int) -> None:
     c = Seeded(seed)
     p = make_pipeline(c, max_steps=7, keys=seed % 2 == 1)
-    pushes = make_input(c, p, 8)
+    compare(p, make_input(c, p, 8))
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(60))
+def test_keys_that_are_given_up(seed: int) -> None:
+    c = Seeded(7000 + seed)
+    while True:
+        p = make_pipeline(c, max_steps=6, forgets=True)
+        if any(by is not None for by in p.graph.forgotten_by):
+            break
+    try:
+        build_system(p.graph, Domain(), queue=12, track=Track(lanes=10))
+    except UsageError:
+        with pytest.raises(UsageError, match="checks do not follow forget"):
+            build_system(p.graph, Domain(), queue=12, track=Track(lanes=10))
+        return
+    compare(p, make_input(c, p, 12))
+
+
+def compare(p: Pipeline, pushes: list[dict[str, Any]]) -> None:
     values, places, _, failure = by_interpreter(p, pushes)
     if failure is not None and failure[0] is IntOverflow:
         return  # checks use exact integers

@@ -56,8 +56,13 @@ def by_interpreter(p: Pipeline, pushes: list[dict[str, Any]], keys: list[int] | 
             for inner, value in events:
                 values[name].append(value)
                 places[name].append(i)
-                marks[name].append(inner if key is None else key)
+                marks[name].append(marked(p, name, inner) if key is None else key)
     return values, places, marks, None
+
+
+def marked(p: Pipeline, name: str, key: Any) -> Any:
+    """The key beside an output's event; none where keys are given up, as nobody asks whose session it was."""
+    return None if p.graph.forgotten_by[dict(p.graph.outputs)[name]] is not None else key
 
 
 def by_engine(engines: list[Engine], chunks: list[Batch]) -> Outcome:

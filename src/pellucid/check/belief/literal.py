@@ -44,6 +44,7 @@ class LiteralRun(Interpreter):
                 made = self.step(node, [streams[i] for i in node.inputs])
             streams.append([] if node.id in lost else made)
         self.pushed += 1
+        self.give_up()
         return {name: [value for _, value in streams[i]] for name, i in self._names.items()}
 
 

@@ -322,7 +322,7 @@ class _Search:
     STEPS: ClassVar[dict[str, Callable[..., Values]]] = {
         "map": of_map, "filter": of_filter, "filter_by": of_filter_by, "apply": of_apply, "cumulate": of_cumulate,
         "decimate": of_decimate, "trim": of_decimate, "lag": of_lag, "window": of_window, "task": of_task,
-        "merge": of_merge, "key_by": of_key_by,
+        "merge": of_merge, "key_by": of_key_by, "forget": of_key_by,
     }  # fmt: skip
 
 

@@ -40,6 +40,7 @@ from pellucid.expr.node import Expr
 from pellucid.expr.rewrite import substitute
 from pellucid.expr.text import has_text
 from pellucid.expr.types import BOOL, INT, DecimalType, OptionalType, TimeType, Type, simplest
+from pellucid.graph.memory import forgetting
 from pellucid.graph.model import Graph
 
 _MARK = 1_000_000  # inputs are numbered from here until all state variables are known
@@ -260,7 +261,8 @@ def build_system(
             return range(v.size) if v.size is not None else domain.leaf(v.type) if i >= _MARK or v.type != INT else None
 
         wanted = track or Track()
-        if domain.assume:  # an event that was left out of a run might have been needed for what is assumed
+        # An event that was left out of a run might have been needed for what is assumed, or for a count of events.
+        if domain.assume or forgetting(graph) is not None:
             wanted = dataclasses.replace(wanted, whole=True)
         planned = plan(graph, wanted, asked, source_of, step_of, pool)
         keys, made = planned.keys, {g: make() for g, make in planned.make.items()}

@@ -1,12 +1,13 @@
 """Which keys are tracked, and what a step keeps for each of them: a lane is the state of one key.
 
-Three ways to give keys a lane:
+Four ways to give keys a lane:
 
 * `Listed`: there are few keys, and each has its lane: nothing is left out;
 * `Came`: the first keys that come get the lanes, in that order; a push with one key more ends the run there
   (``run.beyond``), so what is left are the runs with that many keys, exactly as they are;
 * `Chosen`: keys that are chosen before the run begins have a lane; events under other keys come and go, and nothing is
-  known of what steps put out for them (``Slot.unsure``).
+  known of what steps put out for them (``Slot.unsure``);
+* `Held`: keys that a ``forget`` holds, of which there are never more than it says.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pellucid.check.system.variable import FALSE, TRUE, Slot
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
-from pellucid.expr.types import BOOL, FLOAT, Type, simplest
+from pellucid.expr.types import BOOL, FLOAT, INT, Type, simplest
 from pellucid.graph.model import Graph
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self.marks: list[str] = []
+        self.anew: dict[str, Expr] = {}  # of each lane, whether what is kept there begins anew in this push
         self._found: dict[tuple[int, ...], tuple[Expr, ...]] = {}
 
     def find(self, run: SystemRun, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
@@ -115,6 +117,37 @@ class Chosen(Lanes):
         return tuple(out)
 
 
+class Held(Lanes):
+    """A lane for each key that a ``forget`` holds.  There are never more than ``after`` of them, so with as many
+    lanes, or one for each key, nothing is left out; a key that is given up leaves its lane as it was at first."""
+
+    def __init__(self, name: str, many: int, after: int) -> None:
+        super().__init__()
+        self.name, self.after = name, after
+        self.marks = _marks(many)
+
+    def _find(self, run: SystemRun, key: tuple[Expr, ...], present: Expr) -> tuple[Expr, ...]:
+        none, known = n.const(self.after), []
+        for mark in self.marks:  # how many events came since the key's last one; as many as that: there is no key
+            since = run.cell(self.name, f"since{mark}", INT, self.after, self.after + 1, "key")
+            known.append((since, _key_cells(run, self.name, mark, key)))
+        hits = [n.and_(n.lt(since, none), _same(key, held)) for since, held in known]
+        missing = n.not_(any_of(hits))
+        out = []
+        for mark, hit, (since, held) in zip(self.marks, hits, known, strict=True):
+            free = n.and_(missing, n.le(n.const(self.after - 1), since))  # also one that this event gives up
+            takes, missing = free, n.and_(missing, n.not_(free))
+            out.append(n.or_(hit, takes))
+            ends = n.and_(n.not_(out[-1]), n.le(n.const(self.after - 1), since))
+            later = n.ite(out[-1], n.const(0), n.ite(ends, none, n.add(since, n.const(1))))
+            run.cells[self.name, f"since{mark}"] = n.ite(present, later, since)
+            for j, (new, old) in enumerate(zip(key, held, strict=True)):
+                after = n.ite(takes, new, n.ite(ends, n.const(simplest(old.type)), old))
+                run.cells[self.name, f"key{mark}.{j}"] = n.ite(present, after, old)
+            self.anew[mark] = n.and_(present, n.or_(takes, ends))
+        return tuple(out)
+
+
 class Memory:
     """What a step remembers, at the event of a slot: of the event's key, where the stream is keyed."""
 
@@ -123,14 +156,19 @@ class Memory:
         run: SystemRun,
         step: str,
         slot: Slot,
-        marks: Sequence[str],
+        lanes: Lanes | None,
         cells: Sequence[tuple[str, Type, Any, int | None, str]],
     ) -> None:
         self._run, self._step, self._slot = run, step, slot
         self._labels = [label for label, *_ in cells]
         self._places: list[tuple[Expr, str, list[Expr]]] = []
+        marks = lanes.marks if lanes is not None else ()
         for mark, here in zip(marks, slot.lanes, strict=False) if slot.lanes else [("", TRUE)]:
-            now = [run.cell(step, f"{label}{mark}", t, start, size, role) for label, t, start, size, role in cells]
+            anew = lanes.anew.get(mark) if lanes is not None else None
+            now = [
+                run.cell(step, f"{label}{mark}", t, start, size, role, anew=anew)
+                for label, t, start, size, role in cells
+            ]
             self._places.append((here, mark, now))
         self.now = list(self._places[-1][2])
         for here, _, values in reversed(self._places[:-1]):

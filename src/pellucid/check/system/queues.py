@@ -62,6 +62,7 @@ class Queue:
         takes: int = 0,
         mark: str = "",
         like: Sequence[Slot] = (),
+        anew: Expr | None = None,
     ) -> None:
         self.run, self.id, self.step, self.kinds, self.mark = run, id, step, kinds, mark
         self.inner = run.room is None
@@ -76,7 +77,7 @@ class Queue:
         else:
             self.bound = run.room.of(id)
             size = {"overflow": self.bound + 1, "many": self.bound + 2}.get(self.beyond)
-            self.length = run.cell(step, f"{id}.length{mark}", INT, 0, size, "length", id)
+            self.length = run.cell(step, f"{id}.length{mark}", INT, 0, size, "length", id, anew)
             self.items = [
                 tuple(
                     run.cell(
@@ -87,6 +88,7 @@ class Queue:
                         run.domain.modulus if t == INT else None,
                         "item",
                         id,
+                        anew,
                     )
                     for j, t in enumerate(self.kinds)
                 )
@@ -194,7 +196,7 @@ def fronts_of(
     most = sum(len(slots) for slots in ins)  # each that comes completes a front at most once
     queues_of = [
         [
-            Queue(run, id, node.id, t, takes=most, mark=mark, like=slots)
+            Queue(run, id, node.id, t, takes=most, mark=mark, like=slots, anew=lanes.anew.get(mark))
             for id, t, slots in zip(ids, kinds, ins, strict=True)
         ]
         for mark in lanes.marks

@@ -60,14 +60,18 @@ class SystemRun:
         size: int | None = None,
         role: str = "state",
         of: str | None = None,
+        anew: Expr | None = None,
     ) -> Expr:
-        """The present value of a piece of state, of a step or of one of its queues; created at its start value."""
+        """The present value of a piece of state, of a step or of one of its queues; created at its start value, to
+        which it goes back in a push in which ``anew`` holds."""
         key = (step, label)
         if key not in self.cells:
             of = step if of is None else of
             self.cells[key] = (
                 self.fresh(step, label, t, start, size, role, of) if self.fresh is not None else n.const(start)
             )
+            if anew is not None:
+                self.cells[key] = n.ite(anew, n.const(start), self.cells[key])
         return self.cells[key]
 
     def size(self, t: Type) -> int | None:
@@ -164,7 +168,7 @@ class SystemRun:
         self, node: Node, s: Slot, lanes: Lanes | None, cells: Sequence[tuple[str, Type, Any, int | None, str]]
     ) -> Memory:
         """What a step remembers at an event."""
-        return Memory(self, node.id, s, lanes.marks if lanes is not None else (), cells)
+        return Memory(self, node.id, s, lanes, cells)
 
     def do_key_by(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         assert node.fn is not None and lanes is not None
@@ -173,6 +177,15 @@ class SystemRun:
             key = self.call(node.fn, s.leaves, s.known, node.describe())
             out.append(Slot(s.present, s.leaves, lanes.find(self, tuple(key), s.present)))
         return out
+
+    def do_forget(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        if self.room is None or len(ins[0]) > 1:
+            where = "inside a window" if self.room is None else "on a stream that may carry several events in one push"
+            raise UsageError(
+                f"{node.describe()}: checks do not follow forget {where}: ask about the part of the pipeline before "
+                "it, or about one without it"
+            )
+        return self.do_key_by(node, ins, lanes)
 
     def do_map(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
         assert node.fn is not None
@@ -316,7 +329,7 @@ class SystemRun:
     STEPS: ClassVar[dict[str, Callable[..., list[Slot]]]] = {
         "map": do_map, "filter": do_filter, "filter_by": do_filter_by, "apply": do_apply, "cumulate": do_cumulate,
         "decimate": do_decimate, "trim": do_trim, "lag": do_lag, "window": do_window, "task": do_task,
-        "merge": do_merge, "key_by": do_key_by,
+        "merge": do_merge, "key_by": do_key_by, "forget": do_forget,
     }  # fmt: skip
 
     def window_value(self, node: Node, events: list[tuple[Expr, ...]], closes: Expr) -> tuple[Expr, tuple[Expr, ...]]:

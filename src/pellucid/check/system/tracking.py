@@ -5,7 +5,8 @@ keys **of that push**, and on what is kept under no key.  A push has at most as 
 asked for in it (one for ``x.key_by(f)``, two for a merge of two keyed sources); a formula that looks at m pushes
 together sees at most m times as many.  Let K be that number.
 
-* If the keys can be listed and are few, each has a lane, and nothing else need be said.
+* If the keys can be listed and are few, each has a lane, and nothing else need be said.  Of keys that are given up
+  (``forget(after=N)``) no more than N are held at a time: with N lanes nothing is left out, however many there are.
 * Else a question about single pushes (or m together) is asked of systems that know **K arbitrary keys**.  If some run
   breaks it, take the keys of the pushes in which that is seen: a system that tracks these does in those pushes what the
   run does.  So if none of these systems breaks it, no run does.
@@ -31,11 +32,12 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pellucid.check.system.lanes import Came, Chosen, Lanes, Listed, groups
+from pellucid.check.system.lanes import Came, Chosen, Held, Lanes, Listed, groups
+from pellucid.errors import UsageError
 from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.types import BOOL, INT, EnumType, Type
-from pellucid.graph.model import Graph
+from pellucid.graph.model import Graph, Node
 
 if TYPE_CHECKING:
     from pellucid.check.system.run import SystemRun
@@ -122,7 +124,8 @@ def plan(
     ``source_of`` has the source of each input variable, ``step_of`` the step of each state variable; ``pool`` the
     values of a variable.
     """
-    number = _joined(groups(graph), asked)
+    forgets = {i: node for i, node in enumerate(graph.nodes) if node.processor.forgets}
+    number = _joined(groups(graph), [a for a in asked if a.group not in forgets])
     of = {g: list(dict.fromkeys(a.key for a in asked if number[a.group] == g)) for g in sorted(set(number) - {-1})}
     step_group = {node.id: g for node, g in zip(graph.nodes, number, strict=True)}
     fed = {number[a.group]: set[int]() for a in asked}
@@ -139,6 +142,9 @@ def plan(
     for g, keys in of.items():
         need = max(1, len(keys)) * (track.pushes or 2) + track.more
         values = possible(keys, pool)
+        if g in forgets:
+            make[g] = _held(g, forgets[g], None if values is None else len(values))
+            continue
         most = _ALL if all_together or g in feeding else need if apart else max(need, _FEW)
         if track.lanes is not None:
             make[g] = _came(g, track.lanes)
@@ -163,6 +169,18 @@ def plan(
             why = "it looks at all pushes together, and there are too many keys to list"
         return KeyPlan(number, make, {}, Keys(graph, False, enough, False, lanes, why, apart, keyed))
     return KeyPlan(number, make, chosen, Keys(graph, False, True, True, lanes, "", apart, keyed))
+
+
+def _held(group: int, node: Node, keys: int | None) -> Callable[[], Lanes]:
+    """As many lanes as keys can be held at a time, which is exact."""
+    after = node.k or 1
+    many = after if keys is None else max(1, min(keys, after))
+    if many > _ALL:
+        raise UsageError(
+            f"{node.describe()}: up to {many:,} keys are held at a time, and a check follows {_ALL} of them: ask it "
+            f"with after={_ALL} or less, or with fewer keys, as in ints=range(0, 4)"
+        )
+    return lambda: Held(_name(group), many, after)
 
 
 def _came(group: int, many: int) -> Callable[[], Lanes]:

@@ -42,6 +42,7 @@ from pellucid.engine.saved.objects import check_states
 from pellucid.errors import DataError, StateError, UsageError, nearest, option
 from pellucid.expr.identity import differences
 from pellucid.expr.types import Type
+from pellucid.graph.memory import refuse_key
 from pellucid.graph.model import Graph
 from pellucid.sinks.address import parsed, sink_of
 from pellucid.sinks.interface import Sink
@@ -251,6 +252,8 @@ def prepare(
 ) -> Job:
     """Bind and check everything; nothing is written."""
     check_states(graph)
+    if settings.keys:
+        refuse_key(graph)
     for path in [one for given in inputs.values() for one in ([given] if isinstance(given, str) else given)]:
         if path == "-" or flows(path):
             raise UsageError(

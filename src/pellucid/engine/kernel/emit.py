@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from pellucid.engine.kernel.emit_lookups import lookers
 from pellucid.engine.kernel.emit_state import QueueWriter, StateCell, Storage, array_of, finders
 from pellucid.engine.kernel.emit_window import write_window
-from pellucid.engine.kernel.layout import KernelLayout, capacity, dense, encode, is_float, leaf_types
+from pellucid.engine.kernel.layout import NEVER, KernelLayout, capacity, dense, encode, is_float, leaf_types
 from pellucid.engine.kernel.undo import CALL_RAISED, UndoLog
 from pellucid.errors import known
 from pellucid.expr.codegen import CodeWriter, TooDeep
@@ -174,6 +174,9 @@ class Emitter:
                 if self.numba:
                     head.append(f"room{r} = K{r}.size // {len(region.keys)} - M[{m + r}]")
                     checks.append(f"if _rare(room{r} < {region.new_keys}): code = {GROW_REGION}; site = {r}; break")
+                elif region.forgets:  # the host looks which keys are given up
+                    params.append(f"R{r}")
+                    checks.append(f"if M[{m + r}] > R{r}: code = {GROW_REGION}; site = {r}; break")
         for name, r, at, t in self.locals_:
             array = array_of(r, t)
             head.append(f"{name} = ({array}[{at}] != 0)" if t == BOOL else f"{name} = {array}[{at}]")
@@ -236,6 +239,8 @@ class Emitter:
         return text
 
     def keyed(self, node: Node) -> bool:
+        if self.graph.forgotten_by[self.graph.position[node.id]] is not None:
+            return False  # the row of a key that is given up becomes that of another
         return node.key is not None or self.layout.external is not None
 
     # ------------------------------------------------------------ helpers for emission
@@ -376,7 +381,10 @@ class Emitter:
         for i, node in enumerate(g.nodes):
             if node.kind == "source":
                 continue
-            region = root_of(node.key) if root_of is not None else None
+            forgets = g.forgotten_by[i]
+            region = None
+            if root_of is not None:
+                region = root_of(node.key, None if forgets is None else g.nodes[forgets])
             store = Storage(self, node, region)
             ins = [flows[j] for j in node.inputs]
             keyed = node.key is not None or (root_of is not None and self.layout.external is not None)
@@ -443,6 +451,48 @@ class Emitter:
         with self.each(flow) as (values, key):
             values = self.named(values)
             self.push(out, values, row(values, key))
+        return out
+
+    def do_forget(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
+        """A row for each key that is held; a key that begins anew gets another one.  The host takes back the rows of
+        keys that are given up, between pushes: in one push an event of the old row may come before one of the new."""
+        assert node.fn is not None and store.region is not None
+        (flow,), r, w = ins, store.region, self.w
+        region = self.layout.regions[r]
+        region.new_keys += caps[i] or 1
+        whole = Storage(self, node, self.layout.region(None))
+        events, begun = whole.word("events", INT, 0), whole.word("begun", INT, 0)
+        last = store.word("last", INT, NEVER)
+        region.last = last.at or 0
+
+        def row(values: Sequence[str]) -> str:
+            assert node.fn is not None
+            leaves = self.copied([f"int({k})" for k in self.named(self.call(node, node.fn, values))])
+            name, args = w.fresh("k"), ", ".join(leaves)
+            w.line(f"{name} = find{r}(H{r}, K{r}, {args})")
+            with w.block(f"if {name} < 0 or {events.load(None)} - {last.load(name)} - 1 >= {node.k}:"):
+                with w.block(f"if {name} >= 0:"):
+                    place = w.fresh("c") if self.numba else f"({args},)"
+                    if self.numba and self.undo.is_on:
+                        w.line(f"{place} = place{r}(H{r}, K{r}, {args})")
+                    self.undo.note(f"H{r}", place)
+                    last.store(name, str(NEVER))
+                w.line(f"{name} = make{r}(H{r}, K{r}, SI{r}, TI{r}, M, {args})")
+                if self.numba:
+                    w.line(f"room{r} -= 1")
+                begun.store(None, f"{begun.load(None)} + 1")
+            last.store(name, events.load(None))
+            events.store(None, f"{events.load(None)} + 1")
+            return name
+
+        if flow.many is None:
+            with self.when(flow.present):
+                name = row(flow.values)
+            return _Flow(flow.present, flow.values, name)
+        out = self.fresh_flow(node, caps[i], True)
+        with self.each(flow) as (values, _):
+            values = self.named(values)
+            self.push(out, values, row(values))
         return out
 
     def do_cumulate(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
@@ -644,7 +694,7 @@ class Emitter:
     STEPS: ClassVar[dict[str, Callable[..., _Flow]]] = {
         "map": do_map, "filter": do_filter, "filter_by": do_filter_by, "apply": do_apply, "cumulate": do_cumulate,
         "decimate": do_decimate, "trim": do_trim, "lag": do_lag, "window": do_window, "task": do_task,
-        "merge": do_merge, "key_by": do_key_by,
+        "merge": do_merge, "key_by": do_key_by, "forget": do_forget,
     }  # fmt: skip
 
     # ------------------------------------------------------------ outputs

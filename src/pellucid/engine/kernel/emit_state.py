@@ -134,13 +134,25 @@ def finders(layout: KernelLayout, numba: bool) -> str:
                 "    while True:\n        s = H[h] - 1\n        if s < 0: return s\n"
                 f"        if {same}: return s\n        h = (h + np.uint64(1)) & mask\n"
             )
+            # A key that begins anew takes its own place in the table again.
+            taken = f"H[h] != 0 and not ({same.replace('[s *', '[(H[h] - 1) *')})" if region.forgets else "H[h] != 0"
+            search = (
+                f"    h = np.uint64(0)\n{mix}    mask = np.uint64(H.size - 1)\n    h &= mask\n"
+                f"    while {taken}: h = (h + np.uint64(1)) & mask\n"
+            )
+            if region.forgets:
+                out.append(f"@njit\ndef place{r}(H, K, {args}):\n{search}    return np.int64(h)\n")
             out.append(
-                f"@njit\ndef make{r}(H, K, S, T, M, {args}):\n    h = np.uint64(0)\n{mix}"
-                "    mask = np.uint64(H.size - 1)\n    h &= mask\n"
-                "    while H[h] != 0: h = (h + np.uint64(1)) & mask\n"
+                f"@njit\ndef make{r}(H, K, S, T, M, {args}):\n{search}"
                 f"    s = M[{4 + r}]\n    M[{4 + r}] = s + 1\n    H[h] = s + 1\n"
                 + "".join(f"    K[s * {size} + {j}] = a{j}\n" for j in range(size))
                 + f"    for j in range({{W{r}}}): S[s * {{W{r}}} + j] = T[j]\n    return s\n"
+            )
+        elif region.forgets:
+            out.append(
+                f"def find{r}(H, K, {args}):\n    return H.get(({args},), -1)\n"
+                f"def make{r}(H, K, S, T, M, {args}):\n    s = M[{4 + r}]; M[{4 + r}] = s + 1; H[({args},)] = s; "
+                f"K.extend(({args},)); S.extend(_fresh(T))\n    return s\n"
             )
         else:
             out.append(

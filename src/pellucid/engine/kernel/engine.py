@@ -35,6 +35,7 @@ from pellucid.errors import StateError, StepError, UsageError
 from pellucid.expr.codegen import OVERFLOW, TooDeep
 from pellucid.expr.operations import Overflow64
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, ScalarType, Type
+from pellucid.graph.memory import refuse_key
 from pellucid.graph.model import Graph, Node
 from pellucid.graph.stream import silent
 
@@ -75,6 +76,8 @@ class Engine:
     ) -> None:
         if mode not in ("auto", "numba", "python"):
             raise UsageError(f"mode must be 'auto', 'numba' or 'python', found {mode!r}")
+        if key is not None:
+            refuse_key(graph)
         self.graph, self.key, self.mode, self.timed, self._nan = graph, key, mode, timed, keeps_nan(nan)
         self.times = StepTimes(graph)
         self._kernels: dict[tuple[bool, bool, bool, bool], Kernel] = {}
@@ -350,6 +353,8 @@ class Engine:
     def _look_for_small_keys(self, layout: KernelLayout, columns: dict[str, Any], count: int) -> None:
         """Where keys are small whole numbers, let them be row numbers: a search costs more than the work."""
         for key, r in layout.region_of.items():
+            if isinstance(key, str):  # its keys are given up
+                continue
             name = "key0_0" if key is None else self._key_column(key)
             if not dense(layout.regions[r]) or name not in columns or not count:
                 continue
@@ -620,6 +625,21 @@ class Engine:
             self.state.to_plain()
 
     @property
+    def forgotten(self) -> dict[str, int]:
+        """How many keys each ``forget`` has given up so far; one that begins anew may be given up again.
+
+        >>> from pellucid import pipeline
+        >>> p = pipeline(lambda x: x.key_by(lambda v: v).forget(after=2, id="users").decimate(2), x=int)
+        >>> engine = p.engine()
+        >>> engine.push([7, 8, 9, 7])
+        [7, 8, 9, 7]
+        >>> engine.forgotten
+        {'users': 2}
+        """
+        return self.state.given_up()
+
+    @property
     def queues(self) -> dict[str, int]:
         """How many events wait in each queue (of all keys together)."""
+        self.state.give_up()
         return {q.id: int(self.state.meta[self.state.queue_at(i) + 2]) for i, q in enumerate(self.state.layout.queues)}

@@ -15,6 +15,8 @@ from pellucid.expr.text import Pure
 from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
 from pellucid.graph.model import Graph, Node
 
+NEVER = -(2**62)  # the last event of a key that has none, or was given up
+
 
 @dataclass(frozen=True)
 class Word:
@@ -35,6 +37,9 @@ class Region:
     words: list[Word] = field(default_factory=list)
     width: int = 0
     new_keys: int = 0  # how many keys one push may add
+    forgets: str = ""  # the step that gives its keys up
+    after: int = 0  # events that are not the key's own
+    last: int = 0  # the word with the number of the key's last event
 
     def add(self, word: Word) -> int:
         """Reserve room; return the word's offset in a row."""
@@ -64,25 +69,28 @@ class KernelLayout:
     graph: Graph
     external: Type | None  # the type of a key that comes with the data
     regions: list[Region] = field(default_factory=list)
-    region_of: dict[Type | None, int] = field(default_factory=dict)
+    region_of: dict[Type | str | None, int] = field(default_factory=dict)  # by key, or by the step that gives it up
     queues: list[QueueLayout] = field(default_factory=list)
     sites: list[tuple[Node, Function | None]] = field(default_factory=list)
     strings: list[str] = field(default_factory=list)
     lookups: list[tuple[Pure, tuple[Type, ...]]] = field(default_factory=list)  # functions that Python answers
     objects: list[Any] = field(default_factory=list)  # initial states inside windows that are any Python object
 
-    def region(self, key: Type | None) -> int:
-        """The number of the region for steps with this key."""
-        if key not in self.region_of:
+    def region(self, key: Type | None, forgets: Node | None = None) -> int:
+        """The number of the region for steps with this key, under the step that gives it up."""
+        name = key if forgets is None else forgets.id
+        if name not in self.region_of:
             leaves: tuple[Type, ...] = ()
             if self.external is not None:
                 # A key inside one that comes with the data: the outer row's number stands in front.
                 leaves = leaf_types(self.external) if key is None else (INT,)
             if key is not None:
                 leaves += leaf_types(key)
-            self.region_of[key] = len(self.regions)
+            self.region_of[name] = len(self.regions)
             self.regions.append(Region(leaves))
-        return self.region_of[key]
+            if forgets is not None and forgets.k is not None:
+                self.regions[-1].forgets, self.regions[-1].after = forgets.id, forgets.k
+        return self.region_of[name]
 
     def site(self, node: Node, fn: Function | None) -> int:
         """The number under which failures of this function are reported."""
@@ -97,7 +105,7 @@ def leaf_types(t: Type) -> tuple[Type, ...]:
 
 def dense(region: Region) -> bool:
     """Whether small whole keys can be row numbers themselves, with no search."""
-    return region.keys == (INT,)
+    return region.keys == (INT,) and not region.forgets
 
 
 def is_float(t: Type) -> bool:

@@ -131,6 +131,7 @@ def _plan(layout: KernelLayout, old: dict[str, Any], drop: Collection[str], name
             continue
         kind = old["steps"][step][0]
         reason = _reason(layout, old, new, step, words, now_.get(step, {}))
+        reason = reason or _given_up(old, new, words, now_[step], drop)
         if reason:
             problems[step] = f"step {step!r} ({kind}) {reason}"
             continue
@@ -191,6 +192,27 @@ def _reason(
     for id in [id for id in cells if id.rpartition(".")[0] == step and cells[id] != now_cells.get(id, cells[id])]:
         differ.append(f"queue {id} held ({', '.join(cells[id])}), and now holds ({', '.join(now_cells[id])})")
     return "has changed: " + ", ".join(differ) if differ else None
+
+
+def _given_up(
+    old: dict[str, Any],
+    new: dict[str, Any],
+    was: dict[str, _Place],
+    now: dict[str, _Place],
+    drop: Collection[str],
+) -> str | None:
+    """Why what is kept for keys that a ``forget`` gives up does not fit, in words: it must know when each key came
+    last."""
+    for label in was.keys() & now.keys():
+        before, after = old["regions"][was[label].region], new["regions"][now[label].region]
+        by = after.get("forgets")
+        if by is None:
+            continue
+        if before.get("forgets") != by or by in drop:
+            return f"is given up by step {by!r} (forget) now, of which nothing is kept that says when a key came last"
+        if before["keys"] != after["keys"]:
+            return f"was kept {_apart(old, was[label].region)}, and is now {_apart(new, now[label].region)}"
+    return None
 
 
 def _same_memory(a: str, b: str) -> bool:

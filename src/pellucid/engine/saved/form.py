@@ -105,7 +105,8 @@ def describe(layout: KernelLayout) -> dict[str, Any]:
     regions = []
     for region in layout.regions:
         words = [[w.step, w.label, "object" if w.step in objects else mark(w.type), w.count] for w in region.words]
-        regions.append({"keys": [mark(t) for t in region.keys], "words": words})
+        forgets = {"forgets": region.forgets} if region.forgets else {}
+        regions.append({"keys": [mark(t) for t in region.keys], "words": words, **forgets})
     remembering = dict.fromkeys(w.step for region in layout.regions for w in region.words)
     nodes = [graph[step] for step in remembering]
     types = {n.id: found for n in nodes if (found := _rich(graph, n))}

@@ -135,7 +135,7 @@ def _function(out: Stateless, node: Node, inputs: list[list[RowSlot]]) -> list[R
 
 _STEPS: dict[str, Callable[[Stateless, Node, list[list[RowSlot]]], list[RowSlot]]] = {
     "merge": _merge, "decimate": _merge, "trim": _merge, "window": _window, "filter_by": _filter_by, "map": _function,
-    "filter": _function, "apply": _function, "key_by": _function, "task": _function,
+    "filter": _function, "apply": _function, "key_by": _function, "forget": _function, "task": _function,
 }  # fmt: skip
 
 
