@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pellucid import check
-from pellucid.progress import Graph, Message, Node, buffer, why_not
+from pellucid.progress import Graph, Message, Node, buffer, run, why_not
 
 DAYS = range(1, 4)
 
@@ -37,7 +37,7 @@ daily = Graph(
     nodes={
         "read": buffer("raw"),
         "correct": Node(correct),
-        "later": buffer("back", to=tomorrow),
+        "later": buffer("back", to=tomorrow, summaries={"back": 1}),  # never before the next day
         "count": Node(remember, tell, state=frozenset()),
     },
     edges={
@@ -50,4 +50,5 @@ daily = Graph(
 
 if __name__ == "__main__":
     print(check.progress(daily), end="\n\n")
+    print(run(daily, {"in": [Message(1), Message(3)]}).outputs, end="\n\n")
     print(why_not(daily, "count", 2, pending=[("again", 1), ("count", 2)]))

@@ -32,7 +32,7 @@ def flights() -> Graph:
     nodes = {
         "read": buffer("raw"),
         "correct": Node(lambda s, e, m: (s, [], {"good": [m], "again": [m]} if e == "raw" else {"good": [m]})),
-        "later": buffer("back", to=lambda t: t + 1 if t < 3 else None),
+        "later": buffer("back", to=lambda t: t + 1 if t < 3 else None, summaries={"back": 1}),
         "count": count,
     }
     edges = {

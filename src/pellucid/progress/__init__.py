@@ -18,6 +18,7 @@ from pellucid.progress.paths import PathSummaries
 from pellucid.progress.reach.declared import builder_of, conservative, inferred
 from pellucid.progress.reach.exact import exact
 from pellucid.progress.reach.recursion import Recursion
+from pellucid.progress.running import Ran, run
 from pellucid.progress.semantics.compose import Spec12, compose
 from pellucid.progress.semantics.machine import Semantics
 from pellucid.progress.summaries import Set, Shift, Step, Summary, Tagged, enter, feedback, leave
@@ -61,6 +62,7 @@ __all__ = [
     "Own",
     "PathSummaries",
     "Product",
+    "Ran",
     "Recursion",
     "Semantics",
     "Set",
@@ -82,8 +84,10 @@ __all__ = [
     "conservative",
     "enter",
     "exact",
-    "feedback", "inferred",
+    "feedback",
+    "inferred",
     "leave",
     "never_ahead",
+    "run",
     "why_not",
 ]  # fmt: skip
