@@ -1,5 +1,4 @@
-// timely-dataflow's own tracker on the rounds of bench/clock.py, one thread: a line of a name and rounds (or updates) per second for each.
-use std::time::Instant;
+// timely-dataflow's own tracker on the rounds of bench/clock.py: `peer NAME ROUNDS` does so many, and whoever calls it measures.
 use timely::progress::frontier::Antichain;
 use timely::progress::reachability::{Builder, Tracker};
 use timely::progress::{Source, Target};
@@ -25,60 +24,52 @@ fn ports(count: usize) -> Tracker<usize> {
     builder.build(None).0
 }
 
-fn measure(name: &str, seconds: f64, mut round: impl FnMut(usize), per: usize) {
-    let start = Instant::now();
-    let mut done = 0;
-    while start.elapsed().as_secs_f64() < seconds {
-        for _ in 0..16 {
-            round(done);
-            done += 1;
-        }
-    }
-    println!("{} {}", name, (done * per) as f64 / start.elapsed().as_secs_f64());
-}
-
 fn main() {
-    let seconds: f64 = std::env::args().nth(1).map(|s| s.parse().unwrap()).unwrap_or(1.0);
-    for (name, nodes, ring) in [("ring-3", 3, true), ("chain-10", 10, false), ("chain-100", 100, false), ("chain-1000", 1000, false)] {
-        let mut tracker = chain(nodes, ring);
-        tracker.update_source(Source::new(0, 0), 0, 1);
-        measure(name, seconds, |t| {
-            tracker.update_source(Source::new(0, 0), t + 1, 1);
-            tracker.update_source(Source::new(0, 0), t, -1);
-            tracker.propagate_all();
-            tracker.pushed().0.clear();
-        }, 1);
-    }
-    {
-        let mut tracker = chain(3, true);
-        tracker.update_source(Source::new(0, 0), 0, 1);
-        tracker.propagate_all();
-        measure("still", seconds, |_| {
-            for k in 0..500 {
-                tracker.update_source(Source::new(0, 0), 1 + k, 1);
+    let args: Vec<String> = std::env::args().collect();
+    let rounds: usize = args[2].parse().unwrap();
+    let (kind, size) = args[1].split_once('-').unwrap();
+    let size: usize = size.parse().unwrap();
+    match kind {
+        "ring" | "chain" => {
+            let mut tracker = chain(size, kind == "ring");
+            tracker.update_source(Source::new(0, 0), 0, 1);
+            for t in 0..rounds {
+                tracker.update_source(Source::new(0, 0), t + 1, 1);
+                tracker.update_source(Source::new(0, 0), t, -1);
+                tracker.propagate_all();
+                tracker.pushed().0.clear();
             }
-            for k in 0..500 {
-                tracker.update_source(Source::new(0, 0), 1 + k, -1);
-            }
-            tracker.propagate_all();
-        }, 1000);
-    }
-    {
-        let count = 100_000;
-        let mut tracker = ports(count);
-        for port in 0..count {
-            tracker.update_target(Target::new(0, port), 0, 1);
         }
-        tracker.propagate_all();
-        tracker.pushed().0.clear();
-        let mut at = vec![0; count];
-        measure("ports-100000", seconds, |r| {
-            let port = (r * 7919) % count;
-            tracker.update_target(Target::new(0, port), at[port] + 1, 1);
-            tracker.update_target(Target::new(0, port), at[port], -1);
-            at[port] += 1;
+        "still" => {
+            let mut tracker = chain(3, true);
+            tracker.update_source(Source::new(0, 0), 0, 1);
+            tracker.propagate_all();
+            for _ in 0..rounds {
+                for k in 0..size {
+                    tracker.update_source(Source::new(0, 0), 1 + k, 1);
+                }
+                for k in 0..size {
+                    tracker.update_source(Source::new(0, 0), 1 + k, -1);
+                }
+                tracker.propagate_all();
+            }
+        }
+        _ => {
+            let mut tracker = ports(size);
+            for port in 0..size {
+                tracker.update_target(Target::new(0, port), 0, 1);
+            }
             tracker.propagate_all();
             tracker.pushed().0.clear();
-        }, 1);
+            let mut at = vec![0; size];
+            for r in 0..rounds {
+                let port = (r * 7919) % size;
+                tracker.update_target(Target::new(0, port), at[port] + 1, 1);
+                tracker.update_target(Target::new(0, port), at[port], -1);
+                at[port] += 1;
+                tracker.propagate_all();
+                tracker.pushed().0.clear();
+            }
+        }
     }
 }

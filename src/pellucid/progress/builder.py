@@ -97,6 +97,7 @@ class Builder:
             raise UsageError(f"Builder({order!r}): an order of times is needed, such as Integers()")
         self.nodes: dict[Any, _Node] = {}
         self.edges: dict[Location, list[Location]] = {}
+        self._plain: dict[Any, tuple[Summary, ...]] = {}  # numbers that were given as summaries: a node may have many
 
     def add_node(
         self,
@@ -160,11 +161,17 @@ class Builder:
         for port, entry in pairs:
             if not isinstance(port, int) or not 0 <= port < len(outs):
                 raise UsageError(f"{name}: there is no output {port!r}; the node has {len(outs)}")
+            plain = (id(order), id(outs[port]), entry) if type(entry) is int else None
+            if plain in self._plain:
+                ways[port] = self._plain[plain]
+                continue
             several = list(entry) if isinstance(entry, (list, set, frozenset, Antichain)) else [entry]
             where = f"{name} to output {port}"
             found = [summary(order, one, outs[port], where) for one in several if one is not None]
             if found:
                 ways[port] = tuple(least(found))
+            if plain is not None:
+                self._plain[plain] = ways[port]
         return ways
 
     def add_edge(self, source: Location, target: Location) -> None:

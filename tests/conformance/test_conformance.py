@@ -1,0 +1,126 @@
+"""The runner of cases: each kind passes what is so, and fails what is not."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance import main, run
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "cases" / "timely.json"
+
+ONE = {"nodes": [{"inputs": 1, "outputs": 1, "summaries": {"0->0": [2]}}], "edges": ["0.out0->0.in0"]}
+
+# a case of each kind that is so, where in it to put what is not, and that
+CASES: list[tuple[dict[str, Any], list[Any], Any]] = [
+    ({"kind": "antichain_ops", "order": "product(int,int)", "start": [[1, 2]],
+      "ops": [["insert", [2, 1], True], ["extend", [[3, 3]], False], ["dominates", [[2, 2]], True], ["len", 2]],
+      "expect_elements": [[1, 2], [2, 1]]}, ["ops", 2, 2], False),
+    ({"kind": "antichain_query", "order": "int", "start": [4], "query": "less_than",
+      "expect": [[5, True], [4, False]]}, ["expect", 1, 1], True),
+    ({"kind": "antichain_equality", "order": "product(char,int): by parts", "left": [["a", 2], ["b", 1]],
+      "equal_to": [[["b", 1], ["a", 2]]], "not_equal_to": [[["a", 2]]]}, ["not_equal_to", 0], [["b", 1], ["a", 2]]),
+    ({"kind": "counted_antichain", "order": "int", "start": [[3, 2]],
+      "batches": [{"updates": [[3, -2], [4, 5]], "expect_changes": [[3, -1], [4, 1]]}], "expect_frontier": [4]},
+     ["batches", 0, "expect_changes", 1, 1], 5),
+    ({"kind": "counted_antichain_query", "order": "int", "start": [[3, 2]], "query": "less_equal",
+      "expect": [[3, True]]}, ["start", 0, 1], -2),
+    ({"kind": "counted_antichain_bound", "order": "int", "start": [],
+      "batches": "2 x (7,+1), then 50 x [(9,+1) then (8,+1)], each as its own batch",
+      "expect_internal_updates_at_most": 4}, ["expect_internal_updates_at_most"], 2),
+    ({"kind": "change_batch", "ops": [["update", 3, 1], ["update", 3, 1], ["len", 1], ["drain", [[3, 2]]]]},
+     ["ops", 2, 1], 2),
+    ({"kind": "change_batch_move", "first": [[3, 1]], "second": [[3, -1]], "expect_first_empty": True,
+      "expect_second_empty": True}, ["second", 0, 0], 4),
+    ({"kind": "path_summary", "domain": "unsigned 8-bit, summary n means +n",
+      "cases": [{"summary": 5, "time": 3, "expect": 8}, {"summary": 5, "time": 251, "expect": None}]},
+     ["cases", 1, "expect"], 256),
+    ({"kind": "path_summary_compose", "domain": "unsigned 8-bit", "first": 200, "second": 100, "expect": None},
+     ["expect"], 300),
+    ({"kind": "reachability", "graph": ONE, "steps": [
+        {"update": ["0.out0", 5, 1], "expect_input_changes": [["0.in0", 5, 1]], "expect_frontiers": {"0.out0": [5]}},
+        {"update": ["0.out0", 5, -1], "expect_changes": [["0.in0", 5, -1], ["0.out0", 5, -1]]}]},
+     ["steps", 0, "expect_input_changes", 0, 1], 7),
+    ({"kind": "zero_cycle_check", "graph": ONE, "expect_acyclic": True},
+     ["graph", "nodes", 0, "summaries", "0->0", 0], 0),
+    ({"kind": "notifications", "order": "int", "requested": [4, 2, 2], "steps": [
+        {"frontier": [3], "expect": [2]}, {"frontier": [], "expect_first": [4], "then_request": 9, "expect": [9]}]},
+     ["steps", 0, "frontier", 0], 2),
+    ({"kind": "scaling", "graph": "one node, input i connected only to output i", "n": [1, 300]},
+     ["graph"], "every input connected to every output"),
+    ({"kind": "lattice", "order": "product(int,int)", "op": "meet", "a": [1, 5], "b": [2, 4], "expect": [1, 4]},
+     ["op"], "join"),
+    ({"kind": "lattice_advance", "order": "product(int,int)", "time": [1, 1], "frontier": [[2, 0]], "expect": [2, 1]},
+     ["frontier"], []),
+    ({"kind": "lattice_antichain", "order": "int", "op": "join", "a": [3], "b": [5], "expect": [5]}, ["expect"], [3]),
+    ({"id": "op.reclock", "kind": "operator", "data": "value i at time i, i = 0..4", "clock_ticks": [1, 3],
+      "expect": [[1, [0, 1]], [3, [2, 3]]]}, ["clock_ticks", 1], 2),
+    ({"id": "op.accumulate_sum", "kind": "operator", "data": "1..3 all at time 7", "expect": [[7, [6]]]},
+     ["expect", 0, 0], 0),
+    ({"id": "op.aggregate_sum_mod3", "kind": "operator", "data": "(x mod 3, x), x = 0..3, time 0",
+      "expect_set": [[0, 3], [1, 1], [2, 2]]}, ["expect_set", 0, 1], 0),
+    ({"id": "op.state_machine_running_sum", "kind": "operator",
+      "data": "(x mod 2, x), x = 0..3 in order, time 0; emit (key, running sum)",
+      "expect_set": [[0, 0], [1, 1], [0, 2], [1, 4]]}, ["data"], "something else"),
+    ({"kind": "incremental_count", "epochs": [[[["a", 0], 2]], [], [[["a", 1], -2]]],
+      "expect": [[0, [[["a", 2], 1]]], [2, [[["a", 2], -1]]]]}, ["expect", 1, 0], 1),
+    ({"kind": "collection_op", "op": "join", "a": [[1, "x"], [2, "y"]], "b": [[1, "z"], [1, "w"]],
+      "expect": [[1, ["x", "w"]], [1, ["x", "z"]]]}, ["op"], "antijoin"),
+    ({"kind": "probe", "after_close": "after closing the input and stepping, done is true", "rounds":
+      "r = 2..4: before advancing the input to r+1 the probe is not done, less_equal(r) is true"},
+     ["rounds"], "r = 2..4: before advancing the input to r+1 less_than(r) is true"),
+    ({"kind": "scope_progress", "graph": "input -> enter scope -> leave -> probe, no operators inside, 2 workers",
+      "rounds": "r = 0..2: after advancing the input to r+1, the probe must reach r+1 (no hang)"},
+     ["graph"], "input -> enter scope -> probe, 2 workers"),
+    ({"kind": "misuse_must_fail", "action": "use a capability that was dropped", "expect": "error"},
+     ["action"], "something that is right"),
+    ({"kind": "notification_loop", "workers": [1, 3],
+      "expect": "each activation delivers at most one time; the run ends",
+      "graph": "one node with a feedback edge of summary +1, initial requests at times 0 and 1; each notification at t "
+               "requests t+1 while t+1 < 6"}, ["expect"], "all times at once"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "where", "wrong"), CASES, ids=[case.get("id", case["kind"]) for case, _, _ in CASES])
+def test_what_is_so_passes_and_what_is_not_fails(case: dict[str, Any], where: list[Any], wrong: Any) -> None:
+    assert run({"id": "own", **case}) == (case.get("id", "own"), "passed", "")
+    other = copy.deepcopy(case)
+    at = other
+    for key in where[:-1]:
+        at = at[key]
+    at[where[-1]] = wrong
+    result = run({"id": "own", **other})
+    assert result.status == "failed" and result.why
+
+
+def test_every_kind_has_a_case() -> None:
+    from tests.conformance import kinds
+
+    assert {case["kind"] for case, _, _ in CASES} == set(kinds())
+
+
+def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cases.json"
+    known = {"id": "a", "kind": "lattice", "order": "int", "op": "join", "a": 1, "b": 2, "expect": 2}
+    file.write_text(
+        json.dumps({"cases": [known, {"id": "b", "kind": "weather"}, {**known, "id": "c", "order": "moon"}]})
+    )
+    assert main([str(file)]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "failed: b: the kind 'weather' is not known",
+        "failed: c: the order 'moon' is not known",
+        "1 passed, 2 failed, 0 other rule",
+    ]
+    file.write_text("[]")
+    assert main([str(file)]) == 2 and "no file of cases" in capsys.readouterr().err
+    assert main([]) == 2
+
+
+def test_the_cases_of_timely_dataflow(capsys: pytest.CaptureFixture[str]) -> None:
+    if not SHARED.exists():
+        pytest.skip(f"{SHARED.name} is not here: its cases were not run")
+    assert main([str(SHARED)]) == 0, capsys.readouterr().out
