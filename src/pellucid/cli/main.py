@@ -129,6 +129,9 @@ _add_verbs()
 
 def main() -> NoReturn:
     """The entry point of the command."""
+    # Chunks of one size come and go: the system's allocator uses the memory of the last one again, where that of Arrow
+    # gives it back and asks for it anew.  Arrow looks here when it is loaded.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     try:
         cli(prog_name="pellucid")
     except SystemExit as end:

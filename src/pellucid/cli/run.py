@@ -405,6 +405,9 @@ def _run(
     progress, report = Progress(), _Report()
     try:
         with contextlib.ExitStack() as stack:
+            if cores is not None:  # Arrow has threads of its own
+                stack.callback(pa.set_cpu_count, pa.cpu_count())
+                pa.set_cpu_count(cores)
             readers = {}
             for source, given in inputs.items():
                 reader = open_reader(given, in_format, idle=checkpoint)
@@ -424,9 +427,6 @@ def _run(
             write = _Writing(graph, sinks, out_format, exists, feed, stdout, stack)
             write.open_bad(rows.bad, exists, stack)
             several = (cores or cores_here()) > 1 and not pipes
-            if cores is not None:  # Arrow has threads of its own
-                stack.callback(pa.set_cpu_count, pa.cpu_count())
-                pa.set_cpu_count(cores)
             for fed in stack.enter_context(ahead(feed)) if several else feed:
                 checkpoint()
                 failed: list[StepError] | None = [] if rows.bad else None
@@ -441,6 +441,7 @@ def _run(
                 if not verbose:
                     engine.stop_timing()
                 progress.update(report.pushes, _share(report.pushes, limit, fed.share))
+                del fed, results  # while the next ones are read
             write.prepare()
             checkpoint()
     finally:

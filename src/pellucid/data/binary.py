@@ -124,6 +124,7 @@ class ParquetReader:
         names = [*wanted, *(name for name in keep if name not in wanted)]
         for first, batch in self._batches(self._reopened(wanted, keep), names, rows, 0, None, self.total):
             yield Chunk(batch, first, first + batch.num_rows, self.total, row_place(self.name, first))
+            del batch  # not kept while the next one is read
 
     def groups(
         self, wanted: Mapping[str, Type], *, rows: int, first: int, group: int, keep: Collection[str] = ()
@@ -154,14 +155,16 @@ class ParquetReader:
         with _refusing(self._after(first)):
             batches = file.iter_batches(batch_size=rows, row_groups=groups, columns=list(wanted), use_threads=True)
         while True:
+            batch = None
             with _refusing(self._after(first)):
                 batch = next(batches, None)
                 if batch is not None:
                     batch.validate(full=True)
             if batch is None:
                 break
+            count = batch.num_rows
             yield first, batch
-            first += batch.num_rows
+            first += count
         if first != end:
             raise DataError(f"{self._after(first)} (its index says {end:,} rows up to here)")
 

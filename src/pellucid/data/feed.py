@@ -21,7 +21,7 @@ from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
 from pellucid.data.formats.times import check_formats
 from pellucid.data.spelled import is_spelled
-from pellucid.data.tables.along import Along
+from pellucid.data.tables.along import Along, fits
 from pellucid.data.tables.bad import BadRow, of_row, set_aside
 from pellucid.data.tables.keep import kept_columns, refuse_order_names
 from pellucid.data.tables.sorting import (
@@ -246,7 +246,17 @@ class Feed:
                 yield from found
                 return
         lanes = [
-            _Lane(reader, bound, self.key, self.rows, self.wide, keep=keep, order=order, lenient=self.lenient)
+            _Lane(
+                reader,
+                bound,
+                self.key,
+                self.rows,
+                self.wide,
+                keep=keep,
+                order=order,
+                lenient=self.lenient,
+                alone=len(self._lanes) == 1,
+            )
             for (reader, bound), keep, order in zip(self._lanes, self._keeps, self.orders, strict=True)
         ]
         first = 0
@@ -265,6 +275,7 @@ class Feed:
                 lane.take(count, fed, self.along)
             fed.set_aside()
             yield fed
+            del fed
             first += count
 
 
@@ -304,11 +315,13 @@ class _Lane:
         keep: Sequence[str] = (),
         order: OrderTypes,
         lenient: bool = False,
+        alone: bool = False,
     ) -> None:
         self.lenient = lenient
         self.reader, self.bound, self.key, self.wide = reader, bound, key, wide
         self.keep, self.order = list(keep), list(order.names)
         self.taken = 0
+        self.alone = alone  # no other input: the key of a row is that of its push
         self.read = wanted_columns(bound, key)
         wanted, also = with_order(self.read, order)
         nulls = wanted if wide else {*key, *order.typed}
@@ -330,6 +343,7 @@ class _Lane:
     def ready(self) -> bool:
         """Whether there is a row to take."""
         while not self.ended and not self.left:
+            self.chunk = None  # not kept while the next one is read
             self.chunk, self.at = next(self.chunks, None), 0
             self.ended = self.chunk is None
         return not self.ended
@@ -356,6 +370,9 @@ class _Lane:
             if fed.batch.keys is not None:
                 fed.batch.keys.append(keys or [])
         fed.along |= {name: column_at(part, name) for name in self.keep}
+        if self.alone and self.keep:
+            own = {name: column_at(part, name) for name in self.key}
+            fed.along |= {name: c for name, c in own.items() if fits(c.type, arrow_type(self.key[name]))}
         for name in self.order:
             form = self.bound[0].formats.get(name)
             fed.along[name] = order_values(column_at(part, name), name, self.read.get(name), place, form)

@@ -15,12 +15,13 @@ import math
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pellucid.base.files import Draft, output_draft, sync, temporary_name
 from pellucid.data.arrow import column_names, flattened, numpy_of
@@ -31,7 +32,11 @@ from pellucid.data.tables.along import refuse_no_cells
 from pellucid.data.tables.append import old_batches, old_lines, refuse_there
 from pellucid.errors import DataError
 
-_ROW_GROUP = 1 << 19
+_ROW_GROUP = 1 << 17
+_TOGETHER = (
+    1 << 15
+)  # values that are packed at a time: the least and the greatest of texts that are codes cost that often
+_LOOKED_AT = 1 << 14
 
 
 def refuse_same_file(target: str, inputs: Iterable[str]) -> None:
@@ -228,6 +233,14 @@ def _natively(t: Any) -> bool:
     return signed or t in (pa.float64(), pa.float32(), pa.bool_(), pa.string(), pa.date32()) or kind.is_decimal128(t)
 
 
+def _all_different(batch: Any) -> list[str]:
+    """The floats of which most are there once, such as running means: a dictionary of them is given up after some work
+    that was in vain."""
+    rows = min(batch.num_rows, _LOOKED_AT)
+    floats = [name for name, t in zip(batch.schema.names, batch.schema.types, strict=True) if pa.types.is_floating(t)]
+    return [name for name in floats if 2 * pc.count_distinct(batch.column(name).slice(0, rows)).as_py() > rows]
+
+
 class _ParquetSink:
     """Rows are gathered, so that a selective pipeline does not make thousands of tiny row groups; a group is packed and
     written while the next one is gathered."""
@@ -240,14 +253,21 @@ class _ParquetSink:
         self._behind = ThreadPoolExecutor(1, thread_name_prefix="pellucid-write")
         self._written: Future[None] | None = None
 
-    def _opened(self, schema: Any) -> Any:
+    def _opened(self, schema: Any, plain: Collection[str] = ()) -> Any:
+        """The writer; these columns are written as they are, without a search for values that were there before."""
         if self._writer is None:
             import pyarrow.parquet as parquet
 
             # A file whose Arrow schema says nothing more than its Parquet schema does without it; then codes are texts.
             self._coded = schema != self._schema and all(map(_natively, self._schema.types))
             given = schema if self._coded else self._schema
-            self._writer = parquet.ParquetWriter(self._stream, given, store_schema=not self._coded)
+            self._writer = parquet.ParquetWriter(
+                self._stream,
+                given,
+                store_schema=not self._coded,
+                use_dictionary=[name for name in given.names if name not in plain] if plain else True,
+                write_batch_size=_TOGETHER,
+            )
         return self._writer
 
     def write(self, batch: Any) -> None:
@@ -260,7 +280,7 @@ class _ParquetSink:
         self._settle()
         if self._waiting:
             batches = self._waiting
-            writer = self._opened(batches[0].schema)
+            writer = self._opened(batches[0].schema, _all_different(batches[0]))
             if self._coded and all(b.schema == batches[0].schema == writer.schema for b in batches):
                 table = pa.Table.from_batches(batches).unify_dictionaries()
             else:

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_AHEAD = 1  # batches that wait, besides the one that is made: memory follows it
+_AHEAD = 1  # items that are made or wait: memory follows it
 _END = object()
 
 
 @contextmanager
 def ahead(items: Iterable[T]) -> Iterator[Iterator[T]]:
-    """The same items in the same order, made by a thread, at most a few before they are asked for.
+    """The same items in the same order, made by a thread, each while the one before is used.
 
     What goes wrong there is raised here, behind the items that came before.  Leaving the block ends the thread.
 
@@ -25,34 +25,27 @@ def ahead(items: Iterable[T]) -> Iterator[Iterator[T]]:
     ...     list(items)
     [0, 1, 2]
     """
-    waiting: queue.Queue[Any] = queue.Queue(_AHEAD)
+    waiting: queue.Queue[Any] = queue.Queue()
+    room = threading.Semaphore(_AHEAD)
     over = threading.Event()
 
-    def put(item: Any) -> None:
-        while not over.is_set():
-            try:
-                return waiting.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-
     def make() -> None:
+        made = iter(items)
         try:
-            for item in items:
-                put((item, None))
-                if over.is_set():
-                    return
-            put((_END, None))
+            while room.acquire() and not over.is_set():
+                waiting.put([next(made, _END)])  # nothing here keeps an item: it may be large
         except BaseException as error:
-            put((_END, error))
+            waiting.put(error)
 
     def found() -> Iterator[T]:
         while True:
-            item, error = waiting.get()
-            if error is not None:
-                raise error
-            if item is _END:
+            item = waiting.get()
+            if isinstance(item, BaseException):
+                raise item
+            if item[0] is _END:
                 return
-            yield item
+            room.release()
+            yield item.pop()
 
     said = contextvars.copy_context()  # who is spoken to: messages name options as that one writes them
     thread = threading.Thread(target=said.run, args=(make,), name="pellucid-read", daemon=True)
@@ -61,4 +54,5 @@ def ahead(items: Iterable[T]) -> Iterator[Iterator[T]]:
         yield found()
     finally:
         over.set()
+        room.release()
         thread.join()

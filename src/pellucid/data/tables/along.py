@@ -43,14 +43,18 @@ class Along:
 
     def batch(self, output: Output, key: Mapping[str, Type], columns: Mapping[str, Any], rows: Any, schema: Any) -> Any:
         """What an output put out, with the values that came along in these rows of the columns; texts may be codes."""
-        plain = output_batch(output, output_schema(output.type, output.name, key), key=list(key))
         names = self.names(output.type, output.name, list(key))
+        width = len(event_fields(output.type, output.name))
+        keys = schema.names[: len(schema) - width - len(names)]
+        given = bool(names) and all(name in columns for name in keys)  # as they were read: texts may be codes
+        known = {} if given else key
+        plain = output_batch(output, output_schema(output.type, output.name, known), key=list(known))
         if not names:
             return plain
-        at = plain.num_columns - len(event_fields(output.type, output.name))
         pick = _picker(np.asarray(rows, dtype=np.int64), len(columns[names[0]]))
+        first = [pick(columns[name]) for name in keys] if given else plain.columns[: len(keys)]
         more = [_coded(pick(columns[name]), self.types[name]) for name in names]
-        return pa.RecordBatch.from_arrays([*plain.columns[:at], *more, *plain.columns[at:]], names=schema.names)
+        return pa.RecordBatch.from_arrays([*first, *more, *plain.columns[-width:]], names=schema.names)
 
 
 def _picker(rows: Any, count: int) -> Callable[[Any], Any]:
@@ -67,11 +71,17 @@ def _picker(rows: Any, count: int) -> Callable[[Any], Any]:
     return lambda column: taken(column, index)
 
 
+def fits(found: Any, t: Any) -> bool:
+    """Whether a column can be written as one of this type: also texts that are codes, which a writer may use.
+
+    >>> fits(pa.dictionary(pa.int32(), pa.string()), pa.string()), fits(pa.int32(), pa.int64())
+    (True, False)
+    """
+    return bool(found == t or (found == pa.dictionary(pa.int32(), pa.string()) and t == pa.string()))
+
+
 def _coded(array: Any, t: Any) -> Any:
-    """A column that fits, but for texts that are codes: whoever writes them may have a use for those."""
-    if array.type == pa.dictionary(pa.int32(), pa.string()) and t == pa.string():
-        return array
-    return fitting(array, t)
+    return array if fits(array.type, t) else fitting(array, t)
 
 
 def fitting(array: Any, t: Any) -> Any:
