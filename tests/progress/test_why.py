@@ -84,6 +84,20 @@ def test_what_the_closure_adds_is_explained_too() -> None:
     assert [x for x, _ in held[1].path] == ["i", "p", "e", "q", "f", "p", "o"]
 
 
+def test_a_node_that_counts_goes_by_its_summaries() -> None:
+    count = Node(lambda n, e, m: (n + 1, [m.time], {}), lambda n, t: (0, [], {"o": [Message(t, n)]}), state=0)
+    graph = Graph({"count": count}, {"i": (None, "count"), "o": ("count", None)}, times=[0, 1])
+    assert "  a message at 0 on i: i at 0 → count at 0 → o at 0\n    count passes 0 on as 0, by +0" in str(
+        why_not(graph, "o", 1, pending=[("i", 0)])
+    )
+    with pytest.raises(UsageError) as caught:
+        exact(graph)
+    assert str(caught.value) == (
+        "graph: what its nodes can do cannot be listed: the limit of 2,000 states was reached; let them have fewer "
+        "states and list values=, or take the relation by summaries, conservative(graph)"
+    )
+
+
 def test_as_a_picture() -> None:
     picture = ET.fromstring(why_not(flights(), "count", 2, pending=[("in", 1), ("count", 2)]).picture())
     kind = {g.get("data-location"): g.get("class") or "" for g in picture.iter() if g.get("data-location")}

@@ -18,9 +18,9 @@ from pellucid.progress.paths import PathSummaries
 from pellucid.progress.reach.declared import builder_of, conservative, inferred
 from pellucid.progress.reach.exact import exact
 from pellucid.progress.reach.recursion import Recursion
-from pellucid.progress.running import Ran, run
 from pellucid.progress.semantics.compose import Spec12, compose
 from pellucid.progress.semantics.machine import Semantics
+from pellucid.progress.semantics.running import Ran, run
 from pellucid.progress.summaries import Set, Shift, Step, Summary, Tagged, enter, feedback, leave
 from pellucid.progress.times import (
     NATURAL,

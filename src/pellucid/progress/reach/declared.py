@@ -16,12 +16,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from pellucid.errors import PipelineError, StepError
-from pellucid.model import Budget
+from pellucid.model import Budget, CutShort
 from pellucid.progress.builder import Builder, Location, Source, Target
-from pellucid.progress.graph import Event, Graph, Received, Result
+from pellucid.progress.graph import LISTED, Event, Graph, Received, Result
 from pellucid.progress.loops import standing_loop
 from pellucid.progress.paths import PathSummaries
-from pellucid.progress.reach.exact import OneStep, doings
+from pellucid.progress.reach.exact import OneStep, doings, exact
 from pellucid.progress.reach.relation import Link, Relation
 from pellucid.progress.rows import layout, pack
 from pellucid.progress.summaries import Same, Shift, Step, Summary, summary
@@ -74,6 +74,14 @@ def conservative(graph: Graph, *, ports: bool = False) -> Relation:
                 if because:
                     links[came if ports and came is not None else node].append(Link(edge, because))
     return Relation(graph, links, name="by summaries")
+
+
+def usual(graph: Graph) -> Relation:
+    """The exact relation where the local histories of all nodes can be listed, else the one by summaries."""
+    try:
+        return exact(graph, budget=Budget(None, LISTED))
+    except CutShort:
+        return conservative(graph.declaring())
 
 
 def _from(graph: Graph, time: Time) -> list[Time]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pellucid.model import Budget, Search
+from pellucid.errors import UsageError
+from pellucid.model import Budget, CutShort, Search
 from pellucid.progress.graph import Event, Graph, History, Received
 from pellucid.progress.reach.relation import Link, Relation
 from pellucid.progress.times import Time
@@ -77,6 +78,8 @@ def _history(search: Search[Any, Event], end: Any) -> History:
 def exact(graph: Graph, *, ports: bool = False, budget: Budget | None = None) -> Relation:
     """The relation of Definitions 1 and 2; with ``ports``, one that knows on which edge a message came.
 
+    A node whose local histories cannot be listed is refused; where a ``budget`` is given, that ends with `CutShort`.
+
     >>> from pellucid.progress.graph import Message, Node
     >>> cross = Node(lambda s, edge, m: (s, [], {edge + "2": [m]}))
     >>> edges = {"l": (None, "p"), "r": (None, "p"), "l2": ("p", None), "r2": ("p", None)}
@@ -84,6 +87,18 @@ def exact(graph: Graph, *, ports: bool = False, budget: Budget | None = None) ->
     >>> [exact(graph, ports=ports).holds(("l", 0), ("r2", 0)) for ports in (False, True)]
     [True, False]
     """
+    try:
+        return _exact(graph, ports, budget)
+    except CutShort as cut:
+        if budget is not None:
+            raise
+        raise UsageError(
+            f"{graph.name}: what its nodes can do cannot be listed: {cut}; let them have fewer states and list "
+            "values=, or take the relation by summaries, conservative(graph)"
+        ) from None
+
+
+def _exact(graph: Graph, ports: bool, budget: Budget | None) -> Relation:
     links: dict[str, dict[str, dict[tuple[Time, Time], str] | None]] = {x: {} for x in graph.locations}
     for node in graph.nodes:
         if not ports:

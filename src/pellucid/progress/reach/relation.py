@@ -96,8 +96,8 @@ class Relation:
     """
 
     graph: Graph
-    links: Mapping[str, Sequence[Link]]
-    budget: Budget = field(default_factory=lambda: Budget(None, 1_000_000))
+    links: Mapping[str, Sequence[Link]] = field(repr=False)
+    budget: Budget = field(default_factory=lambda: Budget(None, 1_000_000), repr=False)
     name: str = "could-result-in"
 
     def __post_init__(self) -> None:

@@ -126,6 +126,7 @@ class Semantics:
         self.edge = {e: i for i, e in enumerate(graph.edges)}
         self.node = {p: i for i, p in enumerate(graph.nodes)}
         self.edges = tuple(graph.edges)
+        self._masks: dict[Any, int] = {}
         self.contents = [self._contents(e, inputs, messages) for e in graph.inputs]
 
     def _contents(self, edge: str, inputs: Mapping[str, Iterable[Message]] | None, messages: int) -> list[Queue]:
@@ -199,8 +200,18 @@ class Semantics:
     def clock_bits(self, at: Situation) -> int:
         """Clock, as a number with a bit for each pointstamp."""
         mask = 0
-        for point in self.pending(at):
-            mask |= self.rows[self.relation.number(point)]
+        for key in (*zip(self.edges, at.queues, strict=True), *zip(self.graph.nodes, at.requests, strict=True)):
+            if key[1]:
+                if key not in self._masks:  # few different queues stand on an edge
+                    self._masks[key] = self._mask(*key)
+                mask |= self._masks[key]
+        return mask
+
+    def _mask(self, x: str, held: Iterable[Any]) -> int:
+        mask = 0
+        for one in held:
+            time = one.time if x in self.edge else one
+            mask |= self.rows[self.relation.number((x, time))]
         return mask
 
     def clock(self, at: Situation) -> frozenset[Pointstamp]:
@@ -213,9 +224,10 @@ class Semantics:
         """Mess and Not, of all nodes."""
         for p in self.graph.nodes:
             yield from self.mess1(at, p)
-        clock = self.clock_bits(at)
-        for p in self.graph.nodes:
-            yield from self.not1(at, p, clock)
+        if any(at.requests):
+            clock = self.clock_bits(at)
+            for p in self.graph.nodes:
+                yield from self.not1(at, p, clock)
 
     def mess1(self, at: Situation, p: str) -> Iterator[tuple[Mess, Situation]]:
         """Mess1(p): the first message of an edge into p; with ``reorder``, any that no earlier one holds back."""

@@ -15,12 +15,12 @@ from typing import Any, cast
 from pellucid.errors import UsageError, nearest
 from pellucid.progress.graph import Graph, Message
 from pellucid.progress.paths import PathSummaries
-from pellucid.progress.picture import frontier_svg
-from pellucid.progress.reach.exact import exact
+from pellucid.progress.reach.declared import usual
 from pellucid.progress.reach.relation import Pointstamp, Proof, Relation
 from pellucid.progress.semantics.machine import Semantics, Situation
 from pellucid.progress.times import Time
 from pellucid.progress.tracker import Tracker
+from pellucid.progress.why.picture import frontier_svg
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,8 @@ def why_not(
     """Why a node is not told of a time, or why messages of that time may still come on an edge.
 
     ``pending`` is a situation of the graph's machine, or pairs of a location and a time; without it the graph's start,
-    with ``inputs`` on its input edges.  ``relation`` is the exact one, unless given.  In place of a graph, a clock that
+    with ``inputs`` on its input edges.  ``relation`` is the exact one,
+    or that by summaries where what nodes can do cannot be listed, unless given.  In place of a graph, a clock that
     runs: there a location is a node, or a port as in ``"count.in0"``.
 
     >>> from pellucid.progress.graph import Node, buffer
@@ -133,7 +134,7 @@ def why_not(
             raise UsageError("why_not: a clock knows what is pending: leave pending=, inputs= and relation= out")
         return _of_clock(graph, location, time)
     graph.known(location)
-    relation = relation or exact(graph)
+    relation = relation or usual(graph)
     relation.number((location, time))
     points = _pending(graph, pending, inputs, relation)
     goals = graph.into[location] if location in graph.nodes else (location,)
