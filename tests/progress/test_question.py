@@ -121,7 +121,7 @@ def test_nodes_with_too_many_states_go_by_their_summaries() -> None:
     verdict = check.progress(chain(), messages=2)
     assert verdict.proved
     assert verdict.notes[0] == (
-        "by the summaries of the nodes, which are held to at every message: the limit of 2,000 states was reached"
+        "by the summaries of the nodes, which are held to at every message: the limit of 1,000 states was reached"
     )
     exactly = check.progress(chain(), clock="exact", max_states=300)
     assert (

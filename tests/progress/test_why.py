@@ -93,7 +93,7 @@ def test_a_node_that_counts_goes_by_its_summaries() -> None:
     with pytest.raises(UsageError) as caught:
         exact(graph)
     assert str(caught.value) == (
-        "graph: what its nodes can do cannot be listed: the limit of 2,000 states was reached; let them have fewer "
+        "graph: what its nodes can do cannot be listed: the limit of 1,000 states was reached; let them have fewer "
         "states and list values=, or take the relation by summaries, conservative(graph)"
     )
 

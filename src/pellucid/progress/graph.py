@@ -21,7 +21,7 @@ from pellucid.model import Budget, CutShort, Search
 from pellucid.progress.times import Integers, Order, Time
 
 State: TypeAlias = Any  # anything that can be hashed
-LISTED = 2_000  # states and pending requests of a node, for which local histories are listed unless more are asked for
+LISTED = 1_000  # states and pending requests of a node, for which local histories are listed unless more are asked for
 
 
 class Message(NamedTuple):

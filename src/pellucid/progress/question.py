@@ -72,7 +72,7 @@ def progress(
     >>> graph = Graph({"count": count}, {"in": (None, "count"), "out": ("count", None)}, times=[0, 1], name="count")
     >>> print(progress(graph, messages=2))
     proved   progress of count, for all inputs of at most 2 on each edge  (...)
-      by the summaries of the nodes, which are held to at every message: the limit of 2,000 states was reached
+      by the summaries of the nodes, which are held to at every message: the limit of 1,000 states was reached
       condition 1: proved, no event asks for a notification in the past
       condition 2: proved, no node sends into its own past
       acyclic: proved, no time goes round a cycle unchanged
