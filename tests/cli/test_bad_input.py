@@ -399,7 +399,8 @@ ARROW = [
     (
         "total",
         pa.array([1.5]),
-        "column 'x' holds double: expected int; cast it to int64 first, or make the source float",
+        "column 'x' holds double: expected int; cast it to int64 first, or make the source float; "
+        "if they are whole numbers with holes, int | None",
     ),
     (
         "total",

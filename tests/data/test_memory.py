@@ -420,7 +420,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: odds(pa.array([1.5])),
-        "odds: source 'x': column 'x' holds double: expected int; cast it to int64 first, or make the source float",
+        "odds: source 'x': column 'x' holds double: expected int; cast it to int64 first, or make the source float; "
+        "if they are whole numbers with holes, int | None",
     ),
 ]
 

@@ -137,7 +137,12 @@ def test_what_a_row_must_not_hold(spark: SparkSession, t: Type, kind: str, value
 @pytest.mark.parametrize(
     ("t", "kind", "message"),
     [
-        (INT, "double", "df: column 'x' holds double: expected int; cast it to int64 first, or make the source float"),
+        (
+            INT,
+            "double",
+            "df: column 'x' holds double: expected int; cast it to int64 first, or make the source float; "
+            "if they are whole numbers with holes, int | None",
+        ),
         (INT, "string", "df: column 'x' holds string: expected int; read it as int, or change the source's type"),
         (
             INT,

@@ -319,7 +319,7 @@ def check_kind(t: Type, found: Any, column: str, place: Place) -> None:
     elif kind.is_decimal(found):
         hint = "cast it to float64 or to whole cents as int64 first"
     elif t == INT and kind.is_floating(found):
-        hint = "cast it to int64 first, or make the source float"
+        hint = "cast it to int64 first, or make the source float; if they are whole numbers with holes, int | None"
     raise DataError(f"{place.name}: column {column!r} holds {found}: expected {t}; {hint}")
 
 
@@ -406,9 +406,8 @@ def key_type(found: Any, column: str, place: str, missing: Type | None = None) -
         return DATETIME if bare.tz is None else INSTANT
     if pa.types.is_date(bare):
         return DATE
-    raise DataError(
-        f"{place}: the key column {column!r} holds {found}: a key is int, str, bool or a time; cast it first"
-    )
+    what = "take one of its items" if pa.types.is_list(bare) or pa.types.is_large_list(bare) else "cast it first"
+    raise DataError(f"{place}: the key column {column!r} holds {found}: a key is int, str, bool or a time; {what}")
 
 
 # ------------------------------------------------------------------ and back

@@ -133,6 +133,8 @@ def one_frame(
             place = "the DataFrame" if len(types) == 1 else f"the DataFrame of source {s!r}"
             source = _source(s, t, frames[s], place, values.get(s), key, order, wide, formats, nan)
             parts.append((frames[s], [source], place))
+    for df, mine, place in parts:
+        _refuse_twins(df, [*key, *order, *keep, *(path for source in mine for path in source.columns)], place)
     keys = _leaves(parts, key, "key", key_leaf)
     orders = _leaves(parts, order, "order", order_leaf)
     sources = tuple(source for _, found, _ in parts for source in found)
@@ -180,6 +182,21 @@ def one_frame(
     for more in selected[1:]:
         whole = whole.unionByName(more)
     return Frame(whole, fields, kept, parts[0][0], chosen, along)
+
+
+def _refuse_twins(df: DataFrame, paths: Sequence[str], place: str) -> None:
+    """Two columns that differ only in case are one to Spark, and it cannot say which is meant."""
+    if str(df.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() == "true":
+        return
+    names = list(df.columns)
+    for path in paths:
+        name = path if path in names else path.split(".")[0]
+        twin = next((other for other in names if other != name and other.lower() == name.lower()), None)
+        if twin is not None and name in names:
+            raise DataError(
+                f"{place}: the columns {name!r} and {twin!r} differ only in case, which Spark does not tell apart: "
+                "rename one, or drop it"
+            )
 
 
 def _values(name: str, types: Mapping[str, Type], value: str | Mapping[str, str] | None) -> dict[str, str]:

@@ -118,7 +118,10 @@ TROUBLE: list[tuple[Any, str]] = [
         lambda: total([{"y": 1, "z": 2}]),
         "total: source 'x': no column 'x' for the source 'x' (int): its columns are y, z; rename one",
     ),
-    (lambda: total([{"x": None}]), "total: source 'x': position 0: field 'x': expected int, found NoneType None"),
+    (
+        lambda: total([{"x": None}]),
+        "total: source 'x': position 0: field 'x': expected int, found None: fill it, or declare it as int | None",
+    ),
     (
         lambda: total([{"x": 1, "user": 1}, {"x": 1}], key="user"),
         "total: source 'x': position 1: no key 'user': it has x",

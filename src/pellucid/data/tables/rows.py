@@ -25,6 +25,7 @@ from pellucid.expr.types import (
     TupleType,
     Type,
     conform,
+    no_none,
     type_of_value,
 )
 from pellucid.graph.stream import silent
@@ -70,6 +71,8 @@ def _event(t: Type, value: Any, path: str) -> Any:
                 raise ValueError(f"no field {inside!r}: expected {inner}; it has {some(known)}{nearest(name, known)}")
             parts += inner.flatten(_event(inner, value.get(name), inside))
         return t.unflatten(parts)
+    if value is None:
+        raise ValueError(f"field {path!r}: {no_none(t)}" if path else no_none(t))
     try:
         if isinstance(t, TupleType) and isinstance(value, list) and len(value) == len(t.items):
             return tuple(_event(inner, item, f"{path}.{i}") for i, (inner, item) in enumerate(zip(t.items, value)))  # noqa: B905

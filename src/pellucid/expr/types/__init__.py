@@ -36,7 +36,7 @@ from pellucid.expr.types.base import (
     simplest,
 )
 from pellucid.expr.types.decimals import DecimalType, Scale
-from pellucid.expr.types.of import conform, join, type_of, type_of_value
+from pellucid.expr.types.of import conform, join, no_none, type_of, type_of_value
 from pellucid.expr.types.optional import NOTHING, OptionalType
 from pellucid.expr.types.records import RecordType, TupleType
 from pellucid.expr.types.times import DATE, DATETIME, INSTANT, TIMEDELTA, TimeType
@@ -65,6 +65,7 @@ __all__ = [
     "conform",
     "fits_int",
     "join",
+    "no_none",
     "simplest",
     "type_of",
     "type_of_value",

@@ -244,6 +244,8 @@ def conform(t: Type, value: Any) -> Any:
             raise ValueError(t.problem(value))
         parts: list[Any] = []
         for name, sub in t.fields:
+            if getattr(value, name) is None and isinstance(sub, (ScalarType, EnumType, TimeType, DecimalType)):
+                raise ValueError(f"field {name!r}: {no_none(sub)}")
             try:
                 parts += sub.flatten(conform(sub, getattr(value, name)))
             except ValueError as error:
@@ -253,6 +255,15 @@ def conform(t: Type, value: Any) -> Any:
     if not isinstance(value, tuple) or len(value) != len(t.items):
         raise ValueError(t.problem(value))
     return tuple(conform(sub, item) for sub, item in zip(t.items, value, strict=True))
+
+
+def no_none(t: Type) -> str:
+    """What is said of a None where none may be.
+
+    >>> no_none(INT)
+    'expected int, found None: fill it, or declare it as int | None'
+    """
+    return f"expected {t}, found None: fill it, or declare it as {t} | None"
 
 
 _PLAIN: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str}

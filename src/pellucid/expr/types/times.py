@@ -8,7 +8,8 @@ gets it in UTC, whatever zone it came with.  The two never mix.  A ``date`` coun
 >>> DATETIME.flatten(datetime(1970, 1, 1, 0, 1)), DATETIME.unflatten((0,))
 ((60000000,), datetime.datetime(1970, 1, 1, 0, 0))
 >>> INSTANT.problem(datetime(2013, 1, 1, 5))
-'expected a datetime with a time zone, found 2013-01-01 05:00:00, which has none'
+'expected a datetime with a time zone, found 2013-01-01 05:00:00, which has none: say which, as in tzinfo=UTC or 05:00Z,
+or declare it as datetime'
 """
 
 from __future__ import annotations
@@ -85,7 +86,10 @@ class TimeType(Type):
                     "Annotated[datetime, UTC]"
                 )
             if not aware and self.name != "datetime":
-                return f"expected a datetime with a time zone, found {value}, which has none"
+                return (
+                    f"expected a datetime with a time zone, found {value}, which has none: say which, as in tzinfo=UTC "
+                    "or 05:00Z, or declare it as datetime"
+                )
             if aware and not _has_utc(value):
                 return f"{value} is no time in UTC, where the years are 1 to 9999"
         if wanted == "timedelta" and not fits_int(value // TICK):
