@@ -293,5 +293,11 @@ def test_it_is_counted_and_explained(tmp_path: Path) -> None:
     told = invoked("explain", place[0]).stdout
     assert "remembers: when each key came last, of 2 keys at most" in told
     state = ["--state", tmp_path / "state", "--pushes", 50]
-    invoked("run", *place[:3], "--out", tmp_path / "epochs.csv", *state)
+    part = tmp_path / "part.csv"
+    part.write_text("x\n" + "\n".join(map(str, users[:120])) + "\n")
+    again = [place[0], "--in", part, "--out", tmp_path / "epochs.csv", *state]
+    first = counts(users[:120], 2).count(1) - len(set(users[118:120]))
+    assert f"120 in, 120 out, {first} keys forgotten, " in invoked("run", *again).stderr
+    part.write_text((tmp_path / "in.csv").read_text())  # it has grown: the run goes on, and so does what it counts
+    assert json.loads(invoked("run", *again, "--json").stdout)["forgotten"] == {"users": given_up}
     assert [int(v) for v in (tmp_path / "epochs.csv").read_text().split()[1:]] == counts(users, 2)

@@ -45,6 +45,7 @@ from pellucid.errors import UsageError
 @click.option("--key", "keys", multiple=True, metavar="COLUMN,…", help="As for run.")
 @click.option("--value", metavar="COLUMN", help="As for run.")
 @click.option("--short", type=click.Choice(["fail", "silent"]), default="fail", help="As for run.")
+@click.option("--nan", type=click.Choice(["fail", "keep"]), default="fail", help="As for run.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="As for run.")
 @click.option("--cut", multiple=True, metavar="STEP", help="As for run.")
 @click.option("--keep-going", is_flag=True, help="Do not end with the first run that is wrong.")
@@ -65,6 +66,7 @@ def crash(
     keys: tuple[str, ...],
     value: str | None,
     short: str,
+    nan: str,
     workers: int | None,
     cut: tuple[str, ...],
     keep_going: bool,
@@ -116,6 +118,7 @@ def crash(
         *(["--workers", str(workers)] if workers else []),
     ]
     more += ["--short", short] if short != "fail" else []
+    more += ["--nan", nan] if nan != "fail" else []
     more += [word for step in cut for word in ("--cut", step)]
     stays = True
     try:

@@ -140,6 +140,8 @@ def _line(report: Report) -> str:
     parts = [f"{new:,} in", f"{sum(report.rows.values()):,} out", count_text(report.epochs, "epoch")]
     if report.bad is not None:
         parts.insert(2, f"{report.bad:,} bad")
+    if report.forgotten:
+        parts.insert(2, f"{count_text(sum(report.forgotten.values()), 'key')} forgotten")
     if report.resumed_from is not None:
         parts.append(f"went on after epoch {report.resumed_from:,}")
     if report.recoveries:
@@ -158,6 +160,7 @@ def _document(
         "pushes": report.pushes,
         "events_out": report.rows,
         **({} if report.bad is None else {"bad": report.bad}),
+        **({"forgotten": report.forgotten} if report.forgotten else {}),
         "epochs": report.epochs,
         "resumed_from": report.resumed_from,
         "recoveries": report.recoveries,

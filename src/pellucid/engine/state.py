@@ -295,18 +295,18 @@ class EngineState:
 
     def _give_back(self, r: int, held: Iterable[int]) -> None:
         """The cells of events that wait under other keys than these are free again."""
-        region, kept = self.layout.regions[r], {int(s) for s in held}
+        region, rows = self.layout.regions[r], int(self.meta[self.region_at(r)])
         labels = [w.label for w in region.words for _ in range(w.count)]
-        for q, queue in enumerate(self.layout.queues):
-            if f"{queue.id}.head" not in labels:
-                continue
+        queues = [(q, queue.id) for q, queue in enumerate(self.layout.queues) if f"{queue.id}.head" in labels]
+        kept = {int(s) for s in held} if queues else set()
+        for q, id in queues:
             meta, links = self.queue_at(q), self.cells[q][0]
-            ends = [labels.index(f"{queue.id}.{end}") for end in ("head", "tail", "length")]
-            for row in range(int(self.meta[self.region_at(r)])):
-                head, tail, waiting = (int(self.rows[r][row * region.width + at]) for at in ends)
-                if waiting and row not in kept:
-                    links[tail], self.meta[meta] = self.meta[meta], head
-                    self.meta[meta + 2] -= waiting
+            head, tail, length = (labels.index(f"{id}.{end}") for end in ("head", "tail", "length"))
+            words = self.rows[r]
+            for row in [s for s in range(rows) if s not in kept and words[s * region.width + length]]:
+                at = row * region.width
+                links[int(words[at + tail])], self.meta[meta] = self.meta[meta], words[at + head]
+                self.meta[meta + 2] -= words[at + length]
 
     # ------------------------------------------------------------ strings
 

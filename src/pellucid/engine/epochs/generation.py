@@ -44,6 +44,7 @@ class Report:
     recovery_seconds: list[float] = field(default_factory=list)
     trace: str | None = None
     bad: int | None = None  # rows that were set aside
+    forgotten: dict[str, int] = field(default_factory=dict)  # keys that were given up, by step, since the run began
 
     @property
     def rate(self) -> float:
@@ -177,6 +178,8 @@ class Generation:
             raise Crash(message["why"], [], behind=(task.name, message["behind"]))
         elif "error" in message:
             self._fail(message)
+        elif "forgotten" in message:
+            self.report.forgotten |= message["forgotten"]
         elif "finished" in message:
             task.finished = True
             name = task.name.partition(".")[2]

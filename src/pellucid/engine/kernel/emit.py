@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pellucid.engine.kernel.emit_forget import write_forget
 from pellucid.engine.kernel.emit_lookups import lookers
 from pellucid.engine.kernel.emit_state import QueueWriter, StateCell, Storage, array_of, finders
 from pellucid.engine.kernel.emit_window import write_window
-from pellucid.engine.kernel.layout import NEVER, KernelLayout, capacity, dense, encode, is_float, leaf_types
+from pellucid.engine.kernel.layout import KernelLayout, capacity, dense, encode, is_float, leaf_types
 from pellucid.engine.kernel.undo import CALL_RAISED, UndoLog
 from pellucid.errors import known
 from pellucid.expr.codegen import CodeWriter, TooDeep
@@ -454,46 +455,7 @@ class Emitter:
         return out
 
     def do_forget(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
-        """A row for each key that is held; a key that begins anew gets another one.  The host takes back the rows of
-        keys that are given up, between pushes: in one push an event of the old row may come before one of the new."""
-        assert node.fn is not None and store.region is not None
-        (flow,), r, w = ins, store.region, self.w
-        region = self.layout.regions[r]
-        region.new_keys += caps[i] or 1
-        whole = Storage(self, node, self.layout.region(None))
-        events, begun = whole.word("events", INT, 0), whole.word("begun", INT, 0)
-        last = store.word("last", INT, NEVER)
-        region.last = last.at or 0
-
-        def row(values: Sequence[str]) -> str:
-            assert node.fn is not None
-            leaves = self.copied([f"int({k})" for k in self.named(self.call(node, node.fn, values))])
-            name, args = w.fresh("k"), ", ".join(leaves)
-            w.line(f"{name} = find{r}(H{r}, K{r}, {args})")
-            with w.block(f"if {name} < 0 or {events.load(None)} - {last.load(name)} - 1 >= {node.k}:"):
-                with w.block(f"if {name} >= 0:"):
-                    place = w.fresh("c") if self.numba else f"({args},)"
-                    if self.numba and self.undo.is_on:
-                        w.line(f"{place} = place{r}(H{r}, K{r}, {args})")
-                    self.undo.note(f"H{r}", place)
-                    last.store(name, str(NEVER))
-                w.line(f"{name} = make{r}(H{r}, K{r}, SI{r}, TI{r}, M, {args})")
-                if self.numba:
-                    w.line(f"room{r} -= 1")
-                begun.store(None, f"{begun.load(None)} + 1")
-            last.store(name, events.load(None))
-            events.store(None, f"{events.load(None)} + 1")
-            return name
-
-        if flow.many is None:
-            with self.when(flow.present):
-                name = row(flow.values)
-            return _Flow(flow.present, flow.values, name)
-        out = self.fresh_flow(node, caps[i], True)
-        with self.each(flow) as (values, _):
-            values = self.named(values)
-            self.push(out, values, row(values))
-        return out
+        return write_forget(self, node, ins[0], caps[i], store)
 
     def do_cumulate(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
         assert node.fn is not None and node.state is not None

@@ -81,6 +81,9 @@ class Worker(TaskProcess):
             elif kind == BORDER:
                 self._border(heads[0][1].epoch, until, noted)
             else:
+                forgotten = self.engine.forgotten
+                if forgotten:
+                    context.link.send(forgotten=forgotten)
                 context.end()
                 return
 
