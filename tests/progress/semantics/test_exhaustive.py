@@ -38,7 +38,7 @@ def made(does: Any, told: Any) -> Graph:
 
 
 def judge(does: Any, told: Any, found: Counter[Any]) -> None:
-    """What TIME and the theorems say, in both directions."""
+    """What the theorems say, in both directions where they have two."""
     graph = made(does, told)
     relation = exact(graph)
     one, two = condition_1(graph) is None, condition_2(relation) is None

@@ -10,7 +10,7 @@ import pytest
 
 from pellucid.errors import PipelineError, StepError, UsageError
 from pellucid.model import follow
-from pellucid.progress import Graph, Message, Node, Semantics, buffer, conservative, run
+from pellucid.progress import Graph, Message, Node, Semantics, Tracker, buffer, conservative, run
 from pellucid.progress.semantics.machine import InitProp
 from tests.progress.semantics.test_properties import mill
 from tests.progress.test_question import count
@@ -39,6 +39,15 @@ def test_a_run_is_a_behaviour_of_the_machine_and_nothing_is_left(graph: Graph) -
             *graph.outputs
         }
         assert {e: q for e, q in zip(graph.edges, end.queues, strict=True) if e in graph.outputs} == ran.outputs
+
+
+def test_a_clock_that_runs_ahead_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that says of every time that it is complete: the machine does not take such a step."""
+    monkeypatch.setattr(Tracker, "complete", lambda *given: True)
+    inputs = {"in": [Message(1), Message(1)]}
+    steps = [run(flights(), inputs, seed=seed).steps for seed in range(10)]
+    with pytest.raises(UsageError, match=r"Not\(node='count', time=1\) is not possible there"):
+        _ = [on_the_machine(flights(), inputs, one) for one in steps]
 
 
 def test_times_need_not_be_listed() -> None:
