@@ -249,3 +249,16 @@ def test_a_constant_of_another_zone_is_compared_and_added_to_as_python_does():
         p = pipeline(lambda x, f=f: x.map(f, to=Annotated[datetime, UTC]), x=timedelta)
         assert "by the clock on the wall" in p.why_plain
         assert p(spans) == [f(w).astimezone(UTC) for w in spans]
+
+
+CENT = Decimal("1.00")
+
+
+@pytest.mark.parametrize("how", [None, "HALF_UP", "HALF_DOWN", "HALF_EVEN", "UP", "DOWN", "FLOOR", "CEILING"])
+def test_quantize_to_a_constant_is_compiled(how):
+    named = {"rounding": f"ROUND_{how}"} if how else {}
+    cents = [Decimal(n).scaleb(-4) for n in (0, 50, -50, 150, -150, 49, 51, 12500, -12500, 999950, 1, -1)]
+    for f in (lambda v: v.quantize(CENT, **named), lambda v: v.quantize(Decimal("0.1"), **named)):
+        p = pipeline(lambda x, f=f: x.map(f), x=Annotated[Decimal, Scale(4)])
+        assert p.why_plain is None
+        assert list(map(str, p(cents))) == [str(f(v) + 0 if f(v) else abs(f(v))) for v in cents]

@@ -286,6 +286,8 @@ CELLS: list[Cell] = [
     Cell("arrow: run ends", int, lambda: pa.table({"v": pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()),
         pa.array([7, 8]))}), NO),
     Cell("arrow: a name twice", int, lambda: pa.table([pa.array([1]), pa.array([2])], names=["v", "v"]), NO),
+    Cell("arrow: a year 0 among thousands", datetime, lambda: pa.table({"v": ["0000-01-01 00:00:00"] * 1200}), NO),
+    Cell("arrow: many", Instant, lambda: pa.table({"v": ["0001-01-01 00:00:00Z"] * 1200}), _all(U(1, 1, 1)) * 1200),
     # polars
     _polars("categories", _TEXT, lambda p: p.Series(["b", None, "a"], dtype=p.Categorical), _all("b", None, "a")),
     _polars("an enum", Color | None, lambda p: p.Series(["RED", None], dtype=p.Enum(["BLUE", "RED"])), _all(Color.RED,

@@ -194,13 +194,12 @@ def compiled(texts: Sequence[Text], events: Sequence[E]) -> int:
     return len(good)
 
 
-def is_taken(text: Text) -> bool:
-    """Whether Pellucid takes the function."""
+def is_compiled(text: Text) -> bool:
+    """Whether Pellucid takes the function, and compiles it."""
     try:
-        pipeline(lambda x: x.map(made(text)), x=E)
+        return pipeline(lambda x: x.map(made(text)), x=E).why_plain is None
     except PellucidError:
         return False
-    return True
 
 
 def drawn_case(seed: int) -> tuple[Text, list[E]]:

@@ -118,15 +118,23 @@ def function(text: str, *, oracle: bool = False) -> Callable[..., Any]:
     return made(Text("", source), oracle=oracle)
 
 
+class Blank:
+    """No stream, whatever is done to it: for a telling alone."""
+
+    def __getattr__(self, name: str) -> Callable[..., Blank]:
+        return lambda *args, **named: self
+
+
 class Builder:
     """Draws steps; the stream grows with the telling beside it."""
 
-    def __init__(self, r: random.Random) -> None:
+    def __init__(self, r: random.Random, *, failing: bool = False) -> None:
         self.r = r
+        self.failing = failing
         self.log: list[str] = []
 
     def text(self, kind: str, depth: int = 1) -> str:
-        return f"lambda e: {Draw(self.r, failing=False).of(kind, depth)}"
+        return f"lambda e: {Draw(self.r, failing=self.failing).of(kind, depth)}"
 
     def each(self, x: Both, text: str, **named: Any) -> Both:
         self.log.append(f".map({text})")
@@ -213,16 +221,20 @@ class Builder:
         self.log.append(f"apply({text}, …)")
         f = function(text, oracle=True)
         told = [Event(max(v.push, w.push), v.key, f(v.value, w.value)) for v, w in _paired(a.told, b.told)]
-        return a.unary(apply(function(text), a.stream, b.stream), told)
+        return a.unary(_applied(function(text), a.stream, b.stream), told)
 
     def merged(self, a: Both, b: Both) -> Both:
         self.log.append("merge(…)")
         told = sorted([*((e, 0) for e in a.told), *((e, 1) for e in b.told)], key=lambda t: (t[0].push, t[1]))
-        return a.unary(merge(a.stream, b.stream), [e for e, _ in told])
+        both = a.stream if isinstance(a.stream, Blank) else merge(a.stream, b.stream)
+        return a.unary(both, [e for e, _ in told])
 
     def build(self, x: Both) -> Both:
         """A few steps on records, then one that may leave them."""
         r = self.r
+        if self.failing:
+            divisor = r.choice(["e.i", "(e.j or 0)", "e.p.x", "len(e.s)", "(len(e.t or '') - 1)"])
+            x = self.each(x, f"lambda e: e._replace(i={Draw(r).of('int', 1)} // {divisor})")
         for _ in range(r.choice([0, 1, 1, 2, 3])):
             way = r.randrange(8)
             if way == 0:
@@ -235,7 +247,7 @@ class Builder:
                 field, kind = r.choice(
                     [("j", "int"), ("t", "str"), ("at", "datetime"), ("un", "instant"), ("m", "cents"), ("cn", "color")]
                 )
-                x = self.each(x, f"lambda e: e._replace({field}={Draw(r, failing=False).of(kind, 1)})")
+                x = self.each(x, f"lambda e: e._replace({field}={Draw(r, failing=self.failing).of(kind, 1)})")
             elif way == 4:
                 x = self.before(x, r.choice([1, 2]), "lambda now, old: old if now.b else now")
             elif way == 5:
@@ -281,9 +293,13 @@ class Builder:
             a, b = self.fold(self.where(x, self.text("bool", 1)), *first[:2]), self.fold(x, *second[:2])
             self.log.append("pair")
             told = [Event(max(v.push, w.push), v.key, (v.value, w.value)) for v, w in _paired(a.told, b.told)]
-            return a.unary(apply(lambda v, w: (v, w), a.stream, b.stream), told)
+            return a.unary(_applied(lambda v, w: (v, w), a.stream, b.stream), told)
         kind = r.choice(["int", "str", "cents", "instant", "bool", "timedelta", "date"])
         return self.each(x, self.text(kind, 2))
+
+
+def _applied(f: Callable[..., Any], a: Any, b: Any) -> Any:
+    return a if isinstance(a, Blank) else apply(f, a, b)
 
 
 def _paired(a: Sequence[Event], b: Sequence[Event]) -> list[tuple[Event, Event]]:
@@ -308,6 +324,18 @@ def _value(text: str, *, plain: bool = False) -> Any:
 
     found = eval(text, dict(NAMES))
     return Int64(found) if type(found) is int and not plain else found
+
+
+def told_alone(seed: int, events: Sequence[E]) -> list[Event]:
+    """What the pipeline of a seed, with functions that fail, puts out on these rows; raises where a step fails."""
+    first = [Event(n, (None, None), judged_row(e)) for n, e in enumerate(events)]
+    blank: Any = Blank()
+    return list(Builder(random.Random(seed), failing=True).build(Both(blank, tuple(first))).told)
+
+
+def failing_pipeline(seed: int) -> Any:
+    """The same pipeline."""
+    return pipeline(lambda x: Builder(random.Random(seed), failing=True).build(Both(x, ())).stream, x=E)
 
 
 def drawn_pipeline(

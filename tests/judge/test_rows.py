@@ -54,6 +54,12 @@ def test_a_pipeline_over_a_table_puts_out_what_is_told(seed):
 
 
 @pytest.mark.seeded
+@pytest.mark.parametrize("seed", seeds(6))
+def test_rows_that_fail_are_as_if_they_had_never_been_there(seed):
+    row_tables.judge_bad(seed)
+
+
+@pytest.mark.seeded
 @pytest.mark.parametrize("seed", seeds(2, 40))
 def test_a_verdict_about_rows_is_true(seed):
     row_checks.judge(seed)
@@ -65,7 +71,7 @@ def test_a_verdict_about_rows_is_true(seed):
 def test_compiled_functions_mean_what_python_says(seed):
     r = random.Random(seed)
     texts = [row_functions.drawn(r, failing=False) for _ in range(8)]
-    row_judge.compiled([t for t in texts if row_judge.is_taken(t)], rows(r, 60, calm=True))
+    row_judge.compiled([t for t in texts if row_judge.is_compiled(t)], rows(r, 60, calm=True))
 
 
 def test_the_judge_notices_what_is_wrong():

@@ -230,9 +230,11 @@ def _by_arrow(t: TimeType, array: Any) -> Any:
     if t == INSTANT:
         array = pc.replace_substring(array, "Z", "")
     try:
-        return _numpy(array.cast(pa.timestamp("us")).view(pa.int64()))
+        values = _numpy(array.cast(pa.timestamp("us")).view(pa.int64()))
     except pa.ArrowInvalid:
         return None
+    least = t.limits()[0]
+    return values if least is not None and values.min() >= least[0] else None  # Arrow has a year 0
 
 
 # ------------------------------------------------------------------ and back

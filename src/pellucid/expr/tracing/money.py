@@ -158,7 +158,10 @@ class SymDecimal(Rich):
         return Rich.__getattr__(self, name)
 
     def _quantize(self, exp: Any, rounding: Any = None, context: Any = None) -> Any:
-        exponent = exp.as_tuple().exponent if type(exp) is Decimal else None
+        # a constant of the function is symbolic as well; its places are those that it is written with
+        exponent = (
+            -exp._places if type(exp) is SymDecimal else exp.as_tuple().exponent if type(exp) is Decimal else None
+        )
         if context is not None or not isinstance(exponent, int) or not -MOST_PLACES <= exponent <= 0:
             raise Untraceable("quantizes a decimal to what is no small constant")
         return _rounded(self, -exponent, rounding or decimal.ROUND_HALF_EVEN)
