@@ -203,6 +203,8 @@ class Pipeline(Built):
         keep: Any = None,
         nan: str = "fail",
         time_format: Mapping[str, str] | None = None,
+        bad: str = "fail",
+        max_bad: int | None = None,
         **sources: Any,
     ) -> Any:
         """The pipeline on Spark: a DataFrame in, a DataFrame out, lazily; batch or streaming as the input is.
@@ -214,6 +216,8 @@ class Pipeline(Built):
         * ``order``: the columns that put the events of a key in order; needed if the pipeline remembers anything.
         * ``keep``: columns of the row that put an event out, by name, or True for all; of one DataFrame.
         * ``time_format``: the forms of times in texts, by column, as in ``{"when": "%d/%m/%Y %H:%M"}``.
+        * ``bad``: rows that cannot be read, or on which a step fails, end the job (``fail``), or ``keep`` them as an
+          output called ``bad``; ``max_bad``: in a batch, how many there may be (they are counted first).
         * ``tag``: give all outputs as one DataFrame with this column, which tells the output of a row.
         * ``nth``: the column that numbers the events of one push (``nth`` where a push can put out several).
         * ``late``: what is done about an event that comes after a later one: ``fail``, ``drop``, or ``keep`` it as an
@@ -254,6 +258,8 @@ class Pipeline(Built):
             keep,
             nan,
             time_format,
+            bad,
+            max_bad,
         )
         return run(self.graph, frames, sources, options)
 

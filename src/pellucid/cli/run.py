@@ -250,8 +250,6 @@ def run(
         exists = "overwrite"
     epochs = EpochOptions.taken_from(others)
     settings = SparkOptions(verbose=_verbose(), exists=exists if engine == "spark" else None, **others)
-    if aside and engine == "spark":
-        raise UsageError("--bad goes with a run on this machine")
     if epochs.wanted(engine):
         if _of_spark(settings):
             raise UsageError(f"--{_of_spark(settings)[0]} goes with --on spark")
@@ -281,7 +279,10 @@ def run(
         if engine == "spark":
             from pellucid.cli.spark.run import Places, json_line, run_on_spark
 
-            named = {"keep": rows.keep, "formats": rows.formats, "nan": nan}
+            named = {"keep": rows.keep, "formats": rows.formats, "nan": nan, "bad": aside}
+            if aside.address is not None:
+                _refuse_bad_place(aside, sinks)
+                sinks = {**sinks, "bad": from_environment(aside.address)}
             given = Places(_inputs(graph, inputs), sinks, key, value, in_format, out_format, **named)
             done = run_on_spark(p, given, settings, stdout)
         else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pellucid.data.bind import keeps_nan
 from pellucid.data.formats.times import said_formats
+from pellucid.data.tables.bad import COLUMNS, BadOption, BadRow, said_bad, too_many
 from pellucid.data.tables.keep import keep_word, kept_columns, said_keep
 from pellucid.engine.kernel.layout import capacities
 from pellucid.engine.saved.objects import check_states
@@ -17,7 +18,7 @@ from pellucid.expr.types import INT, Type
 from pellucid.graph.model import Graph
 from pellucid.spark.batch import keyed
 from pellucid.spark.frames import Frame, one_frame
-from pellucid.spark.job import LATE, Late, SparkJob
+from pellucid.spark.job import BAD, LATE, Late, SparkJob
 from pellucid.spark.plan import SparkPlan, choose
 from pellucid.spark.reading import event_columns
 from pellucid.spark.session import cores
@@ -51,6 +52,8 @@ class SparkOptions:
     keep: Any = None
     nan: str = "fail"
     time_format: Any = None
+    bad: Any = "fail"
+    max_bad: int | None = None
 
 
 def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: SparkOptions) -> Any:
@@ -59,7 +62,8 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
     given = _given(graph, frames, named)
     keep = _kept(graph, given, options, [*key, *order])
     formats = said_formats(options.time_format)
-    said: dict[str, Any] = {"nan": keeps_nan(options.nan), "formats": formats}
+    bad = check_bad(graph, options)
+    said: dict[str, Any] = {"nan": keeps_nan(options.nan), "formats": formats, "files": bool(bad)}
     frame = one_frame(graph, given, value=options.value, key=key, order=order, keep=keep, **said)
     streaming = frame.df.isStreaming
     _check(graph, options, streaming)
@@ -73,10 +77,13 @@ def run(graph: Graph, frames: Sequence[Any], named: Mapping[str, Any], options: 
         tagged=frame.fields.tagged,
         cores=None if options.partitions else cores(frame.df.sparkSession),
         nan=keeps_nan(options.nan),
+        bad=bool(bad),
     )
     if plan.problem is not None:
         raise UsageError(plan.problem)
     outputs = tuple((name, graph.nodes[at].type) for name, at in graph.outputs)
+    if bad:
+        return _with_bad(graph, frame, replace(options, native="off"), plan, outputs, bad.most)
     if len(outputs) > 1 and options.tag is None:
         if streaming:
             raise UsageError(
@@ -124,6 +131,81 @@ def _one(
     return keyed(job, frame, options.partitions)
 
 
+def check_bad(graph: Graph, options: SparkOptions) -> BadOption:
+    """What becomes of bad rows, if that can be done here."""
+    bad = said_bad(options.bad, options.max_bad)
+    if bad.address is not None:
+        raise UsageError(
+            f"bad={bad.to!r}: p.spark gives DataFrames: say bad='keep', and write the output called {BAD!r} where you "
+            "like; pellucid run --on spark --bad does it for you"
+        )
+    if bad and options.sequence is not None:
+        raise UsageError("bad= does not go with sequence=: a row that is set aside would be missing in the sequence")
+    if bad and BAD in [name for name, _ in graph.outputs]:
+        raise UsageError(f"bad='keep' makes an output called {BAD!r}, and {graph.name} has one: rename it")
+    return bad
+
+
+def _with_bad(
+    graph: Graph,
+    frame: Frame,
+    options: SparkOptions,
+    plan: SparkPlan,
+    outputs: tuple[tuple[str, Type], ...],
+    most: int | None,
+) -> Any:
+    """The outputs, and the rows that are set aside as one more."""
+    if frame.df.isStreaming:
+        if options.tag is None:
+            raise UsageError(
+                "bad='keep' gives rows that are set aside as an output of their own, and a streaming query has one "
+                "result: say tag='output' to get a column that tells them apart"
+            )
+        if most is not None:
+            raise UsageError(
+                "max_bad= is for a batch: of a streaming query Spark's progress tells how many there are "
+                "(observedMetrics['pellucid']); pellucid run --on spark --stream --max-bad ends it"
+            )
+        return _counted(_one(graph, frame, options, plan, outputs), options.tag)
+    alone = _one(graph, frame, replace(options, tag=_TAG, keep=None, late=_not_kept(options.late)), plan, ())
+    if most is not None:
+        count = alone.count()
+        if count > most:
+            raise too_many(count, most, [BadRow(*row[BAD]) for row in alone.select(BAD).limit(3).collect()])
+    if options.tag is not None:
+        return _one(graph, frame, options, plan, outputs)
+    kept = [name for name in alone.columns if name not in (_TAG, BAD)]
+    refuse_letter_names(kept)
+    others = replace(options, bad="drop")
+    frames = {name: _one(graph, frame, others, plan, ((name, t),)) for name, t in outputs}
+    return {**frames, BAD: alone.select(*[f"`{name}`" for name in kept], f"{BAD}.*")}
+
+
+_TAG = "pellucid output"
+
+
+def _not_kept(late: str) -> str:
+    """Late rows are no bad ones: who looks at those alone leaves them out."""
+    return "drop" if late == "keep" else late
+
+
+def _counted(df: DataFrame, tag: str) -> DataFrame:
+    """The same, with the number of bad rows in Spark's own progress of the query."""
+    from pyspark.sql import functions as F
+
+    return df.observe("pellucid", F.count(F.when(F.col(f"`{tag}`") == BAD, 1)).alias(BAD))
+
+
+def refuse_letter_names(kept: Sequence[str]) -> None:
+    """Columns of key and order stand beside those of a dead letter."""
+    for name in kept:
+        if name.lower() in COLUMNS:
+            raise UsageError(
+                f"the column {name!r} of the key or order has the name of a column of the output {BAD!r} "
+                f"({', '.join(COLUMNS)}): rename it"
+            )
+
+
 def _streaming(graph: Graph, frame: Frame, options: SparkOptions, job: SparkJob) -> DataFrame:
     check_states(job.graph)
     if options.store == "spark":
@@ -157,6 +239,7 @@ def _job(graph: Graph, frame: Frame, options: SparkOptions, outputs: tuple[tuple
         taken = {f.name for name, t in outputs for f in event_columns(t, name)}
     else:
         taken = {name for name, _ in outputs} | ({LATE} if late.policy == "keep" else set())
+        taken |= {BAD} if options.bad == "keep" else set()
     for what, column in (("tag", options.tag), ("nth", nth)):
         if column is not None and (column in taken or column in {n for n, _ in frame.kept}):
             raise UsageError(f"{what}={column!r}: there is a column of this name already; choose another with {what}=")
@@ -179,7 +262,8 @@ def _job(graph: Graph, frame: Frame, options: SparkOptions, outputs: tuple[tuple
         if name not in taken:  # of all columns those that a record has itself are its own
             kept[name] = column
     _refuse_case([*kept, *taken, *([options.tag] if options.tag else []), *([nth] if nth else [])], fields.along)
-    return SparkJob(graph, fields, outputs, tuple(kept.items()), late=late, nth=nth, tag=options.tag)
+    bad = str(options.bad or "fail")
+    return SparkJob(graph, fields, outputs, tuple(kept.items()), late=late, nth=nth, tag=options.tag, bad=bad)
 
 
 def _kept(

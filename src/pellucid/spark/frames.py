@@ -7,6 +7,7 @@ column       what it is
 ``k0, k1…``  the key's columns, as the user has them
 ``o0, o1…``  the order's columns
 ``c0, c1…``  columns that come along (``keep=``)
+``f``        the file that a row is from, where bad rows are told (``bad=``)
 ``s``        the number of the source that a row is of, where each source has a DataFrame
 ``v0_0…``    the columns that feed the leaves of source 0, of source 1, …
 ===========  =========================================================================
@@ -111,6 +112,7 @@ def one_frame(
     order: Sequence[str],
     keep: Sequence[str] = (),
     nan: bool = False,
+    files: bool = False,
     formats: Mapping[str, str] = MappingProxyType({}),
 ) -> Frame:
     """The frame of all sources; ``frames`` maps sources to DataFrames, or None to one that holds all of them."""
@@ -167,6 +169,8 @@ def one_frame(
         columns = [column_at(df.schema, name).alias(f"k{i}") for i, name in enumerate(key)]
         columns += [column_at(df.schema, name).alias(f"o{i}") for i, name in enumerate(order)]
         columns += [df[f"`{name}`"].alias(f"c{i}") for i, name in enumerate(keep)]
+        if files:
+            columns.append(F.input_file_name().alias("f"))
         if fields.tagged:
             columns.append(F.lit(number).alias("s"))
         for at, source in enumerate(sources):

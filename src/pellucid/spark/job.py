@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from pellucid.data.tables.bad import COLUMNS
 from pellucid.errors import UsageError, listener, option, speak_to
 from pellucid.expr.types import Type
 from pellucid.graph.model import Graph
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 LATE = "late"  # the name of the output that late rows go to
+BAD = "bad"  # and of the one for rows that are set aside
+FILE = "f"  # the column of a frame that says which file a row is from
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class SparkJob:
     nth: str | None = None  # the column that numbers the events of one push
     tag: str | None = None  # the column that says which output an event is of
     engine: str = "auto"  # the engine's mode
+    bad: str = "fail"  # or rows that cannot be read, or on which a step fails, are left out ("drop"), or told ("keep")
     asked: str = (
         ""  # the digest of the pipeline as the user has it, which stays when its first steps are cut off (`prefix.cut`)
     )
@@ -107,10 +111,11 @@ def unpacked(data: bytes) -> SparkJob:
 
 def output_schema(job: SparkJob, frame: Frame) -> StructType:
     """The schema of what comes out: key, order, output, number, events."""
-    from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+    from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
     types, along = dict(frame.kept), dict(frame.along)
-    nulls = {*along, *(name for name, column in job.kept if column in job.fields.missing)}
+    bad = job.bad == "keep"  # a bad row may have no key
+    nulls = {*along, *(name for name, column in job.kept if bad or column in job.fields.missing)}
     fields = [StructField(name, along[name] if name in along else types[name], name in nulls) for name, _ in job.kept]
     if job.tag is not None:
         fields.append(StructField(job.tag, StringType(), False))
@@ -125,6 +130,9 @@ def output_schema(job: SparkJob, frame: Frame) -> StructType:
         fields.append(StructField(name, inner[0].dataType if scalar else StructType(inner), True))
     if job.late.policy == "keep":
         fields.append(StructField(LATE, late_struct(job, frame), True))
+    if bad:
+        texts = [StructField(name, LongType() if name == "row" else StringType(), True) for name in COLUMNS]
+        fields.append(StructField(BAD, StructType(texts), True))
     return StructType(fields)
 
 

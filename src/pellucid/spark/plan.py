@@ -68,8 +68,10 @@ def choose(
     tagged: bool = False,
     cores: int | None = None,
     nan: bool = False,
+    bad: bool = False,
 ) -> SparkPlan:
-    """The way for this pipeline on a DataFrame with or without a key and an order; ``nan``: NaN is a value."""
+    """The way for this pipeline on a DataFrame with or without a key and an order; ``nan``: NaN is a value; ``bad``:
+    rows that fail are set aside, which only the kernel can do, one after the other."""
     memory, forgets = remembering(graph), forgetting(graph)
     if key and forgets is not None:
         try:
@@ -77,6 +79,12 @@ def choose(
         except UsageError as error:
             return SparkPlan("keys", (f"{forgets.describe()} counts events of all keys",), str(error))
     floats = nan and graph.reads_floats
+    if bad:
+        ways = "keys" if key or (not memory and not tagged) else "one"
+        if not memory and not (tagged and order):
+            return SparkPlan("rows", (_BAD,), steps=_steps(graph, []))
+        if order:
+            return SparkPlan(ways, (_BAD,), steps=_steps(graph, memory))
     if not memory:
         return _without_memory(graph, native, ansi, tagged, order, key, floats)
     if not order:
@@ -114,6 +122,7 @@ def choose(
     )
 
 
+_BAD = "rows that are bad are set aside, which the kernel does one after the other"
 _NAN = "a NaN may come in, and Spark finds it equal to itself and above all numbers"
 
 

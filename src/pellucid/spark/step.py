@@ -6,7 +6,7 @@ This is what runs in Spark's Python workers, for batch and streaming alike.  It 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -24,10 +24,13 @@ from pellucid.data.arrow import (
 )
 from pellucid.data.bind import Binding, Place
 from pellucid.data.columns import Batch, Column, Output, Strings
+from pellucid.data.tables.bad import BadRow, as_text, one_line
+from pellucid.data.tables.bad import schema as letters_schema
+from pellucid.data.tables.bad import table_of as letters_of
 from pellucid.engine.kernel.engine import Engine
 from pellucid.errors import DataError, PellucidError, StepError, option
 from pellucid.expr.types import OptionalType, Type
-from pellucid.spark.job import LATE, SparkJob, late_columns
+from pellucid.spark.job import BAD, FILE, LATE, SparkJob, late_columns
 from pellucid.spark.state.order import Judge, Refusal, shown
 
 _ROWS = 1 << 17  # rows per call of the kernel: Spark's Arrow batches are smaller
@@ -57,30 +60,69 @@ class Runner:
 
     # ------------------------------------------------------------ rows in, events out
 
-    def push(self, table: Any) -> Done:
-        """Push rows that are sorted by order; where sources are tagged, by order, key and source."""
+    def push(self, table: Any, *, readable: bool = False) -> Done:
+        """Push rows that are sorted by order; where sources are tagged, by order, key and source.  ``readable``: those
+        that cannot be read were set aside already."""
         held, late = None, None
+        letters: list[Any] = []
+        if not readable:
+            table, letters = self.set_aside(table)
         pushes = self._pushes(table)
         if self.judge is not None:
             refused = self.judge.refused(pushes.count, pushes.order, pushes.keys)
             if refused:
                 table, held, late = self._refuse(table, pushes, refused)
                 pushes = self._pushes(table)
-        out: list[Any] = []
+        out: list[Any] = letters
+        failed: list[StepError] | None = None if self.job.bad == "fail" else []
         if pushes.count:
             batch = Batch(pushes.count, *self._sources(table, pushes))
             if self.job.external and pushes.keys is not None:
                 batch.keys = [pushes.keys for _ in self.fields.sources]
             base = self.engine.pushed
             try:
-                outputs = self.engine.push_batch(batch, positions=True)
+                outputs = self.engine.push_batch(batch, positions=True, failed=failed)
             except StepError as error:
                 raise self._placed(error, table, pushes, error.position - base) from None
             wanted = {name for name, _ in self.job.outputs}
-            out = [self._events(o, table, pushes, base) for o in outputs if o.name in wanted and len(o)]
+            out += [self._events(o, table, pushes, base) for o in outputs if o.name in wanted and len(o)]
+            for failure in failed or ():
+                rows = np.flatnonzero(pushes.group == failure.position - base)
+                out += self._letters(table.take(rows), [(None, failure.step, failure.why)] * len(rows))
         if late is not None and late.num_rows and self.job.late.policy == "keep":
             out.append(self._late(late))
         return Done(out, held)
+
+    def set_aside(self, table: Any) -> tuple[Any, list[Any]]:
+        """The rows that can be read, and the letters of the others, if they are wanted; or, as ever, the first of them
+        is an error."""
+        if self.job.bad == "fail" or not table.num_rows:
+            return table, []
+        place = Place("the DataFrame", lambda i: self._row(table, i), bad={})
+        for what, names, columns in (
+            ("key", self.fields.key, self.fields.keys),
+            ("order", self.fields.order, self.fields.orders),
+        ):
+            for (name, t), column in zip(names, columns, strict=True):
+                if isinstance(t, OptionalType):
+                    continue
+                gone = table.column(column).combine_chunks().is_null().to_numpy(zero_copy_only=False)
+                why = self._no_leaf(what, name)
+                place.refuse_all(np.flatnonzero(gone).tolist(), lambda _, why=why: why, name)  # type: ignore[misc]
+        tags = table.column("s").to_numpy() if self.fields.tagged else None
+        for s, binding in enumerate(self._bindings):
+            if tags is None:
+                self._columns(binding, s, table, place)
+            else:
+                rows = np.flatnonzero(tags == s)
+                self._columns(binding, s, table.take(rows), place.picked(lambda i, rows=rows: int(rows[i])))  # type: ignore[misc]
+        if not place.bad:
+            return table, []
+        bad = sorted(place.bad)
+        good = np.ones(table.num_rows, dtype=bool)
+        good[bad] = False
+        notes = [(place.bad[i][0], None, place.bad[i][1]) for i in bad]
+        return table.filter(pa.array(good)), self._letters(table.take(bad), notes)
 
     def _placed(self, error: StepError, table: Any, pushes: _Pushes, at: int) -> StepError:
         """The failure with its row; and without the number of its push, where that is one of a partition and says
@@ -121,10 +163,7 @@ class Runner:
     def _leaves(self, t: Type, array: Any, name: str, what: str, table: Any) -> list[Column]:
         if array.null_count and not isinstance(t, OptionalType):
             i = int(np.argmin(np.asarray(array.combine_chunks().is_valid().to_numpy(zero_copy_only=False))))
-            raise DataError(
-                f"{self._row(table, i)}: the {what} column {name!r} is null: give every row "
-                f"a{' key' if what == 'key' else 'n order'}, or leave such rows out"
-            )
+            raise DataError(f"{self._row(table, i)}: {self._no_leaf(what, name)}")
         if pa.types.is_date(array.type):
             array = array.cast(pa.int32())
         elif pa.types.is_timestamp(array.type):
@@ -132,6 +171,11 @@ class Runner:
         elif pa.types.is_decimal(array.type):
             array = array.cast(pa.string())
         return column_leaves(t, array, column=name, place=Place("the DataFrame", lambda i: self._row(table, i)))[0]
+
+    @staticmethod
+    def _no_leaf(what: str, name: str) -> str:
+        give = "a key" if what == "key" else "an order"
+        return f"the {what} column {name!r} is null: give every row {give}, or leave such rows out"
 
     def _sources(self, table: Any, pushes: _Pushes) -> tuple[list[list[Column]], list[Any]]:
         columns: list[list[Column]] = []
@@ -157,8 +201,8 @@ class Runner:
             masks.append(mask)
         return columns, masks
 
-    def _columns(self, binding: Binding, s: int, part: Any) -> tuple[list[Column], Any]:
-        place = Place("the DataFrame", lambda i: self._row(part, i))
+    def _columns(self, binding: Binding, s: int, part: Any, place: Place | None = None) -> tuple[list[Column], Any]:
+        place = place or Place("the DataFrame", lambda i: self._row(part, i))
         leaves: list[Column] = []
         masks = []
         for (_, t), path, column in zip(binding.type.columns(), binding.columns, self.fields.values(s), strict=True):
@@ -258,25 +302,46 @@ class Runner:
         if self.job.late.policy == "keep":
             names.append(LATE)
             arrays.append(value if own == LATE else pa.nulls(count, self._late_type(table)))
+        if self.job.bad == "keep":
+            names.append(BAD)
+            arrays.append(value if own == BAD else pa.nulls(count, pa.struct(list(letters_schema()))))
         return _batch(names, arrays)
 
     def _late_type(self, table: Any) -> Any:
         return pa.struct([(name, table.schema.field(column).type) for name, column in late_columns(self.fields)])
 
     def _late(self, rows: Any) -> Any:
-        names = [name for name, _ in self.job.kept]
-        arrays = [rows.column(column) for _, column in self.job.kept]
-        assert self.job.tag is not None
-        names.append(self.job.tag)
-        arrays.append(pa.array([LATE] * rows.num_rows, pa.string()))
-        if self.job.nth is not None:
-            names.append(self.job.nth)
-            arrays.append(pa.array(np.zeros(rows.num_rows, np.int32)))
         inner = late_columns(self.fields)
         struct = pa.StructArray.from_arrays(
             [rows.column(c).combine_chunks() for _, c in inner], names=[n for n, _ in inner]
         )
-        return self._tagged(names, arrays, LATE, struct, rows)
+        return self._beside(rows, LATE, struct)
+
+    def _beside(self, rows: Any, own: str, value: Any) -> Any:
+        """Rows that were not pushed, as an output of their own."""
+        names = [name for name, _ in self.job.kept]
+        arrays = [rows.column(column) for _, column in self.job.kept]
+        assert self.job.tag is not None
+        names.append(self.job.tag)
+        arrays.append(pa.array([own] * rows.num_rows, pa.string()))
+        if self.job.nth is not None:
+            names.append(self.job.nth)
+            arrays.append(pa.array(np.zeros(rows.num_rows, np.int32)))
+        return self._tagged(names, arrays, own, value, rows)
+
+    def _letters(self, rows: Any, notes: Sequence[tuple[str | None, str | None, str]]) -> list[Any]:
+        """The letters of rows that were set aside: of each the column, the step, and why."""
+        if self.job.bad != "keep" or not notes:
+            return []
+        named = zip((*self.fields.key, *self.fields.order), (*self.fields.keys, *self.fields.orders), strict=True)
+        columns = [*((name, column) for (name, _), column in named), *late_columns(self.fields)]
+        texts = rows.select([column for _, column in columns]).rename_columns([name for name, _ in columns])
+        files = rows.column(FILE).to_pylist() if FILE in rows.schema.names else [None] * rows.num_rows
+        letters = [
+            BadRow(file or None, None, column, step, one_line(why), as_text(row))
+            for file, row, (column, step, why) in zip(files, texts.to_pylist(), notes, strict=True)
+        ]
+        return [self._beside(rows, BAD, letters_of(letters).to_struct_array())]
 
 
 @dataclass

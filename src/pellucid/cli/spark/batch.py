@@ -17,13 +17,14 @@ from pellucid.cli.spark.run import Work
 from pellucid.sinks.address import absolute, on_this_machine, sink_of
 from pellucid.spark.files.csv import WRITTEN, as_cells
 from pellucid.spark.files.json import json_text
+from pellucid.spark.job import BAD
 
 
 def batch(work: Work) -> None:
     """All that there is, once."""
     begin = time.monotonic()
     made = work.frame(partitions=work.options.partitions)
-    if work.options.late == "keep":
+    if work.options.late == "keep" or work.places.bad:
         made = {name: made.filter(made["output"] == name).select(*_own(made, name)) for name in work.outputs()}
     frames = made if isinstance(made, dict) else {work.outputs()[0]: made}
     with contextlib.ExitStack() as stack:
@@ -31,8 +32,11 @@ def batch(work: Work) -> None:
         try:
             for name, path in work.places.outputs.items():
                 checkpoint()
-                rows, done = _write(work, frames[name], path, stack)
-                work.report.rows_out += rows
+                rows, done = _write(work, frames[name], name, path, stack)
+                if work.places.bad and name == BAD:
+                    work.report.bad = rows
+                else:
+                    work.report.rows_out += rows
                 finish.append(done)
             checkpoint()
         except Stopped:
@@ -43,9 +47,9 @@ def batch(work: Work) -> None:
     work.report.seconds = time.monotonic() - begin
 
 
-def _write(work: Work, df: Any, path: str, stack: contextlib.ExitStack) -> tuple[int, Callable[[], None]]:
+def _write(work: Work, df: Any, name: str, path: str, stack: contextlib.ExitStack) -> tuple[int, Callable[[], None]]:
     """Write one output; how many rows, and what makes it appear."""
-    kind, place = target(path, False, work.places.out_format, work.options.exists)
+    kind, place = target(path, False, work.places.form_of(name), work.options.exists)
     if kind == "print":
         return work.print(df), lambda: None
     if kind == "sink":
@@ -63,8 +67,8 @@ def _write(work: Work, df: Any, path: str, stack: contextlib.ExitStack) -> tuple
     elif kind == "json" and any(f.dataType.typeName() in ("double", "float", "struct") for f in counted.schema.fields):
         counted, kind = counted.select(json_text(counted.schema).alias("value")), "text"
     writer = counted.write.mode("overwrite" if local or work.options.exists == "overwrite" else "errorifexists")
-    for name, option in (WRITTEN if kind == "csv" else {}).items():
-        writer = writer.option(name, option)
+    for word, option in (WRITTEN if kind == "csv" else {}).items():
+        writer = writer.option(word, option)
     writer.format(kind).save(written)
     if kind == "text" and local:
         _call_json(written)
@@ -101,7 +105,9 @@ def _own(df: Any, name: str) -> list[Any]:
     from pyspark.sql import functions as F
 
     at = df.columns.index("output")
-    kept = [F.col(f"`{c}`") for c in df.columns[:at]] + [F.col("nth")] * ("nth" in df.columns and name != "late")
+    kept = [F.col(f"`{c}`") for c in df.columns[:at]] + [F.col("nth")] * (
+        "nth" in df.columns and name not in ("late", BAD)
+    )
     struct = type(df.schema[name].dataType).__name__ == "StructType"
     return [*kept, F.col(f"`{name}`.*") if struct else F.col(f"`{name}`")]
 

@@ -22,15 +22,17 @@ import click
 
 from pellucid.cli.progress import TellPlain, tell_left_out
 from pellucid.cli.repeated import columns, once
-from pellucid.cli.spark.places import reader, refuse_unwritable, target
+from pellucid.cli.spark.places import format_of, reader, refuse_unwritable, target
+from pellucid.data.tables.bad import FAIL, BadOption
 from pellucid.errors import DataError, UsageError
 from pellucid.secrets import redact
 from pellucid.sinks.address import absolute
-from pellucid.spark.api import kept_names, refuse_keep
+from pellucid.spark.api import kept_names, refuse_keep, refuse_letter_names
 from pellucid.spark.failure import explain
 from pellucid.spark.files.columns import remember, remembered
 from pellucid.spark.files.csv import wanted_of
 from pellucid.spark.files.json import json_text
+from pellucid.spark.job import BAD
 
 if TYPE_CHECKING:
     from pellucid.pipeline import Pipeline
@@ -80,6 +82,11 @@ class Places:
     nan: str = "fail"
     keep: Any = ()
     formats: Mapping[str, str] = field(default_factory=dict)
+    bad: BadOption = FAIL
+
+    def form_of(self, output: str) -> str | None:
+        """The format that was said for an output; rows that are set aside have that of their file."""
+        return None if self.bad and output == BAD else self.out_format
 
 
 @dataclass
@@ -95,6 +102,7 @@ class SparkReport:
     rows_in: int | None = None  # of a query; a batch does not count what it reads
     batches: int | None = None
     stopped: bool | None = None
+    bad: int | None = None  # rows that were set aside
 
     def line(self) -> str:
         """One line for a person.
@@ -107,13 +115,14 @@ class SparkReport:
             parts.append(f"{self.batches:,} micro-batch{'es' * (self.batches != 1)}")
         if self.rows_in is not None:
             parts.append(f"{self.rows_in:,} in")
-        parts += [f"{self.rows_out:,} out", f"{self.seconds:.2f} s"]
+        parts += [f"{self.rows_out:,} out", *([] if self.bad is None else [f"{self.bad:,} bad"])]
+        parts.append(f"{self.seconds:.2f} s")
         return ", ".join(parts) + ("; stopped: the same command goes on from there" if self.stopped else "")
 
     def document(self) -> dict[str, Any]:
         """The same for a program."""
         made = {"engine": "spark", "pipeline": self.pipeline, "plan": self.plan, "in": self.inputs, "out": self.out}
-        counts = {k: getattr(self, k) for k in ("rows_in", "rows_out", "batches", "stopped")}
+        counts = {k: getattr(self, k) for k in ("rows_in", "rows_out", "bad", "batches", "stopped")}
         return made | {k: v for k, v in counts.items() if v is not None} | {"seconds": round(self.seconds, 6)}
 
 
@@ -181,7 +190,8 @@ class Work:
 
     def outputs(self) -> list[str]:
         """The names of all outputs, also of those that nobody wants."""
-        return [*[name for name, _ in self.p.graph.outputs], *(["late"] if self.options.late == "keep" else [])]
+        late = ["late"] if self.options.late == "keep" else []
+        return [*[name for name, _ in self.p.graph.outputs], *late, *([BAD] if self.places.bad else [])]
 
     @cached_property
     def tell_plain(self) -> TellPlain:
@@ -204,8 +214,10 @@ class Work:
             order, keep = columns(o.order, "--order"), kept_names(self.p.graph, places.inputs, places.keep)
             wanted = wanted_of(self.p.graph, name, places.value, list(places.key), order, keep)
             frames[name] = reader(self.spark, path, places.in_format, o.stream, wanted, begun=begun.get(name))
-        if o.late == "keep":
+        if o.late == "keep" or places.bad:
             more["tag"] = "output"
+        if places.bad:
+            more |= {"bad": "keep", "max_bad": None if o.stream else places.bad.most}
         given: list[Any] = [frames[None]] if None in frames else [frames]
         chosen: dict[str, Any] = {"value": places.value, "late": o.late, "sequence": o.sequence, "gaps": o.gaps}
         chosen |= {"keep": places.keep or None, "time_format": places.formats, "nan": places.nan}
@@ -297,18 +309,37 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> SparkPlan:
             "write the query in Python"
         )
     conf(o.conf), wait(o.wait), trigger(o.trigger)
-    for path in places.outputs.values():
-        target(path, o.stream, places.out_format, o.exists)
+    if places.bad:
+        _check_bad(p, places, o)
+    for name, path in places.outputs.items():
+        target(path, o.stream, places.form_of(name), o.exists)
         refuse_unwritable("--out", path, into=o.stream)
     if o.checkpoint is not None:
         refuse_unwritable("--checkpoint", o.checkpoint, into=True)
     tagged = len(places.inputs) > 1
     plan = choose(
-        p.graph, key=bool(places.key), order=bool(o.order), streaming=o.stream, tagged=tagged, nan=places.nan == "keep"
-    )
+        p.graph, key=bool(places.key), order=bool(o.order), streaming=o.stream, tagged=tagged, nan=places.nan == "keep",
+        bad=bool(places.bad),
+    )  # fmt: skip
     if plan.problem is not None:
         raise UsageError(plan.problem)
     return plan
+
+
+def _check_bad(p: Pipeline, places: Places, o: SparkOptions) -> None:
+    """Refuse what cannot be done with rows that are set aside."""
+    if BAD in [name for name, _ in p.graph.outputs]:
+        raise UsageError(f"--bad makes an output called {BAD!r}, and {p.name} has one: rename it")
+    if o.sequence is not None:
+        raise UsageError("--bad does not go with --sequence: a row that is set aside would be missing in the sequence")
+    for path in places.inputs.values():
+        kind = "" if path.startswith(("table:", "kafka://")) else format_of(path, places.in_format)
+        if kind in ("csv", "tsv", "jsonl"):
+            raise UsageError(
+                f"--bad: {path} is {kind}, which Spark itself reads, and fails on a row as a whole: give Parquet or a "
+                "table, or run it on this machine, without --on spark"
+            )
+    refuse_letter_names([*places.key, *columns(o.order, "--order")])
 
 
 def conf(pairs: tuple[str, ...]) -> dict[str, str]:

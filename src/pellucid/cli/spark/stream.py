@@ -7,21 +7,26 @@ the next call would get the answer of the last one.
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 
 from pellucid import sinks
+from pellucid.base.files import write_lasting
 from pellucid.cli.progress import StatusLine, count_text, rate_text
 from pellucid.cli.signals import checkpoint
 from pellucid.cli.spark.places import delimiter_of
 from pellucid.cli.spark.run import Work, trigger, wait
+from pellucid.data.tables.bad import BadRow, too_many
 from pellucid.sinks.address import absolute, sink_of
 from pellucid.sinks.once_sink import OnceSink
 from pellucid.spark.files.looks import look_at
+from pellucid.spark.job import BAD
 
 
 def stream(work: Work) -> None:
@@ -91,15 +96,51 @@ def _counting(work: Work, sink: Any) -> Any:
         d: [p for p in work.places.inputs.values() if delimiter_of(p, work.places.in_format) == d] for d in (",", "\t")
     }
 
+    aside = _BadRows(work) if work.places.bad else None
+
     def write(df: Any, batch: int) -> None:
         for delimiter, places in texts.items():
             if places:
                 look_at(absolute(str(work.options.checkpoint)), batch, places, delimiter)
-        sink(df, batch)
-        work.report.rows_out += sink.last_written.rows
+        with aside.counted(df, batch) if aside is not None else contextlib.nullcontext(0) as bad:
+            sink(df, batch)
+        work.report.rows_out += sink.last_written.rows - (0 if sink.last_written.skipped else bad)
         work.tell_plain()
 
     return write
+
+
+class _BadRows:
+    """How many rows a query has set aside, micro-batch by micro-batch; too many end it before they are written.
+
+    The count is kept beside the checkpoint, with the micro-batch that it is of: one that is run again counts once.
+    """
+
+    def __init__(self, work: Work) -> None:
+        self._work, self._most = work, work.places.bad.most
+        self._file = Path(absolute(str(work.options.checkpoint))) / "pellucid-bad.json"
+        work.report.bad = 0
+
+    @contextlib.contextmanager
+    def counted(self, df: Any, batch: int) -> Iterator[int]:
+        """The bad rows of a micro-batch, while it is written; counted when it is."""
+        from pyspark.sql import functions as F
+
+        df.persist()  # looked at more than once
+        try:
+            letters = df.where(F.col("output") == BAD)
+            count = letters.count()
+            known = json.loads(self._file.read_text()) if self._file.exists() else {"batch": -1, "before": 0, "bad": 0}
+            before = known["before"] if known["batch"] == batch else known["bad"]
+            if self._most is not None and before + count > self._most:
+                some = [BadRow(*row[BAD]) for row in letters.select(BAD).limit(3).collect()]
+                raise too_many(before + count, self._most, some)
+            yield count
+            document = {"batch": batch, "before": before, "bad": before + count}
+            write_lasting(self._file, [json.dumps(document).encode()])
+            self._work.report.bad = before + count
+        finally:
+            df.unpersist()
 
 
 @contextlib.contextmanager

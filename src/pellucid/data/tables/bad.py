@@ -26,7 +26,7 @@ _SEVERAL = 3  # of so many a message tells
 class BadRow:
     """One dead letter: where the row is from, what is wrong with it, and the row itself."""
 
-    file: str
+    file: str | None
     row: int | None
     column: str | None
     step: str | None
@@ -36,7 +36,7 @@ class BadRow:
     def __str__(self) -> str:
         at = f": row {self.row:,}" if self.row is not None else ""
         step = f"step {self.step!r}: " if self.step is not None else ""
-        return f"{self.file}{at}: {step}{self.reason}"
+        return f"{self.file or 'a row'}{at}: {step}{self.reason}"
 
 
 COLUMNS = tuple(field.name for field in fields(BadRow))
@@ -121,15 +121,19 @@ def of_row(
 ) -> BadRow:
     """The dead letter of a row, by its place; ``rows`` is the table that it is in, if it does not stand in a text."""
     numbers = re.findall(r"\b(?:row|position) ([0-9,]+)", place.row(i))
-    reason = "; ".join(line.strip() for line in why.splitlines())
     return BadRow(
         place.name if place.file is None else place.file(i),
         int(numbers[-1].replace(",", "")) if numbers else None,
         column,
         step,
-        reason,
+        one_line(why),
         place.text(i) if place.text is not None else row_text(rows, i) if rows is not None else None,
     )
+
+
+def one_line(why: str) -> str:
+    """A reason without line ends."""
+    return "; ".join(line.strip() for line in why.splitlines())
 
 
 def set_aside(places: Sequence[Place], tables: Sequence[Any]) -> list[tuple[int, BadRow]]:

@@ -168,6 +168,7 @@ def _words(about: dict[str, Any]) -> str:
 
 def run_bucket(job: SparkJob, bucket: Bucket, rows: Any) -> list[Any]:
     """New rows, with those that waited, through the bucket's pipeline."""
+    rows, letters = bucket.runner.set_aside(rows)
     if bucket.held is not None:
         # as rows are now, but for what else Spark says of its columns
         schema = pa.schema([(f.name, f.type) for f in rows.schema])
@@ -180,14 +181,14 @@ def run_bucket(job: SparkJob, bucket: Bucket, rows: Any) -> list[Any]:
     out: list[Any] = []
     held = []
     if rows.num_rows:
-        done = bucket.runner.push(rows)
+        done = bucket.runner.push(rows, readable=True)
         out = done.out
         if done.held is not None:
             held.append(done.held)
     if later is not None and later.num_rows:
         held.append(later)
     bucket.held = pa.concat_tables(held).combine_chunks() if held else None
-    return out
+    return [*letters, *out]
 
 
 def _ready(job: SparkJob, bucket: Bucket, rows: Any) -> tuple[Any, Any]:
