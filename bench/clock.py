@@ -1,6 +1,6 @@
 """The clock beside timely-dataflow's, round by round: how often the frontiers of a graph can be brought up to date.
 
-    python bench/clock.py [--seconds 1] [--no-peer] [--svg FOLDER] [--json FILE]
+    python bench/clock.py [--seconds 1] [--no-peer] [--svg FILE] [--json FILE]
 
 A round moves one time on at one place and asks what changed.  The peer is timely-dataflow's own tracker, from
 crates.io, built in a temporary folder by cargo where that is there.  Both are measured in seconds of a processor, on
@@ -218,8 +218,17 @@ def waiting(size: int) -> Callable[[int], None]:
     return a_round
 
 
-def plot(title: str, points: list[tuple[int, float]]) -> str:
-    """A line on logarithmic scales, as SVG."""
+def plots(found: dict[str, list[tuple[int, float]]]) -> str:
+    """One beside the other, as SVG."""
+    parts = [plot(title, points, 400 * (n % 3), 240 * (n // 3)) for n, (title, points) in enumerate(found.items())]
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1200 480" font-family="sans-serif" font-size="10">\n'
+        '<rect width="1200" height="480" fill="white"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
+def plot(title: str, points: list[tuple[int, float]], x0: int, y0: int) -> str:
+    """A line on logarithmic scales."""
     low, high = math.log10(points[0][0]), math.log10(points[-1][0])
     top = max(math.ceil(max(math.log10(y) for _, y in points)), 2)
     spots = [
@@ -236,11 +245,10 @@ def plot(title: str, points: list[tuple[int, float]]) -> str:
     )
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
     return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 400 240" font-family="sans-serif" font-size="10">'
-        '<rect width="400" height="240" fill="white"/>'
+        f'<g transform="translate({x0},{y0})">'
         f'<text x="200" y="16" text-anchor="middle" font-size="12">a round, by {title}</text>'
         f'<polyline points="60,20 60,200 385,200" fill="none" stroke="#888"/>{scale}{names}'
-        f'<g fill="#1b6ca8"><polyline points="{line}" fill="none" stroke="#1b6ca8"/>{marks}</g></svg>\n'
+        f'<g fill="#1b6ca8"><polyline points="{line}" fill="none" stroke="#1b6ca8"/>{marks}</g></g>'
     )
 
 
@@ -265,9 +273,7 @@ def main() -> None:
             print(f"{what:62} {ours:12,.0f}{beside_it}", flush=True)
     grown = growth(given.seconds / 5) if given.svg or given.json else {}
     if given.svg:
-        given.svg.mkdir(parents=True, exist_ok=True)
-        for title, points in grown.items():
-            (given.svg / f"clock-{title.replace(' ', '-')}.svg").write_text(plot(title, points), encoding="utf-8")
+        given.svg.write_text(plots(grown), encoding="utf-8")
     for title, points in grown.items():
         print(f"a round, by {title}: " + ", ".join(f"{n:,}: {cost:.1f} µs" for n, cost in points))
     if given.json:

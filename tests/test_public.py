@@ -44,7 +44,7 @@ def test_importing_pellucid_loads_few_rooms() -> None:
     assert rooms == "['check', 'errors', 'expr', 'graph', 'pipeline', 'secrets']\n"
 
 
-ROOMS = ["pellucid.check", "pellucid.failures", "pellucid.sinks", "pellucid.spark"]
+ROOMS = ["pellucid.check", "pellucid.failures", "pellucid.progress", "pellucid.sinks", "pellucid.spark"]
 
 
 @pytest.mark.parametrize("room", ROOMS)

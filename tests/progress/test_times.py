@@ -8,8 +8,8 @@ from itertools import product
 import pytest
 
 from pellucid.errors import PipelineError, UsageError
-from pellucid.progress import NATURAL, Domains, Integers, Lexicographic, Loop, Order, Ordered, Own, Product, Stacks
-from pellucid.progress.times import not_an_order
+from pellucid.progress import Domains, Integers, Lexicographic, Loop, Order, Ordered, Own, Product, Stacks
+from pellucid.progress.times import NATURAL, not_an_order
 
 SMALL = range(3)
 PAIRS = list(product(SMALL, SMALL))

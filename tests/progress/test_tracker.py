@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pellucid.errors import PipelineError, UsageError
-from pellucid.progress import Builder, Integers, Loop, Source, Target, Tracker, enter, feedback, leave
+from pellucid.progress import Builder, Integers, Loop, Product, Source, Target, Tracker, enter, feedback, leave
 from pellucid.progress.packed.tracker import Packed
-from tests.progress.meaning import Drawn, draw, draw_loops, families, frontiers, loops_advance
+from tests.progress.meaning import Drawn, draw, draw_loops, families, frontiers, loops_advance, minimal
 from tests.seeds import seeds
 
 FAMILIES = [*families(), "loops in loops"]
@@ -267,3 +267,25 @@ def test_rows_are_updates() -> None:
     assert isinstance(clock, Packed)
     with pytest.raises(UsageError, match=r"update_rows: a row for 0.in0 is not a time of integers from 0"):
         clock.update_rows([0], [-1], [1])
+
+
+def test_many_times_wait() -> None:
+    """More than fits at first: tables, heap and forests grow, and shrink again."""
+    count = 1600
+    graph = Builder(Product(Integers(), Integers()))
+    graph.add_node(0, 1, 3, [[(0, 0), (1, 0), [(0, 2), (2, 1)]]])
+    rng, tracker = random.Random(7), graph.build("compiled")
+    times = rng.sample([(a, b) for a in range(200) for b in range(200)], count)
+    tracker.update_iter(((Target(0), time), 1) for time in times)
+    left = sorted(times, key=lambda t: (t[0] + t[1], t))  # roughly from the front
+    while left:
+        tracker.propagate_all()
+        found = set(tracker.frontier(Target(0)))
+        assert found == {t for t in left if not any(u != t and u[0] <= t[0] and u[1] <= t[1] for u in left)}
+        moved = {(a, b + 2) for a, b in found} | {(a + 2, b + 1) for a, b in found}
+        assert set(tracker.frontier(Source(0, 1))) == {(a + 1, b) for a, b in found}
+        assert set(tracker.frontier(Source(0, 2))) == minimal(moved, lambda a, b: a[0] <= b[0] and a[1] <= b[1])
+        gone, left = left[: count // 8], left[count // 8 :]
+        tracker.update_iter(((Target(0), time), -1) for time in gone)
+    tracker.propagate_all()
+    assert tracker.frontier(Source(0, 2)).is_empty() and tracker.pushed().is_empty() and tracker.pointstamps() == []

@@ -35,6 +35,7 @@ class Tracker:
     def __init__(self, arcs: Arcs) -> None:
         self.arcs = arcs
         self._pushed = ChangeBatch()
+        self._inputs: dict[object, list[int]] = {}  # of each node
 
     # ------------------------------------------------------------ what changes
 
@@ -120,10 +121,14 @@ class Tracker:
         >>> clock.complete("count", 2), clock.complete("count", 3)
         (True, False)
         """
-        inputs = [place for place in self.arcs.places if place.node == node and place.is_target]
-        if not inputs and all(place.node != node for place in self.arcs.places):
+        if not self._inputs:
+            for at, place in enumerate(self.arcs.places):
+                known = self._inputs.setdefault(place.node, [])
+                if place.is_target:
+                    known.append(at)
+        if node not in self._inputs:
             raise UsageError(f"there is no node {node!r} in the graph")
-        return not any(self.frontier(place).less_equal(time) for place in inputs)
+        return not any(self._frontier(at).less_equal(time) for at in self._inputs[node])
 
     def pointstamps(self) -> list[tuple[tuple[Location, Time], int]]:
         """What was counted, and is not back at zero.
