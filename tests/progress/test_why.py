@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -107,6 +109,28 @@ def test_as_a_picture() -> None:
     assert "count is not told of 2" in words and "pending 1" in words
     ways = [p for p in picture.iter() if p.get("class") == "plc-way"]
     assert len(ways) == 4  # in → read → raw → correct → good
+
+
+def test_nothing_in_the_picture_lies_on_something_else() -> None:
+    picture = ET.fromstring(why_not(flights(), "count", 2, pending=[("in", 1), ("again", 1)]).picture())
+    boxes = [
+        tuple(float(rect.get(k) or 0) for k in ("x", "y", "width", "height"))
+        for rect in picture.iter("{http://www.w3.org/2000/svg}rect")
+        if rect.get("class") == "plc-box"
+    ]
+    assert len(boxes) == len(flights().locations)
+    for i, (x, y, w, h) in enumerate(boxes):
+        assert all(x + w < x2 or x2 + w2 < x or y + h < y2 or y2 + h2 < y for x2, y2, w2, h2 in boxes[:i])
+        assert (
+            0 <= x and x + w < float(picture.get("width") or 0) and 0 <= y and y + h < float(picture.get("height") or 0)
+        )
+
+
+def test_the_picture_in_the_docs_is_what_the_example_draws() -> None:
+    root = Path(__file__).parents[2]
+    daily = runpy.run_path(str(root / "examples" / "timely.py"))["daily"]
+    drawn = why_not(daily, "count", 2, pending=[("again", 1), ("count", 2)]).picture()
+    assert (root / "docs" / "images" / "frontier.svg").read_text(encoding="utf-8") == drawn
 
 
 def test_as_plain_data() -> None:

@@ -54,7 +54,7 @@ def frontier_svg(
     parts = [_wire(at, x, y, (x, y) in way) for x, y in ties if place[x] < place[y]]
     parts += [_around(at, x, y, layout.height + 14 + 12 * i, (x, y) in way) for i, (x, y) in enumerate(back)]
     parts += [_box(x in nodes, x, *at[x], times[x], here == x, held.get(x)) for x in order]
-    width = max(columns[-1][1] if columns else 0.0, 7.0 * cells(title)) + 2 * _MARGIN
+    width = max(columns[-1][1] + (24 if back else 0) if columns else 0.0, 7.0 * cells(title)) + 2 * _MARGIN
     height = layout.height + 14 + 12 * len(back) + 2 * _MARGIN + 24
     head = f'<text class="plc-head" x="{_n(_MARGIN)}" y="{_n(_MARGIN + 6)}">{escape(clean(title))}</text>\n'
     body = f'{head}<g transform="translate({_n(_MARGIN)} {_n(_MARGIN + 24)})">\n{"".join(parts)}</g>\n'
