@@ -134,8 +134,8 @@ class Induction:
         (bad,) = self.frames.at(self.k, [self.term])
         answer = ask(self.solver, self.clock, *self.switches, bad, limit=limit)
         if answer is False:
-            core = {str(c) for c in self.solver.unsat_core()}
-            used = [e for s, e in zip(self.switches, self.lemmas, strict=True) if str(s) in core]
+            core = {c.get_id() for c in self.solver.unsat_core()}  # not as texts: among them is all that is asked
+            used = [e for s, e in zip(self.switches, self.lemmas, strict=True) if s.get_id() in core]
             return Proof(self.k, tuple(used), self.simple and self.k > 0, "induction", self.code.names)
         if answer is None:
             self.stuck = True
@@ -168,8 +168,8 @@ def shrink(code: Transition, bad: Expr, proof: Proof, clock: Budget) -> Proof:
     for j in needed:  # grows as it is gone through
         if ask(solver, clock, *switches, z3.Not(after[j]), limit=2.0) is not False:
             return proof
-        core = {str(c) for c in solver.unsat_core()}
-        needed += [i for i, s in enumerate(switches) if str(s) in core and i not in needed]
+        core = {c.get_id() for c in solver.unsat_core()}
+        needed += [i for i, s in enumerate(switches) if s.get_id() in core and i not in needed]
     kept = tuple(lemmas[j] for j in sorted(needed))
     brief = Budget(1.0)
     for e in sorted(kept, key=lambda e: -sum(1 for _ in n.walk(e))):
