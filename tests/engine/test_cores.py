@@ -18,7 +18,8 @@ from pellucid.engine.kernel import buckets
 from pellucid.expr.types import INT, STR, TupleType
 
 CARRIERS = ["UA", "B6", "EV", "DL", "AA", "MQ"]
-ROWS = 90_000  # more than two pieces
+ROWS = 90_000
+PIECE = 32_000  # so that there are several
 
 
 @pipeline
@@ -60,6 +61,7 @@ def drawn(rows: int = ROWS) -> tuple[Any, Any]:
 
 
 def test_a_run_on_three_cores_is_the_run_on_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "_PIECE", PIECE)
     codes, xs = drawn()
     want = meaning([CARRIERS[c] for c in codes.tolist()], xs.tolist())
     batch = Batch(ROWS, [[xs]], [None], [[Strings(codes, CARRIERS)]])
@@ -128,7 +130,7 @@ def test_it_is_tried_whether_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
         run = OnCores(late.graph, key=INT)
         assert told(run.push_batch(batch, positions=True)) == want
         assert run.cores == (2 if several else 1)
-    assert run.why_one is not None and run.why_one.startswith("sharing the keys out takes longer than it saves (")
+    assert run.why_one is not None and run.why_one.startswith("sharing the keys out takes longer than it saves: ")
 
 
 def test_why_one_core(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,11 +20,12 @@ from pellucid.data.columns import Batch, Column, Output, Strings
 from pellucid.engine.kernel.engine import Engine
 from pellucid.engine.kernel.layout import leaf_types
 from pellucid.engine.kernel.pieces import joined
+from pellucid.engine.kernel.prims import mix_in, sorted_rows
 from pellucid.engine.kernel.times import StepTimes
 from pellucid.errors import StateError, StepError
 from pellucid.expr.types import STR
 
-_PIECE = 1 << 15  # rows that are shared out at a time: while they run, the next ones are shared out
+_PIECE = 1 << 17  # rows that are shared out at a time: while they run, the next ones are shared out
 _SLOTS = 1 << 10  # many more than cores, so that large keys can be balanced
 _MANY_STRINGS = 1 << 20
 
@@ -48,7 +49,7 @@ class KeyBuckets:
         self.pushed = 0
         self._pool = ThreadPoolExecutor(cores, thread_name_prefix="pellucid-keys")
         self._owners: Any = None  # the bucket of each slot
-        self._hashes: Any = np.zeros(0, np.uint64)  # of texts by their codes
+        self._hashes: Any = np.zeros(0, np.int64)  # of texts by their codes
         self._enough_strings = _MANY_STRINGS
         self._failed: str | None = None
 
@@ -107,10 +108,9 @@ class KeyBuckets:
         slots = self._slots(columns, stop - start)
         if self._owners is None:
             self._owners = _balanced(slots, len(self.engines))
-        owners = self._owners[slots]
-        order = np.argsort(owners, kind="stable")  # of small numbers: a counting sort
-        ends = np.cumsum(np.bincount(owners, minlength=len(self.engines)))
-        return columns, np.split(order, ends[:-1])
+        ends = np.zeros(len(self.engines), np.int64)
+        rows = sorted_rows(self._owners[slots], ends)
+        return columns, np.split(rows, ends[:-1])
 
     def _slots(self, columns: dict[str, Any], count: int) -> Any:
         """A number below `_SLOTS` for the key of each push; of several sources, the key of one that is there."""
@@ -119,9 +119,7 @@ class KeyBuckets:
             mixed = np.zeros(count, np.uint64)
             for j, t in enumerate(leaf_types(self.key)):
                 column = columns[f"key{s}_{j}"]
-                bits = self._text_hashes()[column] if t == STR else column.astype(np.int64).view(np.uint64)
-                mixed = (mixed ^ bits) * np.uint64(0x9E3779B97F4A7C15)
-                mixed ^= mixed >> np.uint64(29)
+                mix_in(mixed, self._text_hashes()[column] if t == STR else column.astype(np.int64, copy=False))
             slots = (mixed >> np.uint64(20)).astype(np.int64) & (_SLOTS - 1)
             found = slots if not s else np.where(columns[f"mask{s}"], slots, found)
         return found
@@ -131,7 +129,7 @@ class KeyBuckets:
         texts = self.engines[0].state.texts()
         have = len(self._hashes)
         if have < len(texts):
-            more = np.fromiter(map(hash, texts[have:]), np.int64).view(np.uint64)
+            more = np.fromiter(map(hash, texts[have:]), np.int64)
             self._hashes = np.concatenate([self._hashes, more])
         return self._hashes
 
@@ -181,7 +179,8 @@ def _in_order(buckets: list[list[Output]]) -> list[Output]:
         whole = joined(parts)
         at = whole.positions
         if len(at):
-            order = np.argsort((at - at.min()).astype(np.uint16), kind="stable")  # a piece has no more pushes
+            least = int(at.min())
+            order = sorted_rows(at - least, np.zeros(int(at.max()) - least + 1, np.int64))
             whole.columns = [_taken(c, order) for c in whole.columns]
             whole.positions = at[order]
             whole.keys = [_taken(c, order) for c in whole.keys or []]

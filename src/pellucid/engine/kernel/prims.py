@@ -303,3 +303,28 @@ def moved(states, values, keys, size, new_states, new_values, new_keys):  # type
         new_values[h] = values[s]
         for j in range(size):
             new_keys[np.int64(h) * size + j] = keys[s * size + j]
+
+
+@njit(cache=True, nogil=True)
+def mix_in(mixed, column):  # type: ignore[no-untyped-def]
+    """Mix one more part of each key into a number for the key."""
+    for i in range(mixed.size):
+        h = (mixed[i] ^ np.uint64(column[i])) * np.uint64(0x9E3779B97F4A7C15)
+        mixed[i] = h ^ (h >> np.uint64(29))
+
+
+@njit(cache=True, nogil=True)
+def sorted_rows(places, ends):  # type: ignore[no-untyped-def]
+    """The rows by their places, those of one place in their order (a counting sort); ``ends``, a zero for each place,
+    then says where the rows of each end."""
+    for i in range(places.size):
+        ends[places[i]] += 1
+    start = 0
+    for p in range(ends.size):
+        start, ends[p] = start + ends[p], start
+    rows = np.empty(places.size, np.int64)
+    for i in range(places.size):
+        p = places[i]
+        rows[ends[p]] = i
+        ends[p] += 1
+    return rows
