@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from pellucid import Pipeline, Stream, apply, merge, pipeline
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, type_of
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, TupleType, Type, type_of
 from tests.judge.told import Judged, told_outputs
 
 
@@ -38,7 +38,13 @@ class Order:
     urgent: bool
 
 
-COLOR, POINT, ORDER = type_of(Color), type_of(Point), type_of(Order)
+class Cart(NamedTuple):
+    id: int
+    sizes: list[int]
+    parts: tuple[Order, ...] | None
+
+
+COLOR, POINT, ORDER, CART = type_of(Color), type_of(Point), type_of(Order), type_of(Cart)
 
 
 def _clip(v: int) -> int:
@@ -132,6 +138,25 @@ FOLDS: dict[Type, list[tuple[Callable[[Any, Any], Any], Any]]] = {
 }
 
 
+def _larger(a: Cart, c: Cart) -> Cart:
+    return c if len(c.sizes) > len(a.sizes) else Cart(a.id + 1, a.sizes, c.parts)
+
+
+#: Of events with lists in them: only where a test asks for such (``lists=True``).
+MAPS[CART] = [
+    lambda c: c.id,
+    lambda c: len(c.sizes),
+    lambda c: c.sizes[0],
+    lambda c: c.sizes[-1] + len(c.parts or []),
+    lambda c: c.sizes[c.id % 3] if c.sizes else -1,
+    lambda c: c.parts[0] if c.parts else Order("none", 0, False),
+    lambda c: Cart(len(c.sizes), c.sizes, None),
+    lambda c: c._replace(sizes=[], id=-c.id),
+]
+PREDICATES[CART] = [lambda c: c.sizes, lambda c: c.parts is not None, lambda c: not c.parts or len(c.sizes) > 1]
+FOLDS[CART] = [(lambda n, c: n + len(c.sizes), 0), (_larger, Cart(0, [], None))]
+
+
 def _pairs(last: int, v: int) -> tuple[int, list[int]]:
     if v == last:
         return v, []
@@ -151,7 +176,22 @@ TASKS: dict[Type, list[tuple[Callable[[Any, Any], Any], Any]]] = {
     STR: [(lambda s, t: (t, [] if s == t else [s]), "")],
     ORDER: [(lambda s, o: (s + o.size, [Order(o.name, s, o.urgent)]), 0)],
 }
+TASKS[CART] = [(lambda s, c: (c, [s, c] if c.sizes else [s]), Cart(7, [3], None))]
+#: Functions that give a list: one that they make, or one that comes as data.
+EXPLODES: dict[Type, list[Callable[[Any], Any]]] = {
+    INT: [lambda v: [v, v + 1] if v % 2 else [v], lambda v: [] if v < 2 else [-v, v, 2], lambda v: (v > 3, v < 6)],
+    STR: [lambda s: [s] if s == "a" else [s, "b"]],
+    ORDER: [lambda o: [o, _grow(o)] if o.urgent else []],
+    CART: [
+        lambda c: c.sizes,
+        lambda c: c.parts or (),
+        lambda c: c.sizes if c.id > 2 else [],
+        lambda c: [c.id, len(c.sizes)],
+        lambda c: [v * c.id for v in c.sizes],
+    ],
+}
 KEYS: dict[Type, list[Callable[[Any], Any]]] = {
+    CART: [lambda c: c.id % 2, lambda c: len(c.sizes)],
     INT: [lambda v: v % 3, lambda v: v % 2 == 0],
     STR: [lambda s: s],
     COLOR: [lambda c: c],
@@ -174,6 +214,12 @@ EVENTS: dict[Type, st.SearchStrategy[Any]] = {
 }
 EVENTS[POINT] = st.builds(Point, st.integers(-4, 9), EVENTS[FLOAT], EVENTS[COLOR])
 EVENTS[ORDER] = st.builds(Order, EVENTS[STR], st.integers(-4, 9), st.booleans())
+EVENTS[CART] = st.builds(
+    Cart,
+    st.integers(-4, 9),
+    st.lists(EVENTS[INT], max_size=4),
+    st.none() | st.lists(EVENTS[ORDER], max_size=3).map(tuple),
+)
 
 
 #: Of two events of any type.
@@ -221,6 +267,10 @@ class Seeded(Choice):
             return Point(self.event(INT) % 100, self.event(FLOAT), self.event(COLOR))
         if t == ORDER:
             return Order(self.event(STR), self.event(INT) % 100, self.event(BOOL))
+        if t == CART:
+            sizes = [self.event(INT) for _ in range(self.rng.choice([0, 1, 2, 5, 20]))]
+            parts = tuple(self.event(ORDER) for _ in range(self.rng.choice([0, 1, 3])))
+            return Cart(self.event(INT) % 100, sizes, self.of([parts, parts, None]))
         some: dict[Type, list[Any]] = {
             INT: [*range(-5, 16), *range(-5, 16), *range(-5, 16), 2**40, -(2**62)],
             BOOL: [False, True],
@@ -243,6 +293,7 @@ def add_steps(c: Choice, streams: list[Any], count: int, depth: int, keys: bool)
         keyed = x._step.key is not None
         kinds += ["window", "call"] * (2 if keyed else 1) if depth > 0 else []
         kinds += ["task"] if t in TASKS else []
+        kinds += ["explode"] if t in EXPLODES else []
         kinds += ["key_by"] * (1 if keyed else 3) + ["join"] if keys and t in KEYS else []
         streams.append(one_step(c, c.of(kinds), x, streams, depth, keys))
     return streams
@@ -264,6 +315,9 @@ def one_step(c: Choice, kind: str, x: Any, streams: list[Any], depth: int, keys:
         return x.cumulate(*c.of(FOLDS[t]))
     if kind == "task":
         return x.task(*c.of(TASKS[t]))
+    if kind == "explode":
+        made = x.explode(c.of(EXPLODES[t]), beside=c.of([False, False, True]))
+        return made.map(lambda p: p[1]) if isinstance(made.type, TupleType) else made
     if kind == "key_by":
         made = x.key_by(c.of(KEYS[t]))
         after = c.of([2, 1, 3, 5, None]) if c.forgets else None
@@ -337,11 +391,19 @@ Telling = Callable[[list[dict[str, Any]]], tuple[dict[str, list[Any]], int | Non
 
 
 def make_judged(
-    c: Choice, *, max_steps: int = 8, windows: int = 2, keys: bool = True, sources: int = 3, forgets: bool = False
+    c: Choice,
+    *,
+    max_steps: int = 8,
+    windows: int = 2,
+    keys: bool = True,
+    sources: int = 3,
+    forgets: bool = False,
+    lists: bool = False,
 ) -> tuple[Pipeline, Telling]:
     """A random pipeline, and what it means: pushes in, events out (see `tests.judge.told`).
 
-    ``windows`` is how deep windows, and pipelines that are called, may be in one another.
+    ``windows`` is how deep windows, and pipelines that are called, may be in one another; with ``lists`` the sources
+    bring events with lists in them.
     """
     c.forgets = forgets
     given: list[Judged] = []
@@ -353,7 +415,7 @@ def make_judged(
         ends[:] = [made[-1], made[len(streams)]] if several and len(made) > len(streams) + 1 else [made[-1]]
         return tuple(e.stream for e in ends) if len(ends) > 1 else ends[0].stream
 
-    kinds = [INT, INT, INT, BOOL, FLOAT, STR, COLOR, POINT, ORDER]
+    kinds = [CART, CART, CART, ORDER] if lists else [INT, INT, INT, BOOL, FLOAT, STR, COLOR, POINT, ORDER]
     types = [c.of(kinds) for _ in range(c.of(range(1, sources + 1)))]
     count = c.of(range(max_steps, 0, -1))
     several = c.of([False, False, False, True])

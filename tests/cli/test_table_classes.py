@@ -36,12 +36,17 @@ ODD = pa.table(
         "day": [dt.date(2013, 1, 1), dt.date(2013, 1, 2)],
         "price": [Decimal("1.50"), Decimal("2.00")],
         "tags": [["a"], []],
+        "lines": [[{"sku": "a", "n": 1}, {"sku": "b", "n": None}], None],
+        "marks": pa.array([[1.5, None], []]),
+        "gaps": [[{"n": 1}, None], []],
+        "maps": pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64())),
         "class": [1, 2],
         "two words": [1, 2],
         "_hidden": [1, 2],
         "fine": [1, 2],
     }
 )
+NESTED = ("lines", "marks", "gaps", "maps")
 
 
 def call(*args: str, code: int = 0) -> Result:
@@ -105,11 +110,14 @@ def test_every_field_can_be_part_of_an_event(here: Path) -> None:
     text = call("tables", "odd.parquet", "--name", "Thing").stdout
     fields = made(text)["Thing"].__annotations__
     assert "fine" in fields and takes(made(text)["Thing"])
-    for name in ("tags", "class", "two words", "_hidden"):
+    for name in ("gaps", "maps", "class", "two words", "_hidden"):
         assert name not in fields and f"    # {name!r}: " in text
     assert {"n", "when", "moment", "day", "price"} <= set(fields)
     assert "    moment: Annotated[datetime, UTC]\n    day: date\n    price: Annotated[Decimal, Scale(2)]\n" in text
     assert "1 null" in text
+    lines = "    tags: list[str]\n    lines: list[ThingLine] | None  # 1 null\n    marks: list[float | None]\n"
+    assert lines in text
+    assert 'class ThingLine(NamedTuple):\n    """What \'lines\' holds."""\n\n    sku: str\n    n: int | None' in text
 
 
 def test_text_is_what_all_cells_are(here: Path) -> None:
@@ -138,7 +146,7 @@ def test_folders_and_an_output_file(here: Path) -> None:
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_a_project_from_a_file_runs(here: Path, table: pa.Table, form: str) -> None:
     if form == "csv":
-        flat = table.drop_columns([n for n in ("at", "tags", "kind") if n in table.column_names])
+        flat = table.drop_columns([n for n in ("at", "tags", "kind", *NESTED) if n in table.column_names])
         pyarrow.csv.write_csv(flat, "events.csv")
     else:
         pq.write_table(table, "events.parquet")

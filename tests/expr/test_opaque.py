@@ -417,7 +417,7 @@ def test_the_type_of_an_opaque_function() -> None:
     assert Function.make(lambda v: math.log(abs(v) + 1), (INT,)).result == FLOAT  # found by trying: it is pure
     assert Function.make(lambda s: s.upper(), (STR,)).result == STR
     assert Function.make(lambda v: time.time() > v, (FLOAT,), truth=True).result == BOOL
-    with pytest.raises(TypeMismatch, match="an event cannot be a 'list'"):
+    with pytest.raises(TypeMismatch, match="a list needs the type of what it holds"):
         Function.make(wrong, (INT,))
 
 

@@ -42,7 +42,7 @@ class Changing:
 
 @dataclass(frozen=True)
 class Listed:
-    xs: list[int]
+    xs: list  # type: ignore[type-arg]
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,17 @@ class Untyped(NamedTuple):
 
 USE = (
     "use bool, int, float, str, datetime, date, timedelta, Annotated[Decimal, Scale(2)], an enum, any of these | None, "
-    "or a frozen dataclass or NamedTuple of those"
+    "list[T] or tuple[T, ...] of these, or a frozen dataclass or NamedTuple of those"
 )
 
 
 @pytest.mark.parametrize(
     ("annotation", "message"),
     [
-        (list, f"an event cannot be a 'list': {USE}"),
+        (dict, f"an event cannot be a 'dict': {USE}"),
+        (list, "a list needs the type of what it holds: write list[int]"),
         (None, f"an event cannot be a 'None': {USE}"),
-        (tuple[int, ...], f"an event cannot be a 'tuple': {USE}"),
+        (tuple, "a tuple needs the type of what it holds: write tuple[int, ...]"),
         (Empty, "the enum Empty has no members"),
         (Perm, "the enum Perm is a Flag, whose members combine: use an int for its bits"),
         (
@@ -73,7 +74,7 @@ USE = (
             "the dataclass Changing can be changed after it is made: an event must not be; write "
             "@dataclass(frozen=True)",
         ),
-        (Listed, f"the field 'xs' of Listed: an event cannot be a 'list': {USE}"),
+        (Listed, "the field 'xs' of Listed: a list needs the type of what it holds: write list[int]"),
         (Nothing, "the record Nothing has no fields: an event needs at least one"),
         (Untyped, "cannot read the field types of Untyped: name 'Missing' is not defined"),
     ],

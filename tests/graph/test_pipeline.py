@@ -102,7 +102,7 @@ def test_sources_need_a_type() -> None:
         return x
 
     assert build_error(lambda: pipeline(listed)).startswith(
-        "pipeline listed: the source 'x': an event cannot be a 'list': use bool"
+        "pipeline listed: the source 'x': a list needs the type of what it holds"
     )
     assert build_error(lambda: pipeline(lambda *x: x[0])) == "pipeline pipeline: *x is not possible: name each source"
     assert (

@@ -115,15 +115,13 @@ WRONG: list[tuple[Callable[..., Any], str]] = [
     ),
     (
         lambda x: x.map(lambda v: v, to=list),
-        "map (HERE): an event cannot be a 'list': use bool, int, float, str, datetime, date, "
-        "timedelta, Annotated[Decimal, Scale(2)], an enum, any of these | None, or a frozen dataclass or NamedTuple of "
-        "those",
+        "map (HERE): a list needs the type of what it holds: write list[int]",
     ),
     (
         lambda x: x.map(lambda v: [v]),
         "map (HERE): this lambda returns a list, which is no event: expected a bool, an int, a float, a str, an enum's "
         "member, a record or a tuple "
-        "of those; a task can put out a list of events",
+        "of those; explode puts out the elements of a list; one that is an event itself needs to=list[…]",
     ),
     (lambda x: x.key_by(lambda v: v * 0.5), "key_by (HERE): a key must not contain a float, found float"),
     (

@@ -21,7 +21,18 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pellucid import Stream, apply, merge
-from pellucid.expr.types import INT, INT_MAX, INT_MIN, Type, conform
+from pellucid.expr.types import (
+    INT,
+    INT_MAX,
+    INT_MIN,
+    ListType,
+    OptionalType,
+    RecordType,
+    TupleType,
+    Type,
+    conform,
+    list_in,
+)
 
 __all__ = ["Judged", "Told", "told_outputs"]
 
@@ -66,6 +77,14 @@ for _name in ("neg", "pos", "abs", "invert"):
 
 def _of(t: Type, value: Any) -> Any:
     """A value as an event of this type, with integers that know their size."""
+    if isinstance(t, RecordType) and list_in(t) is not None:
+        return t.made([_of(part, getattr(value, name)) for name, part in t.fields])
+    if isinstance(t, TupleType):
+        return tuple(_of(part, v) for part, v in zip(t.items, value, strict=True))
+    if isinstance(t, OptionalType):
+        return None if value is None else _of(t.inner, value)
+    if isinstance(t, ListType):
+        return t.cls(_of(t.item, v) for v in value)
     return t.unflatten(
         [_whole(v) if kind == INT else v for (_, kind), v in zip(t.leaves(), t.flatten(conform(t, value)), strict=True)]
     )
@@ -150,6 +169,13 @@ class Told:
             return made
 
         return self._each(world, events, step)
+
+    def _explode(self, world: World, events: list[Happened]) -> list[Happened]:
+        def elements(e: Happened) -> list[Any]:
+            found = self.by["f"](e.value)
+            return [_of(self.by["type"], (e.value, v) if self.by["beside"] else v) for v in found]
+
+        return self._each(world, events, elements)
 
     def _window(self, world: World, events: list[Happened]) -> list[Happened]:
         came: dict[Any, list[Any]] = defaultdict(list)
@@ -282,6 +308,9 @@ class Judged:
     def task(self, f: Any, initial: Any) -> Judged:
         made = self.stream.task(f, initial)
         return self._made(made, "task", f=f, start=initial, state=made._step.state)
+
+    def explode(self, f: Any, *, beside: bool = False) -> Judged:
+        return self._made(self.stream.explode(f, beside=beside), "explode", f=f, beside=beside)
 
     def decimate(self, k: int) -> Judged:
         return self._made(self.stream.decimate(k), "decimate", k=k)

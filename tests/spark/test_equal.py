@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pellucid import Pipeline, StepError, pipeline
+from pellucid.expr.types import list_in
 from pellucid.spark.failure import explain
 from tests.seeds import HUNT, seeds
 from tests.spark.worlds import Failed, Row, expected, found, rows_of, table_of, tables_of
@@ -86,7 +87,7 @@ def check_alone(spark: SparkSession, seed: int) -> str:
     if c.of([False, True]):
         p = make_pipeline(c, max_steps=4, windows=1, sources=c.of([1, 1, 2]))
     else:  # all of it under a key of its own
-        t = c.of(list(KEYS))
+        t = c.of([t for t in KEYS if list_in(t) is None])
         p = pipeline(lambda x: add_steps(c, [x.key_by(c.of(KEYS[t]))], 3, 1, c.of([False, False, True]))[-1], x=t)
     rows = rows_of(make_input(c, p, c.of([7, 40])), [0], c.rng)
     dfs = [df.drop("user") for df in frames(spark, p, rows, c.rng)]

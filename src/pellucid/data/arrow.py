@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from pellucid.data.bind import Binding, Place, no_nan, shorten
 from pellucid.data.columns import Column, Output, Strings
+from pellucid.data.formats.lists import is_list, list_array, list_column
 from pellucid.data.rich import rich_array, rich_column, rich_type
 from pellucid.errors import DataError, UsageError
 from pellucid.expr.types import (
@@ -32,6 +33,7 @@ from pellucid.expr.types import (
     STR,
     DecimalType,
     EnumType,
+    ListType,
     OptionalType,
     RecordType,
     TimeType,
@@ -253,6 +255,8 @@ def leaf_column(
         there = place.picked(lambda i: int(rows[i]))
         numbers[rows] = rich_column(t, array.drop_null(), column, there, form)
         return numbers, mask
+    if isinstance(t, ListType):
+        return list_column(t, array, column, place, nan), mask
     if pa.types.is_dictionary(array.type) and not (t == STR or isinstance(t, EnumType)):
         array = array.cast(array.type.value_type)
     if isinstance(t, EnumType):
@@ -314,7 +318,9 @@ def check_kind(t: Type, found: Any, column: str, place: Place) -> None:
     if fits:
         return
     hint = f"read it as {t}, or change the source's type"
-    if kind.is_temporal(found):
+    if is_list(found):
+        hint = f"declare it as list[{t}]"
+    elif kind.is_temporal(found):
         hint = "cast it to int64 first, so that its unit is your choice"
     elif kind.is_decimal(found):
         hint = "cast it to float64 or to whole cents as int64 first"
@@ -406,8 +412,8 @@ def key_type(found: Any, column: str, place: str, missing: Type | None = None) -
         return DATETIME if bare.tz is None else INSTANT
     if pa.types.is_date(bare):
         return DATE
-    what = "take one of its items" if pa.types.is_list(bare) or pa.types.is_large_list(bare) else "cast it first"
-    raise DataError(f"{place}: the key column {column!r} holds {found}: a key is int, str, bool or a time; {what}")
+    instead = "a list is no key; take an element of it first" if is_list(found) else "cast it first"
+    raise DataError(f"{place}: the key column {column!r} holds {found}: a key is int, str, bool or a time; {instead}")
 
 
 # ------------------------------------------------------------------ and back
@@ -419,6 +425,8 @@ def arrow_type(t: Type) -> Any:
         return arrow_type(t.inner)
     if isinstance(t, (TimeType, DecimalType)):
         return rich_type(t)
+    if isinstance(t, ListType):
+        return pa.list_(nested_type(t.item))
     return pa.int64() if t == INT else pa.float64() if t == FLOAT else pa.bool_() if t == BOOL else pa.string()
 
 
@@ -469,6 +477,8 @@ def event_arrays(t: Type, name: str, leaves: Sequence[Any]) -> tuple[list[str], 
             return pc.if_else(there, build(u.inner), pa.scalar(None, arrow_type(u)))
         if isinstance(u, (TimeType, DecimalType)):
             return rich_array(u, next(rest))
+        if isinstance(u, ListType):
+            return list_array(u, next(rest))
         fields = struct_fields(u)
         if fields is None:
             return next(rest)

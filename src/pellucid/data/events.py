@@ -9,7 +9,8 @@ from typing import Any
 
 from pellucid.data.bind import Place, no_nan
 from pellucid.data.columns import Column, columns_of
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, Type, conform, simplest
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, ListType, Type, conform, simplest
+from pellucid.expr.types.lists import has_nan
 from pellucid.graph.stream import silent
 
 _EXACT: dict[Type, type] = {INT: int, FLOAT: float, BOOL: bool, STR: str}
@@ -71,9 +72,12 @@ def _in_range(t: Type, values: list[Any], nan: bool) -> bool:
 
 
 def _refuse_nan(t: Type, event: Any, place: Place, i: int) -> None:
-    leaves = iter(t.flatten(event))
+    at, leaves = 0, t.flatten(event)
     for path, kind in t.columns():
-        if any(type(leaf) is float and leaf != leaf for leaf in [next(leaves) for _ in range(kind.width)]):
+        inner, own = getattr(kind, "inner", kind), leaves[at : at + kind.width]
+        at += kind.width
+        inside = isinstance(inner, ListType) and has_nan(inner, inner.value(own[-1]))
+        if inside or any(type(leaf) is float and leaf != leaf for leaf in own):
             place.refuse(i, f"{f'field {path!r}: ' if path else ''}{no_nan(kind)}", path or None)
 
 

@@ -17,7 +17,18 @@ from typing import Any
 from pellucid.data.bind import Place, shorten, some
 from pellucid.data.numbers import bool_of, float_of, int_of, whole_of
 from pellucid.data.spelled import inner_type, is_spelled
-from pellucid.expr.types import BOOL, FLOAT, INT, DecimalType, EnumType, OptionalType, Type
+from pellucid.expr.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    DecimalType,
+    EnumType,
+    ListType,
+    OptionalType,
+    RecordType,
+    TupleType,
+    Type,
+)
 
 CUT = "the file ends in the middle of it and seems cut off"
 
@@ -238,10 +249,28 @@ def json_path(value: Mapping[str, Any], path: str) -> Any:
     return value[path]
 
 
+def _inside(t: Type, value: Any) -> Any:
+    """An element of a list, or a part of one: an object for a record."""
+    fields = [*t.fields] if isinstance(t, RecordType) else None
+    if isinstance(t, TupleType):
+        fields = [(f"_{i}", part) for i, part in enumerate(t.items)]
+    if value is None or fields is None:
+        return None if value is None else _from_json(t, value)
+    if not isinstance(value, dict):
+        raise ValueError(f"expected an object for {t}, found {shorten(value)}")
+    if isinstance(value, Twice):
+        raise ValueError(f"the key {min(value.keys_twice)!r} comes twice in one object: leave one out")
+    return {name: _inside(part, value.get(name)) for name, part in fields}
+
+
 def _from_json(t: Type, value: Any) -> Any:
     if t == OptionalType(INT) and isinstance(value, Real):
         return whole_of(value.text)
     t = inner_type(t)
+    if isinstance(t, ListType):
+        if not isinstance(value, list):
+            raise ValueError(f"expected {t}, found {shorten(value)}")
+        return [_inside(t.item, item) for item in value]
     if isinstance(t, DecimalType) and isinstance(value, (Whole, Real)):
         return value.text
     if is_spelled(t) and isinstance(value, str):

@@ -27,6 +27,7 @@ from pellucid.expr.types import (
     TIMEDELTA,
     DecimalType,
     EnumType,
+    ListType,
     OptionalType,
     RecordType,
     TimeType,
@@ -183,7 +184,7 @@ def _field(data: Any, path: str, place: Place) -> Any:
 
 def _numpy_leaves(t: Type, data: Any, path: str, place: Place, nan: bool) -> list[Column]:
     """One array as the columns of its leaves; a time that is none (NaT) is missing where it may be."""
-    if not isinstance(inner_type(t), (TimeType, DecimalType)) and not isinstance(t, OptionalType):
+    if not isinstance(inner_type(t), (TimeType, DecimalType, ListType)) and not isinstance(t, OptionalType):
         return [_numpy_leaf(t, data, path, place, nan)]
     import pyarrow as pa
 
@@ -334,11 +335,9 @@ def numpy_type(t: Type) -> Any:
 
 def _plain(t: Type, columns: Iterator[Column]) -> Any:
     """A column as an array; texts as a NumPy text array, times as NumPy's, what may be missing as objects."""
-    if isinstance(t, (OptionalType, DecimalType, EnumType)) or t == INSTANT:
+    if isinstance(t, (OptionalType, DecimalType, EnumType, ListType)) or t == INSTANT:
         leaves = [next(columns) for _ in range(t.width)]
-        out = np.empty(len(leaves[0]), dtype=object)
-        out[:] = events_of(t, leaves)
-        return out
+        return _filled(events_of(t, leaves))
     column = next(columns)
     if t == STR:
         texts = values_of(t, column)
@@ -350,6 +349,14 @@ def _plain(t: Type, columns: Iterator[Column]) -> Any:
     if isinstance(t, TimeType):
         return np.asarray(column, dtype=np.int64).astype(numpy_type(t))
     return np.asarray(column, dtype=numpy_type(t))
+
+
+def _filled(values: list[Any]) -> Any:
+    """Any values as an array of objects, lists whole."""
+    out = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        out[i] = value
+    return out
 
 
 def _to_numpy(output: Output) -> Any:
@@ -410,11 +417,8 @@ def _pandas_field(t: Type, columns: Iterator[Column], count: int) -> Any:
     if fields is None:
         return _pandas_values(t, columns)
     parts = {name: _pandas_field(inner, columns, count) for name, inner in fields}
-    out = np.empty(count, dtype=object)
-    out[:] = [
-        dict(zip(parts, row, strict=True)) for row in zip(*(_objects(part) for part in parts.values()), strict=True)
-    ]
-    return out
+    rows = zip(*(_objects(part) for part in parts.values()), strict=True)
+    return _filled([dict(zip(parts, row, strict=True)) for row in rows])
 
 
 def _objects(values: Any) -> list[Any]:
@@ -430,12 +434,14 @@ def _pandas_values(t: Type, columns: Iterator[Column]) -> Any:
     inner = inner_type(t)
     if isinstance(inner, EnumType):
         return np.array([None if m is None else m.name for m in events_of(t, leaves)], dtype=object)
+    if isinstance(inner, ListType):
+        from pellucid.data.formats.lists import plain_lists
+
+        return _filled([plain_lists(inner, value) for value in events_of(t, leaves)])
     if inner == STR and int(pd.__version__.split(".")[0]) >= 3:  # before, "str" spells None and loses a last "\0"
         return pd.array(events_of(t, leaves), dtype="str")
     if isinstance(inner, DecimalType) or inner in (DATE, STR):
-        out = np.empty(len(leaves[0]), dtype=object)
-        out[:] = events_of(t, leaves)
-        return out
+        return _filled(events_of(t, leaves))
     if isinstance(inner, TimeType):
         numbers = np.array(leaves[-1], dtype=np.int64)
         if isinstance(t, OptionalType):

@@ -21,14 +21,14 @@ import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 
 from pellucid.data import exact
-from pellucid.data.arrow import arrow_type, column_at
+from pellucid.data.arrow import arrow_type, column_at, struct_fields
 from pellucid.data.bind import Place, refuse_twice
 from pellucid.data.blocks import Block, RowsOf, refuse_loose
 from pellucid.data.numbers import BLANKS, EXACT, FALSE, INT_CELL, TRUE, WHOLE_CELL
 from pellucid.data.spelled import inner_type, is_spelled
 from pellucid.data.tables.json_kept import json_type, kept_from_json
 from pellucid.errors import DataError, option
-from pellucid.expr.types import FLOAT, INT, STR, EnumType, OptionalType, Type
+from pellucid.expr.types import FLOAT, INT, STR, EnumType, ListType, OptionalType, Type
 
 _ROWS_AT_ONCE = 1 << 20  # bytes that one thread of Arrow's parser takes; a row must fit in
 
@@ -283,6 +283,11 @@ class CsvReader(TextReader):
     def _batch(
         self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str], keep: Collection[str]
     ) -> Any:
+        for name in _lists(wanted):
+            raise DataError(
+                f"{self.name}: column {name!r}: a cell of a CSV file holds no {wanted[name]}: give the table as "
+                ".jsonl, .parquet or .arrow"
+            )
         wanted, nulls = {**wanted, **dict.fromkeys(keep, STR)}, {*nulls, *keep}
         types = {name: _cell_type(t) for name, t in wanted.items()}
         # an empty cell is no time, and None where that is a value
@@ -382,8 +387,19 @@ def _whole_numbers(cells: Any) -> Any:
 
 
 def _cell_type(t: Type) -> Any:
-    """The Arrow type that a column of text is read as: times and decimals as they are spelled."""
+    """The Arrow type that a column of text is read as: times and decimals as they are spelled, also in lists."""
+    inner = inner_type(t)
+    if isinstance(inner, ListType):
+        return pa.list_(_cell_type(inner.item))
+    fields = struct_fields(inner)
+    if fields is not None:
+        return pa.struct([(name, _cell_type(part)) for name, part in fields])
     return pa.string() if is_spelled(t) else arrow_type(t)
+
+
+def _lists(wanted: Mapping[str, Type]) -> list[str]:
+    """The columns that hold lists."""
+    return [name for name, t in wanted.items() if isinstance(inner_type(t), ListType)]
 
 
 _JSON_KINDS = {bool: pa.bool_(), exact.Whole: pa.int64(), float: pa.float64(), str: pa.string()}
@@ -532,6 +548,8 @@ class JsonLinesReader(TextReader):
 
     def _fast(self, data: bytes, wanted: Mapping[str, Type], bare: str | None) -> Any:
         """The columns by Arrow's parser; None where it may take for one thing what is another."""
+        if _lists(wanted):
+            return None  # nobody looks inside for what Arrow takes wrongly
         if not data.isascii():
             data.decode("utf-8")  # Arrow takes texts as they come
         if bare is not None:

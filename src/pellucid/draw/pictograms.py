@@ -33,6 +33,11 @@ _FIXED = {
     '<path d="M30 18.8l2.6-3.8 4 2.4" opacity=".6"/>',
     # pipes that join
     "merge": '<path d="M3 8c12 0 9 12 20 12M3 32c12 0 9-12 20-12h12"/><path d="M29.5 14l6.5 6-6.5 6"/>',
+    # one that falls apart into several
+    "explode": '<rect class="wash" x="3" y="13" width="14" height="14" rx="2.5"/>'
+    '<rect x="3" y="13" width="14" height="14" rx="2.5"/><path d="M20 17l9-8M21 20h8M20 23l9 8" opacity=".6"/>'
+    '<circle class="full" cx="34" cy="7" r="3.2"/><circle class="full" cx="34" cy="20" r="3.2"/>'
+    '<circle class="full" cx="34" cy="33" r="3.2"/>',
     # a key
     "key_by": '<circle class="wash" cx="11.5" cy="20" r="7.5"/><circle cx="11.5" cy="20" r="7.5"/>'
     '<circle class="full" cx="9" cy="20" r="1.6"/><path d="M19 20h18M36 20v7M29.5 20v5"/>',

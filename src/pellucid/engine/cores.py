@@ -84,6 +84,8 @@ class OnCores:
             return f"only the keys of a run with {option('key')} can be shared among cores"
         if self.why_plain is not None:
             return "a step is called in plain Python, which runs on one"
+        if self._engine.opens_lists:
+            return "it puts out the elements of lists, and how long they are is found out on one"
         if len(self.graph.sources) > 1 and not one_key:
             return f"its inputs go row by row, and a row's keys may differ; with {option('order')} they are the same"
         return None

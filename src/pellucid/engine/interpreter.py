@@ -197,6 +197,12 @@ class Interpreter:
             out += [(key, event) for event in produced]
         return out
 
+    def explode(self, node: Node, events: list[Event]) -> list[Event]:
+        """Each element of the list that the function gives for an event, in order; beside the event, if so asked."""
+        return [
+            (key, (value, item) if node.beside else item) for key, value in events for item in self._call(node, value)
+        ]
+
     def merge(self, node: Node, *inputs: list[Event]) -> list[Event]:
         """Asynchronous union: what comes, in the order of the inputs."""
         return [event for events in inputs for event in events]
@@ -234,7 +240,7 @@ class Interpreter:
     STEPS: ClassVar[dict[str, Callable[..., list[Event]]]] = {
         "map": map, "filter": filter, "filter_by": filter_by, "apply": apply, "cumulate": cumulate,
         "decimate": decimate, "trim": trim, "lag": lag, "window": window, "task": task, "merge": merge,
-        "key_by": key_by, "forget": forget,
+        "key_by": key_by, "forget": forget, "explode": explode,
     }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import INT, OptionalType, RecordType, TupleType, Type, fits_int
+from pellucid.expr.types import INT, ListType, OptionalType, RecordType, TupleType, Type, fits_int
 
 
 class Int64(int):
@@ -111,6 +111,8 @@ def wrap(t: Type, value: Any) -> Any:
         return Int64(value)
     if isinstance(t, OptionalType):
         return None if value is None else wrap(t.inner, value)
+    if isinstance(t, ListType):
+        return t.cls(wrap(t.item, item) for item in value) if _has_ints(t.item) else value
     if isinstance(t, TupleType):
         return tuple(wrap(part, item) for part, item in zip(t.items, value, strict=True))
     if isinstance(t, RecordType) and _has_ints(t):
@@ -120,4 +122,5 @@ def wrap(t: Type, value: Any) -> Any:
 
 @functools.cache
 def _has_ints(t: Type) -> bool:
-    return any((kind.inner if isinstance(kind, OptionalType) else kind) == INT for _, kind in t.columns())
+    kinds = [kind.inner if isinstance(kind, OptionalType) else kind for _, kind in t.columns()]
+    return any(_has_ints(kind.item) if isinstance(kind, ListType) else kind == INT for kind in kinds)

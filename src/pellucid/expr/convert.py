@@ -18,6 +18,7 @@ from pellucid.expr.types import (
     INT,
     NOTHING,
     DecimalType,
+    ListType,
     OptionalType,
     RecordType,
     TimeType,
@@ -50,6 +51,8 @@ def convert(leaves: Sequence[Expr], have: Type, to: Type) -> list[Expr] | None:
             return None if inner is None else [leaves[0], *inner]
         inner = convert(leaves, have, to.inner)
         return None if inner is None else [n.TRUE, *inner]
+    if isinstance(to, ListType) and isinstance(have, ListType):
+        return list(leaves) if have.item in (to.item, NOTHING) else None
     if isinstance(to, DecimalType):
         return _scaled(leaves[0], have, to.places)
     if isinstance(to, TupleType) and isinstance(have, TupleType) and len(to.items) == len(have.items):

@@ -115,4 +115,5 @@ def evaluate_call(traced: Traced, args: Sequence[Any]) -> Any:
         return result
     count = evaluate(traced.count, leaves, memo)
     slots = [[evaluate(e, leaves, memo) for e in slot] for slot in traced.slots[:count]]
-    return result, [traced.event.unflatten(slot) for slot in slots if traced.event is not None]
+    events = [traced.event.unflatten(slot) for slot in slots if traced.event is not None]
+    return events if traced.many else (result, events)

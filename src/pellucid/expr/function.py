@@ -48,6 +48,7 @@ from pellucid.expr.types import (
     STR,
     DecimalType,
     EnumType,
+    ListType,
     OptionalType,
     TimeType,
     Type,
@@ -98,12 +99,13 @@ class Function:
         to: Type | None = None,
         exact: bool = True,
         truth: bool = False,
+        many: bool = False,
     ) -> Function:
         """Trace ``f`` on parameters of these types (None: a state that is any Python object).
 
         ``to`` is the type of its result (of a task's events) where it cannot be found out; where it can, an int
         may become a float, and what does not fit is refused unless ``exact`` is false.
-        ``truth`` asks only whether the result is true, as a filter does.
+        ``truth`` asks only whether the result is true, as a filter does; ``many`` wants a list of events.
         """
         if not callable(f):
             raise PipelineError(f"expected a function, found {type(f).__name__} {f!r}")
@@ -112,17 +114,17 @@ class Function:
         try:
             if len(known) != len(params):
                 raise Untraceable("keeps a state that is not made of scalars")
-            traced = trace(f, known, task=task, truth=truth)
+            traced = trace(f, known, task=task, truth=truth, many=many)
             _spot_check(f, traced, truth)
             if to is not None or task:
                 traced = _widened(f, traced, known, to, exact)
-            return Function(f, known, traced.result, traced.event, task, traced, None)
+            return Function(f, known, _result_of(traced), traced.event, task, traced, None)
         except Untraceable as error:
             tried = _Tried(f, params, error)
             if isinstance(error.cause, AttributeError):
                 refuse_missing_attribute(f, params, error.cause, lambda t: _samples([t], 1)[0][0], tried.failures)
-            inner = None if error.effect or len(known) != len(params) else _for_running(f, known, task, truth)
-            result, event = _declared(f, params, error, task, to, truth, tried, inner)
+            inner = None if error.effect or len(known) != len(params) else _for_running(f, known, task, truth, many)
+            result, event = _declared(f, params, error, task, to, truth, tried, inner, many)
             inner = _fitting(f, inner, known, result, event)
             reads = kept_of(f) if inner is not None else ()
             return Function(f, tuple(params), result, event, task, None, error.reason, inner, reads)  # type: ignore[arg-type]
@@ -210,7 +212,7 @@ class Function:
         name = getattr(self.plain, "__name__", None) or type(self.plain).__name__
         if name != "<lambda>":
             return str(name)
-        if self.traced is None or self.task:
+        if self.traced is None or self.traced.count is not None:
             return "λ"
         parts = [show(e, self._leaf_names(), 24) for e in self.traced.outputs]
         # an optional value that is passed on is two leaves, and one thing
@@ -250,10 +252,17 @@ def _check_arity(f: Callable[..., Any], count: int) -> None:
         raise PipelineError(f"the function {name} gets {count} {events} here, but: {error}") from None
 
 
-def _for_running(f: Callable[..., Any], params: tuple[Type, ...], task: bool, truth: bool) -> Traced | None:
+def _result_of(traced: Traced) -> Type:
+    """The type of what the function returns; one that makes a list has slots for its elements."""
+    return ListType(traced.event) if traced.many and traced.event is not None else traced.result
+
+
+def _for_running(
+    f: Callable[..., Any], params: tuple[Type, ...], task: bool, truth: bool, many: bool = False
+) -> Traced | None:
     """The function as engines can run it although it has no plain trace; None if they cannot."""
     try:
-        traced = trace(f, params, task=task, truth=truth, run=True)
+        traced = trace(f, params, task=task, truth=truth, run=True, many=many)
         _spot_check(f, traced, truth)
         return lowered(traced)
     except TypeMismatch:  # what may be missing is used as if it were always there
@@ -270,18 +279,29 @@ def _fitting(
         return None
     task = inner.count is not None
     try:
-        inner = _widened(f, inner, params, event if task else result, True)
+        inner = _widened(f, inner, params, event if task and not inner.many else result, True)
     except TypeMismatch:
         return None
-    return inner if inner.result == result and (not task or inner.event in (None, event)) else None
+    return inner if _result_of(inner) == result and (not task or inner.many or inner.event in (None, event)) else None
 
 
 def _widened(f: Callable[..., Any], traced: Traced, params: tuple[Type, ...], to: Type | None, exact: bool) -> Traced:
     """The trace with its result as the type asked for (an int may become a float), a task's state like its
     parameter."""
+    if traced.many:
+        assert traced.event is not None
+        item = to.item if isinstance(to, ListType) else None
+        if item is None or item == traced.event:
+            return traced
+        if join(traced.event, item) != item:
+            raise _not_to(f, ListType(traced.event), ListType(item))
+        slots = tuple(_promoted(s, traced.event, item) for s in traced.slots)
+        return dataclasses.replace(traced, event=item, slots=slots)
     if traced.count is None:
         if to is None or to == traced.result:
             return traced
+        if isinstance(to, ListType) and isinstance(traced.result, ListType) and to.item == traced.result.item:
+            return dataclasses.replace(traced, result=to)
         if join(traced.result, to) != to:
             if not exact:
                 return traced
@@ -322,6 +342,7 @@ def _declared(
     truth: bool,
     tried: _Tried,
     inner: Traced | None,
+    many: bool = False,
 ) -> tuple[Type | None, Type | None]:
     """The result type of an opaque function: declared, or found by trying it on sample events."""
     state = params[0] if task else None
@@ -347,12 +368,12 @@ def _declared(
         and ("on one path and" in error.reason or "returns None" in error.reason)
     ):
         raise TypeMismatch(f"{name} {error.reason}; every path must return the same type")
-    found = tried.type_of_result(task) if inner is None else inner.event if task else inner.result
+    found = tried.type_of_result(task, many) if inner is None else inner.event if task else _result_of(inner)
     if found is None:
-        what = "the type of its events" if task else "the type of its result"
-        how = (
-            "annotate it (-> tuple[State, list[Event]]) or pass to=…" if task else "annotate it (-> float) or pass to=…"
-        )
+        what = "the type of its events" if task or many else "the type of its result"
+        how = "annotate it (-> float) or pass to=…"
+        if task or many:
+            how = f"annotate it (-> {'list[Event]' if many else 'tuple[State, list[Event]]'}) or pass to=…"
         if tried.failures:
             args, failure = tried.args[0], tried.failures[0]
             shown = ", ".join(map(repr, args))
@@ -360,11 +381,18 @@ def _declared(
                 f"{name} fails on every event that was tried, such as {shown}: {type(failure).__name__}: "
                 f"{failure}{place_of(failure)}. Correct it; if it works on other events, {what} must be given: {how}"
             )
-        if tried.outcomes and not task:
+        if tried.outcomes and not task and not (many and all(isinstance(o, (list, tuple)) for o in tried.outcomes)):
             value = next(o for o in tried.outcomes if not isinstance(o, Exception))
+            if many:
+                raise TypeMismatch(
+                    f"{name} returns {described(value)}: expected a list of events, such as e.items or [e.a, e.b]"
+                )
+            hint = "a task can put out a list of events"
+            if isinstance(value, (list, tuple)):
+                hint = "explode puts out the elements of a list; one that is an event itself needs to=list[…]"
             raise TypeMismatch(
                 f"{name} returns {described(value)}, which is no event: expected a bool, an int, a float, a str, an "
-                "enum's member, a record or a tuple of those; a task can put out a list of events"
+                f"enum's member, a record or a tuple of those; {hint}"
             )
         raise PipelineError(
             f"{name} cannot be traced: it {error.reason}. It can still run, but then {what} must be given: {how}"
@@ -414,10 +442,15 @@ class _Tried:
         """How it failed, if it failed each time."""
         return list(self.outcomes) if all(isinstance(o, Exception) for o in self.outcomes) else []
 
-    def type_of_result(self, task: bool) -> Type | None:
-        """The type of what it returned, or of the first event that a task put out."""
+    def type_of_result(self, task: bool, many: bool = False) -> Type | None:
+        """The type of what it returned, or of the first event that a task put out, or that was in a list."""
         for value in self.outcomes:
             if isinstance(value, Exception):
+                continue
+            if many:
+                inside = type_of_value(value[0]) if isinstance(value, (list, tuple)) and value else None
+                if inside is not None and inside != NOTHING:
+                    return ListType(inside, type(value))
                 continue
             if task:
                 value = value[1][0] if no_pair(value) is None and value[1] else None
@@ -443,6 +476,9 @@ def _pool(t: Type, more: Mapping[Type, list[Any]]) -> list[Any]:
         return [*_pool(t.inner, more), *[None] * (1 + len(_pool(t.inner, more)) // 4)]
     if isinstance(t, EnumType):
         return list(t.members)
+    if isinstance(t, ListType):
+        items = [args[0] for args in _samples([t.item], 6, more)]
+        return [t.cls(items[i : i + size]) for i, size in ((0, 2), (0, 0), (1, 1), (1, 3), (3, 3), (0, 1))]
     if isinstance(t, (TimeType, DecimalType)):
         limit = t.limits()[0] or (-(2**63), 2**63 - 1)
         numbers = more.get(INT) or (_DAYS if t == DATE else _INTERESTING[INT] if isinstance(t, DecimalType) else _TICKS)
@@ -528,6 +564,8 @@ def _outcome(f: Callable[..., Any], traced: Traced, args: list[Any], truth: bool
         value = f(*[wrap(t, a) for t, a in zip(traced.params, args, strict=True)])
         if truth:
             return bool(value)
+        if traced.many:
+            return list(conform(_result_of(traced), value))
         if traced.count is None:
             return conform(traced.result, value)
         events = [conform(traced.event, e) for e in value[1]] if traced.event else []

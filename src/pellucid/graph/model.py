@@ -26,7 +26,7 @@ from pellucid.errors import CycleError, PipelineError
 from pellucid.expr.function import Function
 from pellucid.expr.identity import Identity, identity_of
 from pellucid.expr.stable import sha
-from pellucid.expr.types import FLOAT, Type
+from pellucid.expr.types import FLOAT, ListType, Type
 from pellucid.graph.processors import PROCESSORS, Processor
 
 
@@ -66,6 +66,11 @@ class Node:
         """How many events before the present one it looks at, if it keeps its last events."""
         assert self.k is not None and self.processor.keeps == "events"
         return self.k + self.processor.beside - 1
+
+    @property
+    def beside(self) -> bool:
+        """Whether it puts out the elements of a list beside the event that they are from."""
+        return self.fn is not None and isinstance(self.fn.result, ListType) and self.type != self.fn.result.item
 
     def describe(self) -> str:
         """The node for messages: its id, what it does and where it is written."""

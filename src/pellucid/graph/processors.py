@@ -52,8 +52,9 @@ class Processor:
 
     @property
     def plain(self) -> bool:
-        """Whether what it does with an event depends on that event alone, whatever its parameters."""
-        return self.inputs == "one" and not self.keeps and not self.keyed
+        """Whether what it does with an event depends on that event alone, whatever its parameters, and puts out one at
+        most."""
+        return self.inputs == "one" and self.puts != "many" and not self.keeps and not self.keyed
 
 
 PROCESSORS = {
@@ -92,6 +93,7 @@ PROCESSORS = {
         "the general stateful task: state and event to state and events", "state", ("[(", ")]"),
         puts="many", keeps="state", cut=" is a general task: its state can be anything",
     ),
+    "explode": Processor("each element of a list, in order", "plain", ("[/", "\\]"), puts="many"),  # it widens
     "merge": Processor("the events of all inputs, as they come", "route", ("((", "))"), inputs="apart", passes="all"),
     "key_by": Processor(
         "the same events, with what follows kept apart by key", "route", ("{{", "}}"), passes="first", keyed=True,

@@ -20,11 +20,13 @@ from pellucid.expr.types import (
     BOOL,
     FLOAT,
     NOTHING,
+    ListType,
     RecordType,
     TupleType,
     Type,
     conform,
     join,
+    list_in,
     type_of,
     type_of_value,
 )
@@ -243,6 +245,35 @@ class Stream(Generic[T]):
         start = conform(state, initial) if state is not None else initial
         return _make("task", (self,), event, fn=fn, start=start, state=state, id=id)
 
+    def explode(
+        self, f: Callable[[T], list[U]], *, beside: bool = False, to: Any = None, id: str | None = None
+    ) -> Stream[Any]:
+        """Each element of the list that ``f`` gives for an event, in order; nothing for an empty one.
+
+        With ``beside`` an element comes as a pair, with the event that it is from: ``(event, element)``.  ``to`` is the
+        type of an element where it cannot be found out.
+
+        >>> from typing import NamedTuple
+        >>> from pellucid import pipeline
+        >>> class Order(NamedTuple):
+        ...     id: int
+        ...     items: list[str]
+        >>> orders = [Order(1, ["pen", "ink"]), Order(2, [])]
+        >>> pipeline(lambda x: x.explode(lambda e: e.items), x=Order)(orders)
+        ['pen', 'ink']
+        >>> beside = pipeline(lambda x: x.explode(lambda e: e.items, beside=True), x=Order)
+        >>> [(order.id, item) for order, item in beside(orders)]
+        [(1, 'pen'), (1, 'ink')]
+        >>> pipeline(lambda x: x.explode(lambda v: [v, -v]), x=int)([1, 2])
+        [1, -1, 2, -2]
+        """
+        wanted = ListType(type_of(to)) if to is not None else None
+        fn = _function("explode", id, f, (self.type,), to=wanted, many=True)
+        if not isinstance(fn.result, ListType):
+            _mismatch("explode", id, "its function to return a list of events", "a list", fn.result)
+        item = fn.result.item
+        return _make("explode", (self,), TupleType((self.type, item)) if beside else item, fn=fn, id=id)
+
     def key_by(self, f: Callable[[T], Any], *, to: Any = None, id: str | None = None) -> Stream[T]:
         """The same events; every stateful processor after it keeps one state for each key.
 
@@ -255,6 +286,11 @@ class Stream(Generic[T]):
         fn = _function("key_by", id, f, (self.type,), to=to)
         if fn.result is None or any(kind == FLOAT for _, kind in fn.result.leaves()):
             raise PipelineError(f"{_title('key_by', id)}: a key must not contain a float, found {fn.result}")
+        if list_in(fn.result) is not None:
+            raise PipelineError(
+                f"{_title('key_by', id)}: a key must not contain a list, found {fn.result}: take an element of it, or "
+                "explode it first"
+            )
         return _make("key_by", (self,), self.type, fn=fn, id=id)
 
     def forget(self, *, after: int, id: str | None = None) -> Stream[T]:
@@ -420,10 +456,11 @@ def _function(
     exact: bool = True,
     task: bool = False,
     truth: bool = False,
+    many: bool = False,
 ) -> Function:
     try:
         wanted = type_of(to) if to is not None else None
-        return Function.make(f, params, task=task, truth=truth, to=wanted, exact=exact)
+        return Function.make(f, params, task=task, truth=truth, to=wanted, exact=exact, many=many)
     except PipelineError as error:
         raise type(error)(f"{_title(kind, id)}: {error}") from None
 

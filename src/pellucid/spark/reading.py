@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pellucid.data.arrow import EXACT, check_kind, event_fields, no_whole, struct_fields
+from pellucid.data.arrow import EXACT, check_kind, column_leaves, event_fields, no_whole, struct_fields
 from pellucid.data.bind import Binding, Place, no_nan
 from pellucid.data.rich import rich_column
 from pellucid.data.spelled import inner_type
@@ -33,6 +33,7 @@ from pellucid.expr.types import (
     TIMEDELTA,
     DecimalType,
     EnumType,
+    ListType,
     OptionalType,
     TimeType,
     Type,
@@ -100,7 +101,7 @@ def source_leaves(binding: Binding, schema: StructType, place: str, silent: bool
     leaves: list[Any] = []
     for path, (_, t), f in zip(binding.columns, binding.type.columns(), found, strict=True):
         inner = inner_type(t)
-        if isinstance(inner, (TimeType, DecimalType)):
+        if isinstance(inner, (TimeType, DecimalType, ListType)):
             leaves += [NoColumn(f"reads {t} from the column {path!r}")] * t.width
             continue
         x = _as_enum(inner, f, path, place) if isinstance(inner, EnumType) else _as_scalar(t, f, path, place)
@@ -132,6 +133,8 @@ def check_columns(binding: Binding, schema: StructType, place: str) -> None:
         f, inner = find(schema, path, place), inner_type(t)
         if isinstance(inner, EnumType):
             _as_enum(inner, f, path, place)
+        elif isinstance(inner, ListType):
+            column_leaves(t, pa.array([], _arrow(f.type, path, place, t)), column=path, place=Place(place, str))
         elif not isinstance(inner, (TimeType, DecimalType)):
             _as_scalar(t, f, path, place)
         elif f.type.typeName() != "void":
@@ -146,7 +149,7 @@ def surely_events(binding: Binding, schema: StructType, place: str = "the DataFr
         found, inner = find(schema, path, place), inner_type(t)
         floats = inner == FLOAT and found.type.typeName() in ("double", "float") and not binding.nan
         floats = floats or _is_whole(t, found)
-        sure = not (floats or isinstance(inner, (EnumType, TimeType, DecimalType)))
+        sure = not (floats or isinstance(inner, (EnumType, TimeType, DecimalType, ListType)))
         out += [sure and not found.nullable] if inner is t else [sure, sure]
     return out
 
@@ -181,6 +184,10 @@ def _arrow(found: Any, column: str, place: str, t: Type) -> Any:
 
     if found.typeName() == "timestamp":
         return pa.timestamp("us", tz="UTC")  # versions of Spark differ in how they are told the time zone
+    if found.typeName() == "array":
+        return pa.list_(_arrow(found.elementType, column, place, t))
+    if found.typeName() == "struct":
+        return pa.struct([(f.name, _arrow(f.dataType, column, place, t)) for f in found.fields])
     try:
         return to_arrow_type(found)
     except PySparkException:
@@ -307,6 +314,8 @@ def event_columns(t: Type, name: str) -> list[StructField]:
         fields = struct_fields(u)
         if isinstance(u, DecimalType):
             return T.DecimalType(19, u.places)
+        if isinstance(u, ListType):
+            return T.ArrayType(spark_type(inner_type(u.item)), isinstance(u.item, OptionalType))
         return scalars.get(u, T.StringType()) if fields is None else T.StructType([field(n, i) for n, i in fields])
 
     return [field(n, i) for n, i in event_fields(t, name)]
@@ -322,7 +331,7 @@ def pack(t: Type, leaves: Sequence[Column], name: str) -> list[Column]:
         if isinstance(u, OptionalType):
             there = next(rest)
             return F.when(there, build(u.inner))
-        if isinstance(u, (TimeType, DecimalType)):
+        if isinstance(u, (TimeType, DecimalType, ListType)):
             raise NotNative(f"puts out {u}")
         fields = struct_fields(u)
         return next(rest) if fields is None else F.struct(*[build(i).alias(n) for n, i in fields])

@@ -44,8 +44,10 @@ from pellucid.expr.types import (
     TimeType,
     TupleType,
     Type,
+    list_in,
     simplest,
 )
+from pellucid.expr.types.lists import comparable
 
 _MOST = 4096  # choices of events that an atom is written out for
 
@@ -188,6 +190,12 @@ class _Atoms:
         if c.op in ("=", "!="):
             if left.type != right.type and {left.type, right.type} != {INT, FLOAT}:
                 self.mismatch(c, left, right)
+            found = list_in(left.type)
+            if found is not None and not comparable(found):
+                raise UsageError(
+                    f"in {c}: {left.text} holds {_a(found)}: lists with floats in them are not compared in a formula, "
+                    "as 0.0 and -0.0 are one number; compare other fields"
+                )
             e = n.TRUE
             for a, b in zip(left.leaves, right.leaves, strict=True):
                 e = n.and_(e, n.eq(a, b))

@@ -80,6 +80,16 @@ def tables_of(
     return lambda fn: made.of(fn, fn.name, domain.modulus)
 
 
+def closed_list(node: Node) -> NotTraceable:
+    """A step that puts out the elements of a list which a check cannot look into."""
+    assert node.fn is not None
+    why = f"{node.fn.name} {node.fn.reason}" if node.fn.reason else f"{node.fn.name} gives a {node.fn.result}"
+    return NotTraceable(
+        f"{node.describe()}: {why}, and a check cannot look inside a list: it does not know how many events come out, "
+        "and which; check what comes before and after the explode as pipelines of their own"
+    )
+
+
 class _Search:
     """One search for arguments."""
 
@@ -181,10 +191,9 @@ class _Search:
             v % self.domain.modulus if self.domain.modulus and e.type == INT else v
             for e, v in zip(self.roots[fn], flat, strict=True)
         ]
-        if not fn.task:
+        if fn.traced.count is None:
             return tuple(flat)
-        assert fn.result is not None
-        many, size = fn.result.width, fn.event.width if fn.event is not None else 0
+        many, size = fn.traced.result.width, fn.event.width if fn.event is not None else 0
         count, rest = evaluate(self.roots[fn][many], args, memo), flat[many + 1 :]
         return tuple(flat[:many]), [tuple(rest[i * size : (i + 1) * size]) for i in range(count)]
 
@@ -265,6 +274,25 @@ class _Search:
     def of_task(self, node: Node, x: Values) -> Values:
         return self.followed(node, x, lambda found: found)
 
+    def of_explode(self, node: Node, x: Values) -> Values:
+        assert node.fn is not None
+        if node.fn.traced is None or not node.fn.traced.many:
+            raise closed_list(node)
+        if x.events is None:
+            return Values(None, True, None)
+        out, busiest = Values({}, x.open), 0
+        assert out.events is not None
+        for event in x.all():
+            found = self.result(node, event)
+            if found is None:
+                out.open = True
+            elif not isinstance(found, Failed):
+                made = [(*event, *item) if node.beside else item for item in found[1]]
+                out.events |= {key_of(e): e for e in made}
+                busiest = max(busiest, len(made))
+        most = None if x.most is None or out.open else x.most * busiest
+        return _cut(out.events, out.open, most)
+
     def followed(self, node: Node, x: Values, parts: Callable[[Any], tuple[Leaves, list[Leaves]]]) -> Values:
         """A step that remembers: from its start value on until no new state comes, or as many rounds as there are
         events."""
@@ -322,7 +350,7 @@ class _Search:
     STEPS: ClassVar[dict[str, Callable[..., Values]]] = {
         "map": of_map, "filter": of_filter, "filter_by": of_filter_by, "apply": of_apply, "cumulate": of_cumulate,
         "decimate": of_decimate, "trim": of_decimate, "lag": of_lag, "window": of_window, "task": of_task,
-        "merge": of_merge, "key_by": of_key_by, "forget": of_key_by,
+        "merge": of_merge, "key_by": of_key_by, "forget": of_key_by, "explode": of_explode,
     }  # fmt: skip
 
 

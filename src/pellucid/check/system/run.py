@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from pellucid.check.functions.arguments import closed_list
 from pellucid.check.functions.inside import beyond
 from pellucid.check.functions.tabulate import Tables
 from pellucid.check.system.domains import Domain
@@ -267,6 +268,19 @@ class SystemRun:
                 )
         return out
 
+    def do_explode(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
+        assert node.fn is not None
+        traced = self.as_data(node.fn)
+        if traced is None or not traced.many:
+            raise closed_list(node)
+        out, size = [], traced.event.width if traced.event is not None else 0
+        for s in ins[0]:
+            count, *rest = self.call(node.fn, s.leaves, s.known, node.describe())
+            for i in range(len(traced.slots)):
+                leaves = (*(s.leaves if node.beside else ()), *rest[i * size : (i + 1) * size])
+                out.append(replace(s, present=n.and_(s.present, n.lt(n.const(i), count)), leaves=leaves))
+        return out
+
     # -- steps that wait
 
     def do_apply(self, node: Node, ins: list[list[Slot]], lanes: Lanes | None) -> list[Slot]:
@@ -329,7 +343,7 @@ class SystemRun:
     STEPS: ClassVar[dict[str, Callable[..., list[Slot]]]] = {
         "map": do_map, "filter": do_filter, "filter_by": do_filter_by, "apply": do_apply, "cumulate": do_cumulate,
         "decimate": do_decimate, "trim": do_trim, "lag": do_lag, "window": do_window, "task": do_task,
-        "merge": do_merge, "key_by": do_key_by, "forget": do_forget,
+        "merge": do_merge, "key_by": do_key_by, "forget": do_forget, "explode": do_explode,
     }  # fmt: skip
 
     def window_value(self, node: Node, events: list[tuple[Expr, ...]], closes: Expr) -> tuple[Expr, tuple[Expr, ...]]:

@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from pellucid.data.bind import Place
+from pellucid.data.formats.lists import from_objects
 from pellucid.data.spelled import inner_type, is_spelled
 from pellucid.errors import DataError
-from pellucid.expr.types import FLOAT, INT, STR, DecimalType, EnumType, OptionalType, Type, conform
+from pellucid.expr.types import FLOAT, INT, STR, DecimalType, EnumType, ListType, OptionalType, Type, conform
 
 
 def pandas_array(
@@ -40,6 +41,8 @@ def pandas_array(
         found = _records(name, series, types, place, nan) if types and t is None else None
         if found is not None:
             return found
+        if t is not None and isinstance(inner_type(t), ListType):
+            return _lists(name, t, _present(series, False), len(series), place)
         if t is not None and inner_type(t) != STR and not isinstance(inner_type(t), EnumType):
             values = _present(series, nan and t == FLOAT)
             if not (is_spelled(t) and {type(v) for v in values.values()} <= {str}):
@@ -79,6 +82,19 @@ def _each(name: str, t: Type, values: Mapping[int, Any], count: int, place: Plac
         except ValueError as error:
             place.refuse(i, f"column {name!r}: {error}", name)
     return pa.array(out, pa.decimal128(38, inner.places) if isinstance(inner, DecimalType) else arrow_type(inner))
+
+
+def _lists(name: str, t: Type, values: Mapping[int, Any], count: int, place: Place) -> Any:
+    """Objects as lists, each of them checked; the others are null."""
+    from pellucid.data.arrow import arrow_type
+
+    out: list[Any] = [None] * count
+    for i, value in values.items():
+        try:
+            out[i] = from_objects(inner_type(t), value)
+        except ValueError as error:
+            place.refuse(i, f"column {name!r}: {error}", name)
+    return pa.array(out, arrow_type(t))
 
 
 def _records(name: str, series: Any, types: Mapping[str, Type], place: Place, nan: bool) -> Any:

@@ -10,7 +10,7 @@ import keyword
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pellucid.data.files import open_reader
+from pellucid.data.formats.lists import is_list
 from pellucid.data.numbers import bool_of, float_of, int_of
 from pellucid.data.tables.sorting import is_text
 from pellucid.errors import TypeMismatch
@@ -29,7 +30,7 @@ _SAFE = re.compile(r"[^0-9a-zA-Z]+")
 
 @dataclass
 class ColumnFound:
-    """A column: its name, what it holds, how many nulls; for a struct what is inside."""
+    """A column: its name, what it holds, how many nulls; for a struct or a list what is inside."""
 
     name: str
     kind: Any  # an Arrow type
@@ -75,6 +76,8 @@ def _head(reader: Any) -> Any:
 
 
 def _inside(kind: Any) -> list[ColumnFound]:
+    if is_list(kind):
+        return [ColumnFound("element", kind.value_type, inside=_inside(kind.value_type))]
     if not pa.types.is_struct(kind):
         return []
     fields = [kind.field(i) for i in range(kind.num_fields)]
@@ -84,8 +87,8 @@ def _inside(kind: Any) -> list[ColumnFound]:
 def _count(found: ColumnFound, column: Any) -> None:
     found.nulls += column.null_count
     if found.inside:
-        there = column.drop_null()
-        for inner, part in zip(found.inside, there.flatten(), strict=True):
+        parts = column.drop_null().flatten()
+        for inner, part in zip(found.inside, [parts] if is_list(found.kind) else parts, strict=True):
             _count(inner, part)
 
 
@@ -187,7 +190,17 @@ class _Classes:
             lines.append(f"    {column.name}: {written}" + (f"  # {nulls}" if nulls else ""))
         return "\n".join(lines if fields else [*lines, "    # no column can be part of an event", "    pass"])
 
+    def _list(self, owner: str, column: ColumnFound) -> str | None:
+        """A list, by what its elements are; one of structs has a class for them."""
+        (element,) = column.inside
+        if element.nulls and element.inside and not is_list(element.kind):
+            return None
+        inner = self._annotation(owner, replace(element, name=column.name))
+        return None if inner is None else f"list[{inner}]" + " | None" * bool(column.nulls)
+
     def _annotation(self, owner: str, column: ColumnFound) -> str | None:
+        if is_list(column.kind):
+            return self._list(owner, column)
         if column.inside:
             inner = f"{owner}{class_name(column.name)}"
             before = len(self.inner)
@@ -241,7 +254,7 @@ def _decimal(kind: Any) -> tuple[str | None, Any]:
     from decimal import Decimal
 
     scale = getattr(expr_types, "Scale", None)
-    if scale is None or kind.precision > 18:
+    if scale is None or kind.precision > 19:  # what 64 bits hold has at most as many digits
         return None, Decimal
     return f"Annotated[Decimal, Scale({kind.scale})]", Annotated[Decimal, scale(kind.scale)]
 

@@ -20,6 +20,7 @@ from pellucid.expr.types import (
     INT,
     STR,
     EnumType,
+    ListType,
     OptionalType,
     RecordType,
     TupleType,
@@ -28,6 +29,7 @@ from pellucid.expr.types import (
     no_none,
     type_of_value,
 )
+from pellucid.expr.types.lists import elements
 from pellucid.graph.stream import silent
 
 
@@ -76,6 +78,8 @@ def _event(t: Type, value: Any, path: str) -> Any:
     try:
         if isinstance(t, TupleType) and isinstance(value, list) and len(value) == len(t.items):
             return tuple(_event(inner, item, f"{path}.{i}") for i, (inner, item) in enumerate(zip(t.items, value)))  # noqa: B905
+        if isinstance(t, ListType) and elements(value) is not None:
+            return t.cls(_event(t.item, item, f"{path}[{i}]") for i, item in enumerate(elements(value) or ()))
         if isinstance(t, EnumType) and not isinstance(value, t.cls):
             value = _member(t, value)
         return conform(t, value)
@@ -184,12 +188,14 @@ def dict_rows(
     elif isinstance(output.type, TupleType):
         columns += [(name, [_plain(e[i]) for e in events]) for i, (name, _) in enumerate(fields)]
     else:
-        columns.append((fields[0][0], events))
+        columns.append((fields[0][0], [_plain(e) for e in events]))
     names = [name for name, _ in columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*(values for _, values in columns), strict=True)]
 
 
 def _plain(value: Any) -> Any:
     """A record as a dict."""
+    if isinstance(value, list) or type(value) is tuple:
+        return type(value)(map(_plain, value))
     names = _fields(value) if not isinstance(value, type) else []
     return {name: _plain(getattr(value, name)) for name in names} if names else value

@@ -21,7 +21,7 @@ from typing import Any
 from pellucid.base.cache import own_cache
 from pellucid.base.files import write_lasting
 from pellucid.engine.kernel.emit import Kernel
-from pellucid.engine.kernel.layout import is_float, leaf_types
+from pellucid.engine.kernel.layout import Opened, is_float, leaf_types
 from pellucid.errors import StepError
 from pellucid.expr.codegen import PLAIN
 from pellucid.expr.types import BOOL, Type
@@ -104,6 +104,9 @@ def _signature(kernel: Kernel) -> str:
     for at, (f, _) in enumerate(layout.lookups):
         known[f"LS{at}"], known[f"LK{at}"] = "int8[::1]", "int64[::1]"
         known[f"LV{at}"] = "float64[::1]" if is_float(f.result) else "int64[::1]"
+        known[f"LN{at}"] = "int64[::1]"
+        for j, t in enumerate(f.list.kinds if isinstance(f, Opened) else ()):
+            known[f"LX{at}_{j}"] = "float64[::1]" if is_float(t) else "int64[::1]"
     return "void(" + ", ".join(known[name] for name in kernel.params) + ")"
 
 

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pellucid.engine.kernel.emit_forget import write_forget
-from pellucid.engine.kernel.emit_lookups import lookers
+from pellucid.engine.kernel.emit_lookups import lookers, write_elements
 from pellucid.engine.kernel.emit_state import QueueWriter, StateCell, Storage, array_of, finders
 from pellucid.engine.kernel.emit_window import write_window
-from pellucid.engine.kernel.layout import KernelLayout, capacity, dense, encode, is_float, leaf_types
+from pellucid.engine.kernel.layout import KernelLayout, Opened, capacity, dense, encode, is_float, leaf_types, opens
 from pellucid.engine.kernel.undo import CALL_RAISED, UndoLog
 from pellucid.errors import known
 from pellucid.expr.codegen import CodeWriter, TooDeep
 from pellucid.expr.function import Function
-from pellucid.expr.types import BOOL, INT, Type
+from pellucid.expr.types import BOOL, INT, ListType, Type
 from pellucid.graph.model import Graph, Node
 
 GROW_REGION = 10  # codes above the failures: the host makes room and comes back
@@ -50,6 +50,7 @@ class Kernel:
     undo: bool = False  # a push that fails can be undone: it leaves a log of what it changed
     logged: tuple[str, ...] = ()  # the arrays that the log of a compiled kernel speaks of, by their numbers
     log_room: int = 0  # how many entries one push may have there
+    longest: int = 0  # how many elements of a list it is made for
 
 
 @dataclass
@@ -70,18 +71,27 @@ def emit(
     positions: bool = False,
     timed: bool = False,
     undo: bool = False,
+    longest: int | None = None,
 ) -> Kernel:
     """Write the kernel of a graph.  ``external`` is the type of a key column that comes with the data; a ``timed`` one
     looks at the clock behind each step, in some of the pushes; with ``undo`` it notes what a push changes, so that the
-    host can take a push back that failed half-way."""
-    return Emitter(graph, numba, external, positions, timed, undo).run()
+    host can take a push back that failed half-way.  ``longest`` is how many elements a list in the data has at most:
+    the compiled form needs to know that."""
+    return Emitter(graph, numba, external, positions, timed, undo, longest).run()
 
 
 class Emitter:
     def __init__(
-        self, graph: Graph, numba: bool, external: Type | None, positions: bool, timed: bool, undo: bool
+        self,
+        graph: Graph,
+        numba: bool,
+        external: Type | None,
+        positions: bool,
+        timed: bool,
+        undo: bool,
+        longest: int | None,
     ) -> None:
-        self.graph, self.numba, self.positions, self.timed = graph, numba, positions, timed
+        self.graph, self.numba, self.positions, self.timed, self.longest = graph, numba, positions, timed, longest
         self.layout = KernelLayout(graph, external)
         self.w = CodeWriter(numba)
         self.undo = UndoLog(undo, self.w)
@@ -149,6 +159,7 @@ class Emitter:
             self.undo.is_on,
             tuple(self.undo.arrays),
             self.undo.room(caps),
+            self.longest or 0,
         )
 
     def clock(self, at: int, flow: _Flow | None) -> None:
@@ -213,6 +224,9 @@ class Emitter:
             ]
         for at in range(len(layout.lookups)):
             params += [f"LS{at}", f"LV{at}", f"LK{at}"] if self.numba else [f"L{at}"]
+            f = layout.lookups[at][0]
+            if self.numba and isinstance(f, Opened):
+                params += [f"LN{at}", *(f"LX{at}_{j}" for j in range(len(f.list.kinds)))]
         begin, undone = self.undo.around(kept, params)
         head += begin  # so that they have a type, whatever happens
         lines = [
@@ -389,7 +403,7 @@ class Emitter:
             store = Storage(self, node, region)
             ins = [flows[j] for j in node.inputs]
             keyed = node.key is not None or (root_of is not None and self.layout.external is not None)
-            caps[i] = capacity(node, [caps[j] for j in node.inputs], keyed)
+            caps[i] = capacity(node, [caps[j] for j in node.inputs], keyed, self.longest)
             flows[i] = known(self.STEPS, node.kind, "the kernel")(self, node, ins, caps, i, store)
             if flows[i].many is None:
                 caps[i] = 1
@@ -590,6 +604,27 @@ class Emitter:
                 self.push(out, [f"{row}[{j}]" for j in range(node.type.width)], key)
         return out
 
+    def do_explode(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
+        assert node.fn is not None
+        (flow,) = ins
+        fn = node.fn
+        out = self.fresh_flow(node, caps[i], flow.key is not None)
+        with self.each(flow) as (values, key):
+            values = self.named(values)
+            head = values if node.beside else []
+            results = self.named(self.call(node, fn, values))
+            if opens(node):
+                assert isinstance(fn.result, ListType)
+                with write_elements(self.w, Opened.of(fn.result, caps[node.inputs[0]]), results[0]) as leaves:
+                    self.push(out, [*head, *leaves], key)
+            else:
+                assert fn.runs is not None and fn.runs.event is not None
+                count, slots, size = results[0], results[1:], fn.runs.event.width
+                for s in range(len(fn.runs.slots)):
+                    with self.w.block(f"if {count} > {s}:"):
+                        self.push(out, [*head, *slots[s * size : (s + 1) * size]], key)
+        return out
+
     # ------------------------------------------------------------ steps that wait
 
     def do_apply(self, node: Node, ins: list[_Flow], caps: list[int | None], i: int, store: Storage) -> _Flow:
@@ -656,7 +691,7 @@ class Emitter:
     STEPS: ClassVar[dict[str, Callable[..., _Flow]]] = {
         "map": do_map, "filter": do_filter, "filter_by": do_filter_by, "apply": do_apply, "cumulate": do_cumulate,
         "decimate": do_decimate, "trim": do_trim, "lag": do_lag, "window": do_window, "task": do_task,
-        "merge": do_merge, "key_by": do_key_by, "forget": do_forget,
+        "merge": do_merge, "key_by": do_key_by, "forget": do_forget, "explode": do_explode,
     }  # fmt: skip
 
     # ------------------------------------------------------------ outputs

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from pellucid.engine.kernel.layout import KernelLayout, is_float
-from pellucid.expr.codegen import look_name
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pellucid.engine.kernel.layout import KernelLayout, Opened, is_float
+from pellucid.expr.codegen import CodeWriter, look_name
 from pellucid.expr.text import Pure
-from pellucid.expr.types import STR, Type
+from pellucid.expr.types import BOOL, STR, Type
 
 
 def by_code(kinds: tuple[Type, ...]) -> bool:
     """Whether the answers to these arguments stand in a list by the code of the one text, with no search."""
     return kinds == (STR,)
+
+
+@contextmanager
+def write_elements(w: CodeWriter, opened: Opened, code: str) -> Iterator[list[str]]:
+    """A loop over the elements of the list that has this code: yields the leaves of one."""
+    at = w.lookup(opened, (STR,))
+    kinds = opened.list.kinds
+    if not w.numba:
+        row = w.fresh("r")
+        with w.loop(f"for {row} in L{at}[{code}]:"):
+            yield [f"{row}[{j}]" for j in range(len(kinds))]
+        return
+    begin, flag, place = w.fresh("b"), w.fresh("f"), w.fresh("e")
+    w.line(f"{begin}, {flag} = look_code_i({at}, LA, LF, LP, LS{at}, LV{at}, LK{at}, {code})")
+    with w.loop(f"for {place} in range({begin} + 1, {begin} + 1 + LN{at}[{begin}]):"):
+        yield [f"LX{at}_{j}[{place}]" + (" != 0" if t == BOOL else "") for j, t in enumerate(kinds)]
 
 
 def lookers(layout: KernelLayout, numba: bool) -> str:

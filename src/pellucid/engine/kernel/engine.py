@@ -14,9 +14,9 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from pellucid.data.bind import keeps_nan
 from pellucid.data.columns import Batch, Column, Output, Strings, columns_of
@@ -25,7 +25,7 @@ from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel.compile import compile_numba, compile_plain
 from pellucid.engine.kernel.emit import GROW_LOOKUP, GROW_QUEUE, GROW_REGION, Kernel, emit
 from pellucid.engine.kernel.emit_window import needs_interpreter
-from pellucid.engine.kernel.layout import KernelLayout, dense, encode, is_float, leaf_types
+from pellucid.engine.kernel.layout import KernelLayout, dense, encode, is_float, leaf_types, opens
 from pellucid.engine.kernel.lookups import Lookups
 from pellucid.engine.kernel.pieces import as_array, checked, conformed, cut, head, joined, padded, shifted
 from pellucid.engine.kernel.times import StepTimes
@@ -42,6 +42,10 @@ from pellucid.graph.stream import silent
 COMPILE_FROM = 30_000  # events: below, compiling costs more than it saves
 _CHUNK = 1 << 20  # events per call where a push may put out several events
 _MANY_STRINGS = 1 << 20
+_SHORT, _LONG = 16, 1 << 14  # elements of lists: what a kernel is compiled for at first, and beyond what none is
+
+#: Compiled, with positions, timed, with undoing, and how many elements a list has at most.
+_Which: TypeAlias = tuple[bool, bool, bool, bool, int]
 
 
 def plain_reasons(graph: Graph) -> list[tuple[Node, Node, str]]:
@@ -80,10 +84,13 @@ class Engine:
             refuse_key(graph)
         self.graph, self.key, self.mode, self.timed, self._nan = graph, key, mode, timed, keeps_nan(nan)
         self.times = StepTimes(graph)
-        self._kernels: dict[tuple[bool, bool, bool, bool], Kernel] = {}
-        self._calls: dict[tuple[bool, bool, bool, bool], Callable[..., None]] = {}
-        self._lookups: dict[tuple[bool, bool, bool, bool], Lookups] = {}
+        self._kernels: dict[_Which, Kernel] = {}
+        self._calls: dict[_Which, Callable[..., None]] = {}
+        self._lookups: dict[_Which, Lookups] = {}
         self._raised: StepError | None = None  # of a function that a plain kernel called
+        self.opens_lists = any(map(opens, _all_nodes(graph)))
+        self._counted: tuple[Any, int] = None, 0  # the table of texts, and how many of them were looked at
+        self._longest = _SHORT  # how many elements a list may have
         if mode == "numba" and self.why_plain is not None:
             raise UsageError(f"{graph.name} cannot be compiled: {self.why_plain.splitlines()[0]}")
         self.state = EngineState(self._kernel(mode == "numba", False).layout)
@@ -119,12 +126,32 @@ class Engine:
         return self.state.pushed
 
     def _kernel(self, numba: bool, positions: bool, undo: bool = False) -> Kernel:
-        which = (numba, positions, self.timed, undo)
+        which = self._which(numba, positions, undo)
         if which not in self._kernels:
             self._kernels[which] = emit(
-                self.graph, numba=numba, external=self.key, positions=positions, timed=self.timed, undo=undo
+                self.graph,
+                numba=numba,
+                external=self.key,
+                positions=positions,
+                timed=self.timed,
+                undo=undo,
+                longest=which[-1] or None,
             )
         return self._kernels[which]
+
+    def _which(self, numba: bool, positions: bool, undo: bool = False) -> _Which:
+        return numba, positions, self.timed, undo, self._longest if numba and self.opens_lists else 0
+
+    def _measure_lists(self) -> bool:
+        """Find out how long a list may be, for the kernel that is compiled for that; whether it is not too long."""
+        table, seen = self._counted
+        texts = self.state.strings.texts
+        seen = seen if table is texts else 0
+        found = max((text.count(",") for text in texts[seen:]), default=0) + 1
+        self._counted = texts, len(texts)
+        while self._longest < found:
+            self._longest *= 4
+        return self._longest <= _LONG
 
     # ------------------------------------------------------------ data in, data out
 
@@ -219,9 +246,14 @@ class Engine:
         if self._failed is not None:
             raise StateError(f"this engine was stopped {self._failed}: load a saved state, or make a new one")
         compiled = self._choose(batch.count)
+        if compiled and self.opens_lists:
+            self._intern_lists(batch)
+            compiled = self._measure_lists()
         kernel = self._kernel(compiled, positions, failed is not None)
         several = any(c != 1 for c in kernel.capacity)
         step = _CHUNK if compiled and several else max(batch.count, 1)
+        if compiled and self.opens_lists:
+            step = max(1, _CHUNK // max(c or 1 for c in kernel.capacity))
         parts = []
         try:
             for start in range(0, max(batch.count, 1), step):
@@ -243,6 +275,14 @@ class Engine:
             self._enough_strings = max(_MANY_STRINGS, 2 * len(self.state.strings))
         return outputs
 
+    def _intern_lists(self, batch: Batch) -> None:
+        """Give every text of the batch its code: then all lists that can come are known."""
+        for columns in batch.columns:
+            for column in columns:
+                if isinstance(column, Strings) or (isinstance(column, list) and column and type(column[0]) is str):
+                    for text in column.values if isinstance(column, Strings) else column:
+                        self.state.code(text)
+
     def _choose(self, count: int) -> bool:
         if self.mode == "python" or (self.mode == "auto" and self.why_plain is not None):
             return False
@@ -257,7 +297,7 @@ class Engine:
             self.state.to_plain()
 
     def _called(self, kernel: Kernel) -> Callable[..., None]:
-        which = (kernel.numba, kernel.positions, kernel.timed, kernel.undo)
+        which = (kernel.numba, kernel.positions, kernel.timed, kernel.undo, kernel.longest)
         if which not in self._calls:
             self._calls[which] = compile_numba(kernel) if kernel.numba else compile_plain(kernel)
         return self._calls[which]
@@ -288,9 +328,9 @@ class Engine:
         fixed["ei"], fixed["ef"] = self._scratch(size, compiled)
         fixed["opaque"] = self._opaque(kernel)
         fixed |= self.times.arguments(compiled) if kernel.timed else {}
-        which = (compiled, kernel.positions, kernel.timed, kernel.undo)
+        which = (compiled, kernel.positions, kernel.timed, kernel.undo, kernel.longest)
         if which not in self._lookups:
-            self._lookups[which] = Lookups(kernel.layout.lookups, compiled)
+            self._lookups[which] = Lookups(kernel.layout.lookups, compiled, kernel.longest)
         lookups = self._lookups[which]
         lookups.of(state.strings)
         fixed |= log_of(kernel)
@@ -643,3 +683,10 @@ class Engine:
         """How many events wait in each queue (of all keys together)."""
         self.state.give_up()
         return {q.id: int(self.state.meta[self.state.queue_at(i) + 2]) for i, q in enumerate(self.state.layout.queues)}
+
+
+def _all_nodes(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        yield node
+        if node.sub is not None:
+            yield from _all_nodes(node.sub)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pellucid.expr.function import Function
 from pellucid.expr.text import Pure
-from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, ListType, Type
 from pellucid.graph.model import Graph, Node
 
 NEVER = -(2**62)  # the last event of a key that has none, or was given up
@@ -98,6 +98,19 @@ class KernelLayout:
         return len(self.sites) - 1
 
 
+class Opened(Pure):
+    """What a kernel asks for the elements of a list: where they begin among those of all lists that came."""
+
+    def __init__(self, t: ListType, lists: int) -> None:
+        super().__init__("elements", t.rows, INT, False)
+        self.list, self.lists = t, lists  # of how many lists a push may ask
+
+    @staticmethod
+    def of(t: ListType, lists: int | None) -> Opened:
+        """For a step of which so many events can come in one push."""
+        return Opened(t, lists or 1)
+
+
 def leaf_types(t: Type) -> tuple[Type, ...]:
     """The types of an event's leaves."""
     return tuple(kind for _, kind in t.leaves())
@@ -113,8 +126,16 @@ def is_float(t: Type) -> bool:
     return t == FLOAT
 
 
-def capacity(node: Node, ins: list[int | None], keyed: bool) -> int | None:
-    """How many events a step can put out in one push, given its inputs'; None where a function cannot be read."""
+def opens(node: Node) -> bool:
+    """Whether it puts out the elements of lists that come as data: as many as each of them has."""
+    return node.kind == "explode" and not (node.fn is not None and node.fn.runs is not None and node.fn.runs.many)
+
+
+def capacity(node: Node, ins: list[int | None], keyed: bool, longest: int | None = None) -> int | None:
+    """How many events a step can put out in one push, given its inputs'; None where a function cannot be read.
+
+    ``longest`` is how many elements a list in the data has at most, if that is known.
+    """
     known, p = [c for c in ins if c is not None], node.processor
     if p.inputs == "none":
         return 1
@@ -122,6 +143,8 @@ def capacity(node: Node, ins: list[int | None], keyed: bool) -> int | None:
         return None
     if p.puts == "many":
         assert node.fn is not None
+        if opens(node):
+            return None if longest is None else longest * known[0]
         return len(node.fn.runs.slots) * known[0] if node.fn.runs else None
     if p.inputs == "apart" or (keyed and node.queued):
         # Under keys, each event that comes can complete a set of its own key.

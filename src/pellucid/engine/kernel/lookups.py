@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pellucid.engine.kernel.emit_lookups import by_code
-from pellucid.engine.kernel.layout import encode, is_float
+from pellucid.engine.kernel.layout import Opened, encode, is_float
 from pellucid.engine.state import TextTable
 from pellucid.expr.operations import Overflow64
 from pellucid.expr.text import Pure
-from pellucid.expr.types import BOOL, INT, STR, EnumType, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, ListType, Type
 
 _MOST = 1 << 20  # answers in a table that is searched: beyond, it starts anew
 _HOST = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
@@ -29,8 +29,10 @@ _OK, _RAISES, _OVERFLOWS = 1, 2, 3
 class Lookups:
     """The tables of one kernel."""
 
-    def __init__(self, functions: Sequence[tuple[Pure, tuple[Type, ...]]], compiled: bool) -> None:
-        self.functions, self.compiled = functions, compiled
+    def __init__(
+        self, functions: Sequence[tuple[Pure, tuple[Type, ...]]], compiled: bool, longest: int | None = None
+    ) -> None:
+        self.functions, self.compiled, self.longest = functions, compiled, longest or 0
         self.strings: TextTable | None = None
         self.trouble: BaseException | None = None
         self.tables: list[Any] = []
@@ -41,13 +43,19 @@ class Lookups:
             return
         self.strings = strings
         if not self.compiled:
-            self.tables = [_Answers(f, kinds, strings) for f, kinds in self.functions]
+            self.tables = [
+                _Rows(f, strings) if isinstance(f, Opened) else _Answers(f, kinds, strings)
+                for f, kinds in self.functions
+            ]
             return
         import numpy as np
 
         self.given, self.given_floats = np.zeros(8, np.int64), np.zeros(8, np.float64)
         self.room = np.zeros(len(self.functions), np.int64)
-        self.tables = [_Table(f, kinds, strings) for f, kinds in self.functions]
+        self.tables = [
+            _Elements(f, strings, self.longest) if isinstance(f, Opened) else _Table(f, kinds, strings)
+            for f, kinds in self.functions
+        ]
         for at, table in enumerate(self.tables):
             self.room[at] = table.room
         self.host = _HOST(self.asked)  # kept: C does not
@@ -62,6 +70,8 @@ class Lookups:
         out: dict[str, Any] = {"LA": self.given, "LF": self.given_floats, "LP": self.address, "LR": self.room}
         for at, t in enumerate(self.tables):
             out |= {f"LS{at}": t.states, f"LV{at}": t.values, f"LK{at}": t.keys}
+            if isinstance(t, _Elements):
+                out |= {f"LN{at}": t.sizes} | {f"LX{at}_{j}": leaf for j, leaf in enumerate(t.leaves)}
         return out
 
     def asked(self, at: int, slot: int) -> None:
@@ -185,3 +195,82 @@ class _Table:
 
         moved(states, values, keys, self.width, self.states, self.values, self.keys)
         self.room -= int((states != 0).sum())
+
+
+# ---------------------------------------------------------------- the elements of lists
+
+_MOST_ELEMENTS = 1 << 21  # that are kept: beyond, the table starts anew
+
+
+def _rows(t: ListType, text: str, strings: TextTable) -> list[list[Any]]:
+    """The leaves of the elements of a list as a kernel stores them, leaf by leaf."""
+    found, width = t.rows(text), len(t.kinds)
+    columns = [found[j::width] for j in range(width)]
+    return [
+        column if kind in (INT, FLOAT) else [encode(kind, v, strings) for v in column]
+        for kind, column in zip(t.kinds, columns, strict=True)
+    ]
+
+
+class _Rows(dict[int, list[tuple[Any, ...]]]):
+    """For CPython: the elements of a list, by its code."""
+
+    def __init__(self, f: Opened, strings: TextTable) -> None:
+        super().__init__()
+        self.list, self.strings, self.kept = f.list, strings, 0
+
+    def __missing__(self, code: int) -> list[tuple[Any, ...]]:
+        found = list(zip(*_rows(self.list, self.strings.texts[code], self.strings), strict=True))
+        self.kept += len(found) + 1
+        if self.kept > _MOST_ELEMENTS:
+            self.clear()
+            self.kept = len(found) + 1
+        self[code] = found
+        return found
+
+
+class _Elements(_Table):
+    """For compiled kernels: the leaves of the elements of all lists, one list after the other, and by a list's code
+    where it begins; there stands how many it has, and behind that its elements."""
+
+    def __init__(self, f: Opened, strings: TextTable, longest: int) -> None:
+        super().__init__(f, (STR,), strings)
+        self.list, self.push = f.list, f.lists * (longest + 1)  # what one push may add
+        self.answer = self.add
+        self._empty(max(1 << 16, 4 * self.push))
+
+    def _empty(self, size: int) -> None:
+        import numpy as np
+
+        self.used, self.sizes = 0, np.zeros(size, np.int64)
+        self.leaves = [np.zeros(size, np.float64 if is_float(t) else np.int64) for t in self.list.kinds]
+        self.states[:] = 0
+
+    def add(self, given: Sequence[Any]) -> tuple[int, Any]:
+        """Put a list behind the others; where it begins."""
+        columns = _rows(self.list, self.strings.texts[given[0]], self.strings)
+        begin, size = self.used, len(columns[0])
+        self.sizes[begin] = size
+        for leaf, column in zip(self.leaves, columns, strict=True):
+            leaf[begin + 1 : begin + 1 + size] = column
+        self.used += size + 1
+        return _OK, begin
+
+    def keep(self, slot: int, given: Sequence[Any], state: int, value: Any) -> int:
+        """Write where the list begins; whether another push may add what it can."""
+        left = super().keep(slot, given, state, value)
+        return min(left, len(self.sizes) - self.used - self.push)
+
+    def grow(self) -> None:
+        """Make room: for more texts, and for more elements, or begin anew where they are too many."""
+        if self.room <= 0 or len(self.states) < len(self.strings.texts):
+            super().grow()
+        if len(self.sizes) - self.used <= self.push:
+            if self.used > _MOST_ELEMENTS:
+                self._empty(len(self.sizes))
+                return
+            import numpy as np
+
+            size = 2 * len(self.sizes)
+            self.sizes = np.resize(self.sizes, size)
+            self.leaves = [np.resize(leaf, size) for leaf in self.leaves]

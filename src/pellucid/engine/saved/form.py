@@ -18,7 +18,7 @@ from pellucid.base.container import Buffer, Container
 from pellucid.base.identity import refuse_other
 from pellucid.engine.kernel.layout import KernelLayout
 from pellucid.errors import StateError
-from pellucid.expr.types import EnumType, ScalarType, Type
+from pellucid.expr.types import EnumType, ListType, OptionalType, ScalarType, Type
 from pellucid.graph.model import Graph, Node
 
 
@@ -141,8 +141,14 @@ def columns_text(t: Type) -> str:
     >>> columns_text(TupleType((OptionalType(DATETIME), INT)))
     '(datetime | None, int)'
     """
-    found = [str(column) for _, column in t.columns()]
+    found = [_column_text(column) for _, column in t.columns()]
     return found[0] if len(found) == 1 else f"({', '.join(found)})"
+
+
+def _column_text(t: Type) -> str:
+    if isinstance(t, OptionalType):
+        return f"{_column_text(t.inner)} | None"
+    return f"list[{columns_text(t.item)}]" if isinstance(t, ListType) else str(t)
 
 
 def other_types(old: dict[str, Any], new: dict[str, Any], step: str) -> str:

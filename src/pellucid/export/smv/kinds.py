@@ -42,6 +42,11 @@ def refuse_what_smv_cannot(graph: Graph) -> None:
             raise UsageError(
                 f"{who}: a merge may carry several events in one push, but a pipe of NuSMV's model carries at most one"
             )
+        if node.kind == "explode":
+            raise UsageError(
+                f"{who}: puts out as many events at once as its list has, but a pipe of NuSMV's model carries at most "
+                "one"
+            )
         if node.processor.puts == "many":
             assert node.fn is not None
             if node.fn.traced is None or node.state is None:

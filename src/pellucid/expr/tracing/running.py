@@ -96,7 +96,12 @@ def unknown(value: Any) -> bool:
 _known: dict[Any, Direct] = {}
 
 
-def ask(
+def ask(name: str, f: Callable[..., Any], args: Iterable[Any], result: Type, **more: Any) -> Any:
+    """The answer of a pure function, as a value of the trace (see `answer_of`)."""
+    return real(answer_of(name, f, args, result, **more))
+
+
+def answer_of(
     name: str,
     f: Callable[..., Any],
     args: Iterable[Any],
@@ -106,8 +111,8 @@ def ask(
     fails: bool = True,
     key: Any = None,
     apart: bool = False,
-) -> Any:
-    """The answer of a pure function, as a value of the trace; ``key`` tells two functions of one name apart."""
+) -> Expr:
+    """The answer of a pure function, as an expression; ``key`` tells two functions of one name apart."""
     leaves: list[Expr] = []
     given = [_template(a, leaves, name) for a in args]
     also = {k: _template(v, leaves, name) for k, v in (named or {}).items()}
@@ -118,7 +123,7 @@ def ask(
         applied = Applied(f, given, also)
         _refuse_mistake(applied, [e.type for e in leaves])
         _known[mark] = Direct(name, applied, result, fails, apart)
-    return real(text.call(_known[mark], leaves))
+    return text.call(_known[mark], leaves)
 
 
 def _refuse_mistake(f: Applied, kinds: list[Type]) -> None:

@@ -98,6 +98,8 @@ def length_of(value: Any) -> Any:
     """``len(value)``."""
     if type(value) is Sym and value._expr.type == STR:
         return Sym(text.length(value._expr))
+    if hasattr(type(value), "_size"):  # a list
+        return value._size()
     return value.size() if type(value) is running.Pieces else len(value)
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import contextvars
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pellucid.errors import PipelineError, TypeMismatch
@@ -36,7 +36,7 @@ from pellucid.expr.tracing.maybe import Maybe, assemble, raw_fields, record_type
 from pellucid.expr.tracing.mistakes import name_of, no_pair
 from pellucid.expr.tracing.money import SymDecimal, lift_decimal
 from pellucid.expr.tracing.purity import AsksIdentity, watched
-from pellucid.expr.tracing.rich import Rich
+from pellucid.expr.tracing.rich import Rich, SymList, list_leaf, result_type
 from pellucid.expr.tracing.shadow import shadowed, truth_of
 from pellucid.expr.tracing.symbolic import Sym, Untraceable, lift_scalar
 from pellucid.expr.tracing.times import SymTime, lift_time
@@ -44,10 +44,10 @@ from pellucid.expr.types import (
     BOOL,
     FLOAT,
     INSTANT,
-    INT,
     NOTHING,
     DecimalType,
     EnumType,
+    ListType,
     OptionalType,
     RecordType,
     TimeType,
@@ -71,7 +71,8 @@ class Traced:
     ``outputs`` are the leaves of the result, one expression each over the leaves of the parameters.
     A task has ``emits``: for each number of events it may put out, nothing is assumed; ``count`` is an
     expression and ``slots[i]`` the leaves of the i-th event, meaningful only where ``i < count``.
-    ``raises`` describes the places where the user's function raises, by number.
+    ``raises`` describes the places where the user's function raises, by number.  With ``many`` it is no task: it has no
+    state, and returns a list of these events.
     """
 
     params: tuple[Type, ...]
@@ -81,6 +82,7 @@ class Traced:
     slots: tuple[tuple[Expr, ...], ...] = ()
     event: Type | None = None
     raises: tuple[str, ...] = ()
+    many: bool = False
 
     def roots(self) -> tuple[Expr, ...]:
         """Every expression of the trace, in a fixed order."""
@@ -104,6 +106,7 @@ class _Path:
     facts: dict[Expr, bool] = field(default_factory=dict)
     orders: dict[tuple[Expr, Expr], int] = field(default_factory=dict)
     nones: list[tuple[str, Type]] = field(default_factory=list)  # what was asked for and is None here
+    optional: dict[Expr, frozenset[Expr]] = field(default_factory=dict)  # the flag of an optional value, and its leaves
 
     def note_check(self, e: Expr) -> None:
         self.noted += 1
@@ -219,7 +222,7 @@ class _Explorer:
         self.identity = False
         self.paths = 0
         self.raises: list[str] = []
-        self.optional: dict[Expr, frozenset[Expr]] = {}  # the flag of an optional value, and its leaves
+        self.optional: dict[Expr, frozenset[Expr]] = {}
 
     def tree(self) -> _Leaf | _Fork:
         kinds = {kind for t in self.params for _, kind in t.leaves()}
@@ -249,7 +252,7 @@ class _Explorer:
             raise Untraceable(
                 f"has more than {MAX_PATHS:,} paths; split it into steps, or use min, max, & and | instead of branches"
             )
-        path = _Path(prefix, self.identity, self.text, self.run_it)
+        path = _Path(prefix, self.identity, self.text, self.run_it, optional=self.optional)
         token = _current.set(path)
         raised: int | None = None
         value: Any = None
@@ -284,49 +287,47 @@ class _Explorer:
         self.raises.append(f"{type(error).__name__}: {text}")
         return len(self.raises) - 1
 
-    def symbolic(self, t: Type, index: int, name: str = "", lazy: bool = False) -> tuple[Any, int]:
-        """What a parameter is, whose leaves begin at an index; ``lazy`` if it is found out when it is looked at."""
-        after = index + t.width
-        if isinstance(t, OptionalType):
-            flag, inner = n.var(index, BOOL), t.inner
-            kinds = [kind for _, kind in t.leaves()]
-            leaves = [n.var(index + j, kind) for j, kind in enumerate(kinds)]
-            self.optional[flag] = frozenset(leaves[1:])
+    def symbolic(self, t: Type, index: int) -> tuple[Any, int]:
+        """What a parameter is, whose leaves begin at an index, and where the next one's begin."""
+        leaves = [n.var(index + j, kind) for j, (_, kind) in enumerate(t.leaves())]
+        return value_of(t, leaves), index + t.width
 
-            def look() -> Any:
-                if current_path().decide(flag):
-                    return self.symbolic(inner, index + 1, name)[0]
-                current_path().nones.append((name, t))
-                return None
 
-            return (Maybe(t, leaves, look) if lazy else look()), after
-        if isinstance(t, EnumType):
-            e = n.var(index, t)
-            for member in t.members[:-1]:
-                if current_path().decide(n.eq(e, n.const(member))):
-                    return member, after
-            return t.members[-1], after
-        if isinstance(t, RecordType):
-            fields = []
-            for field_name, sub in t.fields:
-                value, index = self.symbolic(sub, index, field_name, lazy=True)
-                fields.append(value)
-            return assemble(t, fields), after
-        if isinstance(t, TupleType):
-            items = []
-            for i, sub in enumerate(t.items):
-                value, index = self.symbolic(sub, index, str(i))
-                items.append(value)
-            return tuple(items), after
-        if t == NOTHING:
-            return None, after
-        if isinstance(t, TimeType):
-            return SymTime(n.var(index, INT), t), after
-        if isinstance(t, DecimalType):
-            return SymDecimal(n.var(index, INT), t), after
-        if t == BOOL and self.identity:
-            return current_path().decide(n.var(index, t)), after
-        return Sym(n.var(index, t)), after
+def value_of(t: Type, leaves: Sequence[Expr], name: str = "", lazy: bool = False) -> Any:
+    """A value of the trace with these leaves; ``lazy`` if it is found out when it is looked at."""
+    path = current_path()
+    if isinstance(t, OptionalType):
+        (flag, *rest), inner = leaves, t.inner
+        path.optional[flag] = frozenset(rest)
+
+        def look() -> Any:
+            if current_path().decide(flag):
+                return value_of(inner, rest, name)
+            current_path().nones.append((name, t))
+            return None
+
+        return Maybe(t, leaves, look) if lazy else look()
+    if isinstance(t, EnumType):
+        for member in t.members[:-1]:
+            if path.decide(n.eq(leaves[0], n.const(member))):
+                return member
+        return t.members[-1]
+    if isinstance(t, (RecordType, TupleType)):
+        record = isinstance(t, RecordType)
+        parts, at = [], 0
+        for part, sub in t.fields if isinstance(t, RecordType) else [(str(i), u) for i, u in enumerate(t.items)]:
+            parts.append(value_of(sub, leaves[at : at + sub.width], part, lazy=record))
+            at += sub.width
+        return assemble(t, parts) if isinstance(t, RecordType) else tuple(parts)
+    if t == NOTHING:
+        return None
+    if isinstance(t, TimeType):
+        return SymTime(leaves[0], t)
+    if isinstance(t, DecimalType):
+        return SymDecimal(leaves[0], t)
+    if isinstance(t, ListType):
+        return SymList(leaves[0], t)
+    return path.decide(leaves[0]) if t == BOOL and path.identity else Sym(leaves[0])
 
 
 def _refuse_unguarded(error: Exception, path: _Path) -> None:
@@ -360,11 +361,14 @@ def _result_type(value: Any) -> Type:
         return value._type
     if type(value) is Maybe:
         return value.type
-    if type(value) is tuple:
+    if type(value) is tuple and value:
         return TupleType(tuple(_result_type(v) for v in value))
     lazy = record_type_of(value)
     if lazy is not None:
         return lazy
+    nothing = result_type(value)
+    if nothing is not None:
+        return nothing
     if isinstance(value, (list, dict, set)):
         raise Untraceable(f"returns a {type(value).__name__}, which is no event")
     t = type_of_value(value)
@@ -401,6 +405,8 @@ def _leaves(value: Any, t: Type) -> list[Expr]:
                     ) from None
                 raise Untraceable(text) from None
         return out
+    if isinstance(t, ListType):
+        return [list_leaf(value, t)]
     if isinstance(t, TupleType):
         return [e for item, sub in zip(value, t.items, strict=True) for e in _leaves(item, sub)]
     if t == NOTHING and value is None:
@@ -445,6 +451,8 @@ def _join_all(values: list[Any]) -> Type:
 def _refuse_nothing(result: Type) -> None:
     if result == NOTHING:
         raise Untraceable("returns None on every path, which is no event")
+    if isinstance(result, ListType) and result.item == NOTHING:
+        raise Untraceable("returns an empty list on every path, of which nobody knows what it holds")
 
 
 def _fold(
@@ -489,10 +497,12 @@ def trace(
     truth: bool = False,
     text: bool = False,
     run: bool = False,
+    many: bool = False,
 ) -> Traced:
     """Trace ``f`` on parameters of these types; raises ``Untraceable`` with the reason if it cannot.
 
-    With ``task`` the function must return ``(state, [events])``; with ``truth`` only its truth counts.
+    With ``task`` the function must return ``(state, [events])``; with ``truth`` only its truth counts; with ``many`` it
+    must return a list, whose elements are events: one that it makes itself has slots, as those of a task.
     With ``text`` it is the trace of a check (`pellucid.expr.tracing.textual`), with ``run`` the one that engines run
     where there is no plain one (`pellucid.expr.tracing.running`).
     """
@@ -501,7 +511,12 @@ def trace(
     values = _values(tree)
     if task:
         return _task(explorer, tree, values)
+    if many and all(type(v) in (list, tuple) for v in values) and any(values):
+        made = _slots(explorer, tree, NOTHING, [((), v) for v in values], lambda v: ((), v))
+        return replace(made, many=True)
     result = _join_all(values)
+    if many and not isinstance(result, ListType):
+        raise Untraceable(f"returns {result}, which is no list")
     _refuse_nothing(result)
     types = [t for _, t in result.leaves()]
     outputs = _fold(tree, types, lambda v: _leaves(v, result), explorer.optional)
@@ -523,6 +538,13 @@ def _task(explorer: _Explorer, tree: _Leaf | _Fork, values: list[Any]) -> Traced
         ):
             raise Untraceable("does not return a pair (state, [events])")
     state = _join_all([v[0] for v in values])
+    return _slots(explorer, tree, state, values, lambda v: v)
+
+
+def _slots(
+    explorer: _Explorer, tree: _Leaf | _Fork, state: Type, values: list[Any], pair: Callable[[Any], tuple[Any, Any]]
+) -> Traced:
+    """A function that gives a state and several events, of which there are as many as the longest list has."""
     events = [e for v in values for e in v[1]]
     event = _join_all(events) if events else None
     room = max((len(v[1]) for v in values), default=0)
@@ -533,11 +555,12 @@ def _task(explorer: _Explorer, tree: _Leaf | _Fork, values: list[Any]) -> Traced
     int_type = n.const(0).type
 
     def pick(value: Any) -> list[Expr]:
-        out = _leaves(value[0], state) + [n.const(len(value[1]))]
+        kept, put = pair(value)
+        out = ([] if state == NOTHING else _leaves(kept, state)) + [n.const(len(put))]
         for i in range(room):
-            if i < len(value[1]):
+            if i < len(put):
                 assert event is not None
-                out += _leaves(value[1][i], event)
+                out += _leaves(put[i], event)
             else:
                 out += [n.const(simplest(t)) for t in event_types]
         return out

@@ -1,9 +1,10 @@
-"""The types of events: ``bool``, ``int``, ``float``, ``str``, enums, times, decimals, ``T | None``, and records.
+"""The types of events: ``bool``, ``int``, ``float``, ``str``, enums, times, decimals, ``T | None``, lists, and records.
 
 Every engine sees an event as a fixed list of scalar **leaves**: a scalar has one, a record (a
 dataclass, a ``NamedTuple`` or a plain tuple of a state) has those of its fields, in order.  So a
 column store, a kernel, an SMT solver and Spark all share one idea of an event's shape.  What has a
-richer meaning is made of leaves, too: a time and a decimal are an int, an optional value is a flag and a value.
+richer meaning is made of leaves, too: a time and a decimal are an int, an optional value is a flag and a
+value, a list is a text.
 
 >>> from datetime import datetime
 >>> from typing import NamedTuple
@@ -36,6 +37,7 @@ from pellucid.expr.types.base import (
     simplest,
 )
 from pellucid.expr.types.decimals import DecimalType, Scale
+from pellucid.expr.types.lists import ListType, list_in
 from pellucid.expr.types.of import conform, join, no_none, type_of, type_of_value
 from pellucid.expr.types.optional import NOTHING, OptionalType
 from pellucid.expr.types.records import RecordType, TupleType
@@ -55,6 +57,7 @@ __all__ = [
     "TIMEDELTA",
     "DecimalType",
     "EnumType",
+    "ListType",
     "OptionalType",
     "RecordType",
     "ScalarType",
@@ -65,6 +68,7 @@ __all__ = [
     "conform",
     "fits_int",
     "join",
+    "list_in",
     "no_none",
     "simplest",
     "type_of",

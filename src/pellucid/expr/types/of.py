@@ -14,6 +14,7 @@ from typing import Any
 from pellucid.errors import TypeMismatch
 from pellucid.expr.types.base import BOOL, FLOAT, INT, STR, EnumType, ScalarType, Type
 from pellucid.expr.types.decimals import MOST_PLACES, DecimalType, Scale
+from pellucid.expr.types.lists import ListType, elements
 from pellucid.expr.types.optional import NOTHING, NothingType, OptionalType
 from pellucid.expr.types.records import RecordType, TupleType
 from pellucid.expr.types.times import DATE, DATETIME, INSTANT, TIMEDELTA, TimeType, is_nat
@@ -34,13 +35,14 @@ def type_of(annotation: Any) -> Type:
 
     >>> type_of(int), type_of(tuple[int, float])
     (int, (int, float))
-    >>> type_of(list)
+    >>> type_of(dict)
     Traceback (most recent call last):
     ...
-    pellucid.errors.TypeMismatch: an event cannot be a 'list': use bool, int, float, str, datetime, date, timedelta,
-    Annotated[Decimal, Scale(2)], an enum, any of these | None, or a frozen dataclass or NamedTuple of those
-    >>> type_of(int | None)
-    int | None
+    pellucid.errors.TypeMismatch: an event cannot be a 'dict': use bool, int, float, str, datetime, date, timedelta,
+    Annotated[Decimal, Scale(2)], an enum, any of these | None, list[T] or tuple[T, ...] of these, or a frozen dataclass
+    or NamedTuple of those
+    >>> type_of(int | None), type_of(list[str]), type_of(tuple[float, ...])
+    (int | None, list[str], tuple[float, ...])
     """
     if isinstance(annotation, Type):
         return annotation
@@ -64,6 +66,12 @@ def type_of(annotation: Any) -> Type:
                 f"the enum {annotation.__name__} is a Flag, whose members combine: use an int for its bits"
             )
         return EnumType(annotation)
+    if annotation is list or annotation is tuple:
+        name = annotation.__name__
+        written = "list[int]" if annotation is list else "tuple[int, ...]"
+        raise TypeMismatch(f"a {name} needs the type of what it holds: write {written}")
+    if origin is list or (origin is tuple and len(args) == 2 and args[1] is Ellipsis):
+        return ListType(type_of(args[0]), origin)
     if origin is tuple and args and Ellipsis not in args:
         return TupleType(tuple(type_of(a) for a in args))
     if isinstance(annotation, type):
@@ -73,7 +81,8 @@ def type_of(annotation: Any) -> Type:
     name = getattr(annotation, "__name__", None) or str(annotation)
     raise TypeMismatch(
         f"an event cannot be a {name!r}: use bool, int, float, str, datetime, date, timedelta, Annotated[Decimal, "
-        "Scale(2)], an enum, any of these | None, or a frozen dataclass or NamedTuple of those"
+        "Scale(2)], an enum, any of these | None, list[T] or tuple[T, ...] of these, or a frozen dataclass or "
+        "NamedTuple of those"
     )
 
 
@@ -178,6 +187,8 @@ def join(a: Type, b: Type) -> Type | None:
     """
     if a == b:
         return a
+    if isinstance(a, ListType) and isinstance(b, ListType):  # an empty list is one of anything
+        return b if a.item == NOTHING else a if b.item == NOTHING or a.item == b.item else None
     if isinstance(a, NothingType):
         a, b = b, a
     if isinstance(b, NothingType):
@@ -216,6 +227,11 @@ def conform(t: Type, value: Any) -> Any:
         if trouble:
             raise ValueError(trouble)
         return t.plain(value)
+    if isinstance(t, ListType):
+        values = elements(value)
+        if values is None:
+            raise ValueError(t.problem(value))
+        return t.cls(_element(t.item, i, item) for i, item in enumerate(values))
     if isinstance(t, NothingType):
         if value is not None:
             raise ValueError(t.problem(value))
@@ -264,6 +280,13 @@ def no_none(t: Type) -> str:
     'expected int, found None: fill it, or declare it as int | None'
     """
     return f"expected {t}, found None: fill it, or declare it as {t} | None"
+
+
+def _element(t: Type, i: int, value: Any) -> Any:
+    try:
+        return conform(t, value)
+    except ValueError as error:
+        raise ValueError(f"element {i}: {error}") from None
 
 
 _PLAIN: dict[str, Any] = {"bool": bool, "int": int, "float": float, "str": str}

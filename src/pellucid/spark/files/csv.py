@@ -23,7 +23,7 @@ from pellucid.data.files import look_through
 from pellucid.data.numbers import BLANKS, EXACT, FALSE, FLOAT_CELL, INT_CELL, TRUE, WHOLE_CELL
 from pellucid.data.spelled import inner_type
 from pellucid.errors import DataError, option
-from pellucid.expr.types import BOOL, FLOAT, INT, OptionalType, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, OptionalType, Type, list_in
 from pellucid.graph.model import Graph
 from pellucid.sinks.address import absolute, on_this_machine
 from pellucid.spark.failure import MARK
@@ -103,6 +103,24 @@ def wanted_of(
     return Wanted(types, only, keys, orders, silent=wide, keep=keep)
 
 
+def refuse_lists(path: str, types: Mapping[str, Type], form: str) -> None:
+    """Refuse a list in a file of text: Spark guesses what is in it, and takes a number for a text.
+
+    >>> from pellucid.expr.types import ListType
+    >>> refuse_lists("orders.jsonl", {"items": ListType(INT)}, "JSON Lines")
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: orders.jsonl: column 'items': list[int] is not read from JSON Lines on Spark: give the
+    table as Parquet, or run it here
+    """
+    for name, t in types.items():
+        if list_in(t) is not None:
+            raise DataError(
+                f"{path}: column {name!r}: {t} is not read from {form} on Spark: give the table as Parquet, or run it "
+                "here"
+            )
+
+
 def files_in(path: str) -> list[str]:
     """The files of a folder of this machine, also in folders in it, as Spark finds them; a file by itself."""
     if not os.path.isdir(path):
@@ -136,6 +154,7 @@ def cells(
     names = _checked_names(path, raw)
     looks = configured(spark.read, header=True, inferSchema=True, **_TRIMMED).load(place).schema
     types = wanted.by_name(names)
+    refuse_lists(path, types, "CSV")
     found = _as_local(looks, names, types, wanted)
     if stream:
         _refuse_no_rows(

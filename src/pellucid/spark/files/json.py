@@ -21,7 +21,7 @@ from pellucid.errors import DataError
 from pellucid.expr.types import FLOAT, INT, STR, Type
 from pellucid.spark.failure import MARK
 from pellucid.spark.files.columns import as_begun
-from pellucid.spark.files.csv import FILES_AT_ONCE, Wanted
+from pellucid.spark.files.csv import FILES_AT_ONCE, Wanted, refuse_lists
 from pellucid.spark.native.column import failure
 
 _STRICT = {"mode": "FAILFAST", "allowNonNumericNumbers": False, "allowSingleQuotes": False}
@@ -55,6 +55,7 @@ def objects(
         looks = as_begun(looks, begun)
     leaves = dict(_leaves(looks))
     types = wanted.by_name(list(leaves))
+    refuse_lists(path, types, "JSON Lines")
     schema = _as_wanted(path, looks, types)
     source = configured(spark.readStream if stream else spark.read).option("lineSep", "\n")
     if stream:
@@ -169,28 +170,41 @@ def _object(schema: Any, column: Any) -> Any:
             plain.clear()
 
     for f in schema.fields:
-        x, kind = column(f.name), f.dataType.typeName()
-        if kind not in ("double", "float") and not (kind == "struct" and _has_floats(f.dataType)):
+        x = column(f.name)
+        if not _has_floats(f.dataType):
             plain.append(x.alias(f.name))
             continue
         flush()
-        if kind == "struct":
-            text = _object(f.dataType, x.getField)
-        else:
-            infinite = F.lit(float("inf"))
-            text = (
-                F.when(F.isnan(x), failure(no_json_nan(f.name), STR))
-                .when(x == infinite, "1e999")
-                .when(x == -infinite, "-1e999")
-                .otherwise(x.cast("string"))
-            )
+        text = _value(f.dataType, x, f.name)
         parts.append(F.when(x.isNotNull(), F.concat(F.lit(json.dumps(f.name, ensure_ascii=False) + ":"), text)))
     flush()
     return F.concat(F.lit("{"), F.concat_ws(",", *parts), F.lit("}"))
 
 
-def _has_floats(schema: Any) -> bool:
-    return any(
-        f.dataType.typeName() in ("double", "float") or (f.dataType.typeName() == "struct" and _has_floats(f.dataType))
-        for f in schema.fields
+def _value(kind: Any, x: Any, name: str) -> Any:
+    """A value with floats in it as JSON: an infinity is 1e999, which readers take as one."""
+    from pyspark.sql import functions as F
+
+    if kind.typeName() == "struct":
+        return _object(kind, x.getField)
+    if kind.typeName() == "array":
+        parts = F.transform(
+            x, lambda item: F.when(item.isNull(), "null").otherwise(_value(kind.elementType, item, name))
+        )
+        return F.concat(F.lit("["), F.array_join(parts, ","), F.lit("]"))
+    infinite = F.lit(float("inf"))
+    return (
+        F.when(F.isnan(x), failure(no_json_nan(name), STR))
+        .when(x == infinite, "1e999")
+        .when(x == -infinite, "-1e999")
+        .otherwise(x.cast("string"))
     )
+
+
+def _has_floats(kind: Any) -> bool:
+    name = kind.typeName()
+    if name == "array":
+        return _has_floats(kind.elementType)
+    if name == "struct":
+        return any(_has_floats(f.dataType) for f in kind.fields)
+    return name in ("double", "float")

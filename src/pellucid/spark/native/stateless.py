@@ -128,6 +128,8 @@ def _function(out: Stateless, node: Node, inputs: list[list[RowSlot]]) -> list[R
         why = node.fn.reason if node.fn is not None else "has no function"
         raise Remembers(node, f"cannot be traced: {node.fn.name if node.fn else 'it'} {why}")
     traced = _numbered(out, node, node.fn.traced)
+    if node.kind == "explode":
+        return [made for slot in events for made in _elements(out, node, traced, slot)]
     if node.processor.puts == "many":
         return [made for slot in events for made in _task(out, node, traced, slot)]
     return [_called(out, node, traced, slot) for slot in events]
@@ -136,6 +138,7 @@ def _function(out: Stateless, node: Node, inputs: list[list[RowSlot]]) -> list[R
 _STEPS: dict[str, Callable[[Stateless, Node, list[list[RowSlot]]], list[RowSlot]]] = {
     "merge": _merge, "decimate": _merge, "trim": _merge, "window": _window, "filter_by": _filter_by, "map": _function,
     "filter": _function, "apply": _function, "key_by": _function, "forget": _function, "task": _function,
+    "explode": _function,
 }  # fmt: skip
 
 
@@ -188,8 +191,23 @@ def _task(out: Stateless, node: Node, traced: Traced, slot: RowSlot) -> list[Row
     states = roots[: len(start)]
     if not all(_is(e, value) for e, value in zip(states, start, strict=True)):
         raise Remembers(node, "remembers its state")
-    count, rest = roots[len(start)], roots[len(start) + 1 :]
-    _evaluates(out, slot.when, *states, count)
+    _evaluates(out, slot.when, *states)
+    return _several(out, traced, slot, roots[len(start) :], ())
+
+
+def _elements(out: Stateless, node: Node, traced: Traced, slot: RowSlot) -> list[RowSlot]:
+    if not traced.many:
+        raise Remembers(node, "puts out the elements of a list, of any length")
+    roots = substitute(traced.roots(), slot.leaves)
+    return _several(out, traced, slot, roots, slot.leaves if node.beside else ())
+
+
+def _several(
+    out: Stateless, traced: Traced, slot: RowSlot, roots: Sequence[Expr], head: tuple[Expr, ...]
+) -> list[RowSlot]:
+    """The events of which there are as many as the first expression says, each behind what goes before it."""
+    count, *rest = roots
+    _evaluates(out, slot.when, count)
     width = traced.event.width if traced.event is not None else 0
     made = []
     for i in range(len(traced.slots)):
@@ -197,7 +215,7 @@ def _task(out: Stateless, node: Node, traced: Traced, slot: RowSlot) -> list[Row
         leaves = tuple(rest[i * width : (i + 1) * width])
         if when is not FALSE:
             _evaluates(out, when, *leaves)  # on a path with fewer events they are constant
-            made.append(RowSlot(when, leaves, slot.key))
+            made.append(RowSlot(when, (*head, *leaves), slot.key))
     return made
 
 
