@@ -431,6 +431,7 @@ def _run(
             for fed in stack.enter_context(ahead(feed)) if several else feed:
                 checkpoint()
                 failed: list[StepError] | None = [] if rows.bad else None
+                results: list[Output] = []
                 if fed.batch.count:
                     with _placed(feed, fed):
                         results = engine.push_batch(fed.batch, positions=write.needs_positions, failed=failed)
