@@ -7,6 +7,7 @@ functions are ordinary Python, of many shapes, some of which fail on some events
 from __future__ import annotations
 
 import enum
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -229,6 +230,7 @@ PAIRS: list[Callable[[Any], Any]] = [lambda p: p[1], lambda p: p[0] == p[1], lam
 class Choice:
     """Where decisions come from."""
 
+    nans = False  # whether floats may be NaN, which only a run with nan="keep" takes
     forgets = False  # whether keys may be given up (`forget`); not under a key that comes with the data
 
     def of(self, items: Any) -> Any:
@@ -263,6 +265,8 @@ class Seeded(Choice):
         return self.rng.choice(list(items))
 
     def event(self, t: Type) -> Any:
+        if t == FLOAT and self.nans and self.rng.random() < 0.3:
+            return math.nan
         if t == POINT:
             return Point(self.event(INT) % 100, self.event(FLOAT), self.event(COLOR))
         if t == ORDER:

@@ -175,6 +175,16 @@ def test_epochs(tmp_path: Path) -> None:
     assert (tmp_path / "out.csv").read_text().split() == ["out", "1.5", "nan", "-2"]
 
 
+def test_a_table_is_described_with_its_nans(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("x,y,z\n1.5,NaN,nan\nnan,,b\n-2,3,c\n")
+    parquet.write_table(pa.table({"x": VALUES, "y": [NAN, None, 3.0], "z": ["nan", "b", "c"]}), tmp_path / "in.parquet")
+    for source in ("in.csv", "in.parquet"):
+        told = CliRunner().invoke(cli, ["tables", str(tmp_path / source)]).stdout
+        assert "    x: float  # 1 NaN: a value with nan='keep' (--nan keep), else refused\n" in told
+        assert "    y: float | None  # 1 null, 1 NaN: a value with nan='keep'" in told
+        assert "    z: str\n" in told or told.rstrip().endswith("    z: str")
+
+
 def test_json_has_no_nan(tmp_path: Path) -> None:
     """Neither way in: a word that is no JSON is refused, whatever is asked for."""
     program = tmp_path / "p.py"

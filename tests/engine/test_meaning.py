@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from pellucid import Pipeline, pipeline
 from pellucid.engine.kernel.engine import Engine
-from pellucid.expr.types import INT
+from pellucid.expr.types import FLOAT, INT
 from tests import strategies
 from tests.engine.kernel.test_kernel_random import Outcome, batch_of, by_engine, by_interpreter, cut, marked
 from tests.judge.told import Judged, told_outputs
-from tests.strategies import Drawn, Seeded, Telling, make_input, make_judged
+from tests.strategies import POINT, Drawn, Seeded, Telling, make_input, make_judged
 from tests.volumes import examples, some_seeds
 
 
@@ -104,6 +104,22 @@ def test_keys_that_are_given_up(seed: int) -> None:
             break
     pushes = make_input(c, p, c.of(range(5, 40)))
     check(p, telling, pushes, None, [c.of(range(9)) for _ in range(5)], "python")
+
+
+@pytest.mark.seeded
+@pytest.mark.parametrize("mode", ["python", "numba"])
+@pytest.mark.parametrize("seed", some_seeds(1, 10))
+def test_floats_that_are_nan(seed: int, mode: str) -> None:
+    """Bare ones: of two records Python takes a NaN that is one object for equal to itself, which no data can say."""
+    c = Seeded(9000 + seed)
+    c.nans, left = True, 40 if mode == "python" else 2
+    while left:
+        p, telling = make_judged(c, max_steps=6)
+        types = {p.graph.nodes[i].type for i in p.graph.sources}
+        bare = FLOAT in types and POINT not in types
+        if bare and len(p.graph.nodes) > 4 and (mode == "python" or Engine(p.graph).why_plain is None):
+            check(p, telling, make_input(c, p, 30), None, [c.of(range(9)) for _ in range(5)], mode)
+            left -= 1
 
 
 @pytest.mark.seeded

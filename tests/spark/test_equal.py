@@ -85,7 +85,7 @@ def check_alone(spark: SparkSession, seed: int) -> str:
 
     c = Seeded(seed)
     if c.of([False, True]):
-        p = make_pipeline(c, max_steps=4, windows=1, sources=c.of([1, 1, 2]))
+        p = make_pipeline(c, max_steps=4, windows=1, sources=c.of([1, 1, 2]), forgets=True)
     else:  # all of it under a key of its own
         t = c.of([t for t in KEYS if list_in(t) is None])
         p = pipeline(lambda x: add_steps(c, [x.key_by(c.of(KEYS[t]))], 3, 1, c.of([False, False, True]))[-1], x=t)

@@ -160,7 +160,7 @@ def test_compiled_kernel(seed: int) -> None:
     keyed = seed % 3 == 0
     key = INT if keyed else None
     while True:
-        p = make_pipeline(c, max_steps=10)
+        p = make_pipeline(c, max_steps=10, forgets=not keyed)
         if Engine(p.graph, key=key).why_plain is None:
             break
     pushes = make_input(c, p, c.of(range(5, 60)))

@@ -69,7 +69,7 @@ def check(p: Pipeline, telling: Telling, pushes: Pushes, sizes: list[int], modes
 def test_plain_kernels() -> None:
     for seed in seeds(40):
         c = Seeded(7000 + seed)
-        p, telling = make_judged(c, max_steps=8)
+        p, telling = make_judged(c, max_steps=8, forgets=bool(seed % 2))
         pushes = make_input(c, p, c.of(range(5, 25)))
         check(p, telling, pushes, [c.of(range(6)) for _ in range(5)], ("python",))
 

@@ -30,11 +30,12 @@ _SAFE = re.compile(r"[^0-9a-zA-Z]+")
 
 @dataclass
 class ColumnFound:
-    """A column: its name, what it holds, how many nulls; for a struct or a list what is inside."""
+    """A column: its name, what it holds, how many nulls and how many NaN; for a struct or a list what is inside."""
 
     name: str
     kind: Any  # an Arrow type
     nulls: int = 0
+    nans: int = 0
     inside: list[ColumnFound] = field(default_factory=list)
 
 
@@ -86,6 +87,10 @@ def _inside(kind: Any) -> list[ColumnFound]:
 
 def _count(found: ColumnFound, column: Any) -> None:
     found.nulls += column.null_count
+    if pa.types.is_floating(column.type):
+        found.nans += pc.sum(pc.is_nan(column.cast(pa.float64()))).as_py() or 0
+    elif pa.types.is_string(column.type):  # a cell of text
+        found.nans += pc.sum(pc.match_substring_regex(column, r"^[ \t]*[+-]?[nN][aA][nN][ \t]*$")).as_py() or 0
     if found.inside:
         parts = column.drop_null().flatten()
         for inner, part in zip(found.inside, [parts] if is_list(found.kind) else parts, strict=True):
@@ -187,6 +192,10 @@ class _Classes:
                 lines.append(f"    # {column.name!r}: {why}: keep it with keep= or --keep-columns")
                 continue
             fields += 1
+            if column.nans and pa.types.is_floating(column.kind):
+                nulls += (
+                    f"{', ' if nulls else ''}{column.nans:,} NaN: a value with nan='keep' (--nan keep), else refused"
+                )
             lines.append(f"    {column.name}: {written}" + (f"  # {nulls}" if nulls else ""))
         return "\n".join(lines if fields else [*lines, "    # no column can be part of an event", "    pass"])
 
