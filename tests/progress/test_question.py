@@ -167,10 +167,22 @@ def test_a_request_for_the_past_is_found_where_histories_cannot_be_listed() -> N
     assert [str(x) for x in run.steps] == ["InitProp i holds 1", "Mess p: 1 on i", "Mess q: 'new' at 1 on e"]
 
 
-def test_unknown_is_never_a_pass() -> None:
+def test_times_that_are_not_listed() -> None:
+    """What goes round is told from the summaries, for all times; the rest is not known."""
     endless = Graph({"p": buffer("o")}, {"i": (None, "p"), "o": ("p", None)})
     verdict = check.progress(endless)
     assert verdict.unknown and "its times are not listed" in verdict.notes[0]
+    assert verdict.parts["acyclic"].proved and verdict.parts["condition 2"].proved
+    assert check.progress(endless, about=["condition 2", "acyclic"]).proved
+    loop = Graph({"p": buffer("e"), "q": buffer("f")}, {"e": ("p", "q"), "f": ("q", "p")})
+    assert parts(loop, about=["condition 2", "acyclic"]) == {"condition 2": "proved", "acyclic": "refuted"}
+    back = {"p": buffer("e", summaries={"e": 1}), "q": buffer("f", summaries={"f": -2})}
+    past = Graph(back, loop.edges, checked=False)
+    assert parts(past, about=["condition 2", "acyclic"]) == {"condition 2": "refuted", "acyclic": "refuted"}
+    assert "leads into the past" in str(check.progress(past, about="condition 2"))
+
+
+def test_unknown_is_never_a_pass() -> None:
     few = check.progress(mill(), max_states=3)
     assert few.unknown and few.parts["condition 1"].proved and few.parts["theorem 2"].unknown
 

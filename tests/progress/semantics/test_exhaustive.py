@@ -59,7 +59,7 @@ def judge(does: Any, told: Any, found: Counter[Any]) -> None:
 
 def test_some_of_the_family() -> None:
     found: Counter[Any] = Counter()
-    for does, told in ALL[::401]:
+    for does, told in ALL[::101]:
         judge(does, told, found)
     assert found["theorem 2", "closure", True, True, False, "proved"] > 0
 
