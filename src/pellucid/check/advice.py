@@ -18,7 +18,7 @@ from pellucid.check.system.cone import cone
 from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.printing import show
-from pellucid.expr.types import INT
+from pellucid.expr.types import INT, fits_int
 
 _MOST = 16  # values of a suggested domain
 
@@ -123,6 +123,7 @@ def suggested(system: System, roots: Sequence[Expr] = ()) -> list[int]:
     out = {0}
     for t in thresholds(system, roots):
         out |= {t.last, t.first} if len(out) > _MOST else {t.last - 1, t.last, t.first}
+    out = set(filter(fits_int, out))  # others are no events
     return sorted(out)[: 2 * _MOST] if len(out) > 1 else [0, 1, 2, 3]
 
 

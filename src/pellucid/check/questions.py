@@ -23,7 +23,7 @@ from pellucid.check.belief.violated import (
     sequence_violated,
     step_violated,
 )
-from pellucid.check.belief.wide import decide_failing, in_64_bits, mentions_failed, wide_notes
+from pellucid.check.belief.wide import BEYOND, are_events, decide_failing, in_64_bits, mentions_failed, wide_notes
 from pellucid.check.compare.outputs import decide_paper
 from pellucid.check.compare.products import apart, beside, differs, no_longer_implied, side_by_side
 from pellucid.check.compare.sequence import by_keys, decide_sequence
@@ -103,12 +103,21 @@ def holds(
     started = time.perf_counter()
     domain, options = domain_of(ints, assume), Options(**settings)
     failing = mentions_failed(f)
-    system = remembering(build_system(p.graph, domain, queue, lossy, strict=failing, track=track_of(f, p.graph)), f)
+
+    def built(strict: bool) -> System:
+        return remembering(build_system(p.graph, domain, queue, lossy, strict=strict, track=track_of(f, p.graph)), f)
+
+    system = built(failing)
     resolved = resolve(f, system)
     if failing:
         answer = decide_failing(p.graph, f, domain, queue, lossy, options)
     else:
         answer = decide_about(p.graph, f, domain, queue, lossy, options)
+        if answer.pushes is not None and domain.modulus is None and not are_events(p.graph, answer.pushes):
+            # only integers beyond 64 bits refute it, and those are no events
+            failing, system = True, built(True)
+            resolved = resolve(f, system)
+            answer = decide_failing(p.graph, f, domain, queue, lossy, options)
     answer = on_interpreter(answer, system, resolved, time.perf_counter() - started)
     notes = _only(system, resolved, answer)
     if answer.status == "proved" and warn:
@@ -397,6 +406,8 @@ def _verdict(
     """The answer with its counterexample, which counts only if ``judge`` finds the property violated on the
     interpreter."""
     shown = None
+    if answer.status == "refuted" and not are_events(graphs[0], answer.pushes or []):
+        answer = dataclasses.replace(answer, status="unknown", pushes=None, notes=(BEYOND,))
     if answer.status == "refuted" and answer.pushes is not None:
         steps = replay(graphs, answer.pushes)
         shown = Pushes(tuple(graphs), steps, answer.loop if answer.loop is None or answer.loop < len(steps) else None)

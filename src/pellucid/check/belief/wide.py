@@ -86,6 +86,16 @@ def decide_failing(
     return dataclasses.replace(answer, status="unknown", notes=(*answer.notes, note))
 
 
+#: Why a run of exact integers refutes nothing.
+BEYOND = "of exact integers it is refuted, but only by such as have more than 64 bits, which are no events"
+
+
+def are_events(graph: Graph, pushes: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether what the sources bring in a run of exact integers has 64 bits."""
+    types = {graph.nodes[i].id: graph.nodes[i].type for i in graph.sources}
+    return not any(t.problem(push[name]) for push in pushes for name, t in types.items() if name in push)
+
+
 def in_64_bits(
     answer: Answer,
     graph: Graph,
@@ -99,13 +109,12 @@ def in_64_bits(
 
     ``ask`` is the same question in 64 bits, ``really`` whether the two come apart on some pushes when they are run.
     """
-    if (
-        answer.status == "unknown"
-        or domain.modulus is not None
-        or (answer.status == "refuted" and really(answer.pushes or []))
-    ):
+    if answer.status == "unknown" or domain.modulus is not None:
         return answer
-    if side_by_side(graph, domain, 1, strict=True).wide.op == "const":
+    beyond = answer.status == "refuted" and not are_events(graph, answer.pushes or [])
+    if answer.status == "refuted" and not beyond and really(answer.pushes or []):
+        return answer
+    if not beyond and side_by_side(graph, domain, 1, strict=True).wide.op == "const":
         return answer
     quick = dataclasses.replace(
         options, timeout=min(options.left or 10.0, 10.0), max_states=min(options.max_states, 50_000)

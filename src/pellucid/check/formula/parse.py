@@ -280,7 +280,7 @@ class _Parser:
         if value and token.kind == "word" and token.text == "Y":
             return self.before()
         if token.kind == "number":
-            return Literal(int(token.text) if token.text.isdigit() else float(token.text))
+            return Literal.number(token.text)
         if token.kind == "string":
             return Literal(self.string(token.text, token.at))
         if token.kind == "queue":

@@ -16,6 +16,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from pellucid.errors import UsageError
@@ -59,7 +60,22 @@ class Literal:
     """A bool, int, float, str or None; ``1``, ``1.0`` and ``True`` are three literals."""
 
     value: bool | int | float | str | None
+    exact: Decimal | None = (
+        None  # what was written, where the nearest float is another number: beside a decimal it counts
+    )
     kind: str = field(init=False)
+
+    @classmethod
+    def number(cls, text: str) -> Literal:
+        """The number that a text spells.
+
+        >>> print(Literal.number("1.50"), Literal.number("90071992547409.93"))
+        1.5 90071992547409.93
+        """
+        if text.isdigit():
+            return cls(int(text))
+        value, exact = float(text), Decimal(text)
+        return cls(value, exact if math.isfinite(value) and exact != Decimal(repr(value)) else None)
 
     def __post_init__(self) -> None:
         if isinstance(self.value, float) and not math.isfinite(self.value):
@@ -69,6 +85,8 @@ class Literal:
     def __str__(self) -> str:
         if isinstance(self.value, bool):
             return "true" if self.value else "false"
+        if self.exact is not None:
+            return str(self.exact)
         return json.dumps(self.value, ensure_ascii=False) if isinstance(self.value, str) else repr(self.value)
 
 
@@ -198,7 +216,7 @@ def negative(term: Term) -> Term:
     -3 -x.value
     """
     if isinstance(term, Literal) and term.kind in ("int", "float"):
-        return Literal(-term.value)  # type: ignore[operator]
+        return Literal(-term.value, None if term.exact is None else -term.exact)  # type: ignore[operator]
     return Calc("-", (term,))
 
 

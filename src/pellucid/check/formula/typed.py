@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from pellucid.check.formula.terms import Calc
@@ -89,7 +89,10 @@ def _read(term: Typed, beside: Type) -> Typed:
         except ValueError as error:
             raise UsageError(f"{term.text} beside {inner}: {error}") from None
     if isinstance(inner, DecimalType) and term.type == FLOAT:
-        exact = Decimal(repr(value))
+        try:
+            exact = Decimal(term.text)  # as it is written: a float is another number beyond 15 digits
+        except InvalidOperation:
+            exact = Decimal(repr(value))
         t = type_of_value(exact)
         if isinstance(t, DecimalType) and t.problem(exact) is None:
             return dataclasses.replace(term, type=t, leaves=(n.const(t.flatten(exact)[0]),))

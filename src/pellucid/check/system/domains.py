@@ -115,9 +115,9 @@ def domain_of(ints: Any, assume: Any = None) -> Domain:
     if isinstance(ints, Mod):
         return Domain(tuple(range(ints.n)), ints.n, ints)
     if isinstance(ints, Iterable) and not isinstance(ints, (str, bytes)):
-        if isinstance(ints, range) and len(ints) > _MOST:
+        if isinstance(ints, range) and (many := -((ints.start - ints.stop) // ints.step)) > _MOST:
             raise UsageError(
-                f"ints={ints!r} has {len(ints):,} values: give at most {_MOST:,}, or leave ints= out and say "
+                f"ints={ints!r} has {many:,} values: give at most {_MOST:,}, or leave ints= out and say "
                 'assume="x.value >= …"'
             )
         if isinstance(ints, range) and len(ints) and fits_int(ints[0]) and fits_int(ints[-1]):
