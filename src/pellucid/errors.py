@@ -125,7 +125,12 @@ class StepError(PellucidError):
         super().__init__(message)
         self.step = step
         self.position = position
-        self.why = redact(why or message)
+        self._why = why or message
+
+    @property
+    def why(self) -> str:
+        """What went wrong, on which event; asked of rows that are set aside, of which there may be many."""
+        return redact(self._why)
 
 
 class IntOverflow(StepError):  # noqa: N818

@@ -58,6 +58,7 @@ class TextReader:
         self._first: Block | None = next(pieces, None)
         self._pieces = pieces
         self._before = 0  # rows that were read in another way
+        self._at_hand: tuple[Block, RowsOf] | None = None
 
     def go_on_with(self, pieces: Iterator[Block], *, row: int, header: bool) -> None:
         """Read other blocks of the same file, whose first row has this number; with ``header`` the header is in the
@@ -124,7 +125,7 @@ class TextReader:
             self._note_bad(block, wanted, place, keep)
             if not place.bad:
                 raise  # it is no single row
-        lines = RowsOf(block.data, lambda: self._begins(block))
+        lines = self._rows_of(block)
         good = [i for i in range(len(lines)) if i not in place.bad]
         index = np.zeros(len(lines), dtype=np.int64)
         index[good] = np.arange(len(good))
@@ -150,10 +151,16 @@ class TextReader:
         yield from self._pieces
 
     def _place(self, block: Block, first: int) -> Place:
-        rows = RowsOf(block.data, lambda: self._begins(block))
+        rows = self._rows_of(block)
         return Place(
             self.name, lambda i: f"row {first + i + 1:,} (line {block.lines + rows.begins[i] + 1:,})", rows.text
         )
+
+    def _rows_of(self, block: Block) -> RowsOf:
+        """The rows of a block; those of the one at hand are found once."""
+        if self._at_hand is None or self._at_hand[0] is not block:
+            self._at_hand = block, RowsOf(block.data, lambda: self._begins(block))
+        return self._at_hand[1]
 
     def _nothing(self, data: bytes) -> bool:
         """Whether there is no row in these lines."""

@@ -381,7 +381,7 @@ class Engine:
                 out[f"in{s}_{j}"] = self._column(t, column if whole else cut(column, start, stop), kernel.numba)
             if kernel.masked:
                 mask: Any = batch.masks[s] if batch.masks else None
-                mask = [True] * batch.count if mask is None else mask
+                mask = _everywhere(batch.count, kernel.numba) if mask is None else mask
                 out[f"mask{s}"] = self._column(BOOL, mask if whole else mask[start:stop], kernel.numba)
             if self.key is not None:
                 if batch.keys is None:
@@ -690,3 +690,12 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
         yield node
         if node.sub is not None:
             yield from _all_nodes(node.sub)
+
+
+def _everywhere(count: int, compiled: bool) -> Any:
+    """The mask of a source that is never silent."""
+    if not compiled:
+        return [True] * count
+    import numpy as np
+
+    return np.ones(count, dtype=np.bool_)
