@@ -270,3 +270,44 @@ def test_json_lines_that_are_refused(line: str, message: str, tmp_path: Path) ->
     assert done.exit_code == 2 and message in " ".join(done.stderr.split()), done.stderr
     done = CliRunner().invoke(cli, [*args, f"{tmp_path}/in.csv"])
     assert done.exit_code == 2 and "column 'tags': a cell of a CSV file holds no list[str]" in done.stderr
+
+
+def test_bad_elements_are_set_aside_with_their_rows() -> None:
+    class Row(NamedTuple):
+        id: int
+        sizes: list[int]
+
+    p = pipeline(lambda x: x.map(lambda e: e.sizes[0], id="first"), x=Row)
+    table = pa.table({"id": [1, 2, 3, 4], "sizes": [[7, 8], [9, None], [], [5]]})
+    done = p(table, bad="keep")
+    assert done["out"].to_pylist() == [{"out": 7}, {"out": 5}]
+    letters = done["bad"].to_pylist()
+    assert [letter["column"] for letter in letters] == ["sizes", None]
+    assert "element 1: column 'sizes' is null" in letters[0]["reason"] and "IndexError" in letters[1]["reason"]
+
+
+def test_nan_in_a_list_is_refused_or_kept() -> None:
+    p = pipeline(lambda x: x.explode(lambda v: v), x=list[float])
+    nan = float("nan")
+    for data in ([[1.0, nan]], pa.table({"x": [[1.0, nan]]})):
+        with pytest.raises(DataError, match="NaN"):
+            p(data)
+    assert repr(p([[1.0, nan]], nan="keep")) == "[1.0, nan]"
+    assert repr(p(pa.table({"x": [[1.0, nan]]}), nan="keep")["out"].to_pylist()) == "[1.0, nan]"
+
+
+@pytest.mark.seeded
+def test_epochs_and_a_database(tmp_path: Path) -> None:
+    """Through tasks in processes, with lists in messages and snapshots; in SQLite a list is JSON."""
+    import sqlite3
+
+    rows = rows_of(seeds(1, 8)[0], 20)
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), tmp_path / "in.parquet")
+    odd.run_epochs(tmp_path / "in.parquet", tmp_path / "out.parquet", state=tmp_path / "state", pushes=3)
+    assert told(pq.read_table(tmp_path / "out.parquet").to_pylist()) == told(kept(rows))
+    target = f"sqlite:{tmp_path / 'out.db'}#t"
+    odd.run_epochs(tmp_path / "in.parquet", target, state=tmp_path / "state2", pushes=3)
+    found = sqlite3.connect(tmp_path / "out.db").execute("SELECT tags, deep FROM t ORDER BY id").fetchall()
+    assert [(json.loads(tags), json.loads(deep)) for tags, deep in found] == [
+        (r["tags"], r["deep"]) for r in kept(rows)
+    ]
