@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from pellucid.data.files import open_reader
 from pellucid.data.formats.pages import _walk, pages_of, refuse_huge_pages
 from pellucid.errors import DataError
-from pellucid.expr.types import INT, STR
+from pellucid.expr.types import DATETIME, INT, STR, OptionalType
 from tests.data import mutants
 
 DAMAGED = "cannot be read after record batch 0: it is damaged or cut off (In column 0: Invalid: "
@@ -189,3 +190,39 @@ def test_two_columns_of_one_name(tmp_path: Path, ending: str) -> None:
             writer.write_table(table)
     with pytest.raises(DataError, match="two columns are called 'x': rename one"):
         rows(path, INT)
+
+
+FAR = [dt.datetime(1, 1, 1), None, dt.datetime(1500, 1, 1, 5, 6, 7, 8), dt.datetime(9999, 12, 31)]
+
+
+def test_old_times_beyond_2262(tmp_path: Path) -> None:
+    """INT96, which Spark writes: as nanoseconds they would wrap around, also in columns that only come along."""
+    path, many = tmp_path / "old.parquet", FAR * 50
+    inner = pa.StructArray.from_arrays([pa.array(many, pa.timestamp("us"))], ["at"])
+    table = pa.table({"at": pa.array(many, pa.timestamp("us")), "in": inner, "x": [f"t{i}" for i in range(200)]})
+    parquet.write_table(table, path, use_deprecated_int96_timestamps=True, row_group_size=70)
+    reader = open_reader(str(path))
+    try:
+        wanted = {"at": OptionalType(DATETIME), "in.at": OptionalType(DATETIME)}
+        found = pa.Table.from_batches([c.batch for c in reader.chunks(wanted, rows=33, keep=["x"])])
+    finally:
+        reader.close()
+    assert found["at"].to_pylist() == many == [row["at"] for row in found["in"].to_pylist()]
+
+
+def test_an_old_time_with_nanoseconds_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "old.parquet"
+    fine = pa.table({"x": pa.array([0, 1001], pa.timestamp("ns"))})
+    parquet.write_table(fine, path, use_deprecated_int96_timestamps=True)
+    with pytest.raises(DataError) as caught:
+        rows(str(path), DATETIME)
+    assert str(caught.value) == (
+        f"{path}: row 2: column 'x': 1970-01-01 00:00:00.000001 has nanoseconds, and a time has whole microseconds: "
+        "round it first"
+    )
+    lists = pa.array([[dt.datetime(2013, 1, 1)]], pa.list_(pa.timestamp("us")))
+    parquet.write_table(pa.table({"x": lists}), path, use_deprecated_int96_timestamps=True)
+    reader = open_reader(str(path))
+    with pytest.raises(DataError, match="holds times of the kind INT96 in a list: write them as timestamps"):
+        list(reader.chunks({}, rows=2, keep=["x"]))
+    reader.close()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from pellucid.data.arrow import column_at, column_names
+from pellucid.data.arrow import column_at, column_names, numpy_of
 from pellucid.data.bind import Place, refuse_twice
 from pellucid.data.formats.pages import Pages, is_large, pages_of, refuse_huge_pages
 from pellucid.data.spelled import inner_type
@@ -66,9 +66,11 @@ class ParquetReader:
     def _open(self, **options: Any) -> Any:
         import pyarrow.parquet as parquet
 
-        # Small buffers and no pre-buffering: else a whole row group, however large, would be in memory.
+        # Small buffers and no pre-buffering: else a whole row group, however large, would be in memory.  Times of the
+        # old kind (INT96, Spark's default) are nanoseconds to Arrow, which wrap around in the year 2262.
+        said = {"coerce_int96_timestamp_unit": "us", **options}
         file = parquet.ParquetFile(
-            self.name, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True, **options
+            self.name, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True, **said
         )
         self._opened.append(file)
         return file
@@ -149,11 +151,26 @@ class ParquetReader:
             refuse_huge_pages(self.name, self.pages, [*wanted, *keep])
             return self._open(read_dictionary=texts)
 
+    def _old_times(self, wanted: Sequence[str]) -> list[str]:
+        """Of these columns, and of what is inside them, those that hold times of the old kind."""
+        schema = self.file.schema
+        found = [schema.column(i).path for i in range(len(schema)) if schema.column(i).physical_type == "INT96"]
+        found = [path for path in found if any(f"{path}.".startswith(f"{name}.") for name in wanted)]
+        for path in found:
+            if path not in self.names:
+                raise DataError(
+                    f"{self.name}: the column {path!r} holds times of the kind INT96 in a list: write them as "
+                    "timestamps (in Spark: spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS)"
+                )
+        return found
+
     def _batches(
-        self, file: Any, wanted: Iterable[str], rows: int, first: int, groups: list[int] | None, end: int
+        self, file: Any, wanted: Sequence[str], rows: int, first: int, groups: list[int] | None, end: int
     ) -> Iterator[tuple[int, Any]]:
         with _refusing(self._after(first)):
             batches = file.iter_batches(batch_size=rows, row_groups=groups, columns=list(wanted), use_threads=True)
+            old = self._old_times(wanted)
+            fine = _Fine(self._open(coerce_int96_timestamp_unit="ns"), old, rows, groups) if old else None
         while True:
             batch = None
             with _refusing(self._after(first)):
@@ -163,6 +180,9 @@ class ParquetReader:
             if batch is None:
                 break
             count = batch.num_rows
+            if fine is not None:
+                with _refusing(self._after(first)):
+                    fine.compare(batch, row_place(self.name, first))
             yield first, batch
             first += count
         if first != end:
@@ -175,6 +195,39 @@ class ParquetReader:
         """Close the file."""
         for file in self._opened:
             file.close()
+
+
+class _Fine:
+    """Times of the old kind once more, as nanoseconds, so that none is lost without a word: whether they wrap around or
+    not, a whole microsecond is a thousand of them."""
+
+    def __init__(self, file: Any, columns: list[str], rows: int, groups: list[int] | None) -> None:
+        self.columns = columns
+        self._batches = file.iter_batches(batch_size=rows, row_groups=groups, columns=columns)
+        self._rest: list[Any] = []
+
+    def _take(self, count: int) -> Any:
+        """The next rows; batches of other columns may be cut elsewhere."""
+        have = sum(batch.num_rows for batch in self._rest)
+        while have < count:
+            self._rest.append(next(self._batches))
+            have += self._rest[-1].num_rows
+        table = pa.Table.from_batches(self._rest)
+        self._rest = table.slice(count).to_batches()
+        return table.slice(0, count)
+
+    def compare(self, batch: Any, place: Place) -> None:
+        """Refuse a time that has a part of a microsecond."""
+        fine = self._take(batch.num_rows)
+        for path in self.columns:
+            micros, nanos = (numpy_of(column_at(table, path).view(pa.int64()).fill_null(0)) for table in (batch, fine))
+            wrong = micros * 1000 != nanos  # both wrap around
+            if wrong.any():
+                i = int(wrong.argmax())
+                raise DataError(
+                    f"{place.at(i)}: column {path!r}: {column_at(batch, path)[i]} has nanoseconds, and a time has "
+                    "whole microseconds: round it first"
+                )
 
 
 class ArrowReader:
