@@ -24,6 +24,7 @@ from pellucid import sinks
 from pellucid.base import faults
 from pellucid.errors import DataError, PellucidError, StateError, UsageError
 from pellucid.sinks import interface
+from pellucid.sinks.copy_csv import csv_bytes
 from pellucid.sinks.kafka_sink import _records
 
 MAKERS: dict[str, Callable[[Path], sinks.Sink]] = {
@@ -133,6 +134,12 @@ def test_sqlite_values_are_exact_or_refused(tmp_path: Path) -> None:
     ]
     with pytest.raises(DataError, match="column 'f' has a NaN"):
         sink.write(pa.table({"i": [1], "f": [float("nan")], "s": ["x"], "b": [b""]}), "q", 1)
+    records = sinks.sqlite(tmp_path / "a.db", "records")
+    for inside in ({"a": float("nan")}, [1.5, float("nan")]):
+        with pytest.raises(DataError, match="column 'r' has a NaN inside, for which JSON has no word"):
+            records.write(pa.table({"r": [inside]}), "q", 0)
+        with pytest.raises(DataError, match="column 'r' has a NaN inside"):
+            csv_bytes(pa.record_batch({"r": [inside]}))  # for PostgreSQL
 
 
 def test_durations_are_exact_or_refused(tmp_path: Path) -> None:

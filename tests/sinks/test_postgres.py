@@ -54,7 +54,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6
     values=st.lists(
         st.tuples(
             st.none() | st.integers(-(2**63), 2**63 - 1),
-            st.none() | st.floats(allow_nan=False),
+            st.none() | st.floats(),
             st.none() | TEXT,
             st.none() | st.booleans(),
             st.none() | st.binary(max_size=4),

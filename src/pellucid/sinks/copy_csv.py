@@ -8,11 +8,10 @@ duration hours, minutes and seconds: a day of PostgreSQL's intervals has as many
 from __future__ import annotations
 
 import io
-import json
 from typing import TYPE_CHECKING, Any
 
 from pellucid.errors import DataError
-from pellucid.sinks.schema import value_text
+from pellucid.sinks.schema import json_cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,10 +59,7 @@ def _plain(name: str, column: pa.Array) -> pa.Array:
         return in_micros(name, column)
     if t.is_nested(column.type):
         return pa.array(
-            [
-                None if value is None else json.dumps(_jsonable(value, column.type), default=value_text)
-                for value in column.to_pylist()
-            ],
+            [None if value is None else json_cell(_jsonable(value, column.type), name) for value in column.to_pylist()],
             pa.string(),
         )
     return column

@@ -6,6 +6,7 @@ A column may go into a column of the target only if every value arrives unchange
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from datetime import timedelta
@@ -159,3 +160,27 @@ def value_text(value: Any) -> str:
 
         return duration_text(value)
     return str(value.isoformat() if hasattr(value, "isoformat") else value)
+
+
+def json_cell(value: Any, column: str) -> str:
+    """A record or a list as JSON, which has no word for NaN.
+
+    >>> json_cell({"a": [1.5, None]}, "r")
+    '{"a": [1.5, null]}'
+    >>> json_cell({"a": [float("nan")]}, "r")
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: column 'r' has a NaN inside, for which JSON has no word: replace it before the sink
+    """
+    text = json.dumps(value, default=value_text)
+    if "NaN" in text and _has_nan(value):  # the first is quick, and true of a text as well
+        raise DataError(f"column {column!r} has a NaN inside, for which JSON has no word: replace it before the sink")
+    return text
+
+
+def _has_nan(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_nan, value.values()))
+    return (
+        any(map(_has_nan, value)) if isinstance(value, (list, tuple)) else isinstance(value, float) and value != value
+    )

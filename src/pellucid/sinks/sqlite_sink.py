@@ -7,7 +7,6 @@ in ISO 8601).  It turns NaN into NULL without a word, so a batch with NaN is ref
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sqlite3
@@ -22,7 +21,7 @@ from pellucid.errors import DataError, StateError
 from pellucid.sinks import interface
 from pellucid.sinks.copy_csv import in_micros
 from pellucid.sinks.rows import Rows, rows_of
-from pellucid.sinks.schema import refuse_doubled, sqlite_type, value_text
+from pellucid.sinks.schema import json_cell, refuse_doubled, sqlite_type, value_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -247,7 +246,7 @@ def _values(table: str, field: pa.Field, column: pa.Array) -> list[Any]:
     if t.is_temporal(field.type) or t.is_decimal(field.type):
         return [None if value is None else value_text(value) for value in column.to_pylist()]
     if t.is_nested(field.type):
-        return [None if value is None else json.dumps(value, default=value_text) for value in column.to_pylist()]
+        return [None if value is None else json_cell(value, field.name) for value in column.to_pylist()]
     return list(column.to_pylist())
 
 
