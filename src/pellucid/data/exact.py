@@ -10,7 +10,7 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +59,7 @@ def csv_columns(
 ) -> dict[str, list[Any]]:
     """The wanted columns of a block; a row with a bad value is refused, or noted, and holds nothing then."""
     places = {name: i for i, name in enumerate(header)}
-    where: list[tuple[str, Type, int]] = [(name, t, places[name]) for name, t in wanted.items()]
+    where = [(name, _reader_of(t), places[name]) for name, t in wanted.items()]
     found: list[list[Any]] = [[] for _ in where]
     rows = list(csv_rows(data, delimiter, blank=len(header) == 1))
     whole = data.isascii()
@@ -70,7 +70,7 @@ def csv_columns(
                 raise Unreadable(_other_length(row, header, cut))
             if not whole:
                 _refuse_no_text(row, header)
-            values = [_cell(name, t, row[at]) for name, t, at in where]
+            values = [row[at] if read is None else _cell(name, read, row[at]) for name, read, at in where]
         except Unreadable as error:
             place.refuse(i, str(error), error.column)
             values = [None] * len(where)
@@ -95,11 +95,11 @@ def _other_length(row: Sequence[str], header: Sequence[str], cut: bool) -> str:
     return f"{text}: {more}"
 
 
-def _cell(name: str, t: Type, text: str) -> Any:
-    if text == "" and not _is_text(t):
+def _cell(name: str, read: Callable[[str], Any], text: str) -> Any:
+    if text == "":
         return None
     try:
-        return _from_text(t, text)
+        return read(text)
     except ValueError as error:
         raise Unreadable(f"column {name!r}: {error}{_advice(error)}", name) from None
 
@@ -120,11 +120,12 @@ def _is_text(t: Type) -> bool:
     return inner_type(t) not in (INT, FLOAT, BOOL) and not is_spelled(t)
 
 
-def _from_text(t: Type, text: str) -> Any:
+def _reader_of(t: Type) -> Callable[[str], Any] | None:
+    """What makes a value of a cell that is not empty; None for a text, which may be."""
     if t == OptionalType(INT):
-        return whole_of(text)
-    t = inner_type(t)
-    return int_of(text) if t == INT else float_of(text) if t == FLOAT else bool_of(text) if t == BOOL else text
+        return whole_of
+    readers: dict[Type, Callable[[str], Any]] = {INT: int_of, FLOAT: float_of, BOOL: bool_of}
+    return None if _is_text(t) else readers.get(inner_type(t), str)
 
 
 # ------------------------------------------------------------------ JSON Lines
