@@ -91,8 +91,8 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a list in a key": (
         lambda: total(pa.table({"k": [["a"]], "x": [1]}), key="k"),
-        "pipeline: source 'x': the key column 'k' holds list<item: string>: a key is int, str, bool or a time; take "
-        "one of its items",
+        "pipeline: source 'x': the key column 'k' holds list<item: string>: a key is int, str, bool or a time; a list "
+        "is no key; take an element of it first",
     ),
     "a list in the key of a dict": (
         lambda: total([{"k": ["a"], "x": 1}], key="k"),
