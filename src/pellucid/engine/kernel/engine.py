@@ -34,7 +34,7 @@ from pellucid.engine.state import EngineState
 from pellucid.errors import StateError, StepError, UsageError
 from pellucid.expr.codegen import OVERFLOW, TooDeep
 from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, ScalarType, Type
+from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, ListType, OptionalType, ScalarType, Type
 from pellucid.graph.memory import refuse_key
 from pellucid.graph.model import Graph, Node
 from pellucid.graph.stream import silent
@@ -283,6 +283,15 @@ class Engine:
                     for text in column.values if isinstance(column, Strings) else column:
                         self.state.code(text)
 
+    def _fill_lists(self, lookups: Lookups, columns: dict[str, Any]) -> None:
+        for s, source in enumerate(self.graph.sources):
+            at = 0
+            for _, t in self.graph.nodes[source].type.columns():
+                at += t.width
+                inner = t.inner if isinstance(t, OptionalType) else t
+                if isinstance(inner, ListType):
+                    lookups.fill(inner, columns[f"in{s}_{at - 1}"])
+
     def _choose(self, count: int) -> bool:
         if self.mode == "python" or (self.mode == "auto" and self.why_plain is not None):
             return False
@@ -333,6 +342,8 @@ class Engine:
             self._lookups[which] = Lookups(kernel.layout.lookups, compiled, kernel.longest)
         lookups = self._lookups[which]
         lookups.of(state.strings)
+        if compiled and self.opens_lists:
+            self._fill_lists(lookups, fixed)
         fixed |= log_of(kernel)
         at = 0
         while True:

@@ -11,7 +11,9 @@ Nothing of this is saved.  Codes change when texts are forgotten; then the table
 from __future__ import annotations
 
 import ctypes
+import json
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from pellucid.engine.kernel.emit_lookups import by_code
@@ -87,6 +89,14 @@ class Lookups:
             self.trouble = error
             self.given[6] = _RAISES
             self.room[:] = 0  # the kernel comes back at the next push, should this answer not stop it
+
+    def fill(self, t: ListType, codes: Any) -> None:
+        """Lists of this type are about to come: look into all of them at once, if somebody asks for their elements."""
+        for table in self.tables:
+            if isinstance(table, _Elements) and table.list.item == t.item:
+                import numpy as np
+
+                table.fill(np.unique(codes))
 
     def check(self) -> None:
         """Raise what could not be raised inside the kernel."""
@@ -212,6 +222,14 @@ def _rows(t: ListType, text: str, strings: TextTable) -> list[list[Any]]:
     ]
 
 
+def _stored(kind: Type, column: list[Any], strings: TextTable) -> list[Any]:
+    """A leaf of elements, as JSON has it, as a kernel stores it."""
+    if isinstance(kind, EnumType):
+        places = {m.name: i for i, m in enumerate(kind.members)}
+        return [places[name] for name in column]
+    return [strings.setdefault(v) for v in column] if kind == STR else column
+
+
 class _Rows(dict[int, list[tuple[Any, ...]]]):
     """For CPython: the elements of a list, by its code."""
 
@@ -246,6 +264,41 @@ class _Elements(_Table):
         self.leaves = [np.zeros(size, np.float64 if is_float(t) else np.int64) for t in self.list.kinds]
         self.states[:] = 0
 
+    def fill(self, codes: Any) -> None:
+        """Put all these lists behind the others at once: asking for each costs more than its elements do."""
+        import numpy as np
+
+        if len(self.states) < len(self.strings.texts):
+            super().grow()
+        fresh = codes[self.states[codes] == 0]
+        if not len(fresh):
+            return
+        lists = json.loads("[[" + "],[".join([self.strings.texts[c] for c in fresh.tolist()]) + "]]")
+        width = len(self.list.kinds)
+        sizes = np.fromiter(map(len, lists), np.int64, len(lists)) // width
+        more = int(sizes.sum()) + len(fresh)
+        if self.used + more > _MOST_ELEMENTS:
+            if self.used:  # begin anew, with these alone
+                self._empty(len(self.sizes))
+                self.fill(codes)
+            return  # if those are too many, too, they are asked for
+        while len(self.sizes) - self.used - more <= self.push:
+            self._enlarge()
+        starts = self.used + np.cumsum(sizes + 1) - (sizes + 1)
+        places = np.arange(int(sizes.sum())) + np.repeat(starts + 1 - (np.cumsum(sizes) - sizes), sizes)
+        flat = list(chain.from_iterable(lists))
+        for j, (leaf, kind) in enumerate(zip(self.leaves, self.list.kinds, strict=True)):
+            leaf[places] = _stored(kind, flat[j::width], self.strings)
+        self.sizes[starts], self.values[fresh], self.states[fresh] = sizes, starts, _OK
+        self.used += more
+
+    def _enlarge(self) -> None:
+        import numpy as np
+
+        size = 2 * len(self.sizes)
+        self.sizes = np.resize(self.sizes, size)
+        self.leaves = [np.resize(leaf, size) for leaf in self.leaves]
+
     def add(self, given: Sequence[Any]) -> tuple[int, Any]:
         """Put a list behind the others; where it begins."""
         columns = _rows(self.list, self.strings.texts[given[0]], self.strings)
@@ -269,8 +322,4 @@ class _Elements(_Table):
             if self.used > _MOST_ELEMENTS:
                 self._empty(len(self.sizes))
                 return
-            import numpy as np
-
-            size = 2 * len(self.sizes)
-            self.sizes = np.resize(self.sizes, size)
-            self.leaves = [np.resize(leaf, size) for leaf in self.leaves]
+            self._enlarge()
