@@ -34,23 +34,22 @@ _PLAIN = (bool, int, float, list, tuple)
 _IN_PYTHON = {"in": "inputs", "out": "outputs"}  # the others have one name in both
 
 
-def option(name: str, value: object = None) -> str:
-    """An option in a message, as whoever reads the message writes it; a value in capitals stands for any.
+def option(name: str, value: object = None, *, any: str = "") -> str:
+    """An option in a message, as whoever reads the message writes it: with a value, or a word for any.
 
-    >>> option("late"), option("late", "drop"), option("state", "FOLDER"), option("drop", ["a", "b"])
+    >>> option("late"), option("late", "drop"), option("state", any="FOLDER"), option("drop", ["a", "b"])
     ('late=', "late='drop'", 'state=FOLDER', "drop=['a', 'b']")
     >>> with speaking_to("command line"):
     ...     option("late"), option("late", "drop"), option("drop", ["a", "b"]), option("from_start", True)
     ('--late', '--late drop', '--drop a --drop b', '--from-start')
     """
     if _to == "Python":
-        bare = value is None or (isinstance(value, str) and value.isupper())
-        shown = "" if value is None else value if bare else repr(value if isinstance(value, _PLAIN) else str(value))
+        shown = any if value is None else repr(value if isinstance(value, _PLAIN) else str(value))
         return f"{_IN_PYTHON.get(name, name)}={shown}"
     flag = f"--{name.replace('_', '-')}"
     if isinstance(value, (list, tuple)):
         return " ".join(f"{flag} {part}" for part in value)
-    return flag if value is None or value is True else f"{flag} {value}"
+    return f"{flag} {any}".strip() if value is None or value is True else f"{flag} {value}"
 
 
 def listener() -> Listener:

@@ -150,7 +150,7 @@ def format_of(path: str, given: str | None = None, *, asked: str = "in_format") 
     if found is None and path.split(":")[0] in ("sqlite", "postgresql", "postgres", "delta", "kafka"):
         raise DataError(
             f"{path}: is a table or a topic, not a file: a run without epochs writes files. Give "
-            f"{option('pushes', 'N')} {option('state', 'FOLDER')} (for sqlite: and postgresql:), or "
+            f"{option('pushes', any='N')} {option('state', any='FOLDER')} (for sqlite: and postgresql:), or "
             f"{option('on', 'spark')}"
         )
     if found is None:

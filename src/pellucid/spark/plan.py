@@ -114,7 +114,7 @@ def choose(
     if cores is not None and cores < SCAN_FROM:
         why_one = (
             f"cutting it into chunks reads the rows again, which pays from {SCAN_FROM} cores on (here {cores}; "
-            f"{option('partitions', 'N')} asks for it)"
+            f"{option('partitions', any='N')} asks for it)"
         )
         return SparkPlan("one", (*why, why_one), steps=steps)
     return SparkPlan(

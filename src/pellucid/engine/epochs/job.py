@@ -144,7 +144,8 @@ class Settings:
             if found is not None and found < bound:
                 raise UsageError(f"{name}={found}: expected at least {bound:g}")
         if self.pushes is None and self.every is None:
-            raise UsageError(f"when does an epoch end? Give {option('pushes', 'N')}, or {option('every', 'SECONDS')}")
+            one, other = option("pushes", any="N"), option("every", any="SECONDS")
+            raise UsageError(f"when does an epoch end? Give {one}, or {other}")
 
 
 @dataclass

@@ -115,7 +115,7 @@ def make_plan(
     """
     if workers > 1 and not keyed:
         raise UsageError(
-            f"{option('workers', workers)}: several workers share the work by a key: give {option('key', 'COLUMN')}"
+            f"{option('workers', workers)}: several workers share the work by a key: give {option('key', any='COLUMN')}"
         )
     if workers > 1 and len(lanes) > 1:
         raise UsageError(

@@ -117,7 +117,7 @@ def check_sequence(order: tuple[tuple[str, Type], ...], sequence: int | None, ga
     if sequence is None:
         if gaps == "wait":
             raise UsageError(
-                f"{option('gaps', 'wait')} needs {option('sequence', 'N')}, the first number of each key's sequence"
+                f"{option('gaps', 'wait')} needs {option('sequence', any='N')}, the first number of each key's sequence"
             )
         return
     if isinstance(sequence, bool) or not isinstance(sequence, int):
