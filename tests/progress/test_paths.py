@@ -60,6 +60,20 @@ def test_a_composition_is_one_after_the_other() -> None:
             assert (None if both is None else both.results_in(time)) == end, (one, two, time)
 
 
+def test_a_composition_remembers_what_did_not_get_through() -> None:
+    """Up and down again: what would have overflowed on the way leads nowhere, however the three are put together."""
+    ways = [advance(SMALL, n) for n in (-3, -1, 0, 2, 5)]
+    for one, two, three in product(ways, ways, ways):
+        first, last = one.followed_by(two), two.followed_by(three)
+        left = None if first is None else first.followed_by(three)
+        right = None if last is None else one.followed_by(last)
+        for time in TIMES[SMALL]:
+            end: int | None = time
+            for way in (one, two, three):
+                end = None if end is None else way.results_in(end)
+            assert [None if whole is None else whole.results_in(time) for whole in (left, right)] == [end, end]
+
+
 def test_summaries_are_monotone_and_compared_for_all_times() -> None:
     chained = [one.followed_by(two) for one, two in product(WAYS, WAYS) if one.target == two.source]
     known = [way for way in [*WAYS, *chained] if way is not None]

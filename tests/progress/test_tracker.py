@@ -249,6 +249,21 @@ def test_the_cost_is_that_of_what_changes() -> None:
         assert tracker.settled == before
 
 
+def test_what_is_gone_is_forgotten() -> None:
+    """Thousands of times come and go behind a frontier that stays: no more room is taken than at first."""
+    tracker = ring(0, 0, 1).build("compiled")
+    assert isinstance(tracker, Packed)
+    tracker.update_source(Source(0), 0, 1)
+    tracker.propagate_all()
+    room = sum(part.size for part in tracker._held[1:5])
+    for time in range(1, 3000):
+        tracker.update_source(Source(0), time, 1)
+        tracker.propagate_all()
+        tracker.update_source(Source(0), time, -1)
+        tracker.propagate_all()
+    assert sum(part.size for part in tracker._held[1:5]) == room
+
+
 def test_rows_are_updates() -> None:
     one, two = ring(0, 0, 1).build("compiled"), ring(0, 0, 1).build("compiled")
     assert isinstance(one, Packed) and isinstance(two, Packed)
