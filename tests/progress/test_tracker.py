@@ -198,6 +198,10 @@ def test_bad_input_is_refused() -> None:
     ]:
         with pytest.raises(UsageError, match=message):
             call()
+    alone = Builder(Product(Integers()))
+    alone.add_node(0, 1, 0, [[]])
+    with pytest.raises(UsageError, match=r"0.in0: 3 is not a time of \(integers of 64 bits\)"):
+        alone.build("compiled").update_target(Target(0), 3, 1)
     graph = Builder()
     graph.add_node(0, 0, 1, [])
     graph.add_node(1, 1, 0, [[]], orders_in=[Loop(Integers())])

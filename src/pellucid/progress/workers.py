@@ -103,11 +103,11 @@ def from_nothing(paths: PathSummaries, changes: Iterable[Change]) -> Iterator[St
     >>> [(str(at), time) for at, time in from_nothing(PathSummaries(graph), step)]
     [('0.out0', 2)]
     """
-    known = ChangeBatch(changes).into_inner()
+    known = ChangeBatch(changes).into_inner()  # changes of one pointstamp are one change: what is used is not made
     used = [stamp for stamp, diff in known if diff < 0]
     for (location, time), diff in known:
-        if diff > 0 and not any(paths.could_result_in(*stamp, location, time) is not None for stamp in used):
-            yield location, time  # none of them is itself: changes of one pointstamp are one change
+        if diff > 0 and not any(paths.could_result_in(at, t, location, time) is not None for at, t in used):
+            yield location, time
 
 
 # ---------------------------------------------------------------- all runs of a few workers

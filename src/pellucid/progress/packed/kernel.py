@@ -25,6 +25,7 @@ DONE, MORE_NODES, MORE_HEAP = 0, 1, 2
 IN_HEAP, FREE, FREES, NOTES, AT, CURSOR, PUSHED, PUSHES, SETTLED, LACKS, HEAP, NODES, UPDATES = range(13)
 CELLS = 13  # from here on: for each cell its first root, how many nodes it has, and how many of them are idle
 ROOTS, KNOWN, IDLE, CELL = 0, 1, 2, 3
+OWN, REACHED, TOLD = 0, 1, 2  # the three cells of a location, one behind the other
 # a node
 COUNT, OF, CHILD, AFTER, BEFORE, PLACE, NOTED, NEXT, TIME = range(9)
 OUT, BELOW, ROOT = 0, 1, 2  # places: in no forest, below another node, a root
@@ -435,14 +436,12 @@ def _spread(clock, nodes, table, heap, graph, w, n):  # type: ignore[no-untyped-
     starts = ranks + n * (w + 1)
     to = starts + n + 1
     how, ways = to + arcs, to + 2 * arcs
-    cell, location = clock[AT], (clock[AT] - CELLS) // CELL
+    cell, location, kind = clock[AT], (clock[AT] - CELLS) // (3 * CELL), (clock[AT] - CELLS) // CELL % 3
     noted, node = 0, clock[NOTES]
     while node >= 0:
         noted += 1
         node = nodes[node + NEXT]
-    own = location < n
-    if not own:
-        location -= n
+    own = kind == OWN
     first, last = graph[starts + location], graph[starts + location + 1]
     rows = noted if own else noted * (last - first)
     if clock[IN_HEAP] + rows > clock[HEAP]:
@@ -463,7 +462,7 @@ def _spread(clock, nodes, table, heap, graph, w, n):  # type: ignore[no-untyped-
                 heap[o + 2 + p] = nodes[node + TIME + p]
             _push(clock, heap, graph, ranks, w)
         else:
-            _tell(clock, nodes, table, cell + CELL * n, nodes, node + TIME, diff, w)
+            _tell(clock, nodes, table, cell + CELL, nodes, node + TIME, diff, w)
             for a in range(first, last):
                 o = clock[IN_HEAP] * size
                 heap[o], heap[o + 1] = graph[to + a], diff
@@ -506,7 +505,8 @@ def propagate(where):  # type: ignore[no-untyped-def]
             return MORE_NODES
         if clock[CURSOR] < clock[UPDATES]:
             o = clock[CURSOR]
-            location, cell = updates[o], CELLS + CELL * updates[o]
+            location = updates[o]
+            cell = CELLS + CELL * (3 * location + OWN)
             clock[AT] = cell
             domain = ends + graph[HEAD + location] * w
             _update(clock, nodes, table, graph, domain, cell, updates, o + 2, updates[o + 1], w)
@@ -521,7 +521,7 @@ def propagate(where):  # type: ignore[no-untyped-def]
             diff += heap[o + 1]
         clock[SETTLED] += 1
         if diff:
-            cell = CELLS + CELL * (n + location)
+            cell = CELLS + CELL * (3 * location + REACHED)
             clock[AT] = cell
             domain = ends + graph[HEAD + location] * w
             _update(clock, nodes, table, graph, domain, cell, heap, o + 2, diff, w)
@@ -563,11 +563,11 @@ def supply(where, size):  # type: ignore[no-untyped-def]
 def drain(where, out):  # type: ignore[no-untyped-def]
     """The changes of frontiers since they were asked for last: rows of a location, a change, a time."""
     graph, clock, nodes, table = _at(where[0]), _at(where[1]), _at(where[2]), _at(where[3])
-    w, n = graph[0], graph[1]
+    w = graph[0]
     node, k = clock[PUSHED], 0
     while node >= 0:
         following = nodes[node + AFTER]
-        out[k] = (nodes[node + OF] - CELLS) // CELL - 2 * n
+        out[k] = (nodes[node + OF] - CELLS) // (3 * CELL)
         out[k + 1] = nodes[node + COUNT]
         for p in range(w):
             out[k + 2 + p] = nodes[node + TIME + p]
@@ -582,8 +582,8 @@ def drain(where, out):  # type: ignore[no-untyped-def]
 def frontier(where, location, out):  # type: ignore[no-untyped-def]
     """The frontier of a location as rows of times; how many there are, also where the room does not suffice."""
     graph, clock, nodes = _at(where[0]), _at(where[1]), _at(where[2])
-    w, n = graph[0], graph[1]
-    node, k = clock[CELLS + CELL * (n + location) + ROOTS], 0
+    w = graph[0]
+    node, k = clock[CELLS + CELL * (3 * location + REACHED) + ROOTS], 0
     while node >= 0:
         if (k + 1) * w <= out.size:
             for p in range(w):
@@ -597,13 +597,13 @@ def frontier(where, location, out):  # type: ignore[no-untyped-def]
 def counted(where, out):  # type: ignore[no-untyped-def]
     """All own pointstamps: rows of a location, a count, a time; how many there are."""
     graph, clock, nodes = _at(where[0]), _at(where[1]), _at(where[2])
-    w, n = graph[0], graph[1]
+    w = graph[0]
     size, k = w + 2, 0
     for node in range(0, clock[NODES], TIME + w):
         cell = nodes[node + OF]
-        if 0 <= cell < CELLS + CELL * n and nodes[node + COUNT] != 0:
+        if cell >= 0 and (cell - CELLS) // CELL % 3 == OWN and nodes[node + COUNT] != 0:
             if (k + 1) * size <= out.size:
-                out[k * size] = (cell - CELLS) // CELL
+                out[k * size] = (cell - CELLS) // (3 * CELL)
                 out[k * size + 1] = nodes[node + COUNT]
                 for p in range(w):
                     out[k * size + 2 + p] = nodes[node + TIME + p]

@@ -29,6 +29,8 @@ class Packed(Tracker):
         super().__init__(arcs)
         self.plan, self.width = plan, plan.width
         self._bare = [isinstance(order, Integers) for order in arcs.orders]  # the time itself is the one coordinate
+        one = zip(self._bare, plan.layouts, strict=True)
+        self._bounds = [(found.low[0], found.high[0]) if bare else (1, 0) for bare, found in one]
         self._waiting: list[int] = []
         w, cells = self.width, 3 * len(arcs.places)
         self._held: list[Any] = [plan.tables, _zeros(kernel.CELLS + kernel.CELL * cells), None, None, None, None]
@@ -61,6 +63,15 @@ class Packed(Tracker):
         self._clock[kernel.HEAP] = count
 
     # ------------------------------------------------------------ what changes
+
+    def update(self, location: Location, time: Time, diff: int) -> None:
+        at = self.arcs.at.get(location, -1)
+        if type(time) is int and type(diff) is int and self.width == 1 and at >= 0:
+            low, high = self._bounds[at]
+            if low <= time <= high and -_COUNT <= diff <= _COUNT:  # the common case, without the detour
+                self._waiting += (at, diff, time)
+                return
+        super().update(location, time, diff)
 
     def _update(self, at: int, time: Time, diff: int) -> None:
         if not -_COUNT <= diff <= _COUNT:
@@ -124,9 +135,10 @@ class Packed(Tracker):
     def pushed_rows(self) -> Any:
         """How frontiers changed since it was asked for last, as an array: a row has a location's number, the change and
         the time's coordinates."""
-        found = np.empty(int(self._clock[kernel.PUSHES]) * (self.width + 2), dtype=np.int64)
-        kernel.drain(self._where, found)
-        return found.reshape(-1, self.width + 2)
+        found = np.empty((int(self._clock[kernel.PUSHES]), self.width + 2), dtype=np.int64)
+        if len(found):
+            kernel.drain(self._where, found.reshape(-1))
+        return found
 
     def pushed(self) -> ChangeBatch:
         if self._clock[kernel.PUSHES]:
