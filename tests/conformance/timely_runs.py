@@ -373,7 +373,17 @@ def misuse_must_fail(case: dict[str, Any]) -> None:
     text = case["action"].lower()
     if re.search(r"sends? on output \d+ with the capability of output \d+", text):
         tries: list[Callable[[], Any]] = [lambda: node.send(first, 1), lambda: node.send(second, 0)]
-    elif re.search(r"(derive|downgrade|delay).*(not >=|earlier|before|backwards?)", text):
+    elif re.search(r"not connected|disconnected", text):
+        apart = Builder()
+        apart.add_node("node", 1, 2, [{0: 0}])
+        alone = Operator(apart.build(), "node")
+
+        def ask() -> None:
+            with alone.take(0, 5):
+                alone.capability(1, 5)
+
+        tries = [ask]
+    elif re.search(r"(derive|downgrade|delay|advance).*(not >=|earlier|before|backwards?|lower|smaller)", text):
         tries = [lambda: first.delayed(4), lambda: first.downgrade(4), lambda: node.capability(0, 4)]
         expect("try_delayed", first.try_delayed(4), None)
     elif re.search(r"dropped|after (it was )?drop", text):
