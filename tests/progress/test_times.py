@@ -33,7 +33,7 @@ ORDERS: list[tuple[Order, list[object]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("order", "times"), ORDERS, ids=str)
+@pytest.mark.parametrize(("order", "times"), ORDERS, ids=[str(order) for order, _ in ORDERS])
 def test_an_order_is_one(order: Order, times: list[object]) -> None:
     assert all(order.holds(t) for t in times) and not_an_order(order.less_equal, times) is None
     least = order.minimum()
@@ -41,7 +41,10 @@ def test_an_order_is_one(order: Order, times: list[object]) -> None:
     assert order == order and hash(order) == hash(order)
 
 
-@pytest.mark.parametrize(("order", "times"), [row for row in ORDERS if isinstance(row[0], (Product, Loop))], ids=str)
+LATTICES = [row for row in ORDERS if isinstance(row[0], (Product, Loop))]
+
+
+@pytest.mark.parametrize(("order", "times"), LATTICES, ids=[str(order) for order, _ in LATTICES])
 def test_join_and_meet_are_the_least_and_the_greatest(order: Order, times: list[object]) -> None:
     le = order.less_equal
     for a, b in product(times, times):
