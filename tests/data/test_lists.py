@@ -41,6 +41,10 @@ class Item(NamedTuple):
     seen: list[dt.date]
 
 
+class Parts(NamedTuple):
+    parts: list[int] | None
+
+
 class Order(NamedTuple):
     id: int
     buyer: Size  # a struct
@@ -311,3 +315,17 @@ def test_epochs_and_a_database(tmp_path: Path) -> None:
     assert [(json.loads(tags), json.loads(deep)) for tags, deep in found] == [
         (r["tags"], r["deep"]) for r in kept(rows)
     ]
+
+
+def test_arrows_other_lists() -> None:
+    """Views may lie in any order, and a null may have elements of its own."""
+    total = pipeline(lambda x: x.explode(lambda e: e.parts or []), x=Parts)
+    flat, starts, sizes = pa.array([1, 2, 9, 4, 5]), [3, 0, 1], [2, 1, 0]
+    views = pa.ListViewArray.from_arrays(starts, sizes, flat)
+    large = pa.LargeListViewArray.from_arrays(pa.array(starts), pa.array(sizes), flat)
+    hidden = pa.ListArray.from_arrays([0, 2, 3, 5], flat, mask=pa.array([True, False, False]))
+    fixed = pa.FixedSizeListArray.from_arrays(flat.slice(1), 2, mask=pa.array([False, True]))
+    for array, wanted in [(views, [4, 5, 1]), (large, [4, 5, 1]), (hidden, [9, 4, 5]), (fixed, [2, 9])]:
+        assert total(pa.table({"parts": array})).column("out").to_pylist() == wanted
+        last = pa.table({"parts": array.slice(1)})
+        assert total(last).column("out").to_pylist() == wanted[len(array.to_pylist()[0] or []) :]

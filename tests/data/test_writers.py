@@ -152,3 +152,47 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
         open_writer(str(tmp_path / "a.csv"), SCHEMA).discard()
         write_whole(str(tmp_path / "b"), "text")
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+ODD = {
+    "views": (pa.array([[1.5]], pa.list_view(pa.float64())), {"csv": "no form"}),
+    "nan in a view": (pa.array([[float("nan")]], pa.list_view(pa.float64())), {"csv": "no form", "jsonl": "has a NaN"}),
+    "texts": (pa.array(["a", None], pa.string_view()), {"csv": "no form", "jsonl": "no form"}),
+    "months": (
+        pa.array([pa.MonthDayNano([1, 2, 3])]),
+        {"csv": r"csv has no form: do not keep it, or write \.arrow$", "jsonl": "no form", "parquet": "no form"},
+    ),
+    "runs": (
+        pa.RunEndEncodedArray.from_arrays([2], pa.array([7])),
+        {"csv": "no form", "jsonl": "no form", "parquet": "no form"},
+    ),
+    "late": (
+        pa.array([2**40, 0], pa.timestamp("s")),
+        dict.fromkeys(["csv", "jsonl"], "year is not between 1 and 9999"),
+    ),
+    "fine": (pa.array([1], pa.duration("ns")), dict.fromkeys(["csv", "jsonl"], "a span with nanoseconds")),
+    "zone": (pa.array([1], pa.timestamp("s", "Mars/Olympus")), dict.fromkeys(["csv", "jsonl"], "time zone 'Mars/")),
+    "ends": (pa.array([-719162, 2932896], pa.date32()), {}),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_columns_that_nobody_declared(tmp_path: Path, what: str) -> None:
+    """They are written as they are, or refused by name."""
+    column, refused = ODD[what]
+    batch = pa.record_batch({"c": column})
+    for form in ("csv", "jsonl", "parquet", "arrow"):
+
+        def write(path: str) -> None:
+            with open_writer(path, batch.schema) as writer:
+                writer.write(batch)
+
+        path = str(tmp_path / f"a.{form}")
+        if form in refused:
+            with pytest.raises(DataError, match=f"column 'c' .*{refused[form]}"):
+                write(path)
+        else:
+            write(path)
+    assert len(os.listdir(tmp_path)) == 4 - len(refused)
+    if what == "ends":
+        assert (tmp_path / "a.csv").read_text() == "c\n0001-01-01\n9999-12-31\n"

@@ -283,7 +283,51 @@ def spelled(array: Any) -> Any:
         return decimal_texts(array)
     if not (kind.is_timestamp(t) or kind.is_date(t) or kind.is_duration(t)):
         return array
+    if kind.is_timestamp(t) and t.tz is not None:
+        array = array.cast(pa.timestamp(t.unit, "UTC"))
     return pa.array([None if v is None else _text_of(v) for v in array.to_pylist()], pa.string())
+
+
+_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_FIRST, _END = -62_135_596_800, 253_402_300_800  # in seconds from 1970: where the year 1 begins, and 10000
+_NO_YEAR = "a time whose year is not between 1 and 9999"
+_LONGEST = 86_399_999_913_600  # the seconds of a timedelta
+
+
+def refuse_odd_times(array: Any, column: str) -> None:
+    """Refuse times of a column that nobody declared, if files of text have no form for them.
+
+    >>> refuse_odd_times(pa.array([2**40], pa.timestamp("s")), "at")
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: column 'at' has a time whose year is not between 1 and 9999, for which text has no form:
+    write .parquet or .arrow
+    """
+    kind, t = pa.types, array.type
+    if not (kind.is_timestamp(t) or kind.is_date(t) or kind.is_duration(t)):
+        return
+    numbers = array.view(pa.int32()).cast(pa.int64()) if kind.is_date32(t) else array.view(pa.int64())
+    found = pc.min_max(numbers).as_py()
+    if found["min"] is None:
+        return
+    first, end = (-_LONGEST, _LONGEST) if kind.is_duration(t) else (_FIRST, _END)
+    if kind.is_date32(t):
+        first, end = first // 86_400, end // 86_400
+    else:
+        unit = _A_SECOND["ms" if kind.is_date64(t) else t.unit]
+        first, end = first * unit, end * unit
+    odd = None
+    if found["min"] < first or found["max"] >= end:
+        odd = "a span of more than 999,999,999 days" if kind.is_duration(t) else _NO_YEAR
+    elif kind.is_duration(t) and t.unit == "ns" and np.any(np.asarray(numbers.drop_null()) % 1000):
+        odd = "a span with nanoseconds"
+    elif kind.is_timestamp(t) and t.tz is not None:
+        try:
+            array.slice(0, 1).cast(pa.string())
+        except pa.ArrowInvalid:
+            odd = f"the time zone {t.tz!r}"
+    if odd is not None:
+        raise DataError(f"column {column!r} has {odd}, for which text has no form: write .parquet or .arrow")
 
 
 def decimal_texts(array: Any) -> Any:

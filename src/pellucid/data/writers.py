@@ -26,8 +26,9 @@ import pyarrow.compute as pc
 from pellucid.base.files import Draft, output_draft, sync, temporary_name
 from pellucid.data.arrow import column_names, flattened, numpy_of
 from pellucid.data.files import flows, format_of, packing_of
+from pellucid.data.formats.lists import is_list
 from pellucid.data.formats.packed import Packer
-from pellucid.data.rich import spelled
+from pellucid.data.rich import refuse_odd_times, spelled
 from pellucid.data.tables.along import refuse_no_cells
 from pellucid.data.tables.append import old_batches, old_lines, refuse_there
 from pellucid.errors import DataError
@@ -330,6 +331,8 @@ class _CsvSink:
     def write(self, batch: Any) -> None:
         buffer = pa.BufferOutputStream()
         flat = _undictionaried(flattened(batch), None)
+        for name, column in zip(flat.schema.names, flat.columns, strict=True):
+            refuse_odd_times(column, name)
         texts = [spelled(column) if _misspelled(column.type) else column for column in flat.columns]
         self._write(pa.RecordBatch.from_arrays(texts, names=flat.schema.names), buffer, self._options)
         self._stream.write(buffer.getvalue())
@@ -417,6 +420,7 @@ def json_texts(column: Any, name: str = "value") -> list[str]:
         return [form % row for row in zip(*(json_texts(c, name) for c in column.flatten()), strict=True)]
     if pa.types.is_decimal(column.type):
         return ["null" if v is None else v for v in spelled(column).to_pylist()]
+    refuse_odd_times(column, name)
     column = spelled(column)
     if column.null_count:
         there = iter(json_texts(column.drop_null(), name))
@@ -438,7 +442,7 @@ def json_texts(column: Any, name: str = "value") -> list[str]:
         if pa.types.is_duration(column.type):
             return [str(v) for v in column.cast(pa.int64()).to_pylist()]
         return [json.dumps(v.isoformat()) for v in values]
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+    if is_list(column.type):
         sizes, texts = [len(v) for v in values], iter(json_texts(column.flatten(), name))
         return ["[" + ", ".join(next(texts) for _ in range(size)) + "]" for size in sizes]
     return [json.dumps(v, ensure_ascii=False) for v in values]

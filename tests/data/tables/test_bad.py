@@ -11,8 +11,9 @@ import io
 import json
 import random
 import re
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import polars as pl
@@ -315,3 +316,23 @@ def test_names_that_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ):
         done = run("p.py:share", "--in", "in.csv", *said)
         assert done.exit_code == 2 and why in done.output, done.output
+
+
+def test_letters_about_what_python_has_no_form_for() -> None:
+    """A time that Python does not have, and a reason that is no UTF-8."""
+
+    class Reading(NamedTuple):
+        at: datetime
+        x: int
+
+    def half(e: Reading) -> int:
+        if e.x == 0:
+            raise ValueError("half a sign: \ud800")
+        return 10 // e.x
+
+    at = pa.array([2**62, 0, 1], pa.timestamp("us"))
+    found = pipeline(lambda r: r.map(half, id="half"), r=Reading)(pa.table({"at": at, "x": [1, 0, 5]}), bad="keep")
+    assert found["out"].to_pydict() == {"out": [2]}
+    odd, failed = found["bad"].to_pylist()
+    assert odd["column"] == "at" and odd["text"] == '{"at": "<value out of range: 4611686018427387904>", "x": 1}'
+    assert failed["step"] == "half" and "ValueError: half a sign: \\ud800" in failed["reason"]

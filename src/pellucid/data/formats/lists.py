@@ -71,11 +71,8 @@ def list_column(t: ListType, array: Any, column: str, place: Place, nan: bool = 
 
     if not is_list(array.type):
         raise DataError(f"{place.name}: column {column!r} holds {array.type}: expected {t}; read it as a list")
-    if not pa.types.is_large_list(array.type):
-        array = array.cast(pa.large_list(array.type.value_type))
-    if array.null_count:  # a null may have elements all the same
-        array = pc.fill_null(array, pa.scalar([], array.type))
-    sizes = numpy_of(pc.list_value_length(array)).astype(np.int64)
+    # Not by a cast: Arrow's own of a view reads elements that are not there. What a null has of its own is in neither.
+    sizes = numpy_of(pc.fill_null(pc.list_value_length(array), 0)).astype(np.int64)
     ends = np.cumsum(sizes)
 
     def of(i: int) -> tuple[int, int]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pellucid.data.arrow import array_of, event_fields, output_batch, output_schema, taken, without_views
 from pellucid.data.columns import Output
+from pellucid.data.formats.lists import is_list
 from pellucid.data.tables.keep import Kept, own_columns
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, Type
@@ -91,12 +92,16 @@ def fitting(array: Any, t: Any) -> Any:
     return array.cast(t)
 
 
-_NO_TEXT = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_map)
-_NO_CELL = (*_NO_TEXT, pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+_IN_TEXT = (
+    pa.types.is_null, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal,
+    pa.types.is_string, pa.types.is_large_string, pa.types.is_date, pa.types.is_time, pa.types.is_timestamp,
+    pa.types.is_duration,
+)  # fmt: skip
+_NOT_IN_PARQUET = (pa.types.is_union, pa.types.is_interval, pa.types.is_run_end_encoded)
 
 
 def refuse_no_cells(path: str, form: str, schema: Any) -> None:
-    """Refuse a column for which a text file has no form.
+    """Refuse a column for which a file of this format has no form.
 
     >>> refuse_no_cells("out.csv", "csv", pa.schema([("tags", pa.list_(pa.string()))]))
     Traceback (most recent call last):
@@ -104,19 +109,25 @@ def refuse_no_cells(path: str, form: str, schema: Any) -> None:
     pellucid.errors.DataError: out.csv: the column 'tags' holds list<item: string>, for which csv has no form: do not
     keep it, or write .jsonl, .parquet or .arrow
     """
-    if form not in ("csv", "tsv", "jsonl"):
-        return
-    kinds = _NO_TEXT if form == "jsonl" else _NO_CELL
-
-    def wrong(t: Any) -> bool:
-        if pa.types.is_struct(t):
-            return any(wrong(t.field(i).type) for i in range(t.num_fields))
-        return any(kind(t) for kind in kinds) or (pa.types.is_list(t) and wrong(t.value_type))
-
     for one in schema:
-        if wrong(one.type):
-            others = ".parquet or .arrow" if form == "jsonl" else ".jsonl, .parquet or .arrow"
+        if not _has_form(one.type, form):
+            others = [f".{other}" for other in ("jsonl", "parquet", "arrow") if _has_form(one.type, other)]
             raise DataError(
                 f"{path}: the column {one.name!r} holds {one.type}, for which {form} has no form: do not keep it, or "
-                f"write {others}"
+                f"write {', '.join(others[:-1])}{' or ' if others[1:] else ''}{others[-1]}"
             )
+
+
+def _has_form(t: Any, form: str) -> bool:
+    """Whether a file of this format can hold values of an Arrow type."""
+    if form == "arrow":
+        return True
+    if pa.types.is_dictionary(t):
+        return _has_form(t.value_type, form)
+    inside = (t.field(i).type for i in range(t.num_fields))
+    if form == "parquet":
+        here = not any(kind(t) for kind in _NOT_IN_PARQUET)
+        return here and all(_has_form(part, form) for part in inside)
+    if pa.types.is_struct(t) or (form == "jsonl" and is_list(t)):
+        return all(_has_form(part, form) for part in inside)
+    return any(kind(t) for kind in _IN_TEXT)

@@ -33,6 +33,12 @@ class BadRow:
     reason: str
     text: str | None
 
+    def __post_init__(self) -> None:
+        for name in ("file", "column", "step", "reason", "text"):  # a message or a file's name may be no UTF-8
+            found = getattr(self, name)
+            if found is not None and not found.isascii():
+                object.__setattr__(self, name, found.encode("utf-8", "backslashreplace").decode())
+
     def __str__(self) -> str:
         at = f": row {self.row:,}" if self.row is not None else ""
         step = f"step {self.step!r}: " if self.step is not None else ""
@@ -153,8 +159,25 @@ def set_aside(places: Sequence[Place], tables: Sequence[Any]) -> list[tuple[int,
 
 
 def row_text(batch: Any, i: int) -> str:
-    """A row of a table as text: an object of JSON."""
-    return as_text(batch.slice(i, 1).to_pylist()[0])
+    """A row of a table as text: an object of JSON.
+
+    >>> import pyarrow as pa
+    >>> row_text(pa.table({"x": [7], "at": pa.array([2**62], pa.timestamp("us"))}), 0)
+    '{"x": 7, "at": "<value out of range: 4611686018427387904>"}'
+    """
+    row = batch.slice(i, 1)
+    try:
+        return as_text(row.to_pylist()[0])
+    except (ValueError, OverflowError, KeyError):  # a time, or a time zone, that Python does not have
+        return as_text({name: _value(column) for name, column in zip(row.schema.names, row.columns, strict=True)})
+
+
+def _value(column: Any) -> Any:
+    """The one value of a column, as Python has it or else as Arrow shows it."""
+    try:
+        return column[0].as_py()
+    except (ValueError, OverflowError, KeyError):
+        return " ".join(column.to_string().split()).strip("[] ")
 
 
 def as_text(row: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pellucid.data.tables.bad import COLUMNS, BadOption, BadRow, BadRows, as_text, of_row, schema, table_of
+from pellucid.data.tables.bad import COLUMNS, BadOption, BadRow, BadRows, as_text, of_row, row_text, schema, table_of
 from pellucid.data.tables.inputs import Input
 from pellucid.data.tables.ready import Ready
 from pellucid.errors import StepError, UsageError
@@ -71,7 +71,7 @@ def _text(one: Input, i: int) -> str:
     if one.kind == "polars":
         return as_text(data.row(i, named=True))
     if one.kind in ("Table", "RecordBatch"):
-        return as_text(data.slice(i, 1).to_pylist()[0])
+        return row_text(data, i)
     if one.kind == "Series":
         return as_text(data.iloc[i])
     return as_text(data[i].as_py() if hasattr(data[i], "as_py") else data[i])
