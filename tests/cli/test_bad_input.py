@@ -27,6 +27,12 @@ RETURN = "a carriage return that ends no line: give all lines the end \\n or \\r
 CSV = [
     (
         "total",
+        "x\n1\nNA\n",
+        "row 2 (line 3): column 'x': expected int, found 'NA'; if 'NA' says that nothing is there: leave the cell empty "
+        "(in JSON null), and declare int | None",
+    ),
+    (
+        "total",
         "y,z\n1,2\n",
         "no column 'x' for the source 'x' (int): its columns are y, z; rename one, or name it with --value",
     ),

@@ -125,6 +125,15 @@ def test_text_is_what_all_cells_are(here: Path) -> None:
     Path("t.csv").write_text("a,b,c,d,e\n" + "".join(",".join(row) + "\n" for row in rows))
     fields = made(call("tables", "t.csv").stdout)["T"].__annotations__
     assert fields == {"a": int, "b": float, "c": bool, "d": str, "e": str}
+    Path("na.csv").write_text("a,b,c,d,e\n1,NA,2013-01-01,NA,nan\nNA,NULL,-,x,1\n2,1.5,?,NA,\n")
+    text = call("tables", "na.csv").stdout
+    assert (
+        "    a: str  # int | None, if 'NA' were an empty cell\n"
+        "    b: str  # float | None, if 'NA', 'NULL' were an empty cell\n"
+        "    c: str  # date | None, if '-', '?' were an empty cell\n"
+        "    d: str\n"
+    ) in text
+    assert made(text)["Na"].__annotations__ == {"a": str, "b": str, "c": str, "d": str, "e": float | None}
     Path("j.jsonl").write_text('{"a": 1, "b": {"c": "x"}}\n{"a": 2, "b": {"c": "y"}}\n')
     assert "    a: int\n    b: JB\n" in call("tables", "j.jsonl", "--name", "J").stdout
 

@@ -262,3 +262,40 @@ def test_quantize_to_a_constant_is_compiled(how):
         p = pipeline(lambda x, f=f: x.map(f), x=Annotated[Decimal, Scale(4)])
         assert p.why_plain is None
         assert list(map(str, p(cents))) == [str(f(v) + 0 if f(v) else abs(f(v))) for v in cents]
+
+
+class Part(NamedTuple):
+    """Fields that are called as methods of tuples are."""
+
+    index: int
+    count: int | None
+
+
+class Purse(NamedTuple):
+    """Methods of its own where tuples have theirs."""
+
+    cents: int | None
+
+    def __add__(self, other: Any) -> Any:
+        return Purse((self.cents or 0) + (other.cents or 0))
+
+    def __lt__(self, other: Any) -> bool:
+        return (self.cents or 0) > (other.cents or 0)
+
+    def count(self) -> int:  # type: ignore[override]
+        return 0 if self.cents is None else 1
+
+
+def test_a_named_tuple_with_a_null_has_its_own_fields_and_methods():
+    parts = [Part(3, None), Part(0, 2), Part(1, 0)]
+    for f in (lambda e: e.count is None, lambda e: e.index * (e.count or 1), lambda e: e._replace(count=4).count):
+        p = pipeline(lambda x, f=f: x.map(f), x=Part)
+        assert p.why_plain is None
+        assert p(parts) == [f(e) for e in parts]
+    purses = [Purse(5), Purse(None), Purse(7)]
+    added = pipeline(lambda x: x.cumulate(lambda s, e: s + e, start=Purse(0)), x=Purse)
+    assert added.why_plain is None and added(purses) == [Purse(5), Purse(5), Purse(12)]
+    before = pipeline(lambda x: x.lag(1).map(lambda pair: pair[0] < pair[1]), x=Purse)
+    assert before.why_plain is None and before(purses) == [False, True]
+    counted = pipeline(lambda x: x.map(lambda e: e.count()), x=Purse)
+    assert counted.why_plain is None and counted(purses) == [1, 0, 1]

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -142,11 +144,19 @@ def test_arithmetic(spark: Any, tmp_path: Path) -> None:
     assert type(error) is IntOverflow
 
 
-def test_what_the_query_asks_for_is_not_there(spark: Any) -> None:
+def test_what_the_query_asks_for_is_not_there(spark: Any, tmp_path: Path) -> None:
     error = told(lambda: spark.range(1).select("nope"))
     assert type(error) is DataError and str(error) == "There is no column 'nope'. Columns like it: 'id'."
     error = told(lambda: spark.read.parquet("/there/is/no/such"))
     assert type(error) is DataError and str(error) == "/there/is/no/such does not exist (or Spark may not read it)."
+    times = pa.array([0], pa.timestamp("ns", tz="UTC"))
+    pq.write_table(pa.table({"at": times}), tmp_path / "ns.parquet")
+    error = told(lambda: spark.read.parquet(str(tmp_path / "ns.parquet")))
+    assert type(error) is DataError and str(error) == (
+        "Spark cannot read times in nanoseconds from Parquet (Illegal Parquet type: INT64 (TIMESTAMP(NANOS,true))), which "
+        "is what pandas writes: write them in microseconds, as with to_parquet(…, coerce_timestamps='us') or Arrow's "
+        "write_table(…, coerce_timestamps='us')"
+    )
     error = told(lambda: spark.table("nope"))
     assert type(error) is UsageError and str(error).startswith(
         "Spark refused it (TABLE_OR_VIEW_NOT_FOUND): The table or view"

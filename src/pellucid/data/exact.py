@@ -16,7 +16,7 @@ from typing import Any
 
 from pellucid.data.bind import Place, shorten, some
 from pellucid.data.numbers import bool_of, float_of, int_of, whole_of
-from pellucid.data.spelled import inner_type, is_spelled
+from pellucid.data.spelled import advice, inner_type, is_spelled
 from pellucid.expr.types import (
     BOOL,
     FLOAT,
@@ -101,7 +101,7 @@ def _cell(name: str, read: Callable[[str], Any], text: str) -> Any:
     try:
         return read(text)
     except ValueError as error:
-        raise Unreadable(f"column {name!r}: {error}{_advice(error)}", name) from None
+        raise Unreadable(f"column {name!r}: {error}{_advice(error, text, t)}", name) from None
 
 
 def _refuse_no_text(row: Sequence[str], header: Sequence[str]) -> None:
@@ -112,8 +112,8 @@ def _refuse_no_text(row: Sequence[str], header: Sequence[str]) -> None:
             raise Unreadable(f"column {name!r}: {why}", name)
 
 
-def _advice(error: ValueError) -> str:
-    return "; correct the value or remove the row" if str(error).startswith("expected") else ""
+def _advice(error: ValueError, text: str, t: Type) -> str:
+    return f"; {advice(text, t)}" if str(error).startswith("expected") else ""
 
 
 def _is_text(t: Type) -> bool:
@@ -213,7 +213,8 @@ def _json_cell(name: str, t: Type, value: Any, bare: bool) -> Any:
         found = value if bare else json_path(value, name)
         return None if found is None else _from_json(t, found)
     except ValueError as error:
-        raise Unreadable(f"{'' if bare else f'column {name!r}: '}{error}{_advice(error)}", name) from None
+        advised = _advice(error, value if isinstance(value, str) else "", t)
+        raise Unreadable(f"{'' if bare else f'column {name!r}: '}{error}{advised}", name) from None
 
 
 def json_value(line: bytes, cut: bool) -> Any:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from pellucid.data.bind import Place
 from pellucid.data.formats.times import to_iso
-from pellucid.data.spelled import duration_text, number_of
+from pellucid.data.spelled import advice, duration_text, number_of
 from pellucid.errors import DataError, option
 from pellucid.expr.types import DATE, DATETIME, INSTANT, TIMEDELTA, DecimalType, TimeType
 from pellucid.expr.types.times import DAY
@@ -207,7 +207,7 @@ def _spelled(t: TimeType | DecimalType, array: Any, column: str, place: Place, f
     if bad and len(codes):
         place.refuse_all(
             np.flatnonzero(np.isin(codes, list(bad))).tolist(),
-            lambda i: f"column {column!r}: {bad[int(codes[i])]}; correct the value or remove the row",
+            lambda i: f"column {column!r}: {bad[int(codes[i])]}; {advice(array.dictionary[int(codes[i])].as_py(), t)}",
             column,
         )
     return np.array(numbers or [0], dtype=np.int64)[codes]

@@ -22,6 +22,25 @@ def is_spelled(t: Type) -> bool:
     return isinstance(inner_type(t), (TimeType, DecimalType))
 
 
+NOTHING = frozenset(
+    ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "-", "?", "\\N")
+)  # other programs' words for it
+
+
+def advice(text: str, t: Type) -> str:
+    """What to do about a text that is not what it should be.
+
+    >>> advice("six", DATE)
+    'correct the value or remove the row'
+    >>> advice("NA", DATE)
+    "if 'NA' says that nothing is there: leave the cell empty (in JSON null), and declare date | None"
+    """
+    if text.strip(" \t") not in NOTHING:
+        return "correct the value or remove the row"
+    there = f"if {text!r} says that nothing is there"
+    return f"{there}: leave the cell empty (in JSON null), and declare {inner_type(t)} | None"
+
+
 def number_of(t: TimeType | DecimalType, text: str, form: str | None = None) -> int:
     """The number of the leaf of a time or a decimal that a text spells; a ``ValueError`` says what is wrong.  ``form``
     is that of a time, if it is not ISO 8601.

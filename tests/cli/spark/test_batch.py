@@ -3,10 +3,12 @@ Spark starts."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
@@ -156,6 +158,16 @@ def test_columns_come_along_as_they_do_here(spark: SparkSession, run: Command, f
         assert found.sort_by([("user", "ascending"), ("seq", "ascending")]).to_pylist() == sorted(
             expected.to_pylist(), key=lambda row: (row["user"], row["seq"])
         )
+
+
+def test_an_instant_in_parquet_is_one_for_every_reader(spark: SparkSession, run: Command, folder: Path) -> None:
+    at = dt.datetime(2013, 1, 1, 5, 0, 0, 7, tzinfo=dt.UTC)
+    table = pa.table({"user": ["a"], "seq": [1], "x": [3], "at": pa.array([at], pa.timestamp("us", tz="UTC"))})
+    pq.write_table(table, folder / "in.parquet")
+    done = run("total", "--in", "in.parquet", *KEYED, "--keep-columns", "at", "--out", "out.parquet")
+    assert done.exit_code == 0, done.stderr
+    found = pq.read_table(folder / "out.parquet")
+    assert found.schema.field("at").type == table.schema.field("at").type and found["at"].to_pylist() == [at]
 
 
 def test_a_pipeline_without_memory_needs_no_order(spark: SparkSession, run: Command) -> None:

@@ -8,6 +8,7 @@ row is either pushed, or stands in the dead letters once, with the reason.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -183,8 +184,23 @@ def _value(column: Any) -> Any:
 def as_text(row: Any) -> str:
     """A row of Python values as text."""
     if isinstance(row, Mapping):
-        return json.dumps(dict(row), default=_plain, ensure_ascii=False)
+        return json.dumps(_numbers(dict(row)), default=_plain, ensure_ascii=False)
     return repr(row)
+
+
+def _numbers(value: Any) -> Any:
+    """With texts for the floats that JSON has no number for, as Spark writes them.
+
+    >>> as_text({"a": float("nan"), "b": [1.5, -float("inf")]})
+    '{"a": "NaN", "b": [1.5, "-Infinity"]}'
+    """
+    if isinstance(value, Mapping):
+        return {name: _numbers(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_numbers(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def _plain(value: Any) -> Any:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from pellucid.data.files import open_reader
 from pellucid.data.formats.lists import is_list
 from pellucid.data.numbers import bool_of, float_of, int_of
+from pellucid.data.spelled import NOTHING
 from pellucid.data.tables.sorting import is_text
 from pellucid.errors import TypeMismatch
 from pellucid.expr import types as expr_types
@@ -36,6 +37,8 @@ class ColumnFound:
     kind: Any  # an Arrow type
     nulls: int = 0
     nans: int = 0
+    instead: Any = None  # the Arrow type that a column of texts would have, if words for nothing were empty cells
+    words: list[str] = field(default_factory=list)  # these words
     inside: list[ColumnFound] = field(default_factory=list)
 
 
@@ -69,6 +72,7 @@ def describe(path: str, form: str | None = None) -> TableFound:
         reader.close()
     for name, guess in guesses.items():
         found[name].kind = guess.kind()
+        found[name].instead, found[name].words = guess.instead(), sorted(guess.words)
     return TableFound(path, rows, list(found.values()))
 
 
@@ -111,17 +115,28 @@ class _Guess:
 
     def __init__(self) -> None:
         self._left = list(self.KINDS)
+        self._but = list(self.KINDS)  # what all of them are but the words for nothing
         self._any = False
+        self._other = False
+        self.words: set[str] = set()
 
     def look(self, column: Any) -> None:
         """Some more cells."""
         values = pc.unique(column).drop_null().to_pylist()
         self._any = self._any or bool(values)
         self._left = [(kind, read) for kind, read in self._left if all(_reads(read, value) for value in values)]
+        self.words.update(value for value in values if value in NOTHING)
+        others = [value for value in values if value not in NOTHING]
+        self._other = self._other or bool(others)
+        self._but = [(kind, read) for kind, read in self._but if all(_reads(read, value) for value in others)]
 
     def kind(self) -> Any:
         """What all cells are."""
         return self._left[0][0] if self._left and self._any else pa.string()
+
+    def instead(self) -> Any:
+        """What all cells of a column of texts are but the words for nothing; None if that is nothing else."""
+        return self._but[0][0] if self._but and self._other and not self._left else None
 
 
 def _strictly(fits: bool) -> None:
@@ -196,6 +211,9 @@ class _Classes:
                 nulls += (
                     f"{', ' if nulls else ''}{column.nans:,} NaN: a value with nan='keep' (--nan keep), else refused"
                 )
+            if column.instead is not None:
+                words = ", ".join(map(repr, column.words))
+                nulls += f"{', ' if nulls else ''}{_written(column.instead)[0]} | None, if {words} were an empty cell"
             lines.append(f"    {column.name}: {written}" + (f"  # {nulls}" if nulls else ""))
         return "\n".join(lines if fields else [*lines, "    # no column can be part of an event", "    pass"])
 

@@ -115,9 +115,7 @@ def _lazy_tuple(t: RecordType, names: list[str], space: dict[str, Any]) -> Any:
     def plain(self: Any) -> tuple[Any, ...]:
         return tuple(map(_seen, tuple.__iter__(self)))
 
-    space |= {name: field(i) for i, name in enumerate(names)}
-    space |= {
-        "__slots__": (),
+    methods: dict[str, Callable[..., Any]] = {
         "__iter__": lambda self: iter(plain(self)),
         "__getitem__": item,
         "__eq__": lambda self, other: plain(self) == other,
@@ -131,6 +129,12 @@ def _lazy_tuple(t: RecordType, names: list[str], space: dict[str, Any]) -> Any:
         "__contains__": lambda self, value: value in plain(self),
         "index": lambda self, *a: plain(self).index(*a),
         "count": lambda self, *a: plain(self).count(*a),
+    }
+    # Only what the class has from tuple itself: a method of its own, or a field called count, stays what it is.
+    space |= {name: f for name, f in methods.items() if getattr(cls, name) is getattr(tuple, name)}
+    space |= {name: field(i) for i, name in enumerate(names)}
+    space |= {
+        "__slots__": (),
         "_replace": replace,
         "_asdict": lambda self: dict(zip(names, plain(self), strict=True)),
         "_pellucid_raw": lambda self: tuple.__iter__(self),
