@@ -200,8 +200,8 @@ def _by_condition(text: str) -> PellucidError | None:
             return DataError(f"{path[1] if path else said} does not exist (or Spark may not read it).")
         if name == "PARQUET_TYPE_ILLEGAL" and "NANOS" in said:
             return DataError(
-                f"Spark cannot read times in nanoseconds from Parquet ({said.rstrip('.')}), which is what pandas writes: "
-                "write them in microseconds, as with to_parquet(…, coerce_timestamps='us') or Arrow's "
+                f"Spark cannot read times in nanoseconds from Parquet ({said.rstrip('.')}), which is what pandas "
+                "writes: write them in microseconds, as with to_parquet(…, coerce_timestamps='us') or Arrow's "
                 "write_table(…, coerce_timestamps='us')"
             )
         if name.startswith("UNRESOLVED_COLUMN"):
