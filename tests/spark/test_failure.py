@@ -154,8 +154,8 @@ def test_what_the_query_asks_for_is_not_there(spark: Any, tmp_path: Path) -> Non
     error = told(lambda: spark.read.parquet(str(tmp_path / "ns.parquet")))
     assert type(error) is DataError and str(error) == (
         "Spark cannot read times in nanoseconds from Parquet (Illegal Parquet type: INT64 (TIMESTAMP(NANOS,true))), "
-        "which is what pandas writes: write them in microseconds, as with to_parquet(…, coerce_timestamps='us') or Arrow's "
-        "write_table(…, coerce_timestamps='us')"
+        "which is what pandas writes: write them in microseconds, as with to_parquet(…, coerce_timestamps='us') "
+        "or Arrow's write_table(…, coerce_timestamps='us')"
     )
     error = told(lambda: spark.table("nope"))
     assert type(error) is UsageError and str(error).startswith(

@@ -59,7 +59,7 @@ def csv_columns(
 ) -> dict[str, list[Any]]:
     """The wanted columns of a block; a row with a bad value is refused, or noted, and holds nothing then."""
     places = {name: i for i, name in enumerate(header)}
-    where = [(name, _reader_of(t), places[name]) for name, t in wanted.items()]
+    where = [(name, t, _reader_of(t), places[name]) for name, t in wanted.items()]
     found: list[list[Any]] = [[] for _ in where]
     rows = list(csv_rows(data, delimiter, blank=len(header) == 1))
     whole = data.isascii()
@@ -70,13 +70,13 @@ def csv_columns(
                 raise Unreadable(_other_length(row, header, cut))
             if not whole:
                 _refuse_no_text(row, header)
-            values = [row[at] if read is None else _cell(name, read, row[at]) for name, read, at in where]
+            values = [row[at] if read is None else _cell(name, t, read, row[at]) for name, t, read, at in where]
         except Unreadable as error:
             place.refuse(i, str(error), error.column)
             values = [None] * len(where)
         for out, value in zip(found, values, strict=True):
             out.append(value)
-    return {name: out for (name, _, _), out in zip(where, found, strict=True)}
+    return {name: out for (name, *_), out in zip(where, found, strict=True)}
 
 
 class Unreadable(ValueError):  # noqa: N818 - reads as what it is
@@ -95,7 +95,7 @@ def _other_length(row: Sequence[str], header: Sequence[str], cut: bool) -> str:
     return f"{text}: {more}"
 
 
-def _cell(name: str, read: Callable[[str], Any], text: str) -> Any:
+def _cell(name: str, t: Type, read: Callable[[str], Any], text: str) -> Any:
     if text == "":
         return None
     try:
