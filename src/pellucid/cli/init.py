@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 import click
 
@@ -124,7 +125,7 @@ def files_from(path: str) -> dict[str, str]:
     )
     imports = imports.replace("\n\nfrom pellucid import Scale", "").rstrip()
     whole = f"{imports}\n\n{ours}{sep}{body}{_FROM_PIPELINE.format(name=class_name(path))}"
-    shown = os.path.abspath(path)
+    shown = shlex.quote(os.path.abspath(path))  # a pattern is ours to expand, not the shell's
     return {"pipeline.py": whole, "README.md": _FROM_README.format(file=os.path.basename(path), path=shown)}
 
 
@@ -158,7 +159,7 @@ def init(folder: str, source: str | None) -> None:
         click.echo(f"  cd {folder}")
     if source is not None:
         click.echo("  pellucid show pipeline.py:counted")
-        click.echo(f"  pellucid run pipeline.py:counted --in {os.path.abspath(source)} --limit 10")
+        click.echo(f"  pellucid run pipeline.py:counted --in {shlex.quote(os.path.abspath(source))} --limit 10")
         return
     click.echo("  pellucid show pipeline.py:totals")
     click.echo("  pellucid run pipeline.py:totals --in events.csv")

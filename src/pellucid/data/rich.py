@@ -8,6 +8,7 @@ zone where none is declared or none where one is, or more places than the declar
 from __future__ import annotations
 
 import datetime as dt
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -188,6 +189,13 @@ _FAST = {
 }
 
 
+def _advised(t: TimeType | DecimalType, text: str, form: str | None) -> str:
+    """What to do about a text that spells no time or decimal; one with digits may spell a time in another way."""
+    if form is None and t in (DATE, DATETIME, INSTANT) and re.match(r"(?!\d{4}-\d\d-\d\d)\D{0,5}\d", text.strip()):
+        return f"correct the value, or tell its form, such as %d/%m/%Y, with {option('time_format')}"
+    return advice(text, t)
+
+
 def _spelled(t: TimeType | DecimalType, array: Any, column: str, place: Place, form: str | None) -> Any:
     if isinstance(t, TimeType) and t in _FAST and not pa.types.is_dictionary(array.type) and len(array) > 1000:
         fast = _by_arrow(t, array if form is None else _as_iso(t, array, form))
@@ -207,7 +215,9 @@ def _spelled(t: TimeType | DecimalType, array: Any, column: str, place: Place, f
     if bad and len(codes):
         place.refuse_all(
             np.flatnonzero(np.isin(codes, list(bad))).tolist(),
-            lambda i: f"column {column!r}: {bad[int(codes[i])]}; {advice(array.dictionary[int(codes[i])].as_py(), t)}",
+            lambda i: (
+                f"column {column!r}: {bad[int(codes[i])]}; {_advised(t, array.dictionary[int(codes[i])].as_py(), form)}"
+            ),
             column,
         )
     return np.array(numbers or [0], dtype=np.int64)[codes]

@@ -105,6 +105,10 @@ def test_from_files_in_order_and_in_epochs(tmp_path: Path, form: str, monkeypatc
         assert [(row["when"], row["day"], row["out"]) for row in found] == sorted(
             (dt.datetime.strptime(w, SAID["when"]), d, x) for w, d, x in ROWS
         )
+    unsaid = CliRunner().invoke(cli, ["run", "p.py:xs", "--in", path.name, "--out", "plain.parquet"])
+    assert unsaid.exit_code == 2 and unsaid.stderr.endswith(
+        "; correct the value, or tell its form, such as %d/%m/%Y, with --time-format\n"
+    )
     bare = CliRunner().invoke(cli, [*command[:-1], "day"])
     assert "--time-format day: expected COLUMN=FORM, as in --time-format 'when=%d/%m/%Y %H:%M'" in bare.stderr
     other = CliRunner().invoke(cli, [*command[:-1], "day=%d.%m.%Y", "--out", "epochs.parquet", *epochs])
