@@ -403,6 +403,14 @@ def test_hive_folders_that_are_refused(here: Path) -> None:
     assert "e/seq=1/x.parquet: has a column 'seq', which its folders say, too: rename one" in run(
         "p.py:total", "--in", "e", code=2
     )
+    for folder, said in {
+        "g/who=%FF": "g/who=%FF/x.csv: the folder 'who=%FF' says a value that is no UTF-8: rename it",
+        "h/who=\udcff": "the folder 'who=\\udcff' says a value that is no UTF-8: rename it",
+        "i/who=1/who=2": "i/who=1/who=2/x.csv: its folders say 'who' twice, '1' and '2': rename one",
+    }.items():
+        (here / folder).mkdir(parents=True)
+        (here / folder / "x.csv").write_text("x\n1\n")
+        assert said in run("p.py:total", "--in", folder[0], code=2)
     (here / "f/_manifest").mkdir(parents=True)
     assert "f: is written by a sink, whose manifests say which files count" in run("p.py:total", "--in", "f", code=2)
 

@@ -331,8 +331,16 @@ def test_letters_about_what_python_has_no_form_for() -> None:
         return 10 // e.x
 
     at = pa.array([2**62, 0, 1], pa.timestamp("us"))
-    found = pipeline(lambda r: r.map(half, id="half"), r=Reading)(pa.table({"at": at, "x": [1, 0, 5]}), bad="keep")
+    halves, rows = pipeline(lambda r: r.map(half, id="half"), r=Reading), pa.table({"at": at, "x": [1, 0, 5]})
+    found = halves(rows, bad="keep")
     assert found["out"].to_pydict() == {"out": [2]}
     odd, failed = found["bad"].to_pylist()
+    assert halves(pl.from_arrow(rows), bad="keep")["bad"]["text"][0] == odd["text"]
     assert odd["column"] == "at" and odd["text"] == '{"at": "<value out of range: 4611686018427387904>", "x": 1}'
     assert failed["step"] == "half" and "ValueError: half a sign: \\ud800" in failed["reason"]
+    itself: list[Any] = []
+    itself.append(itself)
+    told = pipeline(lambda x: x.map(lambda v: 1 // v), x=int)(
+        [{"x": 0, "z": {(1, 2): 3}}, {"x": 0, "z": itself}], bad="keep"
+    )
+    assert [row["text"] for row in told["bad"]] == ["{'x': 0, 'z': {(1, 2): 3}}", "{'x': 0, 'z': [[...]]}"]

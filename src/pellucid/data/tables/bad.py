@@ -184,7 +184,10 @@ def _value(column: Any) -> Any:
 def as_text(row: Any) -> str:
     """A row of Python values as text."""
     if isinstance(row, Mapping):
-        return json.dumps(_numbers(dict(row)), default=_plain, ensure_ascii=False)
+        try:
+            return json.dumps(_numbers(dict(row)), default=_plain, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):  # names that are no texts, lists in themselves
+            pass
     return repr(row)
 
 

@@ -81,9 +81,26 @@ def _parts(path: str, base: str) -> dict[str, str]:
 
     >>> _parts("data/year=2013/month=1/x.parquet", "data")
     {'year': '2013', 'month': '1'}
+    >>> _parts("data/who=%FF/x.parquet", "data")
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: data/who=%FF/x.parquet: the folder 'who=%FF' says a value that is no UTF-8: rename it
     """
-    steps = os.path.relpath(os.path.dirname(path) or ".", base or ".").split(os.sep)
-    return {unquote(name): unquote(value) for name, equals, value in (s.partition("=") for s in steps) if equals}
+    out: dict[str, str] = {}
+    for step in os.path.relpath(os.path.dirname(path) or ".", base or ".").split(os.sep):
+        name, equals, value = step.partition("=")
+        if not equals:
+            continue
+        try:
+            name, value = (unquote(part, errors="strict") for part in (name, value))
+            (name + value).encode()
+        except UnicodeError:
+            shown = path.encode("utf-8", "backslashreplace").decode()
+            raise DataError(f"{shown}: the folder {step!r} says a value that is no UTF-8: rename it") from None
+        if name in out:
+            raise DataError(f"{path}: its folders say {name!r} twice, {out[name]!r} and {value!r}: rename one")
+        out[name] = value
+    return out
 
 
 def _ordered(found: list[Found], base: str) -> list[Found]:

@@ -69,7 +69,10 @@ def _text(one: Input, i: int) -> str:
     if one.kind == "DataFrame":
         return as_text(dict(zip(map(str, data.columns), data.iloc[i].tolist(), strict=True)))
     if one.kind == "polars":
-        return as_text(data.row(i, named=True))
+        try:
+            return as_text(data.row(i, named=True))
+        except (ValueError, OverflowError):  # a time that Python does not have
+            return row_text(data.slice(i, 1).to_arrow(), 0)
     if one.kind in ("Table", "RecordBatch"):
         return row_text(data, i)
     if one.kind == "Series":
