@@ -134,6 +134,8 @@ def test_sqlite_values_are_exact_or_refused(tmp_path: Path) -> None:
     ]
     with pytest.raises(DataError, match="column 'f' has a NaN"):
         sink.write(pa.table({"i": [1], "f": [float("nan")], "s": ["x"], "b": [b""]}), "q", 1)
+    with pytest.raises(DataError, match="column 'at' has a time whose year is not between 1 and 9999"):
+        sinks.sqlite(tmp_path / "a.db", "times").write(pa.table({"at": pa.array([2**40], pa.timestamp("s"))}), "q", 0)
     records = sinks.sqlite(tmp_path / "a.db", "records")
     for inside in ({"a": float("nan")}, [1.5, float("nan")]):
         with pytest.raises(DataError, match="column 'r' has a NaN inside, for which JSON has no word"):

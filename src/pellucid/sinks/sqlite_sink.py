@@ -235,6 +235,8 @@ def _values(table: str, field: pa.Field, column: pa.Array) -> list[Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from pellucid.data.rich import refuse_odd_times
+
     t = pa.types
     if t.is_floating(field.type) and pc.any(pc.is_nan(column)).as_py():
         raise DataError(
@@ -243,6 +245,7 @@ def _values(table: str, field: pa.Field, column: pa.Array) -> list[Any]:
         )
     if t.is_duration(field.type):
         column = in_micros(field.name, column)
+    refuse_odd_times(column, field.name)  # they are stored as texts
     if t.is_temporal(field.type) or t.is_decimal(field.type):
         return [None if value is None else value_text(value) for value in column.to_pylist()]
     if t.is_nested(field.type):
