@@ -226,3 +226,13 @@ def test_an_old_time_with_nanoseconds_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds times of the kind INT96 in a list: write them as timestamps"):
         list(reader.chunks({}, rows=2, keep=["x"]))
     reader.close()
+
+
+def test_a_decimal_of_an_impossible_scale(tmp_path: Path) -> None:
+    """Arrow opens such a file and finds it valid; computing with it ended the process."""
+    path = tmp_path / "a.arrow"
+    table = pa.table({"d": pa.array([b"\1" * 16], pa.binary(16)).view(pa.decimal128(18, 8192002))})
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(DataError, match=r"column 'd' holds decimal128\(18, 8192002\): it is damaged"):
+        open_reader(str(path))

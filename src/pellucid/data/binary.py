@@ -250,6 +250,8 @@ class ArrowReader:
             self.names = column_names(self._schema)
             self.total = self._reader.num_record_batches if self.whole else size
         refuse_twice(name, self.names)
+        for column in self._schema:
+            _refuse_scale(name, column.name, column.type)
 
     def _open(self, options: Any = None) -> Any:
         return (pa.ipc.open_file if self.whole else pa.ipc.open_stream)(self._stream, options=options)
@@ -307,6 +309,22 @@ class ArrowReader:
     def close(self) -> None:
         """Close the file."""
         self._stream.close()
+
+
+def _refuse_scale(name: str, column: str, t: Any) -> None:
+    """No decimal has more than 76 digits; Arrow takes any scale that a damaged file says, and computing with it is a
+    signal.
+
+    >>> _refuse_scale("a.arrow", "price", pa.list_(pa.decimal128(18, 8192002)))
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: a.arrow: column 'price' holds decimal128(18, 8192002): it is damaged
+    """
+    if pa.types.is_decimal(t) and abs(t.scale) > 76:
+        raise DataError(f"{name}: column {column!r} holds {t}: it is damaged")
+    inside = [t.value_type] if pa.types.is_dictionary(t) else [t.field(i).type for i in range(t.num_fields)]
+    for part in inside:
+        _refuse_scale(name, column, part)
 
 
 def _heads(names: list[str], wanted: Iterable[str]) -> list[int]:
