@@ -40,7 +40,14 @@ def test_every_kind_has_a_family_and_a_place() -> None:
 def test_every_kind_has_its_own_pictogram() -> None:
     def all_kinds(x: Stream[int], y: Stream[int]) -> Any:
         a = x.map(lambda v: v + 1).filter(lambda v: v < 9).cumulate(lambda t, v: t + v, start=0)
-        b = y.decimate(3).trim(3).lag(2).map(lambda p: p[0]).task(lambda s, v: (v, [s]), initial=0)
+        b = (
+            y.explode(lambda v: [v, v + 1])
+            .decimate(3)
+            .trim(3)
+            .lag(2)
+            .map(lambda p: p[0])
+            .task(lambda s, v: (v, [s]), initial=0)
+        )
         c = merge(a, b).filter(a < b)
         return apply(lambda p, q: p + q, c, a).window(3, total).key_by(lambda v: v), x.key_by(lambda v: v).forget(
             after=3

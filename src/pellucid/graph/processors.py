@@ -100,6 +100,6 @@ PROCESSORS = {
     ),
     "forget": Processor(
         "the same events, kept apart by key, where a key begins anew after k events that are not its own",
-        "route", ("[/", "\\]"), passes="first", keyed=True, forgets=True,
+        "route", ("(((", ")))"), passes="first", keyed=True, forgets=True,
     ),
 }  # fmt: skip
