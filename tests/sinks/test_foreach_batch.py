@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -26,7 +27,9 @@ def source(tmp_path: Path) -> Path:
     folder = tmp_path / "source"
     folder.mkdir()
     for number in range(3):
-        pq.write_table(pa.table({"id": [number * 10 + i for i in range(10)]}), folder / f"{number}.parquet")
+        file = folder / f"{number}.parquet"
+        pq.write_table(pa.table({"id": [number * 10 + i for i in range(10)]}), file)
+        os.utime(file, (number, number))  # Spark reads the oldest first, to the millisecond
     return folder
 
 
