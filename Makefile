@@ -41,7 +41,7 @@ demo: $(STAMP) ## see a pipeline drawn, run, checked, and run on Spark
 $(ARCHIVE): $(STAMP)
 	@$(BIN)/python -m tests.spark.quick_jvm || echo "Without the archive of Spark's classes the tests take longer." >&2
 
-quick: $(STAMP) ## what to run before a commit: under two minutes on two cores, without a Java
+quick: $(STAMP) ## what to run before a commit: under 90 seconds on two cores, without a Java
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not (spark or crash or long or kafka or slow)"
 
 # Three at a time on two cores: much of a test's time is waiting for a Java, a disk or a process that was killed.
