@@ -36,12 +36,15 @@ class Search(Generic[S, L]):
         for done, state in enumerate(waiting):  # it grows meanwhile
             if not done & 127 or self.budget.full(len(parents)):
                 self.budget.look(len(parents), len(waiting) - done)
-            after = list(self.steps(state))
-            self.transitions += len(after)
-            for label, then in after:
+            after: list[tuple[L, S]] = []
+            for label, then in self.steps(state):
+                after.append((label, then))
                 if then not in parents:
                     parents[then] = state, label
                     waiting.append(then)
+                if not len(after) & 1023:  # one state may have more steps than there is time for
+                    self.budget.look(len(parents), len(waiting) - done)
+            self.transitions += len(after)
             yield state, after
 
     def all(self) -> set[S]:

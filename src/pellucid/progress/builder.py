@@ -75,6 +75,17 @@ class _Node(NamedTuple):
     ways: tuple[dict[int, tuple[Summary, ...]], ...]  # for each input: output -> summaries, none of them superfluous
 
 
+def _refuse_forgetting(way: Summary, where: str) -> None:
+    pair = way.forgets()
+    if pair is not None:
+        lost, later = pair
+        raise PipelineError(
+            f"{where}: the summary {way} is not monotone on times of {way.source}: {lost!r} leads nowhere and the "
+            f"later {later!r} to {way.results_in(later)!r}, which a clock that keeps the least times would forget; "
+            "take times without that bound, or a Step that says where the earlier ones lead"
+        )
+
+
 class Builder:
     """A graph under construction.
 
@@ -168,6 +179,8 @@ class Builder:
             several = list(entry) if isinstance(entry, (list, set, frozenset, Antichain)) else [entry]
             where = f"{name} to output {port}"
             found = [summary(order, one, outs[port], where) for one in several if one is not None]
+            for way in found:
+                _refuse_forgetting(way, where)
             if found:
                 ways[port] = tuple(least(found))
             if plain is not None:

@@ -112,13 +112,27 @@ def _by_steps(arcs: Arcs, part: list[int], inside: Collection[int]) -> Loop | No
 
 def _by_paths(arcs: Arcs, part: list[int], inside: set[int]) -> Loop | None:
     left = set(inside)
+    alike = _adds(arcs, part, inside)
     for start in sorted(part, key=lambda n: (not arcs.places[n].is_target, n)):
         for label in spread(arcs, start, left)[1]:
             found = _loop(arcs, label)
             if found is not None:
                 return found
-        left.discard(start)  # all loops through it advance
+        if alike:
+            left.discard(start)  # all loops through it advance, from wherever one begins
     return None
+
+
+def _adds(arcs: Arcs, part: list[int], inside: set[int]) -> bool:
+    """Whether every step adds something: then a loop does the same from each of its places.  One that goes through
+    other domains, or sets or drops a coordinate, may lead a time nowhere from one place and into the past from
+    another."""
+    ways = [way for n in part for there, way in arcs.ways[n] if there in inside]
+    return all(
+        isinstance(way, Same)
+        or (isinstance(way, Shift) and way.source == way.target and all(isinstance(move, int) for move in way.moves))
+        for way in ways
+    )
 
 
 def _loop(arcs: Arcs, label: Label) -> Loop | None:

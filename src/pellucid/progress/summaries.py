@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from pellucid.errors import PipelineError, UsageError
 from pellucid.progress.rows import layout, pack, unpack
-from pellucid.progress.times import Domains, Integers, Lexicographic, Loop, Order, Product, Time  # noqa: F401
+from pellucid.progress.times import LEAST, MOST, Domains, Integers, Lexicographic, Loop, Order, Product, Time  # noqa: F401
 
 
 class Summary:
@@ -77,6 +77,19 @@ class Summary:
         (None, 0)
         """
         raise NotImplementedError
+
+    def forgets(self) -> tuple[Time, Time] | None:
+        """A time that leads nowhere, and a later one that leads on; None if there are none.  A clock keeps the least
+        times only: with such a way it would forget what the later one leads to.
+
+        The ends of 64 bits do not count, which are a bound that nobody chose.
+
+        >>> advance(Integers(0, 9), -1).forgets(), advance(Integers(0, 9), 1).forgets()
+        ((0, 1), None)
+        >>> advance(Lexicographic(Integers(0, 3), Integers(0, 3)), (0, 1)).forgets()
+        ((0, 3), (1, 0))
+        """
+        return None
 
     def _then(self, other: Summary) -> Summary | None:
         raise NotImplementedError
@@ -260,6 +273,27 @@ class Shift(Summary):
                 row.append(min(max(0, low), high))
         return unpack(self.source, tuple(row))
 
+    def forgets(self) -> tuple[Time, Time] | None:
+        if self.empty:
+            return None
+        through = [min(max(0, low), high) for low, high in self.window]  # a time that leads on
+        at = 0
+        for size in self.here.groups:
+            for p in range(at, at + size):
+                (low, high), least, most = self.window[p], self.here.low[p], self.here.high[p]
+                if LEAST < least < low:
+                    return self._pair(through, {p: low - 1}, {p: low})
+                wide = [q for q in range(at, p) if self.window[q][0] < self.window[q][1]]
+                if high < most < MOST and wide:
+                    q, (first, _) = wide[-1], self.window[wide[-1]]
+                    return self._pair(through, {q: first, p: high + 1}, {q: first + 1, p: low})
+            at += size
+        return None
+
+    def _pair(self, through: list[int], *changes: dict[int, int]) -> tuple[Time, Time]:
+        a, b = (unpack(self.source, tuple(by.get(p, n) for p, n in enumerate(through))) for by in changes)
+        return a, b
+
     def _key(self) -> tuple[Any, ...]:
         return self.source, self.target, self.moves, self.window
 
@@ -344,6 +378,13 @@ class Tagged(Summary):
                 time = way.goes_back()
             if time is not None:
                 return (tag, time)
+        return None
+
+    def forgets(self) -> tuple[Time, Time] | None:
+        for tag, (_, way) in self.ways.items():
+            pair = way.forgets()
+            if pair is not None:
+                return (tag, pair[0]), (tag, pair[1])
         return None
 
     def stands(self) -> Time | None:

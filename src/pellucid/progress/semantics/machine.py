@@ -14,7 +14,8 @@ one-step image, which is what Proposition 3 says), ``test`` (without it `Not` do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, product
+from functools import partial
+from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from pellucid.errors import UsageError
@@ -275,7 +276,7 @@ class Semantics:
     def inp(self, at: Situation, edges: Sequence[str]) -> Iterator[tuple[Inp, Situation]]:
         """Inp: queues of input edges become longer, anywhere in them, as long as messages may arrive."""
         before = self.clock_bits(at)
-        per = [list(_longer(at.queues[self.edge[e]], self.graph.messages(e), at.arrivals)) for e in edges]
+        per = [partial(_longer, at.queues[self.edge[e]], self.graph.messages(e), at.arrivals) for e in edges]
         for label, queues in _changes(edges, at, self.edge, per, Inp):
             more = sum(len(q) - len(at.queues[self.edge[e]]) for e, q in queues.items())
             if more <= at.arrivals:
@@ -285,7 +286,7 @@ class Semantics:
 
     def outp(self, at: Situation, edges: Sequence[str]) -> Iterator[tuple[Outp, Situation]]:
         """Outp: messages are taken from output edges, from anywhere in them."""
-        per = [list(_shorter(at.queues[self.edge[e]])) for e in edges]
+        per = [partial(_shorter, at.queues[self.edge[e]]) for e in edges]
         for label, queues in _changes(edges, at, self.edge, per, Outp):
             yield label, at._replace(queues=self._with(at, queues))
 
@@ -327,19 +328,41 @@ def _changes(
     edges: Sequence[str],
     at: Situation,
     place: Mapping[str, int],
-    per: Sequence[Sequence[Queue]],
+    per: Sequence[Callable[[], Iterable[Queue]]],
     action: Callable[..., Any],
 ) -> Iterator[tuple[Any, dict[str, Queue]]]:
     """All ways to change the queues of these edges together, except to change none."""
-    for chosen in product(*per):
+    for chosen in _each(per):
         queues = {e: q for e, q in zip(edges, chosen, strict=True) if q != at.queues[place[e]]}
         if queues:
             yield action(tuple(queues.items())), queues
 
 
+def _each(per: Sequence[Callable[[], Iterable[Queue]]]) -> Iterator[tuple[Queue, ...]]:
+    """All combinations, none of which is made before it is asked for."""
+    if not per:
+        yield ()
+        return
+    for first in per[0]():
+        for rest in _each(per[1:]):
+            yield (first, *rest)
+
+
 def _shorter(queue: Queue) -> Iterator[Queue]:
     """Its subsequences, itself among them."""
-    yield from dict.fromkeys(tuple(some) for n in range(len(queue), -1, -1) for some in combinations(queue, n))
+    layer = {queue: None}
+    yield queue
+    while any(layer):
+        shorter: dict[Queue, None] = {}
+        for q in layer:
+            for i in range(len(q) - 1, -1, -1):
+                if q[i : i + 1] == q[i + 1 : i + 2]:
+                    continue  # the same as without the next one
+                one = q[:i] + q[i + 1 :]
+                if one not in shorter:  # told at once: there may be too many to be listed
+                    shorter[one] = None
+                    yield one
+        layer = shorter
 
 
 def _longer(queue: Queue, known: Sequence[Message], most: int) -> Iterator[Queue]:
