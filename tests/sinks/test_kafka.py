@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pellucid import sinks
 from pellucid.base import faults
 from pellucid.errors import DataError, StateError
+from tests.engine.epochs.rich_rows import many, same
+from tests.engine.epochs.test_rich import table_of
 from tests.sinks import broker as brokers
 from tests.sinks.crash import forget_last_commit, make_source, rows_in, run_job
 
@@ -50,6 +53,21 @@ def test_each_batch_once_also_from_a_new_driver(broker: brokers.Broker) -> None:
     assert not sinks.kafka(broker.address, topic).write(rows(50), "another-checkpoint", 0).skipped
     assert ids_in(second) == Counter([0, 10, 1, 11, 2, 50])
     assert second.read()["key"].to_pylist().count(b"u1") == 2  # of 1 and 10
+
+
+def test_every_type_comes_back(broker: brokers.Broker, tmp_path: Path) -> None:
+    """What is in the topic, line by line, is what a pipeline over the same record reads; an infinity is a text there,
+    as Spark's to_json has it."""
+    table = table_of(many(40))
+    sink = sinks.kafka(broker.address, broker.topic())
+    sink.write(table, "q", 0)
+    (tmp_path / "in.jsonl").write_bytes(b"".join(value + b"\n" for value in sink.read()["value"].to_pylist()))
+    same.run_epochs(tmp_path / "in.jsonl", tmp_path / "out.parquet", state=tmp_path / "state", pushes=20)
+    assert sorted(pq.read_table(tmp_path / "out.parquet").to_pylist(), key=lambda row: row["i"]) == table.to_pylist()
+    odd = pa.table({"x": [float("inf"), float("-inf"), float("nan")]})
+    other = sinks.kafka(broker.address, broker.topic())
+    other.write(odd, "q", 0)
+    assert sorted(other.read()["value"].to_pylist()) == [b'{"x":"-Infinity"}', b'{"x":"Infinity"}', b'{"x":"NaN"}']
 
 
 def test_a_zombie_is_fenced(broker: brokers.Broker) -> None:
