@@ -8,6 +8,7 @@ import itertools
 import json
 import random
 from collections.abc import Callable
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -311,7 +312,8 @@ def test_epochs_and_a_database(tmp_path: Path) -> None:
     assert told(pq.read_table(tmp_path / "out.parquet").to_pylist()) == told(kept(rows))
     target = f"sqlite:{tmp_path / 'out.db'}#t"
     odd.run_epochs(tmp_path / "in.parquet", target, state=tmp_path / "state2", pushes=3)
-    found = sqlite3.connect(tmp_path / "out.db").execute("SELECT tags, deep FROM t ORDER BY id").fetchall()
+    with closing(sqlite3.connect(tmp_path / "out.db")) as db:
+        found = db.execute("SELECT tags, deep FROM t ORDER BY id").fetchall()
     assert [(json.loads(tags), json.loads(deep)) for tags, deep in found] == [
         (r["tags"], r["deep"]) for r in kept(rows)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,8 @@ def test_a_table_of_them(tmp_path: Path) -> None:
         tmp_path / "in.csv", tmp_path / "out.csv", state=tmp_path / "state", pushes=2, bad=f"sqlite:{tmp_path}/b.db#bad"
     )
     assert (report.rows, report.bad) == ({"out": 2}, 2)
-    found = sqlite3.connect(tmp_path / "b.db").execute('SELECT row, "column", step, text FROM bad').fetchall()
+    with closing(sqlite3.connect(tmp_path / "b.db")) as db:
+        found = db.execute('SELECT row, "column", step, text FROM bad').fetchall()
     assert found == [(2, "x", None, "oops"), (3, None, "share", "-4")]
 
 
@@ -103,7 +105,8 @@ def test_too_many_end_the_run_and_its_epoch(tmp_path: Path) -> None:
     assert not (tmp_path / "out.csv").exists()
     # The same run with room for more goes on where it was.
     assert share.run_epochs(tmp_path / "in.csv", tmp_path / "out.csv", max_bad=3, **said).bad == 3
-    assert sqlite3.connect(database).execute("SELECT row FROM bad").fetchall() == [(2,), (3,), (5,)]
+    with closing(sqlite3.connect(database)) as db:
+        assert db.execute("SELECT row FROM bad").fetchall() == [(2,), (3,), (5,)]
 
 
 @pytest.mark.parametrize(
