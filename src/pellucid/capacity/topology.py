@@ -1,0 +1,187 @@
+"""Topologies: spouts, bolts, who hears whom, and how many workers there are.
+
+A *spout* brings tuples in, at most one per ``gap`` (strictly more time than that has to pass, as in the paper); a
+*bolt* has workers that take a tuple from its queue, are busy for ``time`` and then put out ``ratio`` tuples for each
+one.  Which semantics and which observation is meant is part of the topology, since the answers differ:
+
+- ``routing="one"``: a tuple goes to one of those who hear it, whoever chooses; ``"all"``: each gets a copy.
+- ``semantics="urgent"``: whoever can take or emit does so before time passes and before a spout emits; ``"literal"``:
+  as printed in the appendix of the paper.
+- ``observe="any"``: a queue is looked at in every state; ``"settled"``: after the takes of that instant.
+
+All numbers are exact: integers, fractions, or decimals written as text (``"0.8"``); a float is taken for the decimal
+that it is printed as.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final, Literal, TypeAlias, get_args
+
+from pellucid.errors import UsageError, nearest
+
+Routing: TypeAlias = Literal["one", "all"]
+Semantics: TypeAlias = Literal["urgent", "literal"]
+Observation: TypeAlias = Literal["any", "settled"]
+Queue: TypeAlias = Literal["shared", "per worker"]
+Number: TypeAlias = "int | str | float | Fraction"
+
+
+class AnyNumber(enum.Enum):
+    """Of workers: one or more, nobody knows how many."""
+
+    ANY = "any"
+
+    def __repr__(self) -> str:
+        return "ANY"
+
+
+ANY: Final = AnyNumber.ANY
+Workers: TypeAlias = int | Literal[AnyNumber.ANY]
+
+
+def exact(value: Number, what: str, *, least: Fraction | None = None) -> Fraction:
+    """A number as it is written, exactly.
+
+    >>> exact(0.8, "gap"), exact("2/3", "gap"), exact(2, "gap")
+    (Fraction(4, 5), Fraction(2, 3), Fraction(2, 1))
+    >>> exact(0, "time of bolt B1")
+    Traceback (most recent call last):
+        ...
+    pellucid.errors.UsageError: time of bolt B1: 0 is not above 0.
+    """
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        found = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+    except (ValueError, TypeError, ZeroDivisionError):
+        raise UsageError(f"{what}: expected a number such as 1, 0.8 or 2/3, got {value!r}.") from None
+    if least is None and found <= 0:
+        raise UsageError(f"{what}: {value} is not above 0.")
+    if least is not None and found < least:
+        raise UsageError(f"{what}: {value} is below {least}.")
+    return found
+
+
+@dataclass(frozen=True)
+class Spout:
+    """A source of tuples: more than ``gap`` passes between two of them.
+
+    >>> Spout(gap=0.8).gap
+    Fraction(4, 5)
+    """
+
+    gap: Fraction
+
+    def __init__(self, gap: Number) -> None:
+        object.__setattr__(self, "gap", exact(gap, "the gap of a spout"))
+
+
+@dataclass(frozen=True)
+class Bolt:
+    """A step with a queue: ``workers`` that are busy for ``time`` with each tuple and put out ``ratio`` for each.
+
+    >>> Bolt(time=1, hears=["S1"])
+    Bolt(time=Fraction(1, 1), hears=('S1',), workers=1, ratio=Fraction(1, 1), queue='shared', initial=0)
+    """
+
+    time: Fraction
+    hears: tuple[str, ...]
+    workers: Workers = 1
+    ratio: Fraction = Fraction(1)
+    queue: Queue = "shared"
+    initial: int = 0
+
+    def __init__(
+        self,
+        time: Number,
+        hears: str | Iterable[str],
+        *,
+        workers: Workers = 1,
+        ratio: Number = 1,
+        queue: Queue = "shared",
+        initial: int = 0,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "time", exact(time, "the time of a bolt"))
+        put(self, "hears", (hears,) if isinstance(hears, str) else tuple(hears))
+        if workers is not ANY and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+            raise UsageError(f"the workers of a bolt: expected 1 or more, or ANY, got {workers!r}.")
+        put(self, "workers", workers)
+        put(self, "ratio", exact(ratio, "the ratio of a bolt", least=Fraction(0)))
+        if queue not in get_args(Queue):
+            raise UsageError(f'the queue of a bolt: expected "shared" or "per worker", got {queue!r}.')
+        put(self, "queue", queue)
+        if isinstance(initial, bool) or not isinstance(initial, int) or initial < 0:
+            raise UsageError(f"the initial queue of a bolt: expected 0 or more tuples, got {initial!r}.")
+        put(self, "initial", initial)
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Spouts and bolts by name.
+
+    >>> t = Topology(spouts={"S1": Spout(gap=1)}, bolts={"B1": Bolt(time=1, workers=2, hears=["S1"])})
+    >>> t.listeners("S1"), t.routing, t.semantics, t.observe
+    (('B1',), 'one', 'urgent', 'any')
+    """
+
+    spouts: Mapping[str, Spout]
+    bolts: Mapping[str, Bolt]
+    routing: Routing = "one"
+    semantics: Semantics = "urgent"
+    observe: Observation = "any"
+    name: str = field(default="topology", kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spouts", dict(self.spouts))
+        object.__setattr__(self, "bolts", dict(self.bolts))
+        for word, value, known in (
+            ("routing", self.routing, get_args(Routing)),
+            ("semantics", self.semantics, get_args(Semantics)),
+            ("observe", self.observe, get_args(Observation)),
+        ):
+            if value not in known:
+                raise UsageError(f"{word}: expected {' or '.join(map(repr, known))}, got {value!r}.")
+        if not self.spouts:
+            raise UsageError("a topology needs a spout: nothing else brings tuples in.")
+        for both in sorted(self.spouts.keys() & self.bolts.keys()):
+            raise UsageError(f"{both} is a spout and a bolt: rename one of them.")
+        names = [*self.spouts, *self.bolts]
+        for name, bolt in self.bolts.items():
+            if not bolt.hears:
+                raise UsageError(f"bolt {name} hears nobody: nothing would come to its queue.")
+            for heard in bolt.hears:
+                if heard not in names:
+                    raise UsageError(f"bolt {name} hears {heard}, which is not there{nearest(heard, names)}")
+            if len(set(bolt.hears)) < len(bolt.hears):
+                raise UsageError(f"bolt {name} hears {max(bolt.hears, key=bolt.hears.count)} twice.")
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.spouts.items()), tuple(self.bolts.items()), self.routing, self.semantics, self.observe))
+
+    def listeners(self, name: str) -> tuple[str, ...]:
+        """The bolts that hear a spout or a bolt, in the order in which they are written."""
+        return tuple(b for b, bolt in self.bolts.items() if name in bolt.hears)
+
+    def bolt(self, name: str) -> Bolt:
+        """A bolt by its name."""
+        if name not in self.bolts:
+            what = " (it is a spout, which has no queue)" if name in self.spouts else ""
+            raise UsageError(f"there is no bolt {name}{what}{nearest(name, list(self.bolts))}")
+        return self.bolts[name]
+
+    def order(self) -> Sequence[str] | None:
+        """The bolts, each after all those it hears; None if they go in a circle."""
+        left, done = dict(self.bolts), list[str]()
+        while left:
+            ready = [b for b, bolt in left.items() if not any(h in left for h in bolt.hears)]
+            if not ready:
+                return None
+            done += ready
+            for b in ready:
+                del left[b]
+        return done
