@@ -16,10 +16,10 @@ that it is printed as.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from pellucid.errors import UsageError, nearest
 
@@ -174,6 +174,34 @@ class Topology:
             raise UsageError(f"there is no bolt {name}{what}{nearest(name, list(self.bolts))}")
         return self.bolts[name]
 
+    def given(
+        self,
+        *,
+        workers: Workers | Mapping[str, Workers] | None = None,
+        gap: Number | Mapping[str, Number] | None = None,
+        **changes: Any,
+    ) -> Topology:
+        """The same with other numbers: ``workers`` and ``gap`` for all or by name; ``routing``, ``semantics``,
+        ``observe``, ``name``, ``spouts``, ``bolts`` as they are given.
+
+        >>> t = Topology({"S1": Spout(gap=1)}, {"B1": Bolt(time=1, hears=["S1"])})
+        >>> u = t.given(workers={"B1": 2}, gap="0.8", observe="settled")
+        >>> u.bolts["B1"].workers, u.spouts["S1"].gap, u.observe
+        (2, Fraction(4, 5), 'settled')
+        >>> t.given(workers={"B2": 2})
+        Traceback (most recent call last):
+            ...
+        pellucid.errors.UsageError: workers: there is no bolt B2: B1 is.
+        """
+        spouts: dict[str, Spout] = dict(changes.pop("spouts", self.spouts))
+        bolts: dict[str, Bolt] = dict(changes.pop("bolts", self.bolts))
+        for name, many in _each(workers, bolts, "workers: there is no bolt"):
+            b = bolts[name]
+            bolts[name] = Bolt(b.time, b.hears, workers=many, ratio=b.ratio, queue=b.queue, initial=b.initial)
+        for name, least in _each(gap, spouts, "gap: there is no spout"):
+            spouts[name] = Spout(least)
+        return replace(self, spouts=spouts, bolts=bolts, **changes)
+
     def order(self) -> Sequence[str] | None:
         """The bolts, each after all those it hears; None if they go in a circle."""
         left, done = dict(self.bolts), list[str]()
@@ -185,3 +213,14 @@ class Topology:
             for b in ready:
                 del left[b]
         return done
+
+
+def _each(given: Any, names: Mapping[str, Any], missing: str) -> Iterator[tuple[str, Any]]:
+    """What is given for all of them, or for some by name."""
+    if given is None:
+        return
+    table = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    for name, value in table.items():
+        if name not in names:
+            raise UsageError(f"{missing} {name}: {', '.join(names)} {'is' if len(names) == 1 else 'are'}.")
+        yield name, value

@@ -1,0 +1,1 @@
+"""Capacity: topologies, steps, bounds."""
