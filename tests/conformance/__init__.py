@@ -46,14 +46,14 @@ def plain(value: Any) -> Any:
 
 def kinds() -> dict[str, Kind]:
     """All that is known, by name."""
-    from tests.conformance import timely, timely_runs
+    from tests.conformance import autoscaler, timely, timely_runs
 
-    return timely.KINDS | timely_runs.KINDS
+    return timely.KINDS | timely_runs.KINDS | autoscaler.KINDS
 
 
 def run(case: dict[str, Any]) -> Result:
     """One case."""
-    name = str(case.get("id", "a case without an id"))
+    name = str(case.get("id") or f"{case.get('kind')} of {str(case.get('source', 'nobody')).rpartition('/')[2]}")
     kind = kinds().get(str(case.get("kind")))
     if kind is None:
         return Result(name, "failed", f"the kind {case.get('kind')!r} is not known")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conformance import main, run
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "cases" / "timely.json"
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "cases"
 
 ONE = {"nodes": [{"inputs": 1, "outputs": 1, "summaries": {"0->0": [2]}}], "edges": ["0.out0->0.in0"]}
 
@@ -90,6 +90,21 @@ CASES: list[tuple[dict[str, Any], list[Any], Any]] = [
       "expect": "each activation delivers at most one time; the run ends",
       "graph": "one node with a feedback edge of summary +1, initial requests at times 0 and 1; each notification at t "
                "requests t+1 while t+1 < 6"}, ["expect"], "all times at once"),
+    ({"kind": "target_parallelism", "parallelism": 4, "target_rate": 30, "true_processing_rate": 40, "catch_up_s": 10,
+      "target_utilization": 0.5, "max_parallelism": 64, "lag": 100, "restart_s": 5, "expect": 16},
+     ["target_utilization"], 1.0),
+    ({"kind": "target_parallelism", "parallelism": 4, "target_rate": 30, "true_processing_rate": 40, "catch_up_s": 0,
+      "target_utilization": 0, "max_parallelism": 64, "expect": 64}, ["weather"], "fine"),
+    ({"kind": "round_parallelism", "parallelism": 3, "max_parallelism": 12, "factor": 1.5, "lower": 1, "upper": 5,
+      "expect": 5}, ["upper"], 6),
+    ({"kind": "round_parallelism", "parallelism": 3, "max_parallelism": 12, "factor": 1.5, "lower": 6, "upper": 5,
+      "expect": "error"}, ["lower"], 5),
+    ({"kind": "target_rates", "catch_up_s": 4, "source_samples": [
+        {"t_s": 0, "lag": 10, "records_in": 0, "records_out": 0, "load": 0.5},
+        {"t_s": 2, "lag": 8, "records_in": 20, "records_out": 10, "load": 0.7}],
+      "sink_samples": [{"t_s": 0, "records_in": 0, "load": 0.1}, {"t_s": 2, "records_in": 10, "load": 0.3}],
+      "expect": {"source": {"load": 0.6, "target_rate": 9, "catch_up_rate": 2}, "sink": {"target_rate": 4.5}}},
+     ["expect", "sink", "target_rate"], 5),
 ]  # fmt: skip
 
 
@@ -128,7 +143,9 @@ def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
 
 
-def test_the_cases_of_timely_dataflow(capsys: pytest.CaptureFixture[str]) -> None:
-    if not SHARED.exists():
-        pytest.skip(f"{SHARED.name} is not here: its cases were not run")
-    assert main([str(SHARED)]) == 0, capsys.readouterr().out
+@pytest.mark.parametrize("name", ["timely", "flink_autoscaler"])
+def test_the_cases_of_other_systems(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = SHARED / f"{name}.json"
+    if not file.exists():
+        pytest.skip(f"{file.name} is not here: its cases were not run")
+    assert main([str(file)]) == 0, capsys.readouterr().out

@@ -1,0 +1,216 @@
+"""A measured job: its steps, what came to them, how busy they were, what waits.
+
+Spark, Flink and the local engine measure different things; each reader puts them into these fields and leaves out
+what it does not know (None: not measured, never a guess).  Times are seconds, rates are events per second.
+
+The one number that plans are made of is `MeasuredStep.capacity`, the events per second that a step could take if it
+were always busy: those that it did take, divided by the part of its time that it was busy; of micro-batches, which
+cost something before their first row, what is left when they are long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from pellucid.errors import DataError, UsageError, nearest
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One look at a job: from ``at`` on, ``seconds`` of work for ``events`` that had come.
+
+    ``at`` counts from the first sample; ``waiting`` is what had come when that work was done, and was not taken.
+    """
+
+    at: float
+    events: int
+    seconds: float
+    waiting: float | None = None
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """A step as it was measured.
+
+    >>> step = MeasuredStep("parse", rate=80.0, processed=80.0, busy=0.4, workers=2, out=160.0)
+    >>> step.capacity, step.ratio, step.load
+    (200.0, 2.0, 0.4)
+    """
+
+    name: str
+    rate: float | None = None  # events that come, per second
+    processed: float | None = None  # events that it gets through, per second
+    busy: float | None = None  # the part of their time that its workers work, 0 to 1
+    able: float | None = None  # events per second that it could take, where that is known otherwise
+    lag: float | None = None  # events that wait
+    growth: float | None = None  # of the lag, per second
+    out: float | None = None  # events that it puts out, per second
+    workers: int = 1
+    partitions: int | None = None  # of its input: no more workers than that have something to do
+    keys: int | None = None  # different keys, or groups of keys: likewise
+    state: int | None = None  # rows that it holds
+    state_bytes: int | None = None
+    skew: float | None = None  # the part of all its events that its busiest key or partition has, 0 to 1
+    hears: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "processed", "busy", "able", "lag", "out"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise DataError(f"step {self.name}: {name} is {value}: expected a number that is not below 0")
+        for name in ("workers", "partitions", "keys"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise DataError(f"step {self.name}: {name} is {value}: expected 1 or more")
+        if self.skew is not None and not 0 < self.skew <= 1:
+            raise DataError(f"step {self.name}: skew is {self.skew}: expected a part of all events, up to 1")
+
+    @property
+    def capacity(self) -> float | None:
+        """Events per second if all its workers worked all the time; None if nothing came, or busy is not known."""
+        if self.able is not None:
+            return self.able
+        if not self.processed or not self.busy:
+            return None
+        return self.processed / self.busy
+
+    @property
+    def arrivals(self) -> float | None:
+        """Events per second that come to its queue: those that are taken, and those that wait since."""
+        if self.rate is not None:
+            return self.rate
+        if self.processed is None:
+            return None
+        return max(0.0, self.processed + (self.growth or 0.0))
+
+    @property
+    def ratio(self) -> float | None:
+        """Events out for each one in."""
+        if self.out is None or not self.processed:
+            return None
+        return self.out / self.processed
+
+    @property
+    def load(self) -> float | None:
+        """Arrivals by capacity: above 1 the lag grows for ever."""
+        if self.arrivals is None or self.capacity is None:
+            return None
+        return self.arrivals / self.capacity
+
+    @property
+    def most(self) -> int | None:
+        """The most workers that have something to do: partitions, keys, and how often a hot key goes into all."""
+        known = [n for n in (self.partitions, self.keys) if n is not None]
+        if self.skew is not None:
+            known.append(-int(-1 // self.skew))  # rounded up
+        return min(known, default=None)
+
+    @property
+    def drain(self) -> float | None:
+        """Seconds until what waits is done, if events come as they do; None if never, or if it is not known."""
+        if self.lag is None or self.capacity is None or self.arrivals is None:
+            return None
+        return self.lag / (self.capacity - self.arrivals) if self.capacity > self.arrivals else None
+
+
+@dataclass(frozen=True)
+class Job:
+    """The steps of a job by name, and how it was measured.
+
+    >>> job = Job("flights", "flink", {"parse": MeasuredStep("parse", rate=80.0)}, seconds=10.0)
+    >>> job.step("parse").rate, job.sources()
+    (80.0, ['parse'])
+    >>> job.step("parze")
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: the job flights has no step parze; did you mean 'parse'?
+    """
+
+    name: str
+    kind: str  # spark, flink or local
+    steps: Mapping[str, MeasuredStep]
+    seconds: float = 0.0  # that were measured
+    samples: tuple[Sample, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        for step in self.steps.values():
+            for heard in step.hears:
+                if heard not in self.steps:
+                    raise DataError(
+                        f"{self.name}: step {step.name} hears {heard}, which is not there"
+                        f"{nearest(heard, list(self.steps))}"
+                    )
+        self.order()
+
+    def step(self, name: str) -> MeasuredStep:
+        """A step by its name."""
+        if name not in self.steps:
+            raise UsageError(f"the job {self.name} has no step {name}{nearest(name, list(self.steps))}")
+        return self.steps[name]
+
+    def listeners(self, name: str) -> list[str]:
+        """The steps that hear one."""
+        return [other for other, step in self.steps.items() if name in step.hears]
+
+    def sources(self) -> list[str]:
+        """The steps that hear nobody."""
+        return [name for name, step in self.steps.items() if not step.hears]
+
+    def order(self) -> list[str]:
+        """The steps, each after all those that it hears."""
+        left, done = dict(self.steps), list[str]()
+        while left:
+            ready = [name for name, step in left.items() if not any(h in left for h in step.hears)]
+            if not ready:
+                raise DataError(f"{self.name}: the steps {', '.join(left)} hear each other in a circle")
+            done += ready
+            for name in ready:
+                del left[name]
+        return done
+
+    def with_workers(self, workers: Mapping[str, int]) -> Job:
+        """The same measurements, made with so many workers: where the measuring system does not tell."""
+        steps = dict(self.steps)
+        for name, count in workers.items():
+            steps[name] = replace(self.step(name), workers=count)
+        return replace(self, steps=steps)
+
+    def document(self) -> dict[str, Any]:
+        """As plain data."""
+        steps = [{**_known(step), "capacity": step.capacity, "load": step.load} for step in self.steps.values()]
+        return {"name": self.name, "kind": self.kind, "seconds": self.seconds, "steps": steps, "notes": [*self.notes]}
+
+
+def _known(step: MeasuredStep) -> dict[str, Any]:
+    found = asdict(step)
+    return {f.name: list(found[f.name]) if f.name == "hears" else found[f.name] for f in fields(MeasuredStep)}
+
+
+def number(value: Any, what: str) -> float | None:
+    """A number of a JSON document; None for what is left out and for NaN, which Spark and Flink write as a text.
+
+    >>> number("12.5", "rate"), number("NaN", "rate"), number(None, "rate")
+    (12.5, None, None)
+    """
+    if value is None:
+        return None
+    try:
+        found = float(value) if not isinstance(value, bool) else None
+    except (TypeError, ValueError):
+        found = None
+    if found is None:
+        raise DataError(f"{what}: expected a number, got {value!r}")
+    return found if abs(found) < float("inf") else None
+
+
+def only(steps: Iterable[MeasuredStep]) -> dict[str, MeasuredStep]:
+    """Steps by name; two of one name are told apart by a number."""
+    out: dict[str, MeasuredStep] = {}
+    for step in steps:
+        name, more = step.name, 2
+        while name in out:
+            name, more = f"{step.name} {more}", more + 1
+        out[name] = replace(step, name=name)
+    return out
