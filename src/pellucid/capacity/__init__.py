@@ -1,14 +1,17 @@
 """Capacity: how long can a queue get, for how many workers (Bersani et al., 2016, by array-based systems).
 
 A `Topology` has spouts, bolts and workers (`topology`); `figure_1` is the paper's (`paper`).  What can happen in it is
-a machine, in two semantics, and `replay` judges every run (`steps`).
+a machine, in two semantics, and `replay` judges every run (`steps`).  Whether a queue is
+bounded at all, and from which gap on, is decided by
+`flows` and `threshold`, and `grow` has the run if it is not (`flow`).
 """
 
+from pellucid.capacity.flow import Flow, Flows, Growth, Threshold, check_flow, flows, grow, threshold
 from pellucid.capacity.paper import figure_1
 from pellucid.capacity.steps import Grid, Literal, Replay, Step, Urgent, Worker, grid, replay
 from pellucid.capacity.topology import ANY, Bolt, Spout, Topology
 
 __all__ = [
-    "ANY", "Bolt", "Grid", "Literal", "Replay", "Spout", "Step", "Topology", "Urgent", "Worker", "figure_1", "grid",
-    "replay",
+    "ANY", "Bolt", "Flow", "Flows", "Grid", "Growth", "Literal", "Replay", "Spout", "Step", "Threshold",
+    "Topology", "Urgent", "Worker", "check_flow", "figure_1", "flows", "grid", "grow", "replay", "threshold",
 ]  # fmt: skip

@@ -159,6 +159,12 @@ class Topology:
                     raise UsageError(f"bolt {name} hears {heard}, which is not there{nearest(heard, names)}")
             if len(set(bolt.hears)) < len(bolt.hears):
                 raise UsageError(f"bolt {name} hears {max(bolt.hears, key=bolt.hears.count)} twice.")
+        fed = list(self.spouts)
+        for name in fed:  # it grows meanwhile
+            fed += [b for b in self.listeners(name) if b not in fed]
+        alone = [b for b in self.bolts if b not in fed]
+        if alone:
+            raise UsageError(f"no spout feeds {', '.join(alone)}: they hear only each other.")
 
     def __hash__(self) -> int:
         return hash((tuple(self.spouts.items()), tuple(self.bolts.items()), self.routing, self.semantics, self.observe))

@@ -1,0 +1,113 @@
+"""Linear programs, solved exactly: the most of a sum under limits that are all 0 or more.
+
+Floating point would not do: whether a queue is bounded turns on equality.  The programs here are small (a variable for
+each subscription), so the simplex method over fractions is enough; by Bland's rule it ends.  An optimum comes with its
+*prices* (the dual solution), from which anybody can check that no more is possible: `certified` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+Row: TypeAlias = Mapping[Hashable, Fraction]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A sum of variables that is at most ``most``; ``name`` says what it is."""
+
+    name: Hashable
+    terms: Row
+    most: Fraction
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The most, a way to have it, and the price of each limit: the most is the sum of prices times limits."""
+
+    value: Fraction
+    solution: dict[Hashable, Fraction]
+    prices: dict[Hashable, Fraction]
+
+
+def maximum(goal: Row, limits: Sequence[Limit]) -> Optimum | None:
+    """The most that ``goal`` can be with variables from 0 on; None if there is no end to it.
+
+    >>> one = Fraction(1)
+    >>> limits = [Limit("a", {"x": one, "y": Fraction(2)}, Fraction(3)), Limit("b", {"x": one}, one)]
+    >>> found = maximum({"x": one, "y": one}, limits)
+    >>> str(found.value), {k: str(v) for k, v in found.solution.items()}, {k: str(v) for k, v in found.prices.items()}
+    ('2', {'x': '1', 'y': '1'}, {'a': '1/2', 'b': '1/2'})
+    >>> maximum({"z": one}, limits) is None
+    True
+    """
+    names = list(dict.fromkeys([*goal, *(v for limit in limits for v in limit.terms)]))
+    column = {v: i for i, v in enumerate(names)}
+    n, m = len(names), len(limits)
+    # Each row: coefficients of variables and slacks that are not 0, and what the row's own (basic) variable is.
+    rows = [{column[v]: Fraction(c) for v, c in limit.terms.items() if c} | {n + i: Fraction(1)}
+            for i, limit in enumerate(limits)]  # fmt: skip
+    values = [Fraction(limit.most) for limit in limits]
+    if any(value < 0 for value in values):
+        raise ValueError("a limit is below 0")
+    basis = list(range(n, n + m))
+    costs = {column[v]: Fraction(c) for v, c in goal.items() if c}
+    value = Fraction(0)
+    while True:
+        entering = min((j for j, c in costs.items() if c > 0), default=None)
+        if entering is None:
+            break
+        ratios = [(values[i] / row[entering], basis[i], i) for i, row in enumerate(rows) if row.get(entering, 0) > 0]
+        if not ratios:
+            return None
+        _, _, leaving = min(ratios)
+        pivot = rows[leaving][entering]
+        row = rows[leaving] = {j: c / pivot for j, c in rows[leaving].items()}
+        values[leaving] /= pivot
+        for i, other in enumerate(rows):
+            factor = other.get(entering) if i != leaving else None
+            if factor:
+                _subtract(other, row, factor)
+                values[i] -= factor * values[leaving]
+        factor = costs[entering]
+        _subtract(costs, row, factor)
+        value += factor * values[leaving]
+        basis[leaving] = entering
+    solution = {v: Fraction(0) for v in names}
+    for i, j in enumerate(basis):
+        if j < n:
+            solution[names[j]] = values[i]
+    prices = {limit.name: -costs.get(n + i, Fraction(0)) for i, limit in enumerate(limits)}
+    return Optimum(value, solution, prices)
+
+
+def _subtract(row: dict[int, Fraction], other: Mapping[int, Fraction], factor: Fraction) -> None:
+    for j, c in other.items():
+        left = row.get(j, 0) - factor * c
+        if left:
+            row[j] = Fraction(left)
+        else:
+            row.pop(j, None)
+
+
+def certified(goal: Row, limits: Sequence[Limit], value: Fraction, prices: Mapping[Hashable, Fraction]) -> bool:
+    """Whether the prices show that the goal is never above ``value``: no price is below 0, each variable costs at least
+    what it brings, and all limits together cost ``value``.
+
+    >>> limits = [Limit("a", {"x": Fraction(2)}, Fraction(3))]
+    >>> [certified({"x": Fraction(1)}, limits, Fraction(3, 2), {"a": Fraction(price)}) for price in ("1/2", "1/3", "1")]
+    [True, False, False]
+    """
+    paid = {limit.name: prices.get(limit.name, Fraction(0)) for limit in limits}
+    if any(price < 0 for price in paid.values()):
+        return False
+    if sum((paid[limit.name] * limit.most for limit in limits), Fraction(0)) != value:
+        return False
+    variables = {*goal, *(v for limit in limits for v in limit.terms)}
+    return all(
+        sum((paid[limit.name] * limit.terms.get(v, 0) for limit in limits), Fraction(0)) >= goal.get(v, 0)
+        for v in variables
+    )

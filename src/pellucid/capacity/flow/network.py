@@ -1,0 +1,163 @@
+"""A topology as a network of flows: how many tuples per unit of time can come to a queue for a long while.
+
+Every queue is a *server*: with workers that share it, of workers ÷ time; a queue of one worker, of 1 ÷ time.  A spout
+brings less than 1 ÷ gap.  A bolt puts out its ratio times what its servers serve; a server serves no more than comes,
+unless it is *stocked*: a queue that can get as long as one likes can be filled first, and then serves at full speed
+whatever comes.  With routing ``one`` a tuple goes to one of all queues that hear it; with ``all``, to one queue of each
+bolt that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
+
+from pellucid.capacity.flow.linear import Limit, Optimum, maximum
+from pellucid.capacity.steps.machine import places_of, workers_of
+from pellucid.capacity.steps.step import Place, named
+from pellucid.capacity.topology import ANY, Topology
+from pellucid.errors import UsageError
+
+ONE = Fraction(1)
+
+
+class Pipe(NamedTuple):
+    """Tuples that somebody puts out for a queue, per unit of time."""
+
+    source: str
+    place: Place
+
+
+class Served(NamedTuple):
+    """Tuples that a server serves, per unit of time."""
+
+    place: Place
+
+
+class Emits(NamedTuple):
+    """What a spout emits (in each of its groups), at most: the limit that rates are about."""
+
+    spout: str
+    group: int
+
+
+class Speed(NamedTuple):
+    """What a server can serve at most."""
+
+    place: Place
+
+
+class Stock(NamedTuple):
+    """Why a queue is unbounded: a flow, and the queues that can be filled before it."""
+
+    flow: Optimum
+    before: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class Network:
+    """The network of a topology with given numbers of workers, in the urgent semantics."""
+
+    topology: Topology
+
+    def __post_init__(self) -> None:
+        for name, bolt in self.topology.bolts.items():
+            if bolt.workers is ANY:
+                raise UsageError(
+                    f"bolt {name} has ANY number of workers: a flow is of given numbers, as in given(workers=2)."
+                )
+        if self.topology.semantics != "urgent":
+            raise UsageError("flow decides the urgent semantics: given(semantics='urgent') asks for it.")
+
+    @cached_property
+    def of(self) -> dict[str, list[Place]]:
+        """The queues of each bolt."""
+        return {b: places_of(self.topology, b) for b in self.topology.bolts}
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """All queues."""
+        return list(chain.from_iterable(self.of.values()))
+
+    @cached_property
+    def speed(self) -> dict[Place, Fraction]:
+        """How many tuples each server serves per unit of time, if it always has some."""
+        return {
+            p: (workers_of(self.topology, b) if isinstance(p, str) else 1) / self.topology.bolts[b].time
+            for b, places in self.of.items()
+            for p in places
+        }
+
+    def groups(self, source: str) -> list[list[Place]]:
+        """The choices that each tuple of a source has: one queue of each group gets it."""
+        heard = [self.of[b] for b in self.topology.listeners(source)]
+        if self.topology.routing == "one":
+            return [list(chain.from_iterable(heard))] if heard else []
+        return heard
+
+    def limits(self, rates: Mapping[str, Fraction], stocked: Collection[Place]) -> list[Limit]:
+        """What holds for every flow that lasts; ``rates`` are the spouts' (1 ÷ gap)."""
+        found = []
+        for s in self.topology.spouts:
+            for g, group in enumerate(self.groups(s)):
+                found.append(Limit(Emits(s, g), {Pipe(s, p): ONE for p in group}, rates[s]))
+        coming: dict[Place, list[Pipe]] = {p: [] for p in self.places}
+        for name in [*self.topology.spouts, *self.topology.bolts]:
+            for p in chain.from_iterable(self.groups(name)):
+                coming[p].append(Pipe(name, p))
+        for b, bolt in self.topology.bolts.items():
+            for p in self.of[b]:
+                found.append(Limit(Speed(p), {Served(p): ONE}, self.speed[p]))
+                if p not in stocked:
+                    terms: dict[Hashable, Fraction] = {Served(p): ONE}
+                    terms.update((pipe, -ONE) for pipe in coming[p])
+                    found.append(Limit(("comes", p), terms, Fraction(0)))
+            for g, group in enumerate(self.groups(b)):
+                terms = {Pipe(b, p): ONE for p in group}
+                terms.update((Served(p), -bolt.ratio) for p in self.of[b])
+                found.append(Limit(("puts out", b, g), terms, Fraction(0)))
+        return found
+
+    def goal(self, place: Place) -> dict[Hashable, Fraction]:
+        """What comes to a queue."""
+        sources = [*self.topology.spouts, *self.topology.bolts]
+        return {Pipe(s, place): ONE for s in sources if any(place in g for g in self.groups(s))}
+
+    def rates(self) -> dict[str, Fraction]:
+        """1 ÷ gap, for each spout."""
+        return {s: 1 / spout.gap for s, spout in self.topology.spouts.items()}
+
+    def inflow(self, place: Place, rates: Mapping[str, Fraction], stocked: Collection[Place] = ()) -> Optimum:
+        """The most that can come to a queue for a long while."""
+        found = maximum(self.goal(place), self.limits(rates, stocked))
+        assert found is not None  # whatever comes is emitted or served, and both have limits
+        return found
+
+    def stocked(self, rates: Mapping[str, Fraction], within: Iterable[Place] | None = None) -> dict[Place, Stock]:
+        """The queues that can get as long as one likes, each with the flow that does it, in an order in which those
+        that one needs come before it."""
+        found: dict[Place, Stock] = {}
+        left = list(self.places if within is None else within)
+        while True:
+            before = tuple(found)
+            new = {p: best for p in left if (best := self.inflow(p, rates, before)).value > self.speed[p]}
+            if not new:
+                return found
+            found |= {p: Stock(best, before) for p, best in new.items()}
+            left = [p for p in left if p not in new]
+
+    def words(self, found: Optimum) -> str:
+        """Why it is not more: what the flow is made of, by its prices."""
+        parts = []
+        for name, price in found.prices.items():
+            if not price:
+                continue
+            if isinstance(name, Emits):
+                parts.append((price / self.topology.spouts[name.spout].gap, f"{name.spout} emits"))
+            elif isinstance(name, Speed):
+                parts.append((price * self.speed[name.place], f"{named(name.place)} at full speed brings"))
+        return " + ".join(f"{amount} that {what}" for amount, what in parts) or "0"
