@@ -76,7 +76,7 @@ def test_a_composition_remembers_what_did_not_get_through() -> None:
 
 def test_summaries_are_monotone_and_compared_for_all_times() -> None:
     chained = [one.followed_by(two) for one, two in product(WAYS, WAYS) if one.target == two.source]
-    known = [way for way in [*WAYS, *chained] if way is not None]
+    known = [way for way in [*WAYS, *chained] if isinstance(way, Shift)]  # what a graph refuses stays a chain
     for way in known:
         ends = [(t, way.results_in(t)) for t in TIMES[way.source]]
         for (a, x), (b, y) in product(ends, ends):
@@ -96,7 +96,7 @@ def test_summaries_are_monotone_and_compared_for_all_times() -> None:
                 one,
                 two,
             )  # counters have no end: what the samples show may be too much
-            if one.source in (SMALL, PAIR, LEX):
+            if one.source in (SMALL, PAIR, LEX) and not one.carries:
                 assert one.less_equal(two) == early, (one, two)
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pellucid.errors import PipelineError, UsageError
 from pellucid.progress.antichain import Antichain
+from pellucid.progress.ends import Ends, ends
 from pellucid.progress.summaries import Same, Summary, summary
-from pellucid.progress.times import Integers, Order
+from pellucid.progress.times import Integers, Order, Time
 
 if TYPE_CHECKING:
     from pellucid.progress.tracker import Tracker
@@ -247,7 +248,7 @@ class Builder:
             else:
                 leads = [(at[target], Same(order)) for target in self.edges.get(place, ())]
             ways.append(leads)
-        return Arcs(places, at, orders, ways)
+        return Arcs(places, at, orders, ways, ends(orders, ways))
 
     def is_acyclic(self) -> bool:
         """Whether every loop advances the time.
@@ -299,3 +300,11 @@ class Arcs(NamedTuple):
     at: dict[Location, int]
     orders: list[Order]
     ways: list[list[tuple[int, Summary]]]
+    ends: Ends
+
+    def check(self, at: int, time: Time) -> Time:
+        """The time, if it may come to a location: it is one of its order, and away from the ends of 64 bits."""
+        where = str(self.places[at])
+        self.orders[at].check(time, where)
+        self.ends.refuse(self.orders[at], time, where)
+        return time

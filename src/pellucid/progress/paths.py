@@ -117,7 +117,7 @@ class PathSummaries:
         >>> PathSummaries(graph).could_result_in(Target(0), 3, Source(0), 4)
         """
         one, two = self._at(start), self._at(end)
-        self.arcs.orders[one].check(time, str(start))
+        self.arcs.check(one, time)
         order = self.arcs.orders[two]
         order.check(then, str(end))
         for label in self.labels(one).get(two, ()):

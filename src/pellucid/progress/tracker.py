@@ -69,7 +69,7 @@ class Tracker:
         pellucid.errors.UsageError: sum.in0 is not in the graph; its locations are count.in0, count.out0
         """
         at = self._at(location)
-        self.arcs.orders[at].check(time, str(location))
+        self.arcs.check(at, time)
         if isinstance(diff, bool) or not isinstance(diff, int):
             raise UsageError(f"{location}: the change {diff!r} of a count is not a whole number")
         self._update(at, time, diff)

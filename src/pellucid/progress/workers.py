@@ -68,7 +68,7 @@ class Worker:
         at = self.arcs.at.get(location)
         if at is None:
             raise UsageError(f"{location!s} is not in the graph")
-        self.arcs.orders[at].check(time, str(location))
+        self.arcs.check(at, time)
         self.step.update((location, time), diff)
 
     def commit(self) -> list[Change]:

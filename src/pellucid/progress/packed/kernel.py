@@ -472,8 +472,9 @@ def _spread(clock, nodes, table, heap, graph, w, n):  # type: ignore[no-untyped-
                         heap[o + 2 + p] = nodes[node + TIME + p]
                 else:
                     for p in range(w):
-                        x, way = nodes[node + TIME + p], ways + (s * w + p) * 4
-                        if x < graph[way] or x > graph[way + 1]:
+                        way = ways + (s * w + p) * 4
+                        x = max(nodes[node + TIME + p], graph[way])  # below the first there are all: the first is meant
+                        if x > graph[way + 1]:
                             through = False
                             break
                         heap[o + 2 + p] = graph[way + 3] if graph[way + 2] else x + graph[way + 3]

@@ -121,10 +121,14 @@ class Packed(Tracker):
         for at in np.unique(numbers):
             found, mine = self.plan.layouts[at], rows[numbers == at, 2:]
             low, high = np.array(found.low), np.array(found.high)
+            ends = self.arcs.ends
+            for p in range(len(low)):
+                low[p], high[p] = max(low[p], ends.low.get(p, low[p])), min(high[p], ends.high.get(p, high[p]))
             inside = (mine[:, : len(low)] >= low) & (mine[:, : len(low)] <= high)
             if times.shape[1] < len(low) or not inside.all() or mine[:, len(low) :].any():
                 place, order = self.arcs.places[at], self.arcs.orders[at]
-                raise UsageError(f"update_rows: a row for {place} is not a time of {order}")
+                near = ", or too near the ends of 64 bits" if any(ends) else ""
+                raise UsageError(f"update_rows: a row for {place} is not a time of {order}{near}")
         self.propagate_all()
         flat = rows.reshape(-1)
         self._hold(5, flat if len(flat) else _zeros(1))
