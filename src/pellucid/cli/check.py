@@ -144,9 +144,13 @@ def check(
         _draw(svg, outcomes)
     if tests is not None:
         _write_tests(tests, files, outcomes)
+    raise click.exceptions.Exit(exit_code(outcomes))
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """The worst of them: 2 if one could not be asked, 1 if one is refuted, 3 if one is unknown, else 0."""
     statuses = {o.status for o in outcomes}
-    code = next((c for s, c in (("error", 2), ("refuted", 1), ("unknown", 3)) if s in statuses), 0)
-    raise click.exceptions.Exit(code)
+    return next((c for s, c in (("error", 2), ("refuted", 1), ("unknown", 3)) if s in statuses), 0)
 
 
 # ---------------------------------------------------------------- what is asked

@@ -83,7 +83,7 @@ def progress(
     """
     if not isinstance(graph, Graph):
         raise UsageError(f"check.progress takes a progress.Graph, found a {type(graph).__name__}")
-    asked = _asked(about)
+    asked = asked_about(about)
     began = now()
     budget = Budget(timeout, max_states, progress, wall=timeout)
     question = _question(graph, asked, inputs, messages, arrivals)
@@ -243,7 +243,13 @@ def _relation(graph: Graph, clock: str, ports: bool, budget: Budget) -> tuple[Re
     return relation, ("by the summaries of the nodes",)
 
 
-def _asked(about: str | Sequence[str]) -> tuple[str, ...]:
+def asked_about(about: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of questions, each of which must be known.
+
+    >>> asked_about("livness")
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: about='livness': the questions are condition 1, ...
+    """
     names = (about,) if isinstance(about, str) else tuple(about)
     for name in names:
         if name not in ALL:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pellucid.errors import UsageError, nearest
+from pellucid.errors import PellucidError, UsageError, nearest
 
 if TYPE_CHECKING:
     from pellucid.progress import Graph
@@ -44,8 +44,12 @@ if TYPE_CHECKING:
     metavar="LOCATION@TIME",
     help="With --why: a message on an edge, or a request of a node; without any, the graph at its start.",
 )
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS", help="In all.")
-@click.option("--max-states", type=click.IntRange(min=1), default=200_000, metavar="N", help="More give unknown.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS", help="For each graph."
+)
+@click.option(
+    "--max-states", type=click.IntRange(min=1), default=200_000, metavar="N", help="For each graph; more give unknown."
+)
 @click.option("--json", "as_json", is_flag=True, help="Put a report on stdout, and every other line on stderr.")
 @click.option("--junit", metavar="FILE", help="Write a report for a build server.")
 @click.option("--svg", metavar="PLACE", help="Draw each counterexample into this folder; with --why, this file.")
@@ -67,7 +71,7 @@ def progress(
 ) -> None:
     """Ask of a graph with times whether it keeps its promises; a no comes with a shortest run.
 
-    FILE alone: of every pellucid.progress.Graph in it. The questions: condition 1, condition 2, acyclic, theorem 2,
+    FILE alone: of every pellucid.progress.Graph in it; one that is refused is told, and the others are asked. The questions: condition 1, condition 2, acyclic, theorem 2,
     completeness and liveness; by name also transitive and proposition 7, 8 and 9.
 
     \b
@@ -84,20 +88,26 @@ def progress(
         return
     if pending:
         raise UsageError("--pending belongs to --why: give that as well, as in --why count@2")
-    from pellucid.cli.check import _draw, _Printer, _write
+    from pellucid.cli.check import _draw, _Printer, _write, exit_code
     from pellucid.model.show.outcomes import Outcome, outcomes_document
     from pellucid.model.show.outcomes import junit as junit_text
-    from pellucid.progress.question import USUAL
+    from pellucid.progress.question import USUAL, asked_about
     from pellucid.progress.question import progress as ask
 
     show = _Printer(as_json)
     outcomes = []
+    asked_about(questions or USUAL)  # a question that nobody knows is no graph's fault
     for name, (where, graph) in graphs.items():
-        with contextlib.redirect_stdout(sys.stderr):  # a user's function may print
-            verdict = ask(
-                graph, about=questions or USUAL, messages=messages, arrivals=arrivals, reorder=reorder,
-                clock=clock, ports=ports, timeout=timeout, max_states=max_states,  # type: ignore[arg-type]
-            )  # fmt: skip
+        try:
+            with contextlib.redirect_stdout(sys.stderr):  # a user's function may print
+                verdict = ask(
+                    graph, about=questions or USUAL, messages=messages, arrivals=arrivals, reorder=reorder,
+                    clock=clock, ports=ports, timeout=timeout, max_states=max_states,  # type: ignore[arg-type]
+                )  # fmt: skip
+        except PellucidError as error:  # this graph is refused; the others are asked nevertheless
+            outcomes.append(Outcome(name, where, error=str(error)))
+            show.line(outcomes[-1])
+            continue
         for note in verdict.notes[: len(verdict.notes) - len(verdict.parts)]:
             show.log(f"{name}: {note}")
         for question, part in verdict.parts.items():
@@ -112,8 +122,7 @@ def progress(
         _write(junit, junit_text(outcomes, suite=target))
     if svg is not None:
         _draw(svg, outcomes)
-    statuses = {o.status for o in outcomes}
-    raise click.exceptions.Exit(1 if "refuted" in statuses else 3 if "unknown" in statuses else 0)
+    raise click.exceptions.Exit(exit_code(outcomes))
 
 
 def _graphs(target: str) -> dict[str, tuple[str, Graph]]:
