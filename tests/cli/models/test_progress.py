@@ -63,6 +63,34 @@ def test_all_graphs_of_a_file_and_reports(pellucid: Command, file: str, folder: 
     assert "hello" not in result.stdout and "hello" in result.stderr
 
 
+REFUSED = """\
+from pellucid.progress import Graph, Message, Node, buffer
+
+EDGES = {"i": (None, "p"), "o": ("p", None)}
+divides = Graph({"p": Node(lambda s, e, m: 1 // 0)}, EDGES, times=[0, 1])
+good = Graph({"p": buffer("o")}, EDGES, times=[0, 1])
+past = Graph({"p": Node(lambda s, e, m: (s, [0], {}))}, EDGES, times=[0, 1])
+text = Graph({"p": Node(lambda s, e, m: (s, ["x"], {}))}, EDGES, times=[0, 1])
+"""
+
+
+def test_a_graph_that_is_refused_does_not_keep_the_others_from_their_answers(pellucid: Command, folder: Path) -> None:
+    (folder / "refused.py").write_text(REFUSED)
+    result = pellucid("progress", "refused.py", "--about", "condition 1", "--json", "--junit", "report.xml")
+    assert result.exit_code == 2, result.output  # as `pellucid check` has it: one could not be asked
+    told = {r["name"]: (r["status"], r.get("message", "")) for r in json.loads(result.stdout)["results"]}
+    assert [(name, status) for name, (status, _) in told.items()] == [
+        ("divides", "error"), ("good: condition 1", "proved"), ("past: condition 1", "refuted"), ("text", "error"),
+    ]  # fmt: skip
+    assert "node 'p', message 0 on i: ZeroDivisionError" in told["divides"][1]
+    assert "'x' is not a time of integers of 64 bits" in told["text"][1]
+    assert (folder / "report.xml").read_text().count("<error") == 2
+    result = pellucid("progress", "refused.py", "--about", "condition 1")
+    assert result.exit_code == 2 and "1 proved, 1 refuted, 2 errors" in result.stdout
+    assert pellucid("progress", "refused.py:past").exit_code == 1
+    assert pellucid("progress", "refused.py:divides").exit_code == 2
+
+
 def test_why(pellucid: Command, file: str, folder: Path) -> None:
     result = pellucid("progress", f"{file}:good", "--why", "o@1", "--pending", "i@0", "--svg", "f.svg")
     assert result.exit_code == 0

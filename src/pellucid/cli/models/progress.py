@@ -71,8 +71,9 @@ def progress(
 ) -> None:
     """Ask of a graph with times whether it keeps its promises; a no comes with a shortest run.
 
-    FILE alone: of every pellucid.progress.Graph in it; one that is refused is told, and the others are asked. The questions: condition 1, condition 2, acyclic, theorem 2,
-    completeness and liveness; by name also transitive and proposition 7, 8 and 9.
+    FILE alone: of every pellucid.progress.Graph in it; one that is refused is told, and the others are asked. The
+    questions: condition 1, condition 2, acyclic, theorem 2, completeness and liveness; by name also transitive and
+    proposition 7, 8 and 9.
 
     \b
     Examples:
