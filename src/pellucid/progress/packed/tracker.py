@@ -9,7 +9,7 @@ import numpy as np
 from pellucid.errors import UsageError
 from pellucid.progress.antichain import Antichain, ChangeBatch
 from pellucid.progress.builder import Arcs, Location
-from pellucid.progress.packed import kernel
+from pellucid.progress.packed import kernel, tables
 from pellucid.progress.packed.plan import Plan
 from pellucid.progress.rows import pack, unpack
 from pellucid.progress.times import Integers, Time
@@ -33,7 +33,7 @@ class Packed(Tracker):
         self._bounds = [(found.low[0], found.high[0]) if bare else (1, 0) for bare, found in one]
         self._waiting: list[int] = []
         w, cells = self.width, 3 * len(arcs.places)
-        self._held: list[Any] = [plan.tables, _zeros(kernel.CELLS + kernel.CELL * cells), None, None, None, None]
+        self._held: list[Any] = [plan.tables, _zeros(tables.CELLS + tables.CELL * cells), None, None, None, None]
         self._clock = self._held[1]
         self._where = _zeros(6)  # their addresses
         self._where[:2] = [plan.tables.ctypes.data, self._clock.ctypes.data]
@@ -46,7 +46,7 @@ class Packed(Tracker):
         self._held[which], self._where[which] = array, array.ctypes.data
 
     def _more_nodes(self, count: int) -> None:
-        size = count * (kernel.TIME + self.width)
+        size = count * (tables.TIME + self.width)
         nodes, table = _zeros(size), _zeros(1 + (1 << (2 * count - 1).bit_length()))
         if self._held[2] is not None:
             nodes[: self._held[2].size] = self._held[2]
@@ -60,7 +60,7 @@ class Packed(Tracker):
         if self._held[4] is not None:
             heap[: self._held[4].size] = self._held[4]
         self._hold(4, heap)
-        self._clock[kernel.HEAP] = count
+        self._clock[tables.HEAP] = count
 
     # ------------------------------------------------------------ what changes
 
@@ -92,13 +92,13 @@ class Packed(Tracker):
     def _run(self, size: int) -> None:
         """Of the updates' array so many numbers."""
         clock = self._clock
-        clock[kernel.UPDATES] = size
+        clock[tables.UPDATES] = size
         while lacks := kernel.propagate(self._where):
-            more = int(clock[kernel.LACKS])
-            if lacks == kernel.MORE_HEAP:
-                self._more_heap(int(clock[kernel.HEAP]) + max(int(clock[kernel.HEAP]), more))
+            more = int(clock[tables.LACKS])
+            if lacks == tables.MORE_HEAP:
+                self._more_heap(int(clock[tables.HEAP]) + max(int(clock[tables.HEAP]), more))
             else:
-                count = int(clock[kernel.NODES]) // (kernel.TIME + self.width)
+                count = int(clock[tables.NODES]) // (tables.TIME + self.width)
                 self._more_nodes(count + max(count, more))
 
     def number(self, location: Location) -> int:
@@ -139,13 +139,13 @@ class Packed(Tracker):
     def pushed_rows(self) -> Any:
         """How frontiers changed since it was asked for last, as an array: a row has a location's number, the change and
         the time's coordinates."""
-        found = np.empty((int(self._clock[kernel.PUSHES]), self.width + 2), dtype=np.int64)
+        found = np.empty((int(self._clock[tables.PUSHES]), self.width + 2), dtype=np.int64)
         if len(found):
             kernel.drain(self._where, found.reshape(-1))
         return found
 
     def pushed(self) -> ChangeBatch:
-        if self._clock[kernel.PUSHES]:
+        if self._clock[tables.PUSHES]:
             places, orders, bare, update = self.arcs.places, self.arcs.orders, self._bare, self._pushed.update
             for at, diff, *row in self.pushed_rows().tolist():
                 update((places[at], row[0] if bare[at] else self._time(orders[at], at, row)), diff)
@@ -175,4 +175,4 @@ class Packed(Tracker):
     @property
     def settled(self) -> int:
         """How many changes were looked at so far: what the clock has cost."""
-        return int(self._clock[kernel.SETTLED])
+        return int(self._clock[tables.SETTLED])
