@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pellucid import pipeline
 from pellucid.engine.kernel.compile import _HEAD, _PLAIN
-from pellucid.engine.kernel.emit_lookups import lookers
+from pellucid.engine.kernel.emit.lookups import lookers
 from pellucid.engine.kernel.layout import KernelLayout
 from pellucid.engine.kernel.lookups import Lookups
 from pellucid.engine.state import TextTable

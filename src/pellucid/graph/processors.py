@@ -8,7 +8,7 @@ is asked through `pellucid.errors.known`: a kind that it does not name is refuse
 ('count', 'together', 'apart')
 
 To add a kind: a row here, a method of `Stream`, and a row in the tables of the interpreter, the kernel
-(``kernel/emit.py``), the checks (``check/system/run.py``, ``check/functions/arguments.py``), NuSMV
+(``kernel/emit/steps.py``), the checks (``check/system/run.py``, ``check/functions/arguments.py``), NuSMV
 (``export/smv/modules.py`` and ``kinds.py``) and the pictograms; `tests/graph/test_table.py` says what is missing.
 """
 

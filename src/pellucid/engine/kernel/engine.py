@@ -24,7 +24,7 @@ from pellucid.engine.failure import call, step_error
 from pellucid.engine.interpreter import Interpreter
 from pellucid.engine.kernel.compile import compile_numba, compile_plain
 from pellucid.engine.kernel.emit import GROW_LOOKUP, GROW_QUEUE, GROW_REGION, Kernel, emit
-from pellucid.engine.kernel.emit_window import needs_interpreter
+from pellucid.engine.kernel.emit.window import needs_interpreter
 from pellucid.engine.kernel.layout import KernelLayout, dense, encode, is_float, leaf_types, opens
 from pellucid.engine.kernel.lookups import Lookups
 from pellucid.engine.kernel.pieces import as_array, checked, conformed, cut, head, joined, padded, shifted

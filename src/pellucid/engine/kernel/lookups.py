@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
-from pellucid.engine.kernel.emit_lookups import by_code
+from pellucid.engine.kernel.emit.lookups import by_code
 from pellucid.engine.kernel.layout import Opened, encode, is_float
 from pellucid.engine.state import TextTable
 from pellucid.expr.operations import Overflow64

@@ -27,8 +27,9 @@ from pellucid.graph.folds import IDENTITY, fold_of
 from pellucid.graph.model import Graph, Node
 
 if TYPE_CHECKING:
-    from pellucid.engine.kernel.emit import Emitter, _Flow
-    from pellucid.engine.kernel.emit_state import Storage
+    from pellucid.engine.kernel.emit.flows import Flow
+    from pellucid.engine.kernel.emit.loop import Emitter
+    from pellucid.engine.kernel.emit.state import Storage
 
 
 def needs_interpreter(sub: Graph) -> bool:
@@ -36,7 +37,7 @@ def needs_interpreter(sub: Graph) -> bool:
     return any(node.processor.keyed or (node.sub is not None and needs_interpreter(node.sub)) for node in sub.nodes)
 
 
-def write_window(e: Emitter, node: Node, flow: _Flow, cap: int | None, store: Storage) -> _Flow:
+def write_window(e: Emitter, node: Node, flow: Flow, cap: int | None, store: Storage) -> Flow:
     """Write one window step; returns its output stream."""
     assert node.sub is not None and node.k is not None
     w, k = e.w, node.k
@@ -80,7 +81,7 @@ def write_window(e: Emitter, node: Node, flow: _Flow, cap: int | None, store: St
 
 
 def _recompute(
-    e: Emitter, node: Node, load: Sequence[Callable[[str], str]], pos: str, out: _Flow, key: str | None
+    e: Emitter, node: Node, load: Sequence[Callable[[str], str]], pos: str, out: Flow, key: str | None
 ) -> None:
     """The definition: push the window's events through a fresh sub-pipeline; the last output counts."""
     assert node.sub is not None and node.k is not None
@@ -268,7 +269,7 @@ class _Sums:
         """The expressions of the parts, over an event's leaves."""
         return self.e.w.function([p.value for p in self.shape.parts], ["0"] * len(self.shape.parts) + leaves, (), 0)
 
-    def result(self, key: str | None, pos: str, out: _Flow, by_definition: Callable[[], None]) -> None:
+    def result(self, key: str | None, pos: str, out: Flow, by_definition: Callable[[], None]) -> None:
         """Put out the window's value."""
         e, w = self.e, self.e.w
         with w.block(f"if {w.rare(f'{self.clean.load(key)} != {self.k}')}:"):

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pellucid.engine.kernel.emit_state import Storage
+from pellucid.engine.kernel.emit.state import Storage
 from pellucid.engine.kernel.layout import NEVER
 from pellucid.expr.types import INT
 from pellucid.graph.model import Node
 
 if TYPE_CHECKING:
-    from pellucid.engine.kernel.emit import Emitter, _Flow
+    from pellucid.engine.kernel.emit.flows import Flow, Pen
 
 
-def write_forget(e: Emitter, node: Node, flow: _Flow, cap: int | None, store: Storage) -> _Flow:
+def write_forget(e: Pen, node: Node, flow: Flow, cap: int | None, store: Storage) -> Flow:
     """Write one such step; returns its output stream."""
     assert node.fn is not None and store.region is not None
     fn, r, w = node.fn, store.region, e.w

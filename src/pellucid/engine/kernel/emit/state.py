@@ -11,13 +11,13 @@ from pellucid.expr.types import BOOL, INT, Type
 from pellucid.graph.model import Node
 
 if TYPE_CHECKING:
-    from pellucid.engine.kernel.emit import Emitter
+    from pellucid.engine.kernel.emit.flows import Pen
 
 
 class Storage:
     """Where a step's words live: in rows of a region, or in locals of a window's inner run."""
 
-    def __init__(self, e: Emitter, node: Node, region: int | None) -> None:
+    def __init__(self, e: Pen, node: Node, region: int | None) -> None:
         self.e, self.node, self.region = e, node, region
 
     def word(self, label: str, t: Type, start: Any) -> StateCell:
@@ -53,7 +53,7 @@ def array_of(region: int, t: Type) -> str:
 
 @dataclass
 class StateCell:
-    e: Emitter
+    e: Pen
     t: Type
     name: str
     at: int | None
@@ -91,18 +91,18 @@ class Ring:
     region: Region | None
     lasts: bool = True  # beyond the push: it is no scratch of a window's inner run
 
-    def index(self, e: Emitter, key: str | None, index: str) -> str:
+    def index(self, e: Pen, key: str | None, index: str) -> str:
         base = f"{key} * {{W{e.layout.regions.index(self.region)}}} + " if self.region is not None else ""
         return f"{base}{self.at} + {index}"
 
-    def place(self, e: Emitter, key: str | None, index: str) -> str:
+    def place(self, e: Pen, key: str | None, index: str) -> str:
         return f"{self.array}[{self.index(e, key, index)}]"
 
-    def load(self, e: Emitter, key: str | None, index: str) -> str:
+    def load(self, e: Pen, key: str | None, index: str) -> str:
         place = self.place(e, key, index)
         return f"({place} != 0)" if self.t == BOOL else place
 
-    def store(self, e: Emitter, key: str | None, index: str, value: str, times: int = 1) -> None:
+    def store(self, e: Pen, key: str | None, index: str, value: str, times: int = 1) -> None:
         """Set a word; ``times``: how often at most in one push."""
         if self.lasts:
             e.undo.note(self.array, self.index(e, key, index), times)
@@ -175,7 +175,7 @@ class QueueWriter:
     array that starts empty with every run; elsewhere the pool belongs to the state and may grow.
     """
 
-    def __init__(self, e: Emitter, store: Storage, id: str, leaves: tuple[Type, ...], burst: int | None) -> None:
+    def __init__(self, e: Pen, store: Storage, id: str, leaves: tuple[Type, ...], burst: int | None) -> None:
         self.e, self.leaves = e, leaves
         self.head = store.word(f"{id}.head", INT, -1)
         self.tail = store.word(f"{id}.tail", INT, -1)
