@@ -104,7 +104,7 @@ class KeyBuckets:
         first.state.to_compiled()
         kernel = first._kernel(True, True, undo)
         first._called(kernel)  # compiled once, not in every thread
-        columns = first._inputs(kernel, batch, start, stop)
+        columns = first.exchange.inputs(kernel, batch, start, stop)
         slots = self._slots(columns, stop - start)
         if self._owners is None:
             self._owners = _balanced(slots, len(self.engines))

@@ -14,27 +14,26 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Iterator
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from pellucid.data.bind import keeps_nan
 from pellucid.data.columns import Batch, Column, Output, Strings, columns_of
-from pellucid.engine.failure import call, step_error
-from pellucid.engine.interpreter import Interpreter
+from pellucid.engine.kernel.calls import Calls
 from pellucid.engine.kernel.compile import compile_numba, compile_plain
 from pellucid.engine.kernel.emit import GROW_LOOKUP, GROW_QUEUE, GROW_REGION, Kernel, emit
 from pellucid.engine.kernel.emit.window import needs_interpreter
-from pellucid.engine.kernel.layout import KernelLayout, dense, encode, is_float, leaf_types, opens
+from pellucid.engine.kernel.exchange import Exchange
+from pellucid.engine.kernel.layout import opens
 from pellucid.engine.kernel.lookups import Lookups
-from pellucid.engine.kernel.pieces import as_array, checked, conformed, cut, head, joined, padded, shifted
+from pellucid.engine.kernel.pieces import as_array, checked, conformed, joined, padded
 from pellucid.engine.kernel.times import StepTimes
-from pellucid.engine.kernel.undo import CALL_RAISED, log_of, undo_push
+from pellucid.engine.kernel.undo import log_of, undo_push
 from pellucid.engine.state import EngineState
 from pellucid.errors import StateError, StepError, UsageError
-from pellucid.expr.codegen import OVERFLOW, TooDeep
-from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, ListType, OptionalType, ScalarType, Type
+from pellucid.expr.codegen import TooDeep
+from pellucid.expr.types import BOOL, FLOAT, INT, EnumType, ListType, OptionalType, ScalarType, Type
 from pellucid.graph.memory import refuse_key
 from pellucid.graph.model import Graph, Node
 from pellucid.graph.stream import silent
@@ -87,7 +86,6 @@ class Engine:
         self._kernels: dict[_Which, Kernel] = {}
         self._calls: dict[_Which, Callable[..., None]] = {}
         self._lookups: dict[_Which, Lookups] = {}
-        self._raised: StepError | None = None  # of a function that a plain kernel called
         self.opens_lists = any(map(opens, _all_nodes(graph)))
         self._counted: tuple[Any, int] = None, 0  # the table of texts, and how many of them were looked at
         self._longest = _SHORT  # how many elements a list may have
@@ -119,6 +117,11 @@ class Engine:
         except TooDeep:
             return "one of its functions nests too deeply"
         return None
+
+    @property
+    def exchange(self) -> Exchange:
+        """Columns as the kernels of this engine read them, and back."""
+        return Exchange(self.graph, self.key, self.state)
 
     @property
     def pushed(self) -> int:
@@ -259,7 +262,7 @@ class Engine:
             for start in range(0, max(batch.count, 1), step):
                 stop = min(start + step, batch.count)
                 self._to_form(compiled)
-                fixed = self._inputs(kernel, batch, start, stop)
+                fixed = self.exchange.inputs(kernel, batch, start, stop)
                 parts.append(self._run(kernel, fixed, stop - start, failed=failed))
         except BaseException as error:  # also Ctrl-C: what was done of the push cannot be undone
             position = error.position if isinstance(error, StepError) else self.pushed
@@ -324,9 +327,10 @@ class Engine:
         compiled = kernel.numba
         state = self.state
         called = self._called(kernel)
+        exchange, calls = self.exchange, Calls(state)
         if compiled and state.pushed == 0:
-            self._look_for_small_keys(kernel.layout, fixed, count)
-        outs = self._room(kernel, count)
+            exchange.look_for_small_keys(kernel.layout, fixed, count)
+        outs = exchange.room(kernel, count)
         for o in range(len(self.graph.outputs)):
             state.meta[state.output_at(o)] = 0
         fixed |= {name: column for columns in outs for name, column in columns.items()}
@@ -335,7 +339,7 @@ class Engine:
             size = max(size, sum([p.width for p in fn.params if p is not None]) if fn is not None else 0)
         fixed["n"] = count
         fixed["ei"], fixed["ef"] = self._scratch(size, compiled)
-        fixed["opaque"] = self._opaque(kernel)
+        fixed["opaque"] = calls.of(kernel)
         fixed |= self.times.arguments(compiled) if kernel.timed else {}
         which = (compiled, kernel.positions, kernel.timed, kernel.undo, kernel.longest)
         if which not in self._lookups:
@@ -363,7 +367,7 @@ class Engine:
             elif code:
                 position = state.pushed + at if numbers is None else int(numbers[at])
                 try:
-                    self._fail(kernel.layout, code, site, position, fixed["ei"], fixed["ef"])
+                    calls.fail(kernel.layout, code, site, position, fixed["ei"], fixed["ef"])
                 except StepError as error:
                     if failed is None:
                         raise
@@ -372,7 +376,7 @@ class Engine:
                 at += 1
             else:
                 break
-        results = self._collect(kernel, outs, state.pushed, numbers)
+        results = exchange.collected(kernel, outs, state.pushed, numbers)
         state.pushed += count
         return results
 
@@ -383,249 +387,6 @@ class Engine:
         import numpy as np
 
         return np.zeros(max(size, 1), np.int64), np.zeros(max(size, 1), np.float64)
-
-    def _inputs(self, kernel: Kernel, batch: Batch, start: int, stop: int) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        whole = start == 0 and stop == batch.count
-        for s, at in enumerate(self.graph.sources):
-            for j, (t, column) in enumerate(zip(leaf_types(self.graph.nodes[at].type), batch.columns[s], strict=True)):
-                out[f"in{s}_{j}"] = self._column(t, column if whole else cut(column, start, stop), kernel.numba)
-            if kernel.masked:
-                mask: Any = batch.masks[s] if batch.masks else None
-                mask = _everywhere(batch.count, kernel.numba) if mask is None else mask
-                out[f"mask{s}"] = self._column(BOOL, mask if whole else mask[start:stop], kernel.numba)
-            if self.key is not None:
-                if batch.keys is None:
-                    raise UsageError(f"{self.graph.name} runs per key here, but the batch has no key columns")
-                for j, (t, column) in enumerate(zip(leaf_types(self.key), batch.keys[s], strict=True)):
-                    out[f"key{s}_{j}"] = self._column(t, column if whole else cut(column, start, stop), kernel.numba)
-        return out
-
-    def _look_for_small_keys(self, layout: KernelLayout, columns: dict[str, Any], count: int) -> None:
-        """Where keys are small whole numbers, let them be row numbers: a search costs more than the work."""
-        for key, r in layout.region_of.items():
-            if isinstance(key, str):  # its keys are given up
-                continue
-            name = "key0_0" if key is None else self._key_column(key)
-            if not dense(layout.regions[r]) or name not in columns or not count:
-                continue
-            keys = columns[name][:: max(1, count >> 16)]  # a sample: a key beyond it is searched for
-            least, most = int(keys.min()), int(keys.max())
-            rows = 1 << most.bit_length()
-            small = rows * max(layout.regions[r].width, 1) <= 1 << 24  # words
-            if least >= 0 and rows <= max(4 * count, 1 << 12) and small:
-                self.state.make_dense(r, rows)
-
-    def _key_column(self, key: Type) -> str:
-        """The input column that a key_by reads its key from, if it is a bare field of a source."""
-        for node in self.graph.nodes:
-            if node.processor.keyed and node.key == key and node.fn is not None and node.fn.traced is not None:
-                (leaf, *rest), before = node.fn.traced.outputs, self.graph.nodes[node.inputs[0]]
-                while before.processor.passes == "first":
-                    before = self.graph.nodes[before.inputs[0]]
-                if leaf.op == "var" and not rest and before.kind == "source":
-                    return f"in{self.graph.sources.index(self.graph.position[before.id])}_{leaf.value}"
-        return ""
-
-    def _column(self, t: Type, column: Any, compiled: bool) -> Any:
-        """A column as the kernel reads it: an array, or a list of numbers."""
-        state = self.state
-        if isinstance(column, Strings):
-            import numpy as np
-
-            table = np.array([state.code(v) for v in column.values] or [0], dtype=np.int64)
-            codes = table[column.codes]
-            return np.ascontiguousarray(codes) if compiled else codes.tolist()
-        if isinstance(column, list):
-            if t == STR:
-                codes = state.strings
-                column = [codes.setdefault(v, len(codes)) for v in column]
-            elif isinstance(t, EnumType):
-                places = {m: i for i, m in enumerate(t.members)}
-                column = [places[v] for v in column]
-            if not compiled:
-                return column
-        import numpy as np
-
-        kind = np.float64 if is_float(t) else np.bool_ if t == BOOL else np.int64
-        array: Any = np.ascontiguousarray(column, dtype=kind)
-        return array if compiled else array.tolist()
-
-    def _room(self, kernel: Kernel, count: int) -> list[dict[str, Any]]:
-        """Empty output columns."""
-        outs: list[dict[str, Any]] = []
-        for o, (_, at) in enumerate(self.graph.outputs):
-            node = self.graph.nodes[at]
-            names = [(f"O{o}_{j}", t) for j, t in enumerate(leaf_types(node.type))]
-            extra = [name for name in (f"P{o}", f"G{o}") if name in kernel.params]
-            if not kernel.numba:
-                outs.append({name: [] for name in [*[n for n, _ in names], *extra]})
-                continue
-            import numpy as np
-
-            room = count * (kernel.capacity[o] or 1)
-            columns: dict[str, Any] = {
-                n: np.empty(room, np.float64 if is_float(t) else np.bool_ if t == BOOL else np.int64) for n, t in names
-            }
-            outs.append(columns | {name: np.empty(room, np.int64) for name in extra})
-        return outs
-
-    def _collect(self, kernel: Kernel, outs: list[dict[str, Any]], offset: int, numbers: Any) -> list[Output]:
-        results = []
-        for o, (name, at) in enumerate(self.graph.outputs):
-            node = self.graph.nodes[at]
-            have = int(self.state.meta[self.state.output_at(o)])
-            columns = [self._decoded(t, head(outs[o][f"O{o}_{j}"], have)) for j, t in enumerate(leaf_types(node.type))]
-            output = Output(name, node.type, columns)
-            if kernel.positions:
-                at = head(outs[o][f"P{o}"], have)
-                output.positions = shifted(at, offset) if numbers is None else numbers[at]
-                if f"G{o}" in outs[o]:
-                    output.key_type, output.keys = self._keys_of(node, head(outs[o][f"G{o}"], have))
-            results.append(output)
-        return results
-
-    def _decoded(self, t: Type, column: Any) -> Column:
-        """A kernel's column as the outside sees it."""
-        if t == STR:
-            texts = self.state.texts()
-            if isinstance(column, list):
-                return [texts[c] for c in column]
-            return Strings(column, texts)
-        if isinstance(column, list):
-            if isinstance(t, EnumType):
-                members = t.members
-                return [members[c] for c in column]
-            if t == BOOL:
-                return [bool(v) for v in column]
-        result: Column = column
-        return result
-
-    def _keys_of(self, node: Node, rows: Any) -> tuple[Type, list[Column]]:
-        """The keys of these rows: the one that came with the data, if one did, else a key_by's own."""
-        state, layout = self.state, self.state.layout
-        key = self.key if self.key is not None else node.key
-        assert key is not None
-        r = layout.region_of[node.key]
-        size = len(layout.regions[r].keys)
-        # under a key_by: its rows know those of the key that came with the data
-        if self.key is not None and node.key is not None:
-            inner = state.keys[r]
-            rows = [inner[row * size] for row in rows] if isinstance(rows, list) else inner[rows * size]
-            r, size = layout.region_of[None], key.width
-        columns: list[Column] = []
-        for j, t in enumerate(leaf_types(key)):
-            stored = state.keys[r]
-            if isinstance(rows, list):
-                values: Any = [stored[row * size + j] for row in rows]
-                values = [bool(v) for v in values] if t == BOOL else values
-            else:
-                values = stored[rows * size + j]
-                values = values.astype(bool) if t == BOOL else values
-            columns.append(self._decoded(t, values))
-        return key, columns
-
-    # ------------------------------------------------------------ functions that were not traced
-
-    def _opaque(self, kernel: Kernel) -> list[Any]:
-        if "opaque" not in kernel.params:
-            return []
-        copies = [partial(copy.deepcopy, start) for start in reversed(kernel.layout.objects)]
-        calls = [self._caller(node, fn, kernel.undo) for node, fn in kernel.layout.sites]
-        return [self._noting(call) if kernel.undo else call for call in calls] + copies
-
-    def _noting(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The same call; of one that fails the error is kept."""
-
-        def noting(*leaves: Any) -> Any:
-            try:
-                return call(*leaves)
-            except StepError as error:
-                self._raised = error
-                raise
-
-        return noting
-
-    def _caller(self, node: Node, fn: Any, undo: bool) -> Any:
-        """What the kernel calls for an opaque function: leaves in, leaves out."""
-        state = self.state
-
-        def encoded(t: Type, value: Any) -> tuple[Any, ...]:
-            return tuple(encode(k, v, state.strings) for k, v in zip(leaf_types(t), t.flatten(value), strict=True))
-
-        if fn is None:
-            return self._window_caller(node, encoded)
-        kinds = list(fn.params)
-
-        def one(*leaves: Any) -> Any:
-            args, at = [], 0
-            for p in kinds:
-                if p is None:  # a state that is any Python object; what the function does to it may have to be undone
-                    args.append(copy.deepcopy(leaves[at]) if undo else leaves[at])
-                    at += 1
-                else:
-                    args.append(self._value(p, leaves[at : at + p.width]))
-                    at += p.width
-            result = call(node, fn, args, state.pushed + state.meta[0])
-            if not fn.task:
-                return encoded(fn.result, result)
-            new, events = result
-            rows = [encoded(node.type, e) for e in events]
-            return (*(encoded(node.state, new) if node.state is not None else (new,)), rows)
-
-        return one
-
-    def _window_caller(self, node: Node, encoded: Any) -> Any:
-        assert node.sub is not None
-        sub = node.sub
-        t = sub.nodes[sub.sources[0]].type
-
-        def run(rows: list[tuple[Any, ...]]) -> tuple[bool, tuple[Any, ...]]:
-            inner = Interpreter(sub)
-            inner.pushed = self.state.pushed + self.state.meta[0]
-            last: list[Any] = []
-            for row in rows:
-                last = inner.push({"in": self._value(t, row)})["out"][-1:] or last
-                inner.pushed -= 1  # failures are those of the present push
-            return (True, encoded(node.type, last[0])) if last else (False, ())
-
-        return run
-
-    def _value(self, t: Type, leaves: Sequence[Any]) -> Any:
-        """Stored leaves as an event."""
-        out: list[Any] = []
-        for kind, leaf in zip(leaf_types(t), leaves, strict=True):
-            if kind == STR:
-                out.append(self.state.texts()[leaf])
-            elif isinstance(kind, EnumType):
-                out.append(kind.members[int(leaf)])
-            elif kind == BOOL:
-                out.append(bool(leaf))
-            else:
-                out.append(float(leaf) if kind == FLOAT else int(leaf))
-        return t.unflatten(out)
-
-    # ------------------------------------------------------------ failures
-
-    def _fail(self, layout: KernelLayout, code: int, site: int, position: int, ei: Any, ef: Any) -> None:
-        """The kernel stopped in a function: call the user's own on the same arguments for the message."""
-        if code == CALL_RAISED and self._raised is not None:
-            raise self._raised
-        node, fn = layout.sites[site]
-        assert fn is not None
-        args, at = [], 0
-        for p in fn.params:
-            kinds = leaf_types(p)
-            args.append(self._value(p, [(ef if is_float(t) else ei)[at + j] for j, t in enumerate(kinds)]))
-            at += len(kinds)
-        call(node, fn, args, position)
-        if code == OVERFLOW:
-            raise step_error(node, args, position, Overflow64("in the middle of an expression"))
-        changed = (
-            "it failed here when the pipeline was built, and does not now: it depends on something that has "
-            "changed since"
-        )
-        raise step_error(node, args, position, RuntimeError(changed))
 
     # ------------------------------------------------------------ state
 
@@ -701,12 +462,3 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
         yield node
         if node.sub is not None:
             yield from _all_nodes(node.sub)
-
-
-def _everywhere(count: int, compiled: bool) -> Any:
-    """The mask of a source that is never silent."""
-    if not compiled:
-        return [True] * count
-    import numpy as np
-
-    return np.ones(count, dtype=np.bool_)
