@@ -19,6 +19,7 @@ from pellucid.data.arrow import arrow_type, column_at, key_type, source_columns
 from pellucid.data.bind import NO_ROW, SHORT, Binding, Place, bind, keeps_nan, missing_keys, type_of_key
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
+from pellucid.data.formats.jsonl import JsonLinesReader
 from pellucid.data.formats.times import check_formats
 from pellucid.data.spelled import is_spelled
 from pellucid.data.tables.along import Along, fits
@@ -33,7 +34,7 @@ from pellucid.data.tables.sorting import (
     sorted_feed,
     with_order,
 )
-from pellucid.data.text import Chunk, JsonLinesReader
+from pellucid.data.text import Chunk
 from pellucid.errors import DataError, StepError, UsageError, nearest, option
 from pellucid.expr.types import BOOL, FLOAT, STR, Type
 from pellucid.graph.model import Graph

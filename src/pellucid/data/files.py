@@ -19,9 +19,11 @@ import pyarrow as pa
 
 from pellucid.data.binary import ArrowReader, ParquetReader
 from pellucid.data.blocks import blocks, line_end_in_quotes, refuse_loose, refuse_no_text
+from pellucid.data.formats.csv import CsvReader
+from pellucid.data.formats.jsonl import JsonLinesReader
 from pellucid.data.tables.folders import Found, files_of, is_several
 from pellucid.data.tables.many import ManyReader, said_files
-from pellucid.data.text import Chunk, CsvReader, JsonLinesReader
+from pellucid.data.text import Chunk
 from pellucid.errors import DataError, UsageError, nearest, option
 from pellucid.expr.types import Type
 

@@ -1,1 +1,1 @@
-"""What is inside files: pages of Parquet, packed streams."""
+"""What is inside files: lines of CSV and JSON, pages of Parquet, packed streams; lists and times in columns."""

@@ -13,7 +13,8 @@ from collections.abc import Collection
 from urllib.parse import unquote
 
 from pellucid.data.files import open_reader
-from pellucid.data.text import CsvReader, JsonLinesReader
+from pellucid.data.formats.csv import CsvReader
+from pellucid.data.formats.jsonl import JsonLinesReader
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, OptionalType, Type
 from pellucid.sinks.address import on_this_machine

@@ -1,4 +1,4 @@
-"""CSV files on Spark, cell for cell as the local engine reads them (:mod:`pellucid.data.text`).
+"""CSV files on Spark, cell for cell as the local engine reads them (:mod:`pellucid.data.formats.csv`).
 
 Spark's own reading of CSV differs where nobody sees it: a backslash escapes, a quoted empty text is null, a number with
 a blank before it is a text, the columns of a second file go by their place and not by their names, a row with a cell

@@ -1,4 +1,4 @@
-"""JSON Lines on Spark, with the meaning that they have in the local engine (:mod:`pellucid.data.text`).
+"""JSON Lines on Spark, with the meaning that they have in the local engine (:mod:`pellucid.data.formats.jsonl`).
 
 Spark's own reading takes the first value of a line and drops what comes after it, takes the last of two equal keys, a
 number where a text is, half a surrogate pair as a question mark.  So lines are read as texts; each is parsed once as a
