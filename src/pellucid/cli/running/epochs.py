@@ -17,7 +17,7 @@ from pellucid.errors import UsageError
 from pellucid.secrets import redact
 
 if TYPE_CHECKING:
-    from pellucid.cli.run import Rows
+    from pellucid.cli.running.given import Rows
     from pellucid.engine.epochs.generation import Report
     from pellucid.graph.model import Graph
 

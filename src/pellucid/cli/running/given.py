@@ -1,0 +1,152 @@
+"""What the options of ``pellucid run`` say: which file is for which source, what is said of the rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pellucid.address import from_environment
+from pellucid.cli.progress import count_text
+from pellucid.cli.repeated import columns, once
+from pellucid.data.tables.bad import FAIL, BadOption, said_bad
+from pellucid.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from pellucid.graph.model import Graph
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is said of the rows: their key, their order, what comes along, the column of a scalar."""
+
+    key: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    late: str = "fail"
+    keep: Any = ()
+    value: str | None = None
+    short: str = "fail"
+    bad: BadOption = FAIL
+    nan: str = "fail"
+    formats: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Refuse what only Spark has."""
+        if self.late == "fail":
+            return
+        if not self.order:
+            raise UsageError(f"--late {self.late} needs --order, the columns that say which row comes first")
+        from pellucid.data.tables.lineup import check_late
+
+        check_late(self.late)
+
+
+def bad_given(bad: str | None, most: int | None) -> BadOption:
+    """What ``--bad`` and ``--max-bad`` say."""
+    if bad == "keep":
+        raise UsageError("--bad keep: here rows that are set aside go to a file: give its name, as in --bad bad.csv")
+    if bad in ("-", ""):
+        raise UsageError(f"--bad {bad or repr(bad)}: expected the name of a file, as in --bad bad.csv")
+    return said_bad(bad, most)
+
+
+def refuse_bad_place(bad: BadOption, sinks: dict[str, str]) -> None:
+    for name, path in sinks.items():
+        if bad.address is not None and os.path.realpath(bad.address) == os.path.realpath(path):
+            raise UsageError(f"--bad {bad.address}: is where the output {name!r} goes: give another file")
+
+
+def files_given(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str | tuple[str, ...]]:
+    """The files of each source; several for one are read one after the other."""
+    sources = [graph.nodes[i].id for i in graph.sources]
+    parted: dict[str | None, list[str]] = {}
+    for text in given:
+        name, path = _split(text, sources, "source", graph.name)
+        parted.setdefault(name, []).append(path)
+    if len(parted) == 1 and None in parted and len(sources) == 1 and len(given) > 1:
+        return {None: tuple(parted[None])}
+    once = tuple(f"{name}={paths[0]}" if name is not None else paths[0] for name, paths in parted.items())
+    alone = inputs_given(graph, once if None not in parted or len(parted[None]) == 1 else given)
+    return {name: tuple(parted[name]) if len(parted.get(name, ())) > 1 else path for name, path in alone.items()}
+
+
+def inputs_given(graph: Graph, given: tuple[str, ...]) -> dict[str | None, str]:
+    sources = [graph.nodes[i].id for i in graph.sources]
+    pairs = [_split(text, sources, "source", graph.name) for text in given or ("-",)]
+    if len(pairs) == 1:
+        return dict(pairs)
+    out: dict[str | None, str] = {}
+    for name, path in pairs:
+        if name is None:
+            raise UsageError(
+                f"{graph.name} has {count_text(len(sources), 'source')} ({', '.join(sources)}): with several --in say "
+                f"which each is for, as in --in {sources[0]}={path}"
+            )
+        if name in out:
+            raise UsageError(f"the source {name!r} has two inputs: {out[name]} and {path}")
+        out[name] = path
+    if list(out.values()).count("-") > 1:
+        raise UsageError("only one source can read the standard input")
+    return out
+
+
+def targets_given(graph: Graph, given: tuple[str, ...], extra: list[str] | None = None) -> dict[str, str]:
+    names = [*[name for name, _ in graph.outputs], *(extra or [])]
+    pairs = [_split(text, names, "output", graph.name) for text in given or ("-",)]
+    pairs = [(name, from_environment(path)) for name, path in pairs]
+    if len(pairs) == 1 and pairs[0][0] is None:
+        path = pairs[0][1]
+        if len(names) == 1 or path == "-":
+            return dict.fromkeys(names, path)
+        raise UsageError(
+            f"{graph.name} has {count_text(len(names), 'output')} ({', '.join(names)}): give a file for each, as in "
+            f"--out {names[0]}={path}"
+        )
+    out: dict[str, str] = {}
+    for name, path in pairs:
+        if name is None:
+            raise UsageError(f"with several --out say which each is for, as in --out {names[0]}={path}")
+        if name in out or (path in out.values() and path != "-"):
+            raise UsageError(f"--out {name}={path}: an output and a file go together only once")
+        out[name] = path
+    return out
+
+
+def _split(text: str, known: list[str], what: str, graph: str) -> tuple[str | None, str]:
+    """``NAME=FILE`` or just ``FILE``."""
+    name, equals, path = text.partition("=")
+    if equals and name in known:
+        return name, path
+    if equals and name.isidentifier():
+        raise UsageError(f"{graph} has no {what} {name!r}: it has {', '.join(known)}{nearest(name, known)}")
+    return None, text
+
+
+def kept_given(graph: Graph, given: tuple[str, ...]) -> Any:
+    """What ``--keep-columns`` says: names, all, or either for each source."""
+    from pellucid.data.tables.keep import said_keep
+
+    sources = [graph.nodes[i].id for i in graph.sources]
+    parted: dict[str | None, list[str]] = {}
+    for text in given:
+        name, equals, rest = text.partition("=")
+        mine, rest = (name, rest) if equals and name in sources else (None, text)
+        parted.setdefault(mine, []).append(rest)
+    said = {mine: True if texts == ["all"] else columns(texts, "--keep-columns") for mine, texts in parted.items()}
+    if None in said and len(said) > 1:
+        raise UsageError(
+            f"--keep-columns: say of which source each is ({', '.join(sources)}), as in --keep-columns {sources[0]}=all"
+        )
+    return said_keep(said.get(None, said), who="--keep-columns")
+
+
+def formats_given(given: tuple[str, ...]) -> dict[str, str]:
+    """What ``--time-format`` says: the form of each column."""
+    pairs = []
+    for text in given:
+        column, equals, form = text.partition("=")
+        if not equals or not column.strip():
+            raise UsageError(f"--time-format {text}: expected COLUMN=FORM, as in --time-format 'when=%d/%m/%Y %H:%M'")
+        pairs.append((column.strip(), form))
+    return once(pairs, "--time-format")
