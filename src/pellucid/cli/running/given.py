@@ -32,7 +32,7 @@ class Rows:
     formats: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Refuse what only Spark has."""
+        """Refuse ``--late`` where no order says what is late."""
         if self.late == "fail":
             return
         if not self.order:
@@ -52,6 +52,7 @@ def bad_given(bad: str | None, most: int | None) -> BadOption:
 
 
 def refuse_bad_place(bad: BadOption, sinks: dict[str, str]) -> None:
+    """Refuse to write bad rows where an output goes."""
     for name, path in sinks.items():
         if bad.address is not None and os.path.realpath(bad.address) == os.path.realpath(path):
             raise UsageError(f"--bad {bad.address}: is where the output {name!r} goes: give another file")
