@@ -364,6 +364,10 @@ def le(a: Expr, b: Expr) -> Expr:
     return _node("le", BOOL, (a, b))
 
 
+#: How two values are compared: all else is one of these, turned round or negated.
+COMPARE = {"eq": eq, "lt": lt, "le": le}
+
+
 # ---------------------------------------------------------------- Booleans
 
 

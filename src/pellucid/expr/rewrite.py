@@ -160,7 +160,7 @@ def _among_ints(e: Expr) -> Expr:
         return always(e.op != "eq" and (c > 0) == (at == 1))
     whole = math.floor(c)  # and so is the next int, where there is a fraction
     if whole == c:
-        return {"eq": n.eq, "lt": n.lt, "le": n.le}[e.op](*((n.const(whole), x) if at == 0 else (x, n.const(whole))))
+        return n.COMPARE[e.op](*((n.const(whole), x) if at == 0 else (x, n.const(whole))))
     if e.op == "eq":
         return always(False)
     return n.le(n.const(whole + 1), x) if at == 0 else n.lt(x, n.const(whole + 1))

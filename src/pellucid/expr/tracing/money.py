@@ -13,7 +13,7 @@ from typing import Any
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.tracing.rich import Rich, as_int, checked, decide
-from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean
+from pellucid.expr.tracing.symbolic import Compared, Sym, Untraceable, _boolean
 from pellucid.expr.types import FLOAT, DecimalType, type_of_value
 from pellucid.expr.types.decimals import MOST_PLACES
 
@@ -35,7 +35,7 @@ def _scaled(x: SymDecimal, places: int) -> Expr:
     return checked(n.mul(x._expr, n.const(10 ** (places - x._places))))
 
 
-class SymDecimal(Rich):
+class SymDecimal(Compared, Rich):
     """A decimal that is not known yet."""
 
     __slots__ = ()
@@ -59,29 +59,6 @@ class SymDecimal(Rich):
             return NotImplemented
         a, b = (o, self) if swapped else (self, o)
         return _boolean(_ordered(op, a, b))
-
-    def __eq__(self, other: object) -> Any:
-        return self._compare("eq", other)
-
-    def __ne__(self, other: object) -> Any:
-        same = self._compare("eq", other)
-        if type(same) is Sym:
-            return Sym(n.not_(same._expr))
-        return same if same is NotImplemented else not same
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compare("lt", other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare("le", other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare("lt", other, swapped=True)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare("le", other, swapped=True)
-
-    __hash__ = Rich.__hash__
 
     # -- arithmetic
     def _sum(self, op: Any, other: Any, swapped: bool = False) -> Any:
@@ -179,7 +156,7 @@ def _other(value: Any, if_float: str) -> SymDecimal | None:
 
 
 def _ordered(op: str, a: SymDecimal, b: SymDecimal) -> Expr:
-    compare = {"eq": n.eq, "lt": n.lt, "le": n.le}[op]
+    compare = n.COMPARE[op]
     if a._places == b._places:
         return compare(a._expr, b._expr)
     if a._places > b._places:  # a / k against b

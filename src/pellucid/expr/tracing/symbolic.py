@@ -166,7 +166,7 @@ def _compare_beyond(op: str, x: Expr, big: int, swapped: bool) -> Any:
         near = math.inf if big > 0 else -math.inf
     y = n.const(near)
     if near == big:
-        return {"eq": n.eq, "lt": n.lt, "le": n.le}[op](*((y, x) if swapped else (x, y)))
+        return n.COMPARE[op](*((y, x) if swapped else (x, y)))
     if op == "eq":
         return n.FALSE
     if swapped:
@@ -208,7 +208,7 @@ def _compare(op: str, a: Sym, b: Any, swapped: bool = False) -> Any:
         x, y = n.int_of_bool(x), n.int_of_bool(y)
     if swapped:
         x, y = y, x
-    return _boolean({"eq": n.eq, "lt": n.lt, "le": n.le}[op](x, y))
+    return _boolean(n.COMPARE[op](x, y))
 
 
 _OF_A_MESSAGE = (
@@ -260,7 +260,40 @@ class Unknown:
         raise Untraceable("turns an event's value into text")
 
 
-class Sym(Unknown):
+class Compared(Unknown):
+    """One that is compared with others as `_compare` says."""
+
+    __slots__ = ()
+
+    def _compare(self, op: str, other: Any, swapped: bool = False) -> Any:
+        """Whether ``self op other`` for ``eq``, ``lt``, ``le``, or ``other op self``; or NotImplemented."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare("eq", other)
+
+    def __ne__(self, other: object) -> Any:
+        same = self._compare("eq", other)
+        if type(same) is Sym:
+            return Sym(n.not_(same._expr))
+        return same if same is NotImplemented else not same
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare("lt", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare("le", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare("lt", other, swapped=True)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare("le", other, swapped=True)
+
+    __hash__ = Unknown.__hash__  # a class with an __eq__ of its own loses it
+
+
+class Sym(Compared):
     """A scalar that is not known yet."""
 
     __slots__ = ("_expr",)
@@ -296,26 +329,8 @@ class Sym(Unknown):
         return current_path().decide(e)
 
     # -- comparison
-    def __eq__(self, other: object) -> Any:
-        return _compare("eq", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        same = _compare("eq", self, other)
-        if type(same) is Sym:
-            return Sym(n.not_(same._expr))
-        return same if same is NotImplemented else not same
-
-    def __lt__(self, other: Any) -> Any:
-        return _compare("lt", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return _compare("le", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return _compare("lt", self, other, swapped=True)
-
-    def __ge__(self, other: Any) -> Any:
-        return _compare("le", self, other, swapped=True)
+    def _compare(self, op: str, other: Any, swapped: bool = False) -> Any:
+        return _compare(op, self, other, swapped)
 
     # -- arithmetic
     __add__, __radd__ = _operator("add")
@@ -402,7 +417,6 @@ class Sym(Unknown):
         raise Untraceable("calls round() with a number of digits, which only engines compute")
 
     # -- what needs the value itself
-    __hash__ = Unknown.__hash__  # a class with an __eq__ of its own loses it
     __index__ = _never("uses an event's value as an index or as the bound of a loop")
     __int__ = _never("hands an event's value to code that is not plain Python (it asked for an int)")
     __float__ = _never("hands an event's value to code that is not plain Python (it asked for a float)")

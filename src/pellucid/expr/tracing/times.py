@@ -13,7 +13,7 @@ from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.tracing.clock.calendar import civil, days_in_month, days_of
 from pellucid.expr.tracing.rich import Rich, as_int, checked, decide
-from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean
+from pellucid.expr.tracing.symbolic import Compared, Sym, Untraceable, _boolean
 from pellucid.expr.types import DATE, DATETIME, INSTANT, TIMEDELTA, TimeType, type_of_value
 from pellucid.expr.types.times import DAY
 
@@ -66,7 +66,7 @@ def _wrong(sign: str, a: Any, b: Any) -> TypeError:
     return TypeError(f"unsupported operand type(s) for {sign}: '{names[0]}' and '{names[1]}'")
 
 
-class SymTime(Rich):
+class SymTime(Compared, Rich):
     """A time that is not known yet."""
 
     __slots__ = ()
@@ -80,42 +80,20 @@ class SymTime(Rich):
         return decide(n.not_(n.eq(self._expr, _c(0)))) if self._type == TIMEDELTA else True
 
     # -- comparison
-    def _compare(self, op: Any, other: Any, swapped: bool = False) -> Any:
+    def _compare(self, op: str, other: Any, swapped: bool = False) -> Any:
         o = lift_time(other)
         if o is None:
             return NotImplemented
         if o._type != self._type:
-            if op is n.eq:
+            if op == "eq":
                 return False
             if {o._type, self._type} == set(_POINTS):
                 raise TypeError("can't compare offset-naive and offset-aware datetimes")
             raise _wrong("<", self, o)
-        if op is n.eq and _in_doubt(other):
+        if op == "eq" and _in_doubt(other):
             return False
-        return _boolean(op(o._expr, self._expr) if swapped else op(self._expr, o._expr))
-
-    def __eq__(self, other: object) -> Any:
-        return self._compare(n.eq, other)
-
-    def __ne__(self, other: object) -> Any:
-        same = self._compare(n.eq, other)
-        if type(same) is Sym:
-            return Sym(n.not_(same._expr))
-        return same if same is NotImplemented else not same
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compare(n.lt, other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare(n.le, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare(n.lt, other, swapped=True)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare(n.le, other, swapped=True)
-
-    __hash__ = Rich.__hash__
+        a, b = (o, self) if swapped else (self, o)
+        return _boolean(n.COMPARE[op](a._expr, b._expr))
 
     # -- arithmetic
     def __add__(self, other: Any) -> Any:

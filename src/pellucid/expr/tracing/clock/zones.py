@@ -18,7 +18,7 @@ from typing import Any
 from pellucid.expr import node as n
 from pellucid.expr.node import Expr
 from pellucid.expr.tracing.rich import Rich
-from pellucid.expr.tracing.symbolic import Sym, Untraceable, _boolean
+from pellucid.expr.tracing.symbolic import Compared, Sym, Untraceable, _boolean
 from pellucid.expr.tracing.times import SymTime, _in_range, lift_time
 from pellucid.expr.types import DATETIME, INSTANT, INT, TIMEDELTA
 from pellucid.expr.types.times import EPOCH_UTC, TICK
@@ -92,7 +92,7 @@ def _offset(instant: Expr, zone: str) -> Expr:
     return n.ite(n.eq(steady, n.const(_NOT_STEADY)), exact, steady)
 
 
-class SymLocal(Rich):
+class SymLocal(Compared, Rich):
     """A time in a zone that is not known yet."""
 
     __slots__ = ("_wall", "_zone")
@@ -135,27 +135,15 @@ class SymLocal(Rich):
             raise TypeError("can't compare offset-naive and offset-aware datetimes")
         return self._expr, o._expr
 
-    def _compare(self, op: Any, other: Any, swapped: bool = False) -> Any:
+    def _compare(self, op: str, other: Any, swapped: bool = False) -> Any:
         pair = self._pair(other)
         if pair is None:
             return NotImplemented
-        return _boolean(op(pair[1], pair[0]) if swapped else op(*pair))
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compare(n.lt, other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare(n.le, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare(n.lt, other, swapped=True)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare(n.le, other, swapped=True)
+        return _boolean(n.COMPARE[op](*(reversed(pair) if swapped else pair)))
 
     def __eq__(self, other: object) -> Any:
         if type(other) is SymLocal and other._zone is self._zone:
-            return self._compare(n.eq, other)
+            return self._compare("eq", other)
         raise Untraceable("asks whether a local time equals another, which depends on repeated hours")
 
     def __ne__(self, other: object) -> Any:
