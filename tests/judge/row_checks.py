@@ -6,19 +6,16 @@ refuted is replayed there.
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 import sys
-import time
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from pellucid import PellucidError, check, pipeline
 
 from .row_functions import Draw
-from .row_judge import Wrong
+from .row_loop import Wrong, judge_on, options_of
 from .row_streams import FOLDS, _value, function
 from .row_values import E, judged_row, plain, rows
 
@@ -199,26 +196,7 @@ def _value_of(v: Any) -> Any:
 
 def main() -> int:
     """Judge for some minutes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    end, seed, said, wrongs = time.monotonic() + 60 * options.minutes, options.seed, Counter[str](), 0
-    while time.monotonic() < end:
-        try:
-            answer = judge(seed)
-        except Wrong as wrong:
-            answer = f"WRONG {wrong}"
-        except Exception as error:
-            answer = f"CRASH {type(error).__name__}: {error}"
-        if answer.startswith(("WRONG", "CRASH")):
-            wrongs += 1
-            print(f"--- seed {seed}\n{answer[:2500]}\n", flush=True)
-        said[answer if answer.startswith(("refused", "unknown")) else answer.split()[0]] += 1
-        seed += 1
-    for what, count in said.most_common(40):
-        print(f"{count:6} {what}")
-    return 1 if wrongs else 0
+    return judge_on(options_of(__doc__), judge)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,10 @@ refuse the function when the pipeline is built.  Anything else is printed with t
 
 from __future__ import annotations
 
-import argparse
 import linecache
 import math
 import random
 import sys
-import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import (
@@ -35,6 +32,7 @@ from pellucid import PellucidError, StepError, pipeline
 
 from . import row_values as values
 from .row_functions import Text, drawn
+from .row_loop import Wrong, judge_on, options_of, outcome
 from .row_values import CheckedMath, Color, E, Int64, Point, checked, judged_row, plain, rows
 
 __all__ = ["Wrong", "compiled", "judge", "told"]
@@ -64,10 +62,6 @@ def twice_same(v):
     return v
 """
 ORACLE = {"int": Int64, "math": CheckedMath, "round": checked(round)}
-
-
-class Wrong(Exception):  # noqa: N818 - what is said of an answer
-    """Pellucid and Python differ."""
 
 
 def made(text: Text, *, oracle: bool = False) -> Callable[[Any], Any]:
@@ -211,32 +205,16 @@ def drawn_case(seed: int) -> tuple[Text, list[E]]:
 
 def verdict(text: Text, events: Sequence[E]) -> str:
     """`judge`, with what is wrong in words."""
-    try:
-        return judge(text, events)
-    except Wrong as wrong:
-        return f"WRONG {wrong}"
-    except Exception as error:
-        return f"CRASH {type(error).__name__}: {error}"
+    return outcome(lambda: judge(text, events))
 
 
 def main() -> int:
     """Judge for some minutes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    end, seed, said, wrongs = time.monotonic() + 60 * options.minutes, options.seed, Counter[str](), 0
-    while time.monotonic() < end:
-        text, events = drawn_case(seed)
-        answer = verdict(text, events)
-        if answer.startswith(("WRONG", "CRASH")):
-            wrongs += 1
-            print(f"--- seed {seed}\n{text.source}{answer}\n", flush=True)
-        said[answer if answer.startswith("refused") else answer.split()[0]] += 1
-        seed += 1
-    for what, count in said.most_common(40):
-        print(f"{count:6} {what}")
-    return 1 if wrongs else 0
+    return judge_on(
+        options_of(__doc__),
+        lambda seed: judge(*drawn_case(seed)),
+        lambda seed, answer: f"{drawn_case(seed)[0].source}{answer}",
+    )
 
 
 if __name__ == "__main__":

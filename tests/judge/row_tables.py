@@ -5,11 +5,8 @@ python -m tests.judge.row_tables --minutes 10 --seed 1
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
-import time
-from collections import Counter
 from typing import Any
 
 import pyarrow.dataset  # noqa: F401 - pa.dataset
@@ -17,7 +14,8 @@ import pyarrow.dataset  # noqa: F401 - pa.dataset
 from pellucid import PellucidError, StepError, UsageError
 
 from .row_frames import FRAMES, as_dict, equal, plain_rows, wanted_rows
-from .row_judge import Wrong, same
+from .row_judge import same
+from .row_loop import Wrong, judge_on, options_of
 from .row_streams import Blank, Both, Builder, drawn_pipeline, failing_pipeline, told_alone
 from .row_values import E, plain, rows
 
@@ -170,27 +168,8 @@ def _table(seed: int, r: random.Random, events: list[E]) -> None:
 
 def main() -> int:
     """Judge for some minutes."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--bad", action="store_true", help="with rows that fail")
-    options = parser.parse_args()
-    end, seed, said, wrongs = time.monotonic() + 60 * options.minutes, options.seed, Counter[str](), 0
-    while time.monotonic() < end:
-        try:
-            answer = judge_bad(seed) if options.bad else judge(seed)
-        except Wrong as wrong:
-            answer = f"WRONG {wrong}"
-        except Exception as error:
-            answer = f"CRASH {type(error).__name__}: {error}"
-        if answer.startswith(("WRONG", "CRASH")):
-            wrongs += 1
-            print(f"--- seed {seed}\n{answer[:1500]}\n", flush=True)
-        said[answer if answer.startswith("refused") else answer.split()[0]] += 1
-        seed += 1
-    for what, count in said.most_common(40):
-        print(f"{count:6} {what}")
-    return 1 if wrongs else 0
+    options = options_of(__doc__, ("--bad", "with rows that fail"))
+    return judge_on(options, judge_bad if options.bad else judge)
 
 
 if __name__ == "__main__":
