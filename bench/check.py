@@ -131,7 +131,8 @@ def show_rates(cases: list[Big]) -> list[dict[str, Any]]:
         "most)"
     )
     print(
-        f"{'system':26}{'N':>4}{'states':>11}{'choices':>9}{'steps':>7}{'seconds':>9}{'states/s':>12}{'transitions/s':>15}"
+        f"{'system':26}{'N':>4}{'states':>11}{'choices':>9}{'steps':>7}{'seconds':>9}"
+        f"{'states/s':>12}{'transitions/s':>15}"
     )
     rows = []
     for case in cases:

@@ -127,7 +127,8 @@ class Function:
             result, event = _declared(f, params, error, task, to, truth, tried, inner, many)
             inner = _fitting(f, inner, known, result, event)
             reads = kept_of(f) if inner is not None else ()
-            return Function(f, tuple(params), result, event, task, None, error.reason, inner, reads)  # type: ignore[arg-type]
+            kinds: tuple[Any, ...] = tuple(params)  # None: a state that is any Python object
+            return Function(f, kinds, result, event, task, None, error.reason, inner, reads)
 
     def call(self, *args: Any) -> Any:
         """What the plain function returns on these events, with 64-bit integers."""

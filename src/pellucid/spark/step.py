@@ -115,7 +115,8 @@ class Runner:
                 self._columns(binding, s, table, place)
             else:
                 rows = np.flatnonzero(tags == s)
-                self._columns(binding, s, table.take(rows), place.picked(lambda i, rows=rows: int(rows[i])))  # type: ignore[misc]
+                mine = place.picked(lambda i, rows=rows: int(rows[i]))  # type: ignore[misc]
+                self._columns(binding, s, table.take(rows), mine)
         if not place.bad:
             return table, []
         bad = sorted(place.bad)

@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -251,7 +252,7 @@ def damaged(killed: Killed, ways: dict[str, Callable[[Path], None]], *, last: bo
             try:
                 found = audit(killed.state)
             except StateError as error:
-                assert path.name in str(error) and path.suffix == ".steps", f"{kind} {how}: {error}"  # noqa: PT017 - the message is what is tested
+                assert path.name in str(error) and path.suffix == ".steps", f"{kind} {how}: {error}"  # noqa: PT017
             else:
                 # The last part of all may be lost without a trace: then it is made again, and the record says that it
                 # was.  A record that is cut before the coordinator wrote down how long it was says that something is
@@ -294,13 +295,14 @@ def test_a_table_that_lost_what_was_committed(runs: Runs) -> None:
     from pellucid.sinks.address import sink_of
 
     total = load_pipeline(f"{runs.folder}/p.py:total")
-    options = {"state": runs.folder / "state", "pushes": 300, "say": lambda text: None}
-    run_epochs(total, runs.folder / "x.jsonl", f"sqlite:{runs.folder}/out.db#t", **options)  # type: ignore[arg-type]
+    options: dict[str, Any] = {"state": runs.folder / "state", "pushes": 300, "say": lambda text: None}
+    places = runs.folder / "x.jsonl", f"sqlite:{runs.folder}/out.db#t"
+    run_epochs(total, *places, **options)
     (runs.folder / "out.db").unlink()
     with pytest.raises(
         StateError, match=r"table 't'(: the rows of pushes 0 to 1,000 were committed| has them not).* from_start=True"
     ):
-        run_epochs(total, runs.folder / "x.jsonl", f"sqlite:{runs.folder}/out.db#t", **options)  # type: ignore[arg-type]
-    report = run_epochs(total, runs.folder / "x.jsonl", f"sqlite:{runs.folder}/out.db#t", from_start=True, **options)  # type: ignore[arg-type]
+        run_epochs(total, *places, **options)
+    report = run_epochs(total, *places, from_start=True, **options)
     assert report.rows == {"out": 1000}
     assert sink_of(f"sqlite:{runs.folder}/out.db#t").read().num_rows == 1000

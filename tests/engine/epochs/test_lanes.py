@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pellucid.data import blocks as text
+from pellucid.data import blocks
 from pellucid.data.bind import Binding
 from pellucid.data.columns import values_of
 from pellucid.data.writers import open_writer
@@ -41,6 +41,13 @@ def _closing() -> Iterator[None]:
         OPEN.pop().close()
 
 
+def blocks_of(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Texts are read in blocks of so many bytes."""
+    defaults = blocks.blocks.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "size", size)
+
+
 def lane(path: str, at: Any = None, limit: int | None = None) -> Lane:
     OPEN.append(Lane(path, None, BOUND, key=None, rows=50, wide=False, limit=limit, at=at))
     return OPEN[-1]
@@ -58,7 +65,7 @@ def rest(opened: Lane, count: int = 64) -> list[tuple[int, str]]:
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "arrow", "csv.gz"])
 @pytest.mark.parametrize("at", [0, 1, 49, 50, 77, 123, 499, 500])
 def test_from_any_row_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, at: int) -> None:
-    monkeypatch.setattr(text.blocks, "__kwdefaults__", {**text.blocks.__kwdefaults__, "size": 700})  # type: ignore[attr-defined]
+    blocks_of(monkeypatch, 700)
     path = write(tmp_path / f"in.{ending}")
     first = lane(path)
     taken = 0
@@ -76,7 +83,7 @@ def test_from_any_row_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending
 def test_a_bad_value_is_told_with_its_row_also_after_a_recovery(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text.blocks, "__kwdefaults__", {**text.blocks.__kwdefaults__, "size": 100})  # type: ignore[attr-defined]
+    blocks_of(monkeypatch, 100)
     path = tmp_path / "in.csv"
     path.write_text("x,w\n" + "".join(f"{i},a\n" for i in range(100)) + "bad,a\n")
     first = lane(str(path))
@@ -214,7 +221,7 @@ def test_a_change_in_the_middle_is_seen(
     from pellucid.engine.epochs import marks
 
     monkeypatch.setattr(marks, "_SURE", 0)  # as if the file were large
-    monkeypatch.setattr(text.blocks, "__kwdefaults__", {**text.blocks.__kwdefaults__, "size": 1000})  # type: ignore[attr-defined]
+    blocks_of(monkeypatch, 1000)
     path = _written(tmp_path / f"in.{ending}", 7)
     opened = Lane(str(path), None, [Binding("x", INT, ("x",))], key=None, rows=100, wide=False)
     early: Any = None

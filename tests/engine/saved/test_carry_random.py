@@ -46,7 +46,8 @@ def run(
         engine = Engine(graph, key=INT if keys else None, mode=mode)
         if saved is not None:
             engine.carry(saved, drop=drop)
-        outcome = by_engine([engine], [batch_of(SimpleNamespace(graph=graph), chunk, keys[i] if keys else None)])  # type: ignore[arg-type]
+        whole: Any = SimpleNamespace(graph=graph)
+        outcome = by_engine([engine], [batch_of(whole, chunk, keys[i] if keys else None)])
         if outcome[3] is not None:
             return {}, {}, {}, outcome[3]
         saved = engine.save()

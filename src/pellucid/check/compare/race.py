@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pellucid.check.belief.alike import alike_leaves
@@ -109,7 +110,7 @@ def pair(a: Any, b: Any, domain: Domain, queue: int | Mapping[str, int]) -> Pair
     moved, state, at = [], [], 0
     for system, mark in ((left, "1:"), (right, "2:")):
         own: list[Expr] = [n.var(at + i, v.type) for i, v in enumerate(system.state)]
-        moved.append(system.mapped(lambda exprs, leaves=[*own, *given]: substitute(exprs, leaves)))  # type: ignore[misc]
+        moved.append(system.mapped(partial(substitute, leaves=[*own, *given])))
         state += [dataclasses.replace(v, name=mark + v.name, of=mark + v.of) for v in system.state]
         at += len(own)
     one, two = moved

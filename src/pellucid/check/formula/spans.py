@@ -37,8 +37,10 @@ def looks_at(f: Formula) -> int | None:
     if is_invariant(f) is not None:
         return 1
     found = pieces(f)
-    rows = [_row(piece) for piece in found] if found is not None else [None]
-    return None if None in rows else max((last - first + 1 for first, last in rows if (first, last)), default=1)  # type: ignore[misc]
+    if found is None:
+        return None
+    rows = [row for piece in found if (row := _row(piece)) is not None]
+    return max((last - first + 1 for first, last in rows), default=1) if len(rows) == len(found) else None
 
 
 def _row(f: Formula) -> tuple[int, int] | None:
@@ -47,10 +49,10 @@ def _row(f: Formula) -> tuple[int, int] | None:
         return 0, 0
     if f.op in ("O", "H", "S"):
         return None
-    inner = [_row(a) for a in f.args]
-    if None in inner:
+    inner = [row for a in f.args if (row := _row(a)) is not None]
+    if len(inner) < len(f.args):
         return None
-    first, last = min(a for a, _ in inner), max(b for _, b in inner)  # type: ignore[misc]
+    first, last = min(a for a, _ in inner), max(b for _, b in inner)
     moved = {"X": 1, "Y": -1}.get(f.op, 0)
     return first + moved, last + moved
 

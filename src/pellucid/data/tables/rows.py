@@ -77,7 +77,8 @@ def _event(t: Type, value: Any, path: str) -> Any:
         raise ValueError(f"field {path!r}: {no_none(t)}" if path else no_none(t))
     try:
         if isinstance(t, TupleType) and isinstance(value, list) and len(value) == len(t.items):
-            return tuple(_event(inner, item, f"{path}.{i}") for i, (inner, item) in enumerate(zip(t.items, value)))  # noqa: B905
+            pairs = zip(t.items, value, strict=True)
+            return tuple(_event(inner, item, f"{path}.{i}") for i, (inner, item) in enumerate(pairs))
         if isinstance(t, ListType) and elements(value) is not None:
             return t.cls(_event(t.item, item, f"{path}[{i}]") for i, item in enumerate(elements(value) or ()))
         if isinstance(t, EnumType) and not isinstance(value, t.cls):

@@ -115,7 +115,9 @@ def _plain(f: Any) -> Any:
     """The function inside a method, a partial or an object that can be called."""
     while isinstance(f, (types.MethodType, functools.partial)):
         f = f.__func__ if isinstance(f, types.MethodType) else f.func
-    return f if hasattr(f, "__globals__") or isinstance(f, type) else getattr(type(f), "__call__", f)  # noqa: B004 - its code is wanted
+    if hasattr(f, "__globals__") or isinstance(f, type):
+        return f
+    return getattr(type(f), "__call__", f)  # noqa: B004 - its code is wanted
 
 
 def foreign(module: str | None) -> bool:

@@ -214,7 +214,8 @@ class _Table(Box):
         lengths = np.fromiter(map(len, group), np.int64, len(group))
         out.ints(lengths)
         below += _rows(list(chain.from_iterable(group)), _width(lengths))
-        below += _rows(list(chain.from_iterable(map(self.cls.values, group))), _width(lengths))  # type: ignore[attr-defined]
+        values = map(self.cls.values, group)  # type: ignore[attr-defined]
+        below += _rows(list(chain.from_iterable(values)), _width(lengths))
 
     def shape(self, count: int, found: ColumnReader) -> tuple[Any, list[int]]:
         factories = found.ints(count, low=0, below=len(_FACTORIES)).tolist() if self.has_factory else []

@@ -43,7 +43,9 @@ def _rows(place: str) -> list[tuple[Any, ...]]:
             return list(db.execute(f"SELECT * FROM {quoted}")) if known else []
     with _connected(found) as connection:
         there = connection.execute("SELECT to_regclass(%s)", (quoted,)).fetchone()
-        return list(connection.execute(f"SELECT * FROM {quoted}")) if there and there[0] else []  # type: ignore[arg-type, unused-ignore]
+        if not (there and there[0]):
+            return []
+        return list(connection.execute(f"SELECT * FROM {quoted}"))  # type: ignore[arg-type, unused-ignore]
 
 
 def _connected(address: Address) -> Any:
