@@ -84,3 +84,10 @@ def test_every_module_has_its_place() -> None:
         if folder.is_dir() and (count := len(list(folder.glob("*.py")))) > MOST
     }
     assert full == {}, "make rooms of it"
+
+
+def test_every_room_is_on_the_map() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rooms = {f"{p.name}/" if p.is_dir() else p.name for p in SOURCE.iterdir() if p.suffix == ".py" or p.is_dir()}
+    rooms -= {"__init__.py", "__main__.py", "__pycache__/"}
+    assert {room for room in rooms if f"[`{room}`](../src/pellucid/{room})" not in page} == set()
