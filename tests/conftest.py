@@ -6,8 +6,10 @@ that `make quick` can do without.
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -189,3 +191,20 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """What goes at the end goes as ever: some libraries tell of what is left over then."""
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def no_modules_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A user's module that a test loads from its own folder goes with it: another test's file of that name, in the same
+    process, is not the same module, and which tests share a process changes from run to run."""
+    before = set(sys.modules)
+    path = list(sys.path)
+    yield
+    folder = getattr(request.node, "funcargs", {}).get("tmp_path")
+    if folder is None:
+        return
+    inside = f"{folder}{os.sep}"
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(inside):
+            del sys.modules[name]
+    sys.path[:] = [p for p in sys.path if p in path or not f"{p}{os.sep}".startswith(inside)]

@@ -79,6 +79,16 @@ def test_a_module(pellucid: Command, folder: Path) -> None:
     assert pellucid("run", "pipes:total", input="1\n").stdout == '{"out": 1}\n'
 
 
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_neighbour_of_one_folder_is_not_that_of_another(pellucid: Command, folder: Path, times: int) -> None:
+    (folder / "my_neighbour.py").write_text(f"TIMES = {times}\n")
+    (folder / "near.py").write_text(
+        "from my_neighbour import TIMES\nfrom pellucid import Stream, pipeline\n@pipeline\n"
+        "def times(x: Stream[int]) -> Stream[int]:\n    return x.map(lambda v: TIMES * v)\n"
+    )
+    assert pellucid("run", "near.py", input="1\n").stdout == f'{{"out": {times}}}\n'
+
+
 def test_wrong_usage_is_2(pellucid: Command) -> None:
     for args in (["run"], ["frobnicate"], ["run", "pipes.py:total", "--limit", "x"], ["--nope"]):
         assert pellucid(*args).exit_code == 2
