@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,8 +45,61 @@ def spark_query(spark: SparkSession, rate: int, seconds: float, *, name: str) ->
             query.stop()
 
 
+CALM = [(4.0, 100)]  # seconds, and events per second in them
+BURST = [(2.0, 100), (3.0, 800), (6.0, 100)]
+SLOW = """
+import time
+from pellucid import Stream, pipeline
+
+def lookup(v: int) -> int:
+    time.sleep(0.002)
+    return v + 1
+
+@pipeline
+def enriched(x: Stream[int]) -> Stream[int]:
+    return x.filter(lambda v: v >= 0, id="valid").map(lookup, id="lookup")
+"""
+
+
+def local_run(phases: list[tuple[float, int]]) -> dict[str, Any]:
+    """A run of the local engine with a slow step, fed through a pipe at these rates: its measurements, and under
+    ``sent`` when so many events had been sent."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "slow.py").write_text(SLOW)
+        command = [sys.executable, "-m", "pellucid", "run", "slow.py:enriched", "--out", "out.csv"]
+        process = subprocess.Popen(
+            [*command, "--measure", "measured.json"], cwd=folder, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        assert process.stdin is not None
+        process.stdin.write(b"0\n")  # the first event waits for the imports
+        process.stdin.flush()
+        while not any(folder.glob("out.csv*")) and not list(folder.glob(".*")) and process.poll() is None:
+            time.sleep(0.05)
+        time.sleep(1.0)
+        sent, count, start, before = list[tuple[float, int]](), 1, time.monotonic(), 0.0
+        for seconds, rate in phases:
+            done = 0
+            while done < rate * seconds:
+                due = min(int((time.monotonic() - start - before) * rate), int(rate * seconds))
+                process.stdin.write(b"".join(b"%d\n" % n for n in range(count, count + due - done)))
+                process.stdin.flush()
+                count, done = count + due - done, due
+                sent.append((round(time.monotonic() - start, 4), count))
+                time.sleep(0.005)
+            before += seconds
+        process.stdin.close()
+        assert process.wait(60) == 0
+        found: dict[str, Any] = json.loads((folder / "measured.json").read_text())
+    return {**found, "sent": sent[:: max(1, len(sent) // 400)], "sent_all": [sent[-1][0], count]}
+
+
 def main(folder: Path) -> None:
     """Make all of them."""
+    for name, phases in (("calm", CALM), ("burst", BURST)):
+        (folder / f"local_{name}.json").write_text(json.dumps(local_run(phases)) + "\n", encoding="utf-8")
+    if "--local" in sys.argv:
+        return
     from pellucid.spark.session import session
 
     spark = session(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})

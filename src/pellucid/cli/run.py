@@ -187,6 +187,7 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     metavar="STEP",
     help="Epochs: go on although what this step's function calls or reads has changed.",
 )
+@click.option("--measure", metavar="FILE", help="Write rates, times of steps and lag there, for pellucid capacity.")
 @click.option("--json", "as_json", is_flag=True, help="Put a report about the run on stdout.")
 @renamed("--engine", "--on")
 @renamed("--epochs", "--pushes")
@@ -211,6 +212,7 @@ def run(
     exists: str | None,
     bad: str | None,
     max_bad: int | None,
+    measure: str | None,
     **others: Any,
 ) -> None:
     """Run a pipeline over events from files (CSV, JSON Lines, Parquet, Arrow; .gz) or from a pipe.
@@ -257,6 +259,11 @@ def run(
         order, kept = columns(settings.order, "--order"), kept_given(graph, keep)
         return Rows(key, order, settings.late, kept, value, short, aside, nan, formats_given(formats))
 
+    if measure is not None and (engine == "spark" or epochs.wanted(engine)):
+        raise UsageError(
+            "--measure goes with a local run without epochs; a Spark query tells of itself: pellucid capacity reads "
+            "its StreamingQueryProgress"
+        )
     if epochs.wanted(engine):
         if _of_spark(settings):
             raise UsageError(f"--{_of_spark(settings)[0]} goes with --on spark")
@@ -291,7 +298,7 @@ def run(
             files = files_given(graph, inputs)
             report = run_here(
                 graph, files, sinks, limit, rows, in_format, out_format, exists or "overwrite", chunk, cores, stdout,
-                _verbose(),
+                _verbose(), measure,
             )  # fmt: skip
     if engine == "spark":
         click.echo(done.line(), err=True)

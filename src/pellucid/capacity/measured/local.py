@@ -2,7 +2,7 @@
 
 All steps are one loop, so they share one worker; a step's busy time is its part of the time in the loop (measured in
 one push of 32) and its capacity what it could take alone.  The run as a whole is a step of its own, called as the
-pipeline: that is the one whose queue is the input.
+pipeline: that is the one whose queue is the input.  Of files nobody knows at which rate they came.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pellucid.capacity.measured.batches import batch_cost
 from pellucid.capacity.measured.job import Job, MeasuredStep, Sample, number, only
 from pellucid.errors import DataError
 
@@ -45,13 +46,17 @@ def of_local(document: Mapping[str, Any], *, where: str = "the measurements") ->
         )
         per = 1 / seconds if seconds else 0.0
         waiting = [s.waiting for s in samples if s.waiting is not None]
-        growth = (waiting[-1] - waiting[0]) / samples[-1].at if len(waiting) > 1 and samples[-1].at else None
+        piped = document.get("input") == "pipe"
+        cost = batch_cost(samples)
+        span = samples[-1].at - samples[0].at if samples else 0.0
         whole = MeasuredStep(
             name,
+            rate=sum(s.events for s in samples[1:]) / span if piped and span else None,
             processed=events * per,
             busy=min(1.0, busy * per),
+            able=cost.capacity if cost is not None and cost.row > 0 else None,
             lag=waiting[-1] if waiting else None,
-            growth=growth,
+            growth=(waiting[-1] - waiting[0]) / span if piped and len(waiting) > 1 and span else None,
         )
         steps = [
             MeasuredStep(
@@ -66,5 +71,7 @@ def of_local(document: Mapping[str, Any], *, where: str = "the measurements") ->
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{where}: not whole: {error!r}; make it again with pellucid run --measure") from None
-    note = "steps of a local run share one worker: the pipeline as a whole is what a queue waits for"
-    return Job(name, "local", only([whole, *steps]), seconds=seconds, samples=samples, notes=(note,))
+    notes = ["the steps of a local run share one worker: what waits, waits for the pipeline as a whole"]
+    if not piped:
+        notes.append("its input was there from the start: at which rate it comes is not known")
+    return Job(name, "local", only([whole, *steps]), seconds=seconds, samples=samples, notes=tuple(notes))

@@ -158,8 +158,8 @@ def _edge(job: Job, heard: str, name: str) -> float:
     before, after = job.steps[heard], job.steps[name]
     if not before.processed:
         return 0.0
-    if after.hears == (heard,) and after.processed is not None:
-        return after.processed / before.processed  # what was taken is measured best
+    if after.hears == (heard,) and after.arrivals is not None:
+        return after.arrivals / before.processed  # what was taken is measured best
     return before.ratio if before.ratio is not None else 1.0
 
 

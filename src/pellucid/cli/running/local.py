@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -76,11 +77,15 @@ def run_here(
     cores: int | None,
     stdout: Any,
     verbose: bool,
+    measure: str | None = None,
 ) -> Report:
-    """Read, push and write, chunk by chunk; the output files appear at the end, all of them or none."""
+    """Read, push and write, chunk by chunk; the output files appear at the end, all of them or none; ``measure`` is a
+    file for what `pellucid.capacity.measured` reads."""
     # Heavy imports only here, so that --help and a wrong name answer at once.
     import pyarrow as pa
 
+    from pellucid.base.files import write_whole
+    from pellucid.capacity.measured.recorder import Recorder
     from pellucid.data.feed import Feed
     from pellucid.data.files import flows, open_reader, paths_of
     from pellucid.data.formats.ahead import ahead
@@ -89,7 +94,7 @@ def run_here(
     from pellucid.engine.kernel.engine import plain_reasons
 
     refuse_bad_place(rows.bad, sinks)
-    for path in [*sinks.values(), *([rows.bad.address] if rows.bad.address else [])]:
+    for path in [*sinks.values(), *(extra for extra in (rows.bad.address, measure) if extra)]:
         refuse_same_file(path, [one for given in inputs.values() for one in paths_of(given)])
     progress, report = Progress(), Report()
     try:
@@ -109,9 +114,11 @@ def run_here(
                 order=rows.order, late=rows.late, keep=rows.keep, nan=rows.nan, formats=rows.formats, again=again,
                 lenient=bool(rows.bad),
             )  # fmt: skip
+            timed = verbose or measure is not None
             engine = OnCores(
-                graph, key=feed.key_type, cores=cores, one_key=feed.one_key, timed=verbose or bool(plain_reasons(graph))
+                graph, key=feed.key_type, cores=cores, one_key=feed.one_key, timed=timed or bool(plain_reasons(graph))
             )
+            recorder = Recorder(piped=pipes)
             tell_plain = TellPlain(engine.why_plain, [step.id for step, _, _ in plain_reasons(graph)])
             write = Writing(graph, sinks, out_format, exists, feed, stdout, stack)
             write.open_bad(rows.bad, exists, stack)
@@ -121,14 +128,14 @@ def run_here(
                 failed: list[StepError] | None = [] if rows.bad else None
                 results: list[Output] = []
                 if fed.batch.count:
-                    with _placed(feed, fed):
+                    with recorder.batch(fed.batch.count, fed.share), _placed(feed, fed):
                         results = engine.push_batch(fed.batch, positions=write.needs_positions, failed=failed)
-                    write(results, fed)
+                        write(results, fed)
                 if failed or fed.bad:
                     write.set_aside(fed.letters(failed or []))
                 report.pushes += fed.batch.count
                 tell_plain({step.step: step.share for step in engine.times.steps()})
-                if not verbose:
+                if not timed:
                     engine.stop_timing()
                 progress.update(report.pushes, _share(report.pushes, limit, fed.share))
                 del fed, results  # while the next ones are read
@@ -147,6 +154,10 @@ def run_here(
         report.steps = engine.times.steps()
         report.told += step_lines(engine, report.seconds)
     report.forgotten = engine.forgotten
+    if measure is not None:
+        steps = [{**step.document(), "seconds": round(step.seconds, 6)} for step in engine.times.steps()]
+        found = recorder.document(graph.name, report.pushes, steps, report.out, engine.cores)
+        write_whole(measure, json.dumps(found, indent=1) + "\n")
     return report
 
 

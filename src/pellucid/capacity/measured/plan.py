@@ -1,0 +1,227 @@
+"""A plan for a measured job: who keeps up, how many workers each step needs, how long until the backlog is gone.
+
+Three answers stand side by side, since they answer different questions: the *least* workers that keep up with the
+average at all (our line), the workers that keep the queue below a limit for the bursts that were seen (the curve), and
+the production formula, which leaves room for lag and restarts (`scale`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, Literal, TypeAlias
+
+from pellucid.capacity.measured.batches import BatchCost, batch_cost
+from pellucid.capacity.measured.curves import Curve, arrival_curve
+from pellucid.capacity.measured.job import Job, MeasuredStep
+from pellucid.capacity.measured.scale import Needed, Scaling, scale
+from pellucid.capacity.measured.spark import arrivals_of
+from pellucid.capacity.report import seconds_text
+from pellucid.errors import UsageError
+
+KeepsUp: TypeAlias = Literal["proved", "refuted", "unknown"]
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """What is planned for one step.
+
+    ``status`` is about what was measured: proved (it keeps up, and below its limit where there is one), refuted, or
+    unknown, where something was not measured.
+    """
+
+    step: MeasuredStep
+    status: KeepsUp
+    why: str
+    least: int | None  # workers that keep up with the average
+    needed: Needed  # and by the production formula
+    longest: int | None  # that can wait, for the bursts that were seen
+    limit: int | None = None
+    for_limit: int | None = None  # workers for the limit
+    largest_rate: float | None = None  # that it can take, with the workers that it has
+    batch: BatchCost | None = None  # where it works in micro-batches
+    settled: float | None = None  # rows of a batch in the long run
+
+    def document(self) -> dict[str, Any]:
+        """As plain data."""
+        step = self.step
+        return {
+            "step": step.name, "status": self.status, "why": self.why, "rate": step.arrivals,
+            "processed": step.processed, "busy": step.busy, "capacity": step.capacity, "utilisation": step.load,
+            "lag": step.lag, "seconds_to_drain": step.drain, "workers": step.workers, "most_workers": step.most,
+            "least_workers": self.least, "longest_queue": self.longest, "limit": self.limit,
+            "workers_for_limit": self.for_limit, "largest_safe_rate": self.largest_rate, "state_rows": step.state,
+            "state_bytes": step.state_bytes, "skew": step.skew, "settled_batch": self.settled,
+            "batch": None if self.batch is None else {"fixed": self.batch.fixed, "row": self.batch.row},
+            "production": self.needed.document(),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """The plan for a job; ``advice`` says what to change first, and what that brings."""
+
+    job: Job
+    scaling: Scaling
+    steps: Mapping[str, StepPlan]
+    advice: tuple[str, ...]
+    curve: Curve | None = None
+
+    @property
+    def status(self) -> KeepsUp:
+        """Refuted if one step falls behind, proved if all keep up."""
+        found = {step.status for step in self.steps.values()}
+        return "refuted" if "refuted" in found else "unknown" if "unknown" in found else "proved"
+
+    def document(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "job": self.job.name,
+            "kind": self.job.kind,
+            "seconds": self.job.seconds,
+            "status": self.status,
+            "steps": [step.document() for step in self.steps.values()],
+            "advice": list(self.advice),
+            "notes": list(self.job.notes),
+            "curve": None if self.curve is None else self.curve.document(),
+        }
+
+
+def plan_job(job: Job, *, limits: Mapping[str, int] | None = None, scaling: Scaling = Scaling()) -> JobPlan:  # noqa: B008
+    """Plan a measured job; ``limits`` are queues that should stay below so many events.
+
+    >>> steps = {"read": MeasuredStep("read", rate=90.0, processed=90.0, busy=0.3, out=90.0),
+    ...          "enrich": MeasuredStep("enrich", processed=60.0, growth=30.0, busy=1.0, lag=300.0, hears=("read",))}
+    >>> found = plan_job(Job("late", "flink", steps))
+    >>> found.status, found.steps["read"].status, found.steps["enrich"].least
+    ('refuted', 'proved', 2)
+    >>> print(found.advice[0])
+    enrich first: 2 workers instead of 1 keep up with 90 events a second (now 60, so 30 more wait every second)
+    """
+    limits = dict(limits or {})
+    for name, limit in limits.items():
+        job.step(name)
+        if limit < 1:
+            raise UsageError(f"limit {name}={limit}: expected 1 or more events")
+    found = scale(job, scaling)
+    curve = _curve(job)
+    steps = {}
+    for name, step in job.steps.items():
+        own = curve if name == _first(job) else None
+        steps[name] = _plan(_fed(step, found[name]), found[name], own, limits.get(name), _batches(job, name))
+    return JobPlan(job, scaling, steps, tuple(_advice(job, steps, found)), curve)
+
+
+def _first(job: Job) -> str:
+    """The step whose queue the samples are about."""
+    return job.sources()[0]
+
+
+def _fed(step: MeasuredStep, needed: Needed) -> MeasuredStep:
+    """What comes to a step if the steps before it keep up; measured, where nobody is before it."""
+    return replace(step, rate=needed.rate) if step.hears else step
+
+
+def _curve(job: Job) -> Curve | None:
+    """Of the batches that were recorded; where they come from files, nothing came."""
+    spans = [span for span in arrivals_of(job) if span[2]] if job.step(_first(job)).arrivals is not None else []
+    return arrival_curve(spans) if len(spans) > 1 else None
+
+
+def _batches(job: Job, name: str) -> BatchCost | None:
+    return batch_cost(job.samples) if job.kind == "spark" and name == _first(job) else None
+
+
+def _plan(
+    step: MeasuredStep, needed: Needed, curve: Curve | None, limit: int | None, batch: BatchCost | None
+) -> StepPlan:
+    capacity, arrivals = step.capacity, step.arrivals
+    if capacity is None or arrivals is None:
+        missing = "how busy it is" if capacity is None else "at which rate events come"
+        return StepPlan(step, "unknown", f"{missing} was not measured", None, needed, None, limit)
+    each = capacity / step.workers
+    least = max(1, ceil(arrivals / each) + (arrivals % each == 0 and arrivals > 0))
+    longest, for_limit = _longest(curve, batch, each, step.workers, limit)
+    settled = batch.settled(arrivals) if batch is not None else None
+    status: KeepsUp
+    if arrivals >= capacity:
+        status, why = "refuted", f"{arrivals - capacity:.4g} more events wait every second"
+        if arrivals == capacity:
+            why = "exactly as much comes as it can take: what waits once, waits for ever"
+        longest = None
+    elif limit is not None and (longest is None or longest >= limit):
+        seen = "not known" if longest is None else f"up to {longest}"
+        status, why = (
+            ("unknown" if longest is None else "refuted"),
+            f"what can wait is {seen}, and the limit is {limit}",
+        )
+    else:
+        status, why = "proved", f"{100 * arrivals / capacity:.0f} % of what it can take comes"
+    return StepPlan(
+        step, status, why, least, needed, longest, limit, for_limit, largest_rate=capacity, batch=batch,
+        settled=settled,
+    )  # fmt: skip
+
+
+def _longest(
+    curve: Curve | None, batch: BatchCost | None, each: float, workers: int, limit: int | None
+) -> tuple[int | None, int | None]:
+    """The most that can wait for the bursts that were seen, and the workers for a limit."""
+    if curve is None:
+        return None, None
+    if batch is not None:  # what waits, waits for the next batch
+        most = batch.longest(curve)
+        return None if most is None else int(most), None
+    time = 1 / each
+    return curve.queue(time, workers), None if limit is None else curve.workers(time, limit - 1)
+
+
+def _advice(job: Job, steps: Mapping[str, StepPlan], needed: Mapping[str, Needed]) -> list[str]:
+    """What to change first: the step with the least capacity for what comes to it."""
+    known = [plan for plan in steps.values() if plan.step.load is not None]
+    if not known:
+        return ["measure how busy the steps are: without that nothing can be planned"]
+    out = []
+    alone = [plan for plan in known if plan.step.name == _first(job)] if job.kind == "local" else []
+    worst = max(alone or known, key=lambda plan: plan.step.load or 0.0)
+    step, wants = worst.step, needed[worst.step.name]
+    assert step.capacity is not None and step.arrivals is not None and worst.least is not None
+    if worst.status == "refuted" and step.arrivals >= step.capacity:
+        if step.most is not None and worst.least > step.most:
+            out.append(
+                f"{step.name} first: {wants.limited or f'it can have {step.most} workers at most'}; until its input "
+                f"has more parts, not more than {step.capacity / step.workers * step.most:.4g} events a second may come"
+            )
+        else:
+            unit = "workers" if job.kind != "spark" else "times the cores"
+            out.append(
+                f"{step.name} first: {worst.least} {unit} instead of {step.workers} keep up with {step.arrivals:.4g} "
+                f"events a second (now {step.capacity:.4g}, so {step.arrivals - step.capacity:.4g} more wait every "
+                "second)"
+            )
+    elif step.load is not None:
+        out.append(
+            f"{step.name} is the first to give way: it takes {step.capacity:.4g} events a second, {1 / step.load:.3g} "
+            "times what comes now"
+        )
+    if job.kind == "local":
+        busiest = max(job.steps.values(), key=lambda one: (one.busy or 0.0) * (one.name != _first(job)))
+        if busiest.busy and step.busy:
+            out.append(
+                f"{busiest.name} takes {100 * min(1.0, busiest.busy / step.busy):.0f} % of the time of all its steps"
+            )
+    for plan in steps.values():
+        if plan.status == "refuted" and plan.limit is not None and plan.for_limit:
+            out.append(f"{plan.step.name}: {plan.for_limit} workers keep its queue below {plan.limit}")
+        if plan.batch is not None and plan.settled is not None:
+            seconds = max(plan.batch.every, plan.batch.seconds(plan.settled))
+            out.append(
+                f"{plan.step.name}: batches settle at {plan.settled:.0f} rows and {seconds:.3g} s, of which "
+                f"{plan.batch.fixed:.3g} s are there before the first row"
+            )
+        if plan.step.drain and plan.step.drain >= 1:
+            out.append(f"{plan.step.name}: what waits ({plan.step.lag:.0f}) is done in {seconds_text(plan.step.drain)}")
+        if plan.needed.limited:
+            out.append(f"{plan.step.name}: {plan.needed.limited}")
+    return list(dict.fromkeys(out))

@@ -1,0 +1,146 @@
+"""Plans for measured jobs: who keeps up, what to change first, and a recorded run against what was predicted."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from typing import Any
+
+import pytest
+
+from pellucid.capacity.measured import (
+    BatchCost,
+    Job,
+    MeasuredStep,
+    Sample,
+    Scaling,
+    batch_cost,
+    jobs_of,
+    plan_job,
+    read_jobs,
+)  # fmt: skip
+from pellucid.capacity.measured.show import plan_text
+from pellucid.errors import UsageError
+from tests.capacity.recording import BURST, CALM, RECORDED, local_run
+
+
+def job(*steps: MeasuredStep, **more: Any) -> Job:
+    return Job("late", "flink", {step.name: step for step in steps}, **more)
+
+
+BUSY = MeasuredStep("busy", rate=90.0, processed=60.0, busy=1.0, workers=2, lag=600.0)
+
+
+def test_one_that_falls_behind() -> None:
+    found = plan_job(job(BUSY))
+    assert found.status == "refuted" and found.steps["busy"].least == 4  # 3 take exactly 90: that is not enough
+    assert found.steps["busy"].step.drain is None
+    text = plan_text(found)
+    assert "falls behind" in text and "never" in text and "∞" in text
+    assert "first: busy first: 4 workers instead of 2 keep up with 90 events a second" in text
+
+
+def test_one_that_cannot_grow() -> None:
+    found = plan_job(job(MeasuredStep("busy", rate=90.0, processed=60.0, busy=1.0, workers=2, partitions=2)))
+    assert found.advice[0].startswith("busy first: 2 partitions are not enough: 5 workers would be needed; until its")
+    assert found.advice[0].endswith("not more than 60 events a second may come")
+
+
+def test_one_that_keeps_up_and_drains() -> None:
+    found = plan_job(job(MeasuredStep("calm", rate=90.0, processed=60.0, busy=0.5, lag=600.0)))
+    assert found.status == "proved" and found.steps["calm"].step.drain == 20
+    assert "calm: what waits (600) is done in 20 s" in found.advice
+    assert found.document()["steps"][0]["seconds_to_drain"] == 20
+    json.dumps(found.document(), allow_nan=False)
+
+
+def test_what_was_not_measured_is_unknown() -> None:
+    found = plan_job(job(MeasuredStep("dark", rate=5.0)))
+    assert found.status == "unknown" and found.steps["dark"].why == "how busy it is was not measured"
+    assert found.advice == ("measure how busy the steps are: without that nothing can be planned",)
+    found = plan_job(job(MeasuredStep("dark", able=5.0)))
+    assert found.steps["dark"].why == "at which rate events come was not measured"
+
+
+def test_a_limit_for_the_bursts_that_were_seen() -> None:
+    samples = tuple(Sample(float(at), 10 if at == 5 else 1, 0.01) for at in range(12))
+    calm = MeasuredStep("calm", rate=2.0, processed=2.0, busy=0.5)
+    found = plan_job(job(calm, samples=samples), limits={"calm": 9})
+    step = found.steps["calm"]
+    assert step.status == "refuted" and step.longest is not None and step.longest >= 10 and "the limit is 9" in step.why
+    assert plan_job(job(calm, samples=samples), limits={"calm": step.longest + 1}).status == "proved"
+    assert plan_job(job(calm), limits={"calm": 9}).status == "unknown"
+    with pytest.raises(UsageError, match="the job late has no step clam; did you mean 'calm'"):
+        plan_job(job(calm), limits={"clam": 9})
+    with pytest.raises(UsageError, match="limit calm=0: expected 1 or more events"):
+        plan_job(job(calm), limits={"calm": 0})
+
+
+def test_batches() -> None:
+    cost = BatchCost(0.5, 0.001, every=2.0)
+    assert cost.settled(500) == 1000 and cost.settled(900) == pytest.approx(4500) and cost.settled(1000) is None
+    assert cost.next_rows(500, 100) == 1000 and cost.next_rows(500, 4000) == 2250
+    assert cost.largest_rate(1000) == 500 and cost.largest_rate(4500) == 900
+    assert cost.longest(lambda length: 1000 * length) is None
+    samples = [Sample(2.0 * i, rows, 0.5 + 0.001 * rows) for i, rows in enumerate([500, 900, 1000, 700])]
+    assert batch_cost(samples) == cost
+    assert batch_cost([Sample(0, 10, 1.0), Sample(1, 10, 2.0)]) is None
+    assert batch_cost([Sample(0, 10, 2.0), Sample(1, 20, 1.0)]) is None  # more rows in less time: nothing follows
+    assert batch_cost([Sample(0, 10, 0.1), Sample(9, 20, 0.4)]) == BatchCost(0.0, 0.015, 9.0)
+
+
+# ---------------------------------------------------------------- predicted against measured
+
+
+def lag(document: dict[str, Any]) -> list[tuple[float, int]]:
+    """What was sent and not yet worked on, at the end of each batch: both are on the clock of the recording, which are
+    brought together by the first event that was sent at a known time."""
+    times, counts = [at for at, _ in document["sent"]], [count for _, count in document["sent"]]
+    samples = document["samples"]
+    shift = samples[1]["at"] - next(at for at, count in document["sent"] if count > 1)
+    out, done = [], 0
+    for sample in samples:
+        done += sample["events"]
+        at = sample["at"] + sample["seconds"] - shift
+        sent = counts[max(0, bisect_right(times, at) - 1)] if at >= times[0] else 1
+        out.append((at, max(0, sent - done)))
+    return out
+
+
+def compare(calm: dict[str, Any], burst: dict[str, Any]) -> None:
+    """The capacity of a calm run predicts the lag of another one with a burst."""
+    (measured,) = jobs_of([calm])
+    capacity = measured.steps["enriched"].capacity
+    assert capacity is not None
+    (_, _), (seconds, rate), _ = BURST
+    predicted = (rate - capacity) * seconds
+    found = lag(burst)
+    worst = max(waiting for _, waiting in found)
+    assert predicted == pytest.approx(worst, rel=0.3)
+    # and how long it takes until it is gone, from the end of the burst on
+    begin = BURST[0][0] + seconds
+    gone = next(at for at, waiting in found if at > begin and waiting <= 2) - begin
+    assert predicted / (capacity - BURST[2][1]) == pytest.approx(gone, rel=0.4)
+    assert plan_job(measured).status == "proved"
+    (again,) = jobs_of([burst])
+    bound = plan_job(again).steps["enriched"].longest
+    assert bound is not None and bound >= worst - 2  # what the windows say is never exceeded
+
+
+def test_a_recorded_run_of_the_local_engine() -> None:
+    calm, burst = (json.loads((RECORDED / f"local_{name}.json").read_text()) for name in ("calm", "burst"))
+    compare(calm, burst)
+    (found,) = jobs_of([calm])
+    assert found.steps["lookup"].capacity == pytest.approx(1 / 0.0021, rel=0.2)  # it sleeps for 2 ms
+    assert "lookup takes" in plan_text(plan_job(found))
+
+
+@pytest.mark.long
+def test_a_run_of_the_local_engine_recorded_now() -> None:
+    compare(local_run(CALM), local_run(BURST))
+
+
+def test_the_formula_is_one_line() -> None:
+    (found,) = read_jobs(RECORDED / "local_calm.json")
+    text = plan_text(plan_job(found, scaling=Scaling(target=0.5, catch_up=0)))
+    assert "production: rate / 0.5, as Flink's autoscaler: enriched 159/s" in text
