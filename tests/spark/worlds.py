@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from pellucid import Pipeline, StepError
-from pellucid.data.arrow import arrow_type
+from pellucid.data.formats.outputs import arrow_type
 from pellucid.engine.interpreter import Interpreter
 from pellucid.expr.types import EnumType, RecordType, TupleType, Type
 

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import arrow_type, column_at, key_type, source_columns
+from pellucid.data.arrow import column_at, key_type, source_columns
 from pellucid.data.bind import NO_ROW, SHORT, Binding, Place, bind, keeps_nan, missing_keys, type_of_key
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
 from pellucid.data.formats.jsonl import JsonLinesReader
+from pellucid.data.formats.outputs import arrow_type
 from pellucid.data.formats.times import check_formats
 from pellucid.data.spelled import is_spelled
 from pellucid.data.tables.along import Along, fits

@@ -255,7 +255,7 @@ def result(kind: str, output: Output, first: Any, rows: Any, key: Sequence[str] 
         return _to_pandas(kind, output, first, rows, key, extra)
     import pyarrow as pa
 
-    from pellucid.data.arrow import event_fields, output_batch, output_schema
+    from pellucid.data.formats.outputs import event_fields, output_batch, output_schema
 
     schema = output_schema(output.type, output.name, _key_types(output, key))
     fields = event_fields(output.type, output.name)
@@ -391,7 +391,7 @@ def _key_types(output: Output, key: Sequence[str]) -> dict[str, Type]:
 def _to_pandas(kind: str, output: Output, first: Any, rows: Any, key: Sequence[str], extra: Along) -> Any:
     import pandas as pd
 
-    from pellucid.data.arrow import event_fields, output_schema
+    from pellucid.data.formats.outputs import event_fields, output_schema
 
     index = first.index[rows] if not len(rows) or rows.min() >= 0 else None
     kinds = _key_types(output, key)
@@ -411,7 +411,7 @@ def _to_pandas(kind: str, output: Output, first: Any, rows: Any, key: Sequence[s
 
 def _pandas_field(t: Type, columns: Iterator[Column], count: int) -> Any:
     """A field of a record: a record in it is a dict, as Arrow's structs become in pandas."""
-    from pellucid.data.arrow import struct_fields
+    from pellucid.data.formats.outputs import struct_fields
 
     fields = struct_fields(t)
     if fields is None:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import arrow_type, struct_fields
 from pellucid.data.bind import Place
 from pellucid.data.blocks import Block, RowsOf
+from pellucid.data.formats.outputs import arrow_type, struct_fields
 from pellucid.data.spelled import inner_type, is_spelled
 from pellucid.errors import DataError
 from pellucid.expr.types import ListType, Type

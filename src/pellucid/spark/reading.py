@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pellucid.data.arrow import EXACT, check_kind, column_leaves, event_fields, no_whole, struct_fields
+from pellucid.data.arrow import EXACT, check_kind, column_leaves, no_whole
 from pellucid.data.bind import Binding, Place, no_nan
+from pellucid.data.formats.outputs import event_fields, struct_fields
 from pellucid.data.rich import rich_column
 from pellucid.data.spelled import inner_type
 from pellucid.errors import DataError

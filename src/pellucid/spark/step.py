@@ -14,16 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import (
-    array_of,
-    column_leaves,
-    event_arrays,
-    event_fields,
-    nested_type,
-    one_mask,
-)
+from pellucid.data.arrow import column_leaves, one_mask
 from pellucid.data.bind import Binding, Place
 from pellucid.data.columns import Batch, Column, Output, Strings
+from pellucid.data.formats.outputs import array_of, event_arrays, event_fields, nested_type
 from pellucid.data.tables.bad import BadRow, as_text, one_line
 from pellucid.data.tables.bad import schema as letters_schema
 from pellucid.data.tables.bad import table_of as letters_of

@@ -232,8 +232,8 @@ def test_random_pipelines(tmp_path: Path, seed: int) -> None:
     types = {n: p.graph[n].type for n in names}
     files: dict[str, str] = {}
     data: dict[str, list[Any]] = {}
-    from pellucid.data.arrow import output_batch, output_schema
     from pellucid.data.columns import Output, columns_of
+    from pellucid.data.formats.outputs import output_batch, output_schema
 
     for name in names:
         events = data[name] = [step[name] for step in inputs if name in step]

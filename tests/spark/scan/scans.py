@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pellucid import Pipeline, StepError, Stream, merge, pipeline
-from pellucid.data.arrow import arrow_type
+from pellucid.data.formats.outputs import arrow_type
 from pellucid.engine.interpreter import Interpreter
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, EnumType, Type
 from pellucid.spark.frames import Fields, FrameSource

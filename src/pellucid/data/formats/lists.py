@@ -67,7 +67,8 @@ def list_column(t: ListType, array: Any, column: str, place: Place, nan: bool = 
     pellucid.errors.DataError: events: row 2: element 1: column 'x' is null: expected int; fill it, remove the row, or
     declare it as int | None
     """
-    from pellucid.data.arrow import array_of, numpy_of
+    from pellucid.data.arrow import numpy_of
+    from pellucid.data.formats.outputs import array_of
 
     if not is_list(array.type):
         raise DataError(f"{place.name}: column {column!r} holds {array.type}: expected {t}; read it as a list")
@@ -90,7 +91,8 @@ def list_column(t: ListType, array: Any, column: str, place: Place, nan: bool = 
 
 def _leaves(t: Type, array: Any, column: str, place: Place, nan: bool) -> Iterator[tuple[Type, Column]]:
     """The leaf columns of elements, with their types."""
-    from pellucid.data.arrow import column_leaves, nested_type, numpy_of, struct_fields
+    from pellucid.data.arrow import column_leaves, numpy_of
+    from pellucid.data.formats.outputs import nested_type, struct_fields
 
     fields = struct_fields(t)
     if fields is None:
@@ -118,7 +120,7 @@ def _leaves(t: Type, array: Any, column: str, place: Place, nan: bool) -> Iterat
 
 def fragments(kind: Type, column: Column) -> Any:
     """The values of a leaf as the pieces of a list's text."""
-    from pellucid.data.arrow import array_of
+    from pellucid.data.formats.outputs import array_of
 
     if isinstance(column, Strings):
         return pc.take(_large([json.dumps(v, ensure_ascii=False) for v in column.values]), array_of(INT, column.codes))
@@ -131,7 +133,7 @@ def fragments(kind: Type, column: Column) -> Any:
 
 
 def _large(texts: list[str]) -> Any:
-    from pellucid.data.arrow import array_of
+    from pellucid.data.formats.outputs import array_of
 
     return array_of(STR, texts).cast(pa.large_string())
 
@@ -142,7 +144,7 @@ def list_array(t: ListType, texts: Any) -> Any:
     >>> list_array(ListType(INT), pa.array(["1,2", "", "1,2"])).to_pylist()
     [[1, 2], [], [1, 2]]
     """
-    from pellucid.data.arrow import array_of, event_arrays, nested_type
+    from pellucid.data.formats.outputs import array_of, event_arrays, nested_type
 
     coded = texts.dictionary_encode()
     flat: list[Any] = []
@@ -162,7 +164,7 @@ def plain_lists(t: Type, value: Any) -> Any:
     >>> plain_lists(ListType(TupleType((INT, STR))), [(1, "a")])
     [{'_0': 1, '_1': 'a'}]
     """
-    from pellucid.data.arrow import struct_fields
+    from pellucid.data.formats.outputs import struct_fields
 
     if value is None:
         return None
@@ -188,7 +190,8 @@ def from_objects(t: Type, value: Any) -> Any:
     >>> from_objects(ListType(OptionalType(INT)), [1.0, float("nan")])
     [1, None]
     """
-    from pellucid.data.arrow import EXACT, no_whole, struct_fields
+    from pellucid.data.arrow import EXACT, no_whole
+    from pellucid.data.formats.outputs import struct_fields
 
     if isinstance(t, OptionalType):
         if value is None or value != value:

@@ -67,7 +67,8 @@ def _present(series: Any, nan: bool) -> dict[int, Any]:
 
 def _each(name: str, t: Type, values: Mapping[int, Any], count: int, place: Place) -> Any:
     """Objects as the values of a type, each of them checked; the others are null."""
-    from pellucid.data.arrow import EXACT, arrow_type, no_whole
+    from pellucid.data.arrow import EXACT, no_whole
+    from pellucid.data.formats.outputs import arrow_type
 
     out: list[Any] = [None] * count
     inner = inner_type(t)
@@ -86,7 +87,7 @@ def _each(name: str, t: Type, values: Mapping[int, Any], count: int, place: Plac
 
 def _lists(name: str, t: Type, values: Mapping[int, Any], count: int, place: Place) -> Any:
     """Objects as lists, each of them checked; the others are null."""
-    from pellucid.data.arrow import arrow_type
+    from pellucid.data.formats.outputs import arrow_type
 
     out: list[Any] = [None] * count
     for i, value in values.items():

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import array_of, event_fields, output_batch, output_schema, taken, without_views
+from pellucid.data.arrow import taken, without_views
 from pellucid.data.columns import Output
 from pellucid.data.formats.lists import is_list
+from pellucid.data.formats.outputs import array_of, event_fields, output_batch, output_schema
 from pellucid.data.tables.keep import Kept, own_columns
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, Type

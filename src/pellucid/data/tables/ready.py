@@ -347,8 +347,9 @@ def _keyed(
     """The columns of an input that say whose a row is, and when it comes."""
     import pyarrow as pa
 
-    from pellucid.data.arrow import column_at, column_names, key_array
+    from pellucid.data.arrow import column_at, column_names
     from pellucid.data.bind import some
+    from pellucid.data.formats.outputs import key_array
     from pellucid.data.tables.lineup import Keyed
     from pellucid.data.tables.sorting import order_values
 

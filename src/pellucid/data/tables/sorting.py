@@ -16,19 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import (
-    array_of,
-    arrow_type,
-    column_at,
-    key_array,
-    key_leaves,
-    key_type,
-    source_columns,
-    taken,
-)
+from pellucid.data.arrow import column_at, key_leaves, key_type, source_columns, taken
 from pellucid.data.bind import NO_ROW, Binding, Note, Place, parted, some
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.events import Given
+from pellucid.data.formats.outputs import array_of, arrow_type, key_array
 from pellucid.data.rich import rich_array, rich_column
 from pellucid.data.spelled import inner_type, is_spelled
 from pellucid.data.tables.bad import BadRow, of_row, row_text

@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pellucid.data.arrow import array_of, numpy_of
+from pellucid.data.arrow import numpy_of
 from pellucid.data.columns import Column, Output, Strings
+from pellucid.data.formats.outputs import array_of
 from pellucid.engine.kernel.engine import Engine
 from pellucid.engine.kernel.layout import leaf_types
 from pellucid.errors import PellucidError

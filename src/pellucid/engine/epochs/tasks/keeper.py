@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pellucid.data.arrow import column_at, event_fields
+from pellucid.data.arrow import column_at
 from pellucid.data.bind import Place
+from pellucid.data.formats.outputs import event_fields
 from pellucid.data.tables.along import Along, fitting
 from pellucid.data.tables.sorting import order_values
 from pellucid.engine.epochs.tasks.lanes import Lane

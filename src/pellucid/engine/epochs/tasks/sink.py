@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from pellucid.base import faults
 from pellucid.base.files import no_links, sync, write_lasting
-from pellucid.data.arrow import array_of, output_batch, output_schema
 from pellucid.data.bind import type_of_key
 from pellucid.data.columns import Output
+from pellucid.data.formats.outputs import array_of, output_batch, output_schema
 from pellucid.engine.epochs.letters import RowFinder
 from pellucid.engine.epochs.parts import Part, PartName, checksum, parts_in
 from pellucid.engine.epochs.recording import ACK, digest
