@@ -178,6 +178,18 @@ def serve(programs: Path) -> Iterator[Postgres]:
             server.stop()
 
 
+def server_or_skip() -> Iterator[Postgres]:
+    """What a fixture yields: a server, or nothing where there can be none, and the test is left out."""
+    import pytest
+
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'pellucid[postgres]'")
+    programs = find_programs()
+    if programs is None:
+        pytest.skip(MISSING)
+    with serve(programs) as server:
+        yield server
+
+
 def _account() -> tuple[int, int] | None:
     """The user to run as: None for ourselves, unless we are root."""
     if os.geteuid() != 0:

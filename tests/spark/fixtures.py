@@ -17,7 +17,7 @@ import pytest
 from pellucid.errors import UsageError
 from pellucid.spark import java
 from pellucid.spark.session import session, stop_if_ours
-from tests.sinks.postgres import MISSING, Postgres, find_programs, serve
+from tests.sinks.postgres import Postgres, server_or_skip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,9 +64,4 @@ def spark(java_home: java.JavaHome, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A real PostgreSQL server: ``.dsn`` is its address, ``.database()`` makes an empty database of its own."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'pellucid[postgres]'")
-    programs = find_programs()
-    if programs is None:
-        pytest.skip(MISSING)
-    with serve(programs) as server:
-        yield server
+    yield from server_or_skip()

@@ -48,7 +48,26 @@ def _refusing(message: str) -> Iterator[None]:
         raise DataError(f"{message} ({_short(error)})") from None
 
 
-class ParquetReader:
+class _Typed:
+    """A file that says the types of its columns."""
+
+    _schema: Any
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns as they are, structs whole."""
+        return list(self._schema.names)
+
+    def kept_type(self, column: str) -> Any:
+        """The Arrow type of a column as it is."""
+        return self._schema.field(column).type
+
+    def field_type(self, column: str) -> Any:
+        """The Arrow type of a column."""
+        return column_at(self._schema.empty_table(), column).type
+
+
+class ParquetReader(_Typed):
     """A Parquet file."""
 
     def __init__(self, path: str) -> None:
@@ -99,19 +118,6 @@ class ParquetReader:
             )
             for c in facts
         ]
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns as they are, structs whole."""
-        return list(self._schema.names)
-
-    def kept_type(self, column: str) -> Any:
-        """The Arrow type of a column as it is."""
-        return self._schema.field(column).type
-
-    def field_type(self, column: str) -> Any:
-        """The Arrow type of a column."""
-        return column_at(self._schema.empty_table(), column).type
 
     def chunks(
         self,
@@ -230,7 +236,7 @@ class _Fine:
                 )
 
 
-class ArrowReader:
+class ArrowReader(_Typed):
     """An Arrow file (also Feather 2) or an Arrow stream; ``whole`` says that it is a file, with an index at its end."""
 
     def __init__(self, name: str, stream: Any, size: int, *, piped: bool = False) -> None:
@@ -255,19 +261,6 @@ class ArrowReader:
 
     def _open(self, options: Any = None) -> Any:
         return (pa.ipc.open_file if self.whole else pa.ipc.open_stream)(self._stream, options=options)
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns as they are, structs whole."""
-        return list(self._schema.names)
-
-    def kept_type(self, column: str) -> Any:
-        """The Arrow type of a column as it is."""
-        return self._schema.field(column).type
-
-    def field_type(self, column: str) -> Any:
-        """The Arrow type of a column."""
-        return column_at(self._schema.empty_table(), column).type
 
     def batches(self, wanted: Iterable[str], start: int = 0) -> Iterator[tuple[int, Any]]:
         """The record batches with their numbers; of a file only the wanted columns, from any batch on."""

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from pellucid.cli.main import cli
+from tests.sinks.postgres import Postgres, server_or_skip
 
 ROOT = Path(__file__).parents[3]
 PIPELINES = """\
@@ -121,3 +122,9 @@ def until_done() -> Callable[..., list[subprocess.CompletedProcess[str]]]:
         raise AssertionError(f"not done after {most} runs: {done[-1].stderr}")
 
     return again
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    """A real PostgreSQL server for the tests of one file."""
+    yield from server_or_skip()

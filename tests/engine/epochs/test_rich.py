@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -29,7 +29,7 @@ from tests.diagonal import diagonal
 from tests.engine.epochs import rich_rows
 from tests.engine.epochs.conftest import Runs
 from tests.engine.epochs.rich_rows import CORNERS, Row, Told, many, plain, same, tale, told
-from tests.sinks.postgres import MISSING, Postgres, find_programs, serve
+from tests.sinks.postgres import Postgres
 
 _US = pa.timestamp("us")
 TYPES = {
@@ -224,16 +224,6 @@ def test_every_source_to_a_function_and_a_folder(source: str, tmp_path: Path) ->
     folder = sinks.parquet(tmp_path / "folder")
     same.run_epochs(tmp_path / f"in.{source}", folder, state=tmp_path / "state 2", pushes=2)
     arrow_equal(folder.read(), CORNERS)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'pellucid[postgres]'")
-    programs = find_programs()
-    if programs is None:
-        pytest.skip(MISSING)
-    with serve(programs) as server:
-        yield server
 
 
 COLUMNS = {

@@ -6,7 +6,6 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.engine.epochs.conftest import Runs
-from tests.sinks.postgres import MISSING, Postgres, find_programs, serve
+from tests.sinks.postgres import Postgres
 
 FAULTS = ("sink:before-commit=kill@3", "sink:after-commit=tree@3", "sink:staged=tree@2;sink:after-commit=kill@1/1")
 
@@ -34,16 +33,6 @@ def test_sqlite(runs: Runs, until_done: Any, faults: str) -> None:
     until_done(runs, *command("sqlite:out.db#sums"), faults=faults)
     with closing(sqlite3.connect(runs.folder / "out.db")) as db:
         assert [v for (v,) in db.execute("select out from sums order by rowid")] == wanted
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'pellucid[postgres]'")
-    programs = find_programs()
-    if programs is None:
-        pytest.skip(MISSING)
-    with serve(programs) as server:
-        yield server
 
 
 @pytest.mark.parametrize(
