@@ -193,4 +193,5 @@ def test_against_all_runs(seed: int) -> None:
             assert verdict.refuted and verdict.counterexample is not None, (seed, engine)
             assert len(verdict.counterexample.inputs) == want and verdict.counterexample.replay()
         else:
-            assert not verdict.refuted or len(verdict.counterexample.inputs) > 3, (seed, engine)  # type: ignore[union-attr]
+            found = verdict.counterexample
+            assert not verdict.refuted or (found is not None and len(found.inputs) > 3), (seed, engine)

@@ -383,7 +383,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         f"dear: source 'x': position 0: field 'price': {NAN}",
     ),
     (lambda: dear([Trade(1.0, "a"), (1, 2)]), "dear: source 'x': position 1: expected Trade, found tuple (1, 2)"),
-    (lambda: dear([Trade(1.0, 5)]), "dear: source 'x': position 0: field 'name': expected str, found int 5"),  # type: ignore[arg-type]
+    (
+        lambda: dear([Trade(1.0, 5)]),  # type: ignore[arg-type]
+        "dear: source 'x': position 0: field 'name': expected str, found int 5",
+    ),
     (lambda: odds(np.array([1.5])), "odds: source 'x': expected int, found an array of float64"),
     (lambda: odds(np.zeros((2, 2))), "odds: source 'x': expected an array of one dimension, found 2: flatten it first"),
     (

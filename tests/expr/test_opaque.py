@@ -175,11 +175,19 @@ EFFECTS: list[tuple[str, Callable[..., Any], str]] = [
     ("attribute", COUNTER.attribute, "sets the attribute 'n'"),
     ("own list", COUNTER.method, "changes 'Counter', which it did not make"),
     ("own dict", COUNTER.item, "changes 'Counter', which it did not make"),
-    ("append", lambda v: HISTORY.append(v) or v, "changes 'HISTORY', which it did not make"),  # type: ignore[func-returns-value]
+    (
+        "append",
+        lambda v: HISTORY.append(v) or v,  # type: ignore[func-returns-value]
+        "changes 'HISTORY', which it did not make",
+    ),
     ("comprehension", in_comprehension, "changes 'HISTORY', which it did not make"),
     ("slice", store_item, "changes 'HISTORY', which it did not make"),
     ("key", store_key, "changes 'TABLE', which it did not make"),
-    ("nested", lambda v: NESTED["seen"].append(v) or v, "changes 'NESTED', which it did not make"),  # type: ignore[func-returns-value]
+    (
+        "nested",
+        lambda v: NESTED["seen"].append(v) or v,  # type: ignore[func-returns-value]
+        "changes 'NESTED', which it did not make",
+    ),
     ("helper", call_helper, "changes 'NESTED', which it did not make"),
     ("namespace", lambda v: SPACE.items.append(v) or v, "changes 'SPACE', which it did not make"),
     ("default", with_default, "changes 'seen', which it did not make"),

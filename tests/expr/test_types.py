@@ -131,7 +131,11 @@ def test_join() -> None:
         (SIDE, "b", "expected a member of Side (BUY, SELL, HOLD), found 'b'"),
         (POINT, (1, 2), "expected Point, found tuple (1, 2)"),
         (POINT, Point(1, "a"), "field 'y': expected int, found str 'a'"),  # type: ignore[arg-type]
-        (PAIR, Pair(Point(1, 2), Point(1.5, 2)), "field 'second': field 'x': expected int, found float 1.5"),  # type: ignore[arg-type]
+        (
+            PAIR,
+            Pair(Point(1, 2), Point(1.5, 2)),  # type: ignore[arg-type]
+            "field 'second': field 'x': expected int, found float 1.5",
+        ),
         (TupleType((INT, INT)), (1,), "expected a tuple of 2, found (1,)"),
     ],
 )

@@ -195,7 +195,8 @@ def read_cut(text: str) -> tuple[SpaceTime, dict[str, int]]:
                 raise UsageError(f"process {at!r} has two snapshots: put one | into its line")
             cut[at] = len(processes[at])
         else:
-            processes[at].append({"<": Receive, ">": Send}.get(word[0], Local)(word.lstrip("<>")))  # type: ignore[arg-type]
+            kind = {"<": Receive, ">": Send}.get(word[0], Local)
+            processes[at].append(kind(word.lstrip("<>")))  # type: ignore[arg-type]
     for p in processes:
         if p not in cut:
             raise UsageError(f"process {p!r} has no snapshot: put a | into its line")

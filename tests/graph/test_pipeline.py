@@ -110,7 +110,8 @@ def test_sources_need_a_type() -> None:
         == "pipeline pipeline has no source: give it a parameter such as x: Stream[int]"
     )
     assert build_error(lambda: pipeline(lambda x: x, x=int, y=int)) == "pipeline pipeline has no source 'y': it has x"
-    assert build_error(lambda: pipeline(3)) == ("@pipeline wants a function over streams, found 3")  # type: ignore[call-overload]
+    wrong = build_error(lambda: pipeline(3))  # type: ignore[call-overload]
+    assert wrong == "@pipeline wants a function over streams, found 3"
 
 
 def test_the_declared_result_is_checked() -> None:

@@ -86,7 +86,8 @@ def test_a_function_that_fails_is_told() -> None:
     [(None, r"must give \(state, \[outputs\]\), found None"), (([], []), "cannot be hashed")],
 )
 def test_a_function_with_another_answer_is_refused(answer: object, message: str) -> None:
-    c = initial({"t": Task(lambda v, w: answer, ("i",), "o")}, {"i": [[1]]}, {"t": 0})  # type: ignore[arg-type, return-value]
+    task = Task(lambda v, w: answer, ("i",), "o")  # type: ignore[arg-type, return-value]
+    c = initial({"t": task}, {"i": [[1]]}, {"t": 0})
     with pytest.raises(UsageError, match=message):
         check.failures(c)
 

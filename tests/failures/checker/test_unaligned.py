@@ -47,7 +47,8 @@ def test_a_border_overtakes_the_events_in_front_of_it_and_the_snapshot_keeps_the
     )
     assert str(border) == "I-BORDER t1  -s1 ⟨1, EV(1)⟩  -s1 ⟨1, EV(3)⟩  -s1 ⟨1, BD⟩  +s2 ⟨1, BD⟩"
     assert after.Sigma["t1"].archive[1] == Unaligned(0, ((1, 3),))
-    label, after = next((label, then) for label, then in rules.steps(after) if label.p == "t1")  # type: ignore[union-attr]
+    steps = rules.steps(after)
+    label, after = next((label, then) for label, then in steps if label.p == "t1")  # type: ignore[union-attr]
     assert str(label) == "I-EVENT t1  +s2 ⟨2, EV(1)⟩"  # its output is of the next epoch
     assert after.Sigma["t1"].volatile == Normal(2, Unaligned(1, ((3,),)))
 

@@ -46,9 +46,9 @@ def test_front_and_rest_equal_the_whole(seed: int) -> None:
     if after == "fails" or whole == "fails":
         assert after == whole
         return
-    kept = [step for step, push in zip(whole, between, strict=True) if push["out"]]  # type: ignore[arg-type, index]
-    assert kept == after
-    dropped = [step for step, push in zip(whole, between, strict=True) if not push["out"]]  # type: ignore[arg-type, index]
+    steps = list(zip(whole, between, strict=True))
+    assert [step for step, push in steps if push["out"]] == after  # type: ignore[index]
+    dropped = [step for step, push in steps if not push["out"]]  # type: ignore[index]
     assert all(events == [] for step in dropped for events in step.values())  # type: ignore[union-attr]
 
 
