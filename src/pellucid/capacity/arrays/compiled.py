@@ -1,0 +1,437 @@
+"""Formulas, guards and updates as cubes, for certain processes: what a search backwards works with.
+
+A formula becomes the cubes of its disjunctive normal form; a guard a list of such lists, of which one cube each has to
+hold.  What a cell becomes is a list of alternatives: a condition and a value.  Everything is made once for each
+transition and each choice of its processes, and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple, TypeAlias
+
+from pellucid.capacity.arrays.cubes import NOTHING, Cube, Layout, Place
+from pellucid.capacity.arrays.linear import EQ, LE, LT, NE, Combination, Variable, atom
+from pellucid.capacity.arrays.system import (
+    And,
+    Anything,
+    Cases,
+    Cell,
+    Compare,
+    Formula,
+    If,
+    Iff,
+    Implies,
+    Not,
+    Number,
+    Or,
+    Process,
+    Quantified,
+    States,
+    Sum,
+    System,
+    Term,
+    Transition,
+    Truth,
+    Update,
+    Value,
+)  # fmt: skip
+
+Bound: TypeAlias = Mapping[str, int]
+TRUE = Cube(0, NOTHING, 0)
+_SWAPPED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+class Known(NamedTuple):
+    """A value that a cell becomes: exactly one of these, or nothing is known."""
+
+    constructor: str | None = None
+    process: int | None = None
+    place: Place | None = None
+    sum: Combination | None = None
+
+    @property
+    def anything(self) -> bool:
+        """Whether it may be any value."""
+        return self == Known()
+
+
+Alternatives: TypeAlias = "list[tuple[list[Cube], Known]]"
+
+
+def possible_values(system: System) -> dict[str, tuple[str, ...]]:
+    """The constructors that each symbol can ever have: those it starts with, and those that are put there.
+
+    >>> from pellucid.capacity.arrays import read_text
+    >>> s = read_text("type t = A | B | C var X : t init () { X = A } unsafe () { X = C } transition go () { X := B }")
+    >>> possible_values(s)
+    {'X': ('A', 'B')}
+    """
+    found: dict[str, set[str]] = {}
+    for name, (_, of) in system.symbols.items():
+        if system.values(of):
+            found[name] = set()
+    parts = system.init.formula.parts if isinstance(system.init.formula, And) else (system.init.formula,)
+    for part in parts:
+        match part:
+            case Compare("=", Cell(name), Value(value)) | Compare("=", Value(value), Cell(name)):
+                found[name].add(value)
+            case _:
+                pass
+    for name in found:
+        found[name] = found[name] or set(system.values(system.type_of(name)))
+    changed = True
+    while changed:
+        changed = False
+        for t in system.transitions:
+            for u in t.updates:
+                if u.name not in found:
+                    continue
+                given: set[str] = set()
+                match u.value:
+                    case Anything():
+                        given = set(system.values(system.type_of(u.name)))
+                    case Cases(cases):
+                        for _, v in cases:
+                            given |= (
+                                {v.name} if isinstance(v, Value) else found[v.name] if isinstance(v, Cell) else set()
+                            )
+                    case Value(name):
+                        given = {name}
+                    case Cell(name):
+                        given = found[name]
+                    case _:
+                        pass
+                if not given <= found[u.name]:
+                    found[u.name] |= given
+                    changed = True
+    return {n: tuple(v for v in system.values(system.type_of(n)) if v in values) for n, values in found.items()}
+
+
+class Compiled:
+    """A system, ready for the search."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.layout = Layout(system)
+        self.layout.values |= possible_values(system)
+        self._guards: dict[tuple[int, tuple[int, ...], int], list[list[Cube]] | None] = {}
+        self._effects: dict[tuple[int, tuple[int, ...]], dict[Place, Alternatives | None]] = {}
+        self._init: dict[int, list[Cube]] = {}
+        self.updated = [{u.name: u for u in t.updates} for t in system.transitions]
+
+    # formulas
+
+    def process(self, name: str, bound: Bound) -> int:
+        """Which process a name is."""
+        return int(name[1:]) if name.startswith("#") else bound[name]
+
+    def place(self, cell: Cell, bound: Bound) -> Place:
+        """Which cell."""
+        return (cell.name, *(self.process(i, bound) for i in cell.indices))
+
+    def known(self, term: Term, bound: Bound) -> Known:
+        """A term as a value."""
+        match term:
+            case Value(name):
+                return Known(constructor=name)
+            case Process(name):
+                return Known(process=self.process(name, bound))
+            case Number(value, _):
+                return Known(sum=(value, {}))
+            case Cell(_, _):
+                return Known(place=self.place(term, bound))
+            case Sum(parts, constant):
+                total: dict[Variable, Fraction] = {}
+                for factor, cell in parts:
+                    at = self.place(cell, bound)
+                    total[at] = total.get(at, Fraction(0)) + factor
+                return Known(sum=(constant, total))
+
+    def combination(self, value: Known) -> Combination:
+        """A value as a sum."""
+        if value.sum is not None:
+            return value.sum
+        if value.process is not None:
+            return Fraction(0), {("#", value.process): Fraction(1)}
+        assert value.place is not None
+        return Fraction(0), {value.place: Fraction(1)}
+
+    def compare(self, op: str, left: Known, right: Known) -> list[Cube]:
+        """The cubes of a comparison."""
+        layout = self.layout
+        if left.constructor is not None and right.constructor is not None:
+            return [TRUE] if (left.constructor == right.constructor) == (op == "=") else []
+        if left.constructor is not None:
+            left, right = right, left
+        if right.constructor is not None:
+            assert left.place is not None
+            values = layout.values[left.place[0]]
+            allowed = sum(1 << i for i, v in enumerate(values) if (v == right.constructor) == (op == "="))
+            return self.among(left.place, allowed)
+        if left.process is not None and right.process is not None and op in ("=", "<>"):
+            return [TRUE] if (left.process == right.process) == (op == "=") else []
+        if left.place is not None and right.place is not None and layout.values.get(left.place[0]):
+            return self._same(op, left.place, right.place)
+        if op in (">", ">="):
+            op, left, right = {">": "<", ">=": "<="}[op], right, left
+        (c, a), (d, b) = self.combination(left), self.combination(right)
+        parts = dict(a)
+        for v, factor in b.items():
+            parts[v] = parts.get(v, Fraction(0)) - factor
+        made = atom({"=": EQ, "<>": NE, "<": LT, "<=": LE}[op], c - d, parts, layout.whole(parts))
+        if isinstance(made, bool):
+            return [TRUE] if made else []
+        found = layout.settled(Cube(0, frozenset([made]), 0))
+        return [] if found is None else [found]
+
+    def among(self, place: Place, allowed: int) -> list[Cube]:
+        """A cell has one of these values."""
+        bits = self.layout.only(place, allowed)
+        if bits == 0:
+            return [TRUE]
+        return [Cube(bits, NOTHING, 0)] if bits != self.layout.field(place).full else []
+
+    def _same(self, op: str, left: Place, right: Place) -> list[Cube]:
+        if left == right:
+            return [TRUE] if op == "=" else []
+        names, others = self.layout.values[left[0]], self.layout.values[right[0]]
+        out = []
+        for i, name in enumerate(names):
+            allowed = sum(1 << j for j, other in enumerate(others) if (other == name) == (op == "="))
+            for cube in self.among(right, allowed):
+                both = self.layout.conjunction(Cube(self.layout.only(left, 1 << i), NOTHING, 0), cube)
+                out += [] if both is None else [both]
+        return out
+
+    def cubes(
+        self, formula: Formula, bound: Bound, count: int, chosen: Sequence[int] = (), no: bool = False
+    ) -> list[Cube]:
+        """A formula, or its negation, as cubes; quantifiers go over the processes up to ``count``."""
+        match formula:
+            case Truth(holds):
+                return [TRUE] if holds != no else []
+            case Compare(op, left, right):
+                return self.compare(_SWAPPED[op] if no else op, self.known(left, bound), self.known(right, bound))
+            case Not(part):
+                return self.cubes(part, bound, count, chosen, not no)
+            case And(parts) | Or(parts):
+                each = [self.cubes(p, bound, count, chosen, no) for p in parts]
+                return self._all(each) if isinstance(formula, And) != no else self._any(each)
+            case Implies(left, right):
+                each = [self.cubes(left, bound, count, chosen, not no), self.cubes(right, bound, count, chosen, no)]
+                return self._all(each) if no else self._any(each)
+            case Iff(left, right):
+                return self.cubes(
+                    And((Or((Not(left), right)), Or((left, Not(right))))) if not no
+                    else Or((And((left, Not(right))), And((Not(left), right)))), bound, count, chosen,
+                )  # fmt: skip
+            case If(condition, then, other):
+                yes, not_so = (Not(then), Not(other)) if no else (then, other)
+                either = Or((And((condition, yes)), And((Not(condition), not_so))))
+                return self.cubes(either, bound, count, chosen)
+            case Quantified(kind, other, names, part):
+                domain = [p for p in range(1, count + 1) if not other or p not in chosen]
+                each = [
+                    self.cubes(part, {**bound, **dict(zip(names, p, strict=True))}, count, chosen, no)
+                    for p in product(domain, repeat=len(names))
+                    if len(set(p)) == len(p)
+                ]
+                return self._all(each) if (kind == "forall") != no else self._any(each)
+
+    def _all(self, each: Sequence[Sequence[Cube]]) -> list[Cube]:
+        out = [TRUE]
+        for cubes in sorted(each, key=len):
+            out = self.layout.product(out, cubes)
+        return out
+
+    def _any(self, each: Sequence[Sequence[Cube]]) -> list[Cube]:
+        return merged(self.layout, [c for cubes in each for c in cubes])
+
+    # guards and updates
+
+    def guard(self, t: int, chosen: tuple[int, ...], count: int) -> list[list[Cube]] | None:
+        """What a transition needs: a cube of each list; None if it cannot happen."""
+        key = (t, chosen, count)
+        if key not in self._guards:
+            transition = self.system.transitions[t]
+            bound = dict(zip(transition.parameters, chosen, strict=True))
+            simple, clauses = TRUE, list[list[Cube]]()
+            found: list[list[Cube]] | None = []
+            for part in _conjuncts(transition.requires):
+                for clause in self._clauses(part, bound, count, chosen):
+                    if len(clause) == 1:
+                        both = self.layout.conjunction(simple, clause[0])
+                        if both is None:
+                            found = None
+                            break
+                        simple = both
+                    else:
+                        clauses.append(clause)
+            if found is not None and all(clauses):
+                found = [[simple], *sorted(clauses, key=len)]
+            else:
+                found = None
+            self._guards[key] = found
+        return self._guards[key]
+
+    def _clauses(self, part: Formula, bound: Bound, count: int, chosen: tuple[int, ...]) -> list[list[Cube]]:
+        if isinstance(part, Quantified) and part.kind == "forall" and len(part.names) == 1:
+            domain = [p for p in range(1, count + 1) if not part.other or p not in chosen]
+            return [
+                self.cubes(inner, {**bound, part.names[0]: p}, count, chosen)
+                for p in domain
+                for inner in _conjuncts(part.part)
+            ]
+        return [self.cubes(part, bound, count, chosen)]
+
+    def effect(self, t: int, chosen: tuple[int, ...], place: Place) -> Alternatives | None:
+        """What a cell becomes; None if it stays as it is."""
+        known = self._effects.setdefault((t, chosen), {})
+        if place not in known:
+            known[place] = self._effect(self.system.transitions[t], self.updated[t].get(place[0]), chosen, place)
+        return known[place]
+
+    def _effect(self, t: Transition, u: Update | None, chosen: tuple[int, ...], place: Place) -> Alternatives | None:
+        if u is None:
+            return None
+        bound = dict(zip(t.parameters, chosen, strict=True))
+        if not isinstance(u.value, Cases):
+            if tuple(self.process(i, bound) for i in u.indices) != place[1:]:
+                return None
+            if isinstance(u.value, Anything):
+                return [([TRUE], Known())]
+            value = self.known(u.value, bound)
+            return None if value.place == place else [([TRUE], value)]
+        inner = {**bound, **dict(zip(u.indices, place[1:], strict=True))}
+        out: Alternatives = []
+        left = [TRUE]  # no case before this one applies
+        for condition, term in u.value.cases:
+            holds = self.layout.product(left, self.cubes(condition, inner, 0))
+            if holds:
+                out.append((merged(self.layout, holds), self.known(term, inner)))
+            left = merged(self.layout, self.layout.product(left, self.cubes(condition, inner, 0, no=True)))
+            if not left:
+                break
+        return None if len(out) == 1 and out[0][1].place == place else out
+
+    # states
+
+    def states(self, states: States) -> list[Cube]:
+        """Unsafe states as cubes, each with as few processes as it needs."""
+        count = self.layout.rigid + len(states.names)
+        out: dict[Cube, None] = {}
+        choices = [p for p in product(range(1, count + 1), repeat=len(states.names)) if len(set(p)) == len(p)]
+        for chosen in choices if self.layout.rigid else [tuple(range(1, count + 1))]:
+            bound = dict(zip(states.names, chosen, strict=True))
+            for cube in self._exists(states.formula, bound, count):
+                out[self.layout.tidy(cube._replace(width=max(count, cube.width)))[0]] = None
+        return list(out)
+
+    def _exists(self, formula: Formula, bound: Bound, count: int) -> list[Cube]:
+        """As cubes, where ``exists`` may name more processes, the same ones or others."""
+        match formula:
+            case Quantified("exists", False, names, part):
+                found = []
+                extra = count + len(names)
+                for p in product(range(1, extra + 1), repeat=len(names)):
+                    if len(set(p)) == len(p):
+                        inner = {**bound, **dict(zip(names, p, strict=True))}
+                        found += [c._replace(width=extra) for c in self._exists(part, inner, extra)]
+                return found
+            case Or(parts):
+                return [c for p in parts for c in self._exists(p, bound, count)]
+            case And(parts):
+                out = [TRUE]
+                for each in parts:
+                    out = self.layout.product(out, self._exists(each, bound, count))
+                return out
+            case _:
+                return self.cubes(formula, bound, count)
+
+    def init(self, count: int) -> list[Cube]:
+        """The states before the first step, for so many processes."""
+        if count not in self._init:
+            out, names = [TRUE], self.system.init.names
+            for chosen in product(range(1, count + 1), repeat=len(names)):
+                bound = dict(zip(names, chosen, strict=True))
+                out = self.layout.product(out, self.cubes(self.system.init.formula, bound, count))
+            if names and not count:
+                out = [TRUE]
+                for part in _conjuncts(self.system.init.formula):
+                    if not _mentions(part, set(names)):
+                        out = self.layout.product(out, self.cubes(part, {}, 0))
+            self._init[count] = out
+        return self._init[count]
+
+    def starts_in(self, cube: Cube) -> bool:
+        """Whether a run may begin in a cube."""
+        return any(self.layout.conjunction(start, cube) is not None for start in self.init(cube.width))
+
+    @cached_property
+    def parameters(self) -> list[int]:
+        """How many processes each transition has."""
+        return [len(t.parameters) for t in self.system.transitions]
+
+
+def merged(layout: Layout, cubes: Sequence[Cube]) -> list[Cube]:
+    """Fewer cubes that say the same: one that is covered goes; two that differ in one cell become one."""
+    out: list[Cube] = []
+    for cube in dict.fromkeys(cubes):
+        new = cube
+        again = True
+        while again:
+            again = False
+            for i, old in enumerate(out):
+                if old.atoms != new.atoms:
+                    if layout.covers(old, new):
+                        out[i], new = old, old
+                        del out[i]
+                        again = True
+                        break
+                    continue
+                if old.bits & new.bits == old.bits:
+                    new = old
+                    del out[i]
+                    again = True
+                    break
+                if old.bits & new.bits == new.bits:
+                    del out[i]
+                    again = True
+                    break
+                different = old.bits ^ new.bits
+                f = layout.by_bit[different.bit_length() - 1]
+                if different & ~f.full == 0:
+                    del out[i]
+                    new = Cube(old.bits & new.bits, new.atoms, max(old.width, new.width))
+                    again = True
+                    break
+        out.append(new)
+    return out
+
+
+def _conjuncts(formula: Formula) -> list[Formula]:
+    if isinstance(formula, And):
+        return [c for p in formula.parts for c in _conjuncts(p)]
+    return [formula]
+
+
+def _mentions(formula: Formula, names: set[str]) -> bool:
+    from pellucid.capacity.arrays.system import inside
+
+    for part in inside(formula):
+        if isinstance(part, Compare):
+            for term in (part.left, part.right):
+                match term:
+                    case Process(name) if name in names:
+                        return True
+                    case Cell(_, indices) if names & set(indices):
+                        return True
+                    case Sum(parts) if any(names & set(c.indices) for _, c in parts):
+                        return True
+                    case _:
+                        pass
+    return False

@@ -1,0 +1,455 @@
+"""Cubicle's language, read: text becomes a `System`; a mistake is told with its line, column and a caret.
+
+The grammar is in `grammar`.  Predicates and ``let`` are put in where they are used.  Each name is looked up and each
+comparison has its types checked here, so that everything behind this module can rely on them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pellucid.capacity.arrays.grammar import GRAMMAR
+from pellucid.capacity.arrays.system import (
+    NUMBERS,
+    And,
+    Anything,
+    Cases,
+    Cell,
+    Compare,
+    Formula,
+    If,
+    Iff,
+    Implies,
+    Not,
+    Number,
+    Or,
+    Process,
+    Quantified,
+    States,
+    Sum,
+    System,
+    Term,
+    Transition,
+    Truth,
+    Update,
+    Value,
+)  # fmt: skip
+from pellucid.errors import DataError, nearest
+
+if TYPE_CHECKING:
+    from lark import Lark, Token, Tree
+
+MOST_DIMENSIONS = 2
+
+
+def caret(text: str, line: int, column: int, message: str, name: str = "") -> DataError:
+    """A mistake in a text, with the line and a caret below the place.
+
+    >>> print(caret("var x : int", 1, 5, "a variable's name begins with a capital letter", "a.cub"))
+    a.cub, line 1, column 5: a variable's name begins with a capital letter
+      var x : int
+          ^
+    """
+    lines = text.split("\n")
+    shown = lines[line - 1].rstrip().replace("\t", " ") if 0 < line <= len(lines) else ""
+    where = f"{name}, line {line}" if name else f"line {line}"
+    return DataError(f"{where}, column {column}: {message}\n  {shown}\n  {' ' * (column - 1)}^")
+
+
+def without_comments(text: str, name: str = "") -> str:
+    """Comments, which may stand in comments, as spaces: everything else keeps its place.
+
+    >>> without_comments("a (* b (* c *) *) d")
+    'a                 d'
+    """
+    out, depth, i, opened = [], 0, 0, 0
+    while i < len(text):
+        two = text[i : i + 2]
+        if two == "(*":
+            opened = i if depth == 0 else opened
+            depth += 1
+        if two == "(*" or (two == "*)" and depth):
+            depth -= two == "*)"
+            out.append("  ")
+            i += 2
+        else:
+            out.append(text[i] if not depth or text[i] == "\n" else " ")
+            i += 1
+    if depth:
+        line = text.count("\n", 0, opened) + 1
+        column = opened - text.rfind("\n", 0, opened)
+        raise caret(text, line, column, "this comment does not end: a `*)` is missing", name)
+    return "".join(out)
+
+
+@functools.cache
+def _parser() -> Lark:
+    from lark import Lark
+
+    return Lark(GRAMMAR, parser="lalr", maybe_placeholders=False, propagate_positions=True)
+
+
+_WORDS = {
+    "LBRACE": "{", "RBRACE": "}", "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "SEMICOLON": ";", "COLON": ":",
+    "EQUAL": "=", "COMMA": ",", "DOT": ".", "VBAR": "|", "PLUS": "+", "MINUS": "-", "STAR": "*", "QMARK": "?",
+    "INT": "a number", "REAL": "", "MIDENT": "a Name", "LIDENT": "a name", "CERTAIN": "", "COMPARE": "a comparison",
+    "$END": "the end", "__ANON_0": ":=", "__ANON_1": "=>", "__ANON_2": "<=>", "__ANON_3": "||", "__ANON_4": "&&",
+    "__ANON_5": "<>", "UNDERSCORE": "_", "_": "_",
+}  # fmt: skip
+
+
+def read_text(text: str, name: str = "") -> System:
+    """A system from its text.
+
+    >>> system = read_text('''
+    ... type state = Idle | Busy
+    ... array S[proc] : state
+    ... init (z) { S[z] = Idle }
+    ... unsafe (x y) { S[x] = Busy && S[y] = Busy }
+    ... transition go (x) requires { S[x] = Idle && forall_other y. S[y] = Idle } { S[x] := Busy }
+    ... ''')
+    >>> system.transitions[0].parameters
+    ('x',)
+    >>> read_text("array S[proc] : state")
+    Traceback (most recent call last):
+        ...
+    pellucid.errors.DataError: line 1, column 17: there is no type state: there are bool, int, real, proc
+      array S[proc] : state
+                      ^
+    """
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+    plain = without_comments(text, name)
+    try:
+        tree = _parser().parse(plain)
+    except UnexpectedToken as e:
+        known = {w for t in e.expected if (w := _WORDS.get(t, t.lower()))}
+        ends = e.token.type == "$END"
+        lines = plain.rstrip().split("\n")
+        line, column = (len(lines), len(lines[-1]) + 1) if ends else (e.line, e.column)
+        found = "the text ends here" if ends else f"`{e.token}` is not expected here"
+        hint = ", ".join(sorted(known)[:12])
+        raise caret(text, line, column, f"{found}: {hint} would be", name) from None
+    except UnexpectedCharacters as e:
+        raise caret(text, e.line, e.column, f"`{e.char}` means nothing here", name) from None
+    return _Reader(text, name).system(tree)
+
+
+class _Reader:
+    """What names mean while a text is read."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.text, self.name = text, name
+        self.types: dict[str, tuple[str, ...]] = {"bool": ("False", "True")}
+        self.constructors = {"False": "bool", "True": "bool"}
+        self.symbols: dict[str, tuple[int, str]] = {}
+        self.fixed: set[str] = set()
+        self.predicates: dict[str, tuple[list[str], Any]] = {}
+        self.size: int | None = None
+
+    def no(self, at: Token | Tree[Any], message: str) -> NoReturn:
+        where: Any = at if hasattr(at, "column") else getattr(at, "meta", at)
+        raise caret(self.text, getattr(where, "line", 1), getattr(where, "column", 1), message, self.name)
+
+    # declarations
+
+    def system(self, tree: Tree[Any]) -> System:
+        order: dict[str, list[Any]] = {"const": [], "var": [], "array": []}
+        for d in tree.children:
+            self.declare(d, order)
+        found: dict[str, list[Any]] = {"init": [], "unsafe": [], "invariant": [], "transition": []}
+        for d in tree.children:
+            if d.data in ("init", "unsafe", "invariant"):
+                found[d.data].append(self.states(d))
+            elif d.data == "transition":
+                found["transition"].append(self.transition(d))
+        if len(found["init"]) != 1:
+            last = tree.children[-1] if tree.children else tree
+            self.no(
+                last,
+                "one `init` is needed: the states before the first step" if not found["init"] else "a second `init`",
+            )
+        if not found["unsafe"]:
+            self.no(tree.children[-1], "an `unsafe` is needed: what must not be reached")
+        return System(
+            tuple((n, c) for n, c in self.types.items() if n != "bool"),
+            tuple(order["const"]), tuple(order["var"]), tuple(order["array"]),
+            found["init"][0], tuple(found["unsafe"]), tuple(found["invariant"]), tuple(found["transition"]),
+            self.size, self.text,
+        )  # fmt: skip
+
+    def declare(self, d: Tree[Any], order: dict[str, list[Any]]) -> None:
+        first: Any = d.children[0] if d.children else None
+        if d.data == "size":
+            self.size = int(first)
+        elif d.data in ("abstract", "enumeration"):
+            if str(first) in self.types or str(first) in (*NUMBERS, "proc"):
+                self.no(first, f"the type {first} is declared twice")
+            for c in d.children[1:]:
+                if str(c) in self.constructors:
+                    self.no(c, f"{c} is a value of the type {self.constructors[str(c)]} already")
+                self.constructors[str(c)] = str(first)
+            self.types[str(first)] = tuple(map(str, d.children[1:]))
+        elif d.data in ("constant", "variable", "array"):
+            of: Any = d.children[-1]
+            if str(of) not in self.types and str(of) not in (*NUMBERS, "proc"):
+                known = [*self.types, "int", "real", "proc"]
+                there = ", ".join(["bool", "int", "real", "proc", *(t for t in self.types if t != "bool")])
+                self.no(of, f"there is no type {of}{nearest(of, known).rstrip('.') or f': there are {there}'}")
+            if str(first) in self.symbols or str(first) in self.constructors:
+                self.no(first, f"the name {first} is declared twice")
+            indices = d.children[1:-1]
+            for i in indices:
+                if str(i) != "proc":
+                    self.no(i, f"an array is indexed by processes (proc), not by {i}: this is not supported")
+            if len(indices) > MOST_DIMENSIONS:
+                self.no(indices[-1], f"arrays of more than {MOST_DIMENSIONS} dimensions are not supported")
+            self.symbols[str(first)] = (len(indices), str(of))
+            if d.data == "array":
+                order["array"].append((str(first), len(indices), str(of)))
+            else:
+                order["const" if d.data == "constant" else "var"].append((str(first), str(of)))
+                if d.data == "constant":
+                    self.fixed.add(str(first))
+        elif d.data == "predicate":
+            self.predicates[str(first)] = ([str(c) for c in d.children[1:-1]], d.children[-1])
+
+    def binders(self, names: list[Any]) -> tuple[str, ...]:
+        for i, n in enumerate(names):
+            if str(n) in map(str, names[:i]):
+                self.no(n, f"{n} stands there twice")
+        return tuple(map(str, names))
+
+    def states(self, d: Tree[Any]) -> States:
+        names = self.binders(d.children[0].children)
+        formula = self.formula(d.children[1], {n: (Process(n), "proc") for n in names})
+        kinds = "forall" if d.data == "init" else "exists"
+        _refuse_quantifiers(self, formula, d, kinds)
+        return States(names, formula, d.meta.line)
+
+    def transition(self, d: Tree[Any]) -> Transition:
+        title, *names, requires, body = d.children
+        parameters = self.binders(names)
+        scope: dict[str, tuple[Term, str]] = {n: (Process(n), "proc") for n in parameters}
+        guard = self.formula(requires.children[0], scope) if requires.children else Truth(True)
+        _refuse_quantifiers(self, guard, d, "a guard")
+        while body.data == "local_name":
+            local, term, body = body.children
+            scope[str(local)] = self.term(term, scope)
+        updates = []
+        for u in body.children:
+            updates.append(self.update(u, scope, parameters))
+            if any(updates[-1].name == before.name for before in updates[:-1]):
+                self.no(u, f"{updates[-1].name} is assigned twice in one transition: use `case`")
+        return Transition(str(title), parameters, guard, tuple(updates), d.meta.line)
+
+    def update(self, u: Tree[Any], scope: Mapping[str, tuple[Term, str]], parameters: tuple[str, ...]) -> Update:
+        target = u.children[0]
+        name: Any = target.children[0]
+        places = target.children[1:]
+        if str(name) not in self.symbols:
+            self.no(name, f"there is no variable or array {name}{nearest(name, list(self.symbols)).rstrip('.')}")
+        if str(name) in self.fixed:
+            self.no(name, f"{name} is a constant: it never changes")
+        arity, of = self.symbols[str(name)]
+        if len(places) != arity:
+            self.no(name, f"{name} has {arity} indices, not {len(places)}")
+        if u.data == "cases":
+            fresh = self.binders([p.children[0] for p in places])
+            for p, n in zip(places, fresh, strict=True):
+                if n.startswith("#") or n in parameters:
+                    self.no(p, f"{n} is a process already: with `case` the index is a new name that stands for all")
+            inner = {**scope, **{n: (Process(n), "proc") for n in fresh}}
+            cases: list[tuple[Formula, Term]] = []
+            for i, c in enumerate(u.children[1:]):
+                if (c.data == "otherwise") != (i == len(u.children) - 2):
+                    self.no(c, "the last case, and no other, is `| _ : …`")
+                condition = Truth(True) if c.data == "otherwise" else self.formula(c.children[0], inner)
+                _refuse_quantifiers(self, condition, c, "a case")
+                cases.append((condition, self.value(c.children[-1], inner, of)))
+            return Update(str(name), fresh, Cases(tuple(cases)), u.meta.line)
+        indices = tuple(self.process(p, scope) for p in places)
+        value = Anything() if u.data == "anything" else self.value(u.children[1], scope, of)
+        return Update(str(name), indices, value, u.meta.line)
+
+    # terms
+
+    def process(self, p: Tree[Any], scope: Mapping[str, tuple[Term, str]]) -> str:
+        name: Any = p.children[0]
+        if str(name).startswith("#"):
+            return str(name)
+        found = scope.get(str(name))
+        if found is None:
+            self.no(name, f"{name} is no process here{nearest(name, list(scope)).rstrip('.')}")
+        if not isinstance(found[0], Process):
+            self.no(name, f"an index is a process, and {name} is another term here: this is not supported")
+        return found[0].name
+
+    def value(self, t: Tree[Any], scope: Mapping[str, tuple[Term, str]], of: str) -> Term:
+        term, kind = self.term(t, scope)
+        if kind != of and not (kind == "int" and isinstance(term, Number) and of == "real"):
+            self.no(t, f"a value of type {of} is needed, and this is of type {kind}")
+        return Number(term.value, True) if isinstance(term, Number) and of == "real" else term
+
+    def term(self, t: Tree[Any], scope: Mapping[str, tuple[Term, str]]) -> tuple[Term, str]:
+        sign, parts = Fraction(1), list[tuple[Fraction, Term, str, Any]]()
+        for child in t.children:
+            if child.data in ("plus", "minus"):
+                sign = Fraction(-1 if child.data == "minus" else 1)
+            else:
+                factor, term, kind = self.product(child, scope)
+                parts.append((sign * factor, term, kind, child))
+                sign = Fraction(1)
+        if len(parts) == 1 and parts[0][0] == 1:
+            return parts[0][1], parts[0][2]
+        total, cells, kinds = Fraction(0), dict[Cell, Fraction](), set[str]()
+        for factor, term, kind, child in parts:
+            if kind not in NUMBERS:
+                self.no(child, f"only numbers are added, and this is of type {kind}")
+            kinds.add(kind)
+            for f, c in (
+                term.parts if isinstance(term, Sum) else [(Fraction(1), term)] if isinstance(term, Cell) else []
+            ):
+                cells[c] = cells.get(c, Fraction(0)) + factor * f
+            total += factor * (
+                term.value if isinstance(term, Number) else term.constant if isinstance(term, Sum) else 0
+            )
+        real = "real" in kinds
+        named = {self.symbols[c.name][1] for c in cells}
+        if len(named) > 1:
+            self.no(t, "int and real are not added")
+        kept = tuple((f, c) for c, f in cells.items() if f)
+        of = "real" if real else "int"
+        if not kept:
+            return Number(total, real), of
+        return (kept[0][1] if kept[0][0] == 1 and len(kept) == 1 and not total else Sum(kept, total)), of
+
+    def product(self, p: Tree[Any], scope: Mapping[str, tuple[Term, str]]) -> tuple[Fraction, Term, str]:
+        one = Fraction(1)
+        first: Any = p.children[0]
+        if p.data == "just":
+            real = first.children[0].type == "REAL"
+            return one, Number(Fraction(str(first.children[0]).rstrip(".")), real), "real" if real else "int"
+        if p.data == "times":
+            other: Any = p.children[1]
+            number, name = (first, other) if hasattr(first, "children") else (other, first)
+            return Fraction(str(number.children[0]).rstrip(".")), *self.symbol(name, ())
+        if p.data == "certain":
+            return one, Process(str(first)), "proc"
+        if p.data == "local":
+            if str(first) not in scope:
+                self.no(first, f"{first} is nothing here{nearest(first, list(scope)).rstrip('.')}")
+            return one, *scope[str(first)]
+        if p.data == "name" and str(first) in self.constructors:
+            return one, Value(str(first)), self.constructors[str(first)]
+        return one, *self.symbol(first, tuple(self.process(c, scope) for c in p.children[1:]))
+
+    def symbol(self, name: Any, indices: tuple[str, ...]) -> tuple[Term, str]:
+        if str(name) not in self.symbols:
+            known = [*self.symbols, *self.constructors]
+            self.no(name, f"there is nothing called {name}{nearest(name, known).rstrip('.')}")
+        arity, of = self.symbols[str(name)]
+        if arity != len(indices):
+            self.no(name, f"{name} has {arity} indices, not {len(indices)}")
+        return Cell(str(name), indices), of
+
+    # formulas
+
+    def formula(self, f: Any, scope: Mapping[str, tuple[Term, str]]) -> Formula:
+        kind, parts = str(f.data), f.children
+        match kind:
+            case "true" | "false":
+                return Truth(kind == "true")
+            case "compare" | "equal":
+                return self.compare(f, scope)
+            case "not_":
+                return Not(self.formula(parts[0], scope))
+            case "and_" | "or_" if len(parts) == 1:
+                return self.formula(parts[0], scope)
+            case "and_":
+                return And(tuple(self.formula(p, scope) for p in parts))
+            case "or_":
+                return Or(tuple(self.formula(p, scope) for p in parts))
+            case "implies":
+                return Implies(self.formula(parts[0], scope), self.formula(parts[1], scope))
+            case "iff":
+                return Iff(self.formula(parts[0], scope), self.formula(parts[1], scope))
+            case "ite":
+                return If(*(self.formula(p, scope) for p in parts))
+            case "forall" | "exists" | "forall_other" | "exists_other":
+                names = self.binders(parts[:-1])
+                inner = {**scope, **{n: (Process(n), "proc") for n in names}}
+                word: Any = kind.removesuffix("_other")
+                return Quantified(word, kind.endswith("_other"), names, self.formula(parts[-1], inner))
+            case "call":
+                return self.call(f, scope)
+            case _:
+                self.no(f, "a formula is needed here, and this is a term")
+
+    def call(self, f: Any, scope: Mapping[str, tuple[Term, str]]) -> Formula:
+        name, *given = f.children
+        if str(name) not in self.predicates:
+            self.no(name, f"there is no predicate {name}{nearest(name, list(self.predicates)).rstrip('.')}")
+        names, body = self.predicates[str(name)]
+        if len(names) != len(given):
+            self.no(name, f"{name} takes {len(names)} terms, not {len(given)}")
+        for g in given:
+            if g.data != "term":
+                self.no(g, "a formula as the argument of a predicate is not supported: a term is")
+        return self.formula(body, {n: self.term(g, scope) for n, g in zip(names, given, strict=True)})
+
+    def compare(self, f: Any, scope: Mapping[str, tuple[Term, str]]) -> Formula:
+        left, right = f.children[0], f.children[-1]
+        op: Any = "=" if f.data == "equal" else str(f.children[1])
+        (a, of_a), (b, of_b) = self.term(left, scope), self.term(right, scope)
+        if of_a != of_b:
+            if isinstance(b, Number) and of_a in ("real", "proc") and of_b == "int":
+                b = Number(b.value, of_a == "real")
+            elif isinstance(a, Number) and of_b in ("real", "proc") and of_a == "int":
+                a = Number(a.value, of_b == "real")
+            else:
+                self.no(f, f"{of_a} is compared with {of_b}")
+        if op not in ("=", "<>") and of_a not in (*NUMBERS, "proc"):
+            self.no(f, f"values of type {of_a} have no order")
+        return Compare(op, a, b)
+
+
+def _refuse_quantifiers(reader: _Reader, formula: Formula, at: Any, where: str, negative: bool = False) -> None:
+    """Which quantifiers a place may have: an ``init`` for all, an ``unsafe`` for some, a guard for all others."""
+    match formula:
+        case Not(part):
+            _refuse_quantifiers(reader, part, at, where, not negative)
+        case And(parts) | Or(parts):
+            for part in parts:
+                _refuse_quantifiers(reader, part, at, where, negative)
+        case Implies(a, b):
+            _refuse_quantifiers(reader, a, at, where, not negative)
+            _refuse_quantifiers(reader, b, at, where, negative)
+        case Iff(a, b):
+            for part in (a, b):
+                for sign in (False, True):
+                    _refuse_quantifiers(reader, part, at, where, sign)
+        case If(a, b, c):
+            for sign in (False, True):
+                _refuse_quantifiers(reader, a, at, where, sign)
+            _refuse_quantifiers(reader, b, at, where, negative)
+            _refuse_quantifiers(reader, c, at, where, negative)
+        case Quantified(kind, other, _, part):
+            means = kind if not negative else {"forall": "exists", "exists": "forall"}[kind]
+            if where == "a guard" and len(formula.names) == 1:
+                _refuse_quantifiers(reader, part, at, "a quantifier", negative)
+            elif means != where or other:
+                word = f"{kind}{'_other' if other else ''}"
+                place = {"forall": "`init`", "exists": "`unsafe` or `invariant`"}.get(where, where)
+                more = " over several processes" if where == "a guard" else ""
+                reader.no(at, f"a `{word}`{more} in {place} is not supported")
+            else:
+                _refuse_quantifiers(reader, part, at, where, negative)
+        case _:
+            pass
+
+
+__all__ = ["caret", "read_text", "without_comments"]

@@ -1,0 +1,108 @@
+"""Cubes as formulas of the language: what a certificate is made of."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from pellucid.capacity.arrays.compiled import Compiled
+from pellucid.capacity.arrays.cubes import Cube
+from pellucid.capacity.arrays.linear import Atom, Variable
+from pellucid.capacity.arrays.system import (
+    And,
+    Cell,
+    Compare,
+    Formula,
+    Number,
+    Or,
+    Process,
+    States,
+    Sum,
+    System,
+    Term,
+    Truth,
+    Value,
+)  # fmt: skip
+
+
+def _name(p: int, rigid: int) -> str:
+    return f"#{p}" if p <= rigid else f"x{p - rigid}"
+
+
+def states_of(compiled: Compiled, cube: Cube) -> States:
+    """A cube as states of distinct processes ``x1``, ``x2``, ….
+
+    >>> from pellucid.capacity.arrays import read_text
+    >>> from pellucid.capacity.arrays.printing import formula_text
+    >>> s = read_text("array X[proc] : bool init (z) { X[z] = False } unsafe (x y) { X[x] = True && X[y] = True }"
+    ...               "transition go (x) { X[x] := True }")
+    >>> compiled = Compiled(s)
+    >>> (cube,) = compiled.states(s.unsafe[0])
+    >>> formula_text(states_of(compiled, cube).formula)
+    'X[x1] = True && X[x2] = True'
+    """
+    layout, rigid, parts = compiled.layout, compiled.layout.rigid, list[Formula]()
+
+    def cell(place: Any) -> Cell:
+        return Cell(place[0], tuple(_name(p, rigid) for p in place[1:]))
+
+    for f, excluded in sorted(layout.touched(cube.bits)):
+        if f.of_process:
+            named = range(1, cube.width + 1)
+            if excluded & 1:  # one of those that are not excluded
+                parts.append(
+                    _or([Compare("=", cell(f.place), Process(_name(p, rigid))) for p in named if not excluded >> p & 1])
+                )
+            else:
+                parts += [Compare("<>", cell(f.place), Process(_name(p, rigid))) for p in named if excluded >> p & 1]
+            continue
+        left = [v for i, v in enumerate(layout.values[f.place[0]]) if not excluded >> i & 1]
+        parts.append(_or([Compare("=", cell(f.place), Value(v)) for v in left]))
+    parts += [_atom(compiled.system, a, rigid) for a in sorted(cube.atoms)]
+    names = [_name(p, rigid) for p in range(rigid + 1, cube.width + 1)]
+    parts += [Compare("<>", Process(n), Process(_name(p, rigid))) for n in names for p in range(1, rigid + 1)]
+    return States(tuple(names), And(tuple(parts)) if len(parts) != 1 else parts[0])
+
+
+def _or(parts: list[Formula]) -> Formula:
+    return parts[0] if len(parts) == 1 else Or(tuple(parts)) if parts else Truth(False)
+
+
+def _atom(system: System, a: Atom, rigid: int) -> Formula:
+    op, number, factors = a
+
+    def side(chosen: list[tuple[Variable, int]], constant: int) -> Term:
+        real = any(v[0] != "#" and system.type_of(v[0]) == "real" for v, _ in factors)
+        if not chosen:
+            return Number(Fraction(constant), real)
+        if len(chosen) == 1 and chosen[0][1] == 1 and not constant:
+            v = chosen[0][0]
+            if v[0] == "#":
+                return Process(_name(v[1], rigid))
+            return Cell(v[0], tuple(_name(p, rigid) for p in v[1:]))
+        cells = tuple((Fraction(c), Cell(v[0], tuple(_name(p, rigid) for p in v[1:]))) for v, c in chosen)
+        return Sum(cells, Fraction(constant))
+
+    left = [(v, c) for v, c in factors if c > 0]
+    right = [(v, -c) for v, c in factors if c < 0]
+    # processes only stand alone: their order is strict, and "+ 1 <= 0" is "<"
+    if number == 1 and op == 0 and any(v[0] == "#" for v, _ in factors):
+        return Compare("<", side(left, 0), side(right, 0))
+    name: Any = ("<=", "<", "=", "<>")[op]
+    return Compare(name, side(left, max(number, 0)), side(right, max(-number, 0)))
+
+
+def impossible(compiled: Compiled) -> list[States]:
+    """The values that a symbol never has, as states: the search takes them for granted, a certificate says them."""
+    out, system = [], compiled.system
+    for name, (dimensions, of) in system.symbols.items():
+        values, kept = system.values(of), compiled.layout.values[name]
+        gone = [v for v in values if v not in kept]
+        if not gone:
+            continue
+        # one name for each index, and the diagonal of a matrix for itself
+        shapes = [tuple(f"x{i + 1}" for i in range(dimensions))] + ([("x1", "x1")] if dimensions == 2 else [])
+        for shape in shapes:
+            formula = _or([Compare("=", Cell(name, shape), Value(v)) for v in gone])
+            out.append(States(tuple(dict.fromkeys(shape)), formula))
+    return out
