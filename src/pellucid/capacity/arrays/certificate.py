@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from itertools import permutations
 from typing import Any, NamedTuple
 
+from pellucid.capacity.arrays.language.system import Quantified, States, System, Transition, inside
 from pellucid.capacity.arrays.smt import Encoding, Frame
-from pellucid.capacity.arrays.system import Quantified, States, System, Transition, inside
 from pellucid.model.budget import Budget, CutShort
 
 
@@ -135,7 +135,7 @@ def _leads(around: _Around, t: Transition, chosen: tuple[int, ...], group: Seque
 
 def _changed(e: Encoding, states: States, after: Frame, frame: Frame, bound: dict[str, int]) -> bool:
     """Whether the step changes a cell of the formula at all: else it held before."""
-    from pellucid.capacity.arrays.system import Cell, Compare, Sum
+    from pellucid.capacity.arrays.language.system import Cell, Compare, Sum
 
     for part in inside(states.formula):
         if isinstance(part, Quantified):

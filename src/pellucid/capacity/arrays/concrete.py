@@ -12,10 +12,10 @@ from fractions import Fraction
 from itertools import permutations
 from typing import Any
 
-from pellucid.capacity.arrays.backward import Node
-from pellucid.capacity.arrays.interpreter import Datum, Instance, State, Step
+from pellucid.capacity.arrays.language.interpreter import Datum, Instance, State, Step
+from pellucid.capacity.arrays.language.system import System
+from pellucid.capacity.arrays.search.backward import Node
 from pellucid.capacity.arrays.smt import Encoding, ordered
-from pellucid.capacity.arrays.system import System
 from pellucid.model.budget import Budget, patiently
 from pellucid.model.counterexample import Run
 

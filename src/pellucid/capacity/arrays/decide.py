@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pellucid.capacity.arrays.backward import Backward, Node
 from pellucid.capacity.arrays.certificate import check_certificate
-from pellucid.capacity.arrays.compiled import Compiled
 from pellucid.capacity.arrays.concrete import concrete_run, run_of
-from pellucid.capacity.arrays.oracle import Guesses, Oracle
-from pellucid.capacity.arrays.printing import formula_text
-from pellucid.capacity.arrays.reading import read_text
-from pellucid.capacity.arrays.system import States, System
-from pellucid.capacity.arrays.told import impossible, states_of
+from pellucid.capacity.arrays.language.printing import formula_text
+from pellucid.capacity.arrays.language.reading import read_text
+from pellucid.capacity.arrays.language.system import States, System
+from pellucid.capacity.arrays.search.backward import Backward, Node
+from pellucid.capacity.arrays.search.compiled import Compiled
+from pellucid.capacity.arrays.search.oracle import Guesses, Oracle
+from pellucid.capacity.arrays.search.told import impossible, states_of
 from pellucid.errors import DataError
 from pellucid.model.budget import Budget, CutShort, now
 from pellucid.model.counterexample import Run

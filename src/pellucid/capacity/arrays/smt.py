@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations, product
 from typing import Any, TypeAlias
 
-from pellucid.capacity.arrays.system import (
+from pellucid.capacity.arrays.language.system import (
     And,
     Anything,
     Cases,

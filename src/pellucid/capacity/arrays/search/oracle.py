@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from pellucid.capacity.arrays.compiled import possible_values
-from pellucid.capacity.arrays.cubes import Cube, Layout, Place
-from pellucid.capacity.arrays.system import (
+from pellucid.capacity.arrays.language.system import (
     And,
     Anything,
     Cases,
@@ -39,6 +37,8 @@ from pellucid.capacity.arrays.system import (
     Value,
     inside,
 )  # fmt: skip
+from pellucid.capacity.arrays.search.compiled import possible_values
+from pellucid.capacity.arrays.search.cubes import Cube, Layout, Place
 from pellucid.model.budget import Budget
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pellucid.capacity.arrays.grammar import GRAMMAR
-from pellucid.capacity.arrays.system import (
+from pellucid.capacity.arrays.language.grammar import GRAMMAR
+from pellucid.capacity.arrays.language.system import (
     NUMBERS,
     And,
     Anything,

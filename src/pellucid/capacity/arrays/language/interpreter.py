@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import permutations, product
 from typing import Any, TypeAlias
 
-from pellucid.capacity.arrays.system import (
+from pellucid.capacity.arrays.language.system import (
     And,
     Anything,
     Cases,

@@ -13,9 +13,7 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
-from pellucid.capacity.arrays.cubes import NOTHING, Cube, Layout, Place
-from pellucid.capacity.arrays.linear import EQ, LE, LT, NE, Combination, Variable, atom
-from pellucid.capacity.arrays.system import (
+from pellucid.capacity.arrays.language.system import (
     And,
     Anything,
     Cases,
@@ -39,6 +37,8 @@ from pellucid.capacity.arrays.system import (
     Update,
     Value,
 )  # fmt: skip
+from pellucid.capacity.arrays.search.cubes import NOTHING, Cube, Layout, Place
+from pellucid.capacity.arrays.search.linear import EQ, LE, LT, NE, Combination, Variable, atom
 
 Bound: TypeAlias = Mapping[str, int]
 TRUE = Cube(0, NOTHING, 0)
@@ -420,7 +420,7 @@ def _conjuncts(formula: Formula) -> list[Formula]:
 
 
 def _mentions(formula: Formula, names: set[str]) -> bool:
-    from pellucid.capacity.arrays.system import inside
+    from pellucid.capacity.arrays.language.system import inside
 
     for part in inside(formula):
         if isinstance(part, Compare):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from pellucid.capacity.arrays.cubes import Cube, Layout
-from pellucid.capacity.arrays.linear import Atoms, negations
+from pellucid.capacity.arrays.search.cubes import Cube, Layout
+from pellucid.capacity.arrays.search.linear import Atoms, negations
 
 N = TypeVar("N")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from pellucid.capacity.arrays.system import (
+from pellucid.capacity.arrays.language.system import (
     And,
     Anything,
     Cases,

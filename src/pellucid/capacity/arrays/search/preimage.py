@@ -13,9 +13,9 @@ from functools import cache
 from itertools import product
 from typing import NamedTuple
 
-from pellucid.capacity.arrays.compiled import TRUE, Alternatives, Compiled, merged
-from pellucid.capacity.arrays.cubes import MOST_PROCESSES, Cube, Field
-from pellucid.capacity.arrays.linear import Variable, forget, substitute
+from pellucid.capacity.arrays.search.compiled import TRUE, Alternatives, Compiled, merged
+from pellucid.capacity.arrays.search.cubes import MOST_PROCESSES, Cube, Field
+from pellucid.capacity.arrays.search.linear import Variable, forget, substitute
 from pellucid.model.budget import CutShort
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from itertools import combinations, count
 from typing import Protocol
 
-from pellucid.capacity.arrays.compiled import Compiled
-from pellucid.capacity.arrays.cubes import NOTHING, Cube
-from pellucid.capacity.arrays.preimage import before
-from pellucid.capacity.arrays.visited import Visited
+from pellucid.capacity.arrays.search.compiled import Compiled
+from pellucid.capacity.arrays.search.cubes import NOTHING, Cube
+from pellucid.capacity.arrays.search.preimage import before
+from pellucid.capacity.arrays.search.visited import Visited
 from pellucid.model.budget import Budget, CutShort
 
 

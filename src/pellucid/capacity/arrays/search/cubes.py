@@ -14,7 +14,8 @@ from fractions import Fraction
 from itertools import permutations
 from typing import Any, NamedTuple, TypeAlias
 
-from pellucid.capacity.arrays.linear import (
+from pellucid.capacity.arrays.language.system import System
+from pellucid.capacity.arrays.search.linear import (
     EQ,
     NE,
     Atom,
@@ -26,7 +27,6 @@ from pellucid.capacity.arrays.linear import (
     substitute,
     variables,
 )
-from pellucid.capacity.arrays.system import System
 
 MOST_PROCESSES = 11  # in one cube
 Place: TypeAlias = tuple[Any, ...]  # a symbol's name and processes

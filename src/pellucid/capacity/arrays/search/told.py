@@ -5,10 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from pellucid.capacity.arrays.compiled import Compiled
-from pellucid.capacity.arrays.cubes import Cube
-from pellucid.capacity.arrays.linear import Atom, Variable
-from pellucid.capacity.arrays.system import (
+from pellucid.capacity.arrays.language.system import (
     And,
     Cell,
     Compare,
@@ -23,6 +20,9 @@ from pellucid.capacity.arrays.system import (
     Truth,
     Value,
 )  # fmt: skip
+from pellucid.capacity.arrays.search.compiled import Compiled
+from pellucid.capacity.arrays.search.cubes import Cube
+from pellucid.capacity.arrays.search.linear import Atom, Variable
 
 
 def _name(p: int, rigid: int) -> str:
@@ -33,7 +33,7 @@ def states_of(compiled: Compiled, cube: Cube) -> States:
     """A cube as states of distinct processes ``x1``, ``x2``, ….
 
     >>> from pellucid.capacity.arrays import read_text
-    >>> from pellucid.capacity.arrays.printing import formula_text
+    >>> from pellucid.capacity.arrays.language.printing import formula_text
     >>> s = read_text("array X[proc] : bool init (z) { X[z] = False } unsafe (x y) { X[x] = True && X[y] = True }"
     ...               "transition go (x) { X[x] := True }")
     >>> compiled = Compiled(s)
