@@ -8,10 +8,12 @@ bounded at all, and from which gap on, is decided by
 
 from pellucid.capacity.flow import Flow, Flows, Growth, Threshold, check_flow, flows, grow, threshold
 from pellucid.capacity.paper import figure_1
+from pellucid.capacity.simulation import Bursts, Constant, Poisson, Recorded, Simulation, simulate
 from pellucid.capacity.steps import Grid, Literal, Replay, Step, Urgent, Worker, grid, replay
 from pellucid.capacity.topology import ANY, Bolt, Spout, Topology
 
 __all__ = [
-    "ANY", "Bolt", "Flow", "Flows", "Grid", "Growth", "Literal", "Replay", "Spout", "Step", "Threshold",
-    "Topology", "Urgent", "Worker", "check_flow", "figure_1", "flows", "grid", "grow", "replay", "threshold",
+    "ANY", "Bolt", "Bursts", "Constant", "Flow", "Flows", "Grid", "Growth", "Literal", "Poisson", "Recorded",
+    "Replay", "Simulation", "Spout", "Step", "Threshold", "Topology", "Urgent", "Worker", "check_flow",
+    "figure_1", "flows", "grid", "grow", "replay", "simulate", "threshold",
 ]  # fmt: skip

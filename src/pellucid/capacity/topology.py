@@ -19,6 +19,7 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from pellucid.errors import UsageError, nearest
@@ -207,6 +208,76 @@ class Topology:
         for name, least in _each(gap, spouts, "gap: there is no spout"):
             spouts[name] = Spout(least)
         return replace(self, spouts=spouts, bolts=bolts, **changes)
+
+    @staticmethod
+    def read(path: str | Path) -> Topology:
+        """A topology from a TOML file (`pellucid.capacity.files` shows one); what is wrong is told with its line.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder, "shop.toml")
+        ...     _ = file.write_text('[spouts.S]\\ngap = 0.5\\n[bolts.B]\\ntime = 1\\nhears = ["S"]\\n')
+        ...     Topology.read(file).name, Topology.read(file).spouts
+        ('shop', {'S': Spout(gap=Fraction(1, 2))})
+        """
+        from pellucid.capacity.files import read_topology  # it needs this module
+
+        return read_topology(path)
+
+    def to_toml(self) -> str:
+        """The text of a file that `read` reads.
+
+        >>> print(Topology({"S": Spout("0.5")}, {"B": Bolt(time=1, hears="S")}, name="shop").to_toml())
+        name = "shop"
+        routing = "one"
+        semantics = "urgent"
+        observe = "any"
+        <BLANKLINE>
+        [spouts.S]
+        gap = "1/2"
+        <BLANKLINE>
+        [bolts.B]
+        time = 1
+        hears = ["S"]
+        workers = 1
+        <BLANKLINE>
+        """
+        from pellucid.capacity.files import to_toml
+
+        return to_toml(self)
+
+    @staticmethod
+    def of(
+        pipeline: Any,
+        *,
+        rates: Number | Mapping[str, Number],
+        times: Number | Mapping[str, Number],
+        workers: Workers | Mapping[str, Workers] = 1,
+        ratios: Mapping[str, Number] | None = None,
+    ) -> Topology:
+        """The topology of a pipeline: ``rates`` are the most events per unit of time that its sources bring.
+
+        With **one number** for ``times`` the pipeline runs as one task, as it does here and in one stage of Spark: all
+        steps in one loop, one queue before it.  With **a table of steps**, each of them has a queue and ``workers`` of
+        its own, and the others take no time and run with whoever is before them.  A stream that is used twice gives a
+        copy to each (routing ``all``).  ``ratios`` says how many events a step puts out for each one that comes: needed
+        for tasks and explodes; of a filter all pass, unless it says less.
+
+        >>> from pellucid import Stream, pipeline
+        >>> @pipeline
+        ... def big(x: Stream[int]) -> Stream[int]:
+        ...     large = x.map(lambda v: v * 2, id="price").filter(lambda v: v > 9, id="large")
+        ...     return large.map(lambda v: v + 1, id="tax")
+        >>> Topology.of(big, rates=100, times="0.004").bolts
+        {'big': Bolt(time=Fraction(1, 250), hears=('x',), workers=1, ratio=Fraction(1, 1), queue='shared', initial=0)}
+        >>> t = Topology.of(big, rates=100, times={"price": "0.02", "tax": "0.1"}, workers={"price": 2},
+        ...                 ratios={"large": "1/10"})
+        >>> t.bolts["price"].ratio, t.bolts["price"].workers, t.bolts["tax"].hears
+        (Fraction(1, 10), 2, ('price',))
+        """
+        from pellucid.capacity.derive import topology_of
+
+        return topology_of(pipeline, rates=rates, times=times, workers=workers, ratios=ratios)
 
     def order(self) -> Sequence[str] | None:
         """The bolts, each after all those it hears; None if they go in a circle."""
