@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from pellucid.errors import PellucidError, PipelineError, UsageError, nearest
+from pellucid.expr.stable import loaded_from
 from pellucid.graph.build import Built
 
 if TYPE_CHECKING:
@@ -130,14 +131,66 @@ def _neighbours(folder: str) -> Iterator[None]:
     Afterwards, for an import inside a function, they come behind the standard library: else a queue.py there would
     be taken for Python's own by whatever imports that one next.
     """
+    before = set(sys.modules)
+    loaded_from.add(folder)
     sys.path.insert(0, folder)
+    hidden = _hide_those_of_others(folder)
     try:
         yield
     finally:
+        _show_again(hidden)
+        _users.update(name for name in set(sys.modules) - before if _file_of(name).startswith(folder + os.sep))
         with contextlib.suppress(ValueError):  # the file may have changed it too
             sys.path.remove(folder)
         if folder not in sys.path:
             _add_behind(folder)
+
+
+_users: set[str] = set()  # the names of modules that came with users' files: those files, and their neighbours
+
+
+def _file_of(name: str) -> str:
+    return str(getattr(sys.modules.get(name), "__file__", None) or "")
+
+
+def _hide_those_of_others(folder: str) -> dict[str, types.ModuleType]:
+    """Modules that a user's file in another folder brought with it, where this folder has one of the same name.
+
+    Python has one module of a name in a process.  When ``old/p.py`` is compared with ``new/p.py``, and both import
+    their own ``settings.py``, the second one would get the first one's, and whatever differs there would not be seen.
+    """
+    hidden = {}
+    for top in {name.partition(".")[0] for name in _users & sys.modules.keys()}:
+        own = importlib.machinery.PathFinder.find_spec(top, [folder])
+        if own is not None and (own.origin or folder) != _file_of(top):
+            for name in [n for n in sys.modules if n == top or n.startswith(top + ".")]:
+                hidden[name] = sys.modules.pop(name)
+    return hidden
+
+
+def _show_again(hidden: dict[str, types.ModuleType]) -> None:
+    """What was hidden comes back; if there are two of a name now, neither: a function that imports it when it is called
+    would get one of them, and nobody could say which."""
+    for name, module in hidden.items():
+        now = sys.modules.get(name)
+        sys.modules[name] = module if now is None else _TwoOf(name, module, now)
+
+
+class _TwoOf(types.ModuleType):
+    """In the place of two modules of one name, from two folders: whoever wants something of it is told."""
+
+    def __init__(self, name: str, *both: types.ModuleType) -> None:
+        super().__init__(name)
+        self.__file__ = getattr(both[-1], "__file__", None)
+        self._files = [str(getattr(module, "__file__", None) or module.__name__) for module in both]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UsageError(
+            f"there are two modules {self.__name__}: {' and '.join(self._files)}: a function that imports it when it "
+            "is called could get either; import it at the top of the file"
+        )
 
 
 def _add_behind(folder: str) -> None:

@@ -28,7 +28,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.expr.stable import chains, code_form, file_of, find_module, imports, sha, version_of, whose
+from pellucid.errors import UsageError
+from pellucid.expr.stable import another_of, chains, code_form, file_of, find_module, imports, sha, version_of, whose
 
 _MOST = 200_000  # objects to look at in one value
 _SCALARS = frozenset({bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented)})
@@ -235,6 +236,12 @@ class _Walk:
         """An import inside a function: the module by its source, with what that imports."""
         base = ".".join(str(f.__globals__.get("__package__") or "").split(".")[: -(level - 1) or None]) if level else ""
         whole = ".".join(filter(None, (base, module)))
+        two = None if level else another_of(whole, f.__code__.co_filename)
+        if two:
+            raise UsageError(
+                f"{f.__qualname__}() imports {whole} when it is called, and there are two: {two[0]} and {two[1]}: "
+                "Python would give it either; import it at the top of the file"
+            )
         for name in [whole, *(f"{whole}.{name}" for name in names)]:
             self._source(name)
         return f"imports {whole} {' '.join(names)}"

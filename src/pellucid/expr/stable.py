@@ -214,6 +214,29 @@ def version_of(package: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
+# Folders of users' files that were loaded as Python runs a program: first in line while they were, behind others now.
+loaded_from: set[str] = set()
+
+
+def another_of(name: str, file: str) -> tuple[str, str] | None:
+    """The module of a name beside a user's file, and the one that an import of it would give now, if they are two."""
+    folder, top = os.path.dirname(os.path.abspath(file)), name.partition(".")[0]
+    if folder not in loaded_from:
+        return None
+    beside = importlib.machinery.PathFinder.find_spec(top, [folder])
+    found = (
+        file_of(top) if top in sys.modules else getattr(importlib.machinery.PathFinder.find_spec(top), "origin", None)
+    )
+    if (
+        beside is None
+        or beside.origin is None
+        or found is None
+        or os.path.realpath(found) == os.path.realpath(beside.origin)
+    ):
+        return None
+    return beside.origin, found
+
+
 def find_module(name: str) -> importlib.machinery.ModuleSpec | None:
     """Where a module is, without importing it or what is above it."""
     path, spec = None, None
