@@ -145,8 +145,8 @@ DOES: dict[str, tuple[Node, str]] = {
     ),
     "a state that cannot be hashed": (
         Node(lambda s, e, m: ([], [], {})),
-        "returned ([], [], {}): unhashable type: 'list': expected (state, times to be told of, "
-        "{edge: [Message(time), …]})",
+        "the state [] can change (unhashable): a check keeps what it has seen, so states and values are tuples, "
+        "frozensets, texts, numbers, or frozen dataclasses",
     ),
     "an error": (Node(lambda s, e, m: 1 // 0), "ZeroDivisionError: integer division or modulo by zero"),
     "earlier than declared": (

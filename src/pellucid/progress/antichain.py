@@ -11,9 +11,28 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from pellucid.errors import UsageError
+from pellucid.progress.given import several, whole
 from pellucid.progress.times import NATURAL, Order, Time
 
 Change = tuple[Time, int]
+
+
+def _order(order: Order) -> Order:
+    if not isinstance(order, Order):
+        raise UsageError(f"order={order!r}: an order of times is expected, such as Integers()")
+    return order
+
+
+def _pairs(changes: Iterable[Change]) -> Iterable[Change]:
+    """Changes, each of which must be a pair; all are looked at before the first one counts."""
+    if isinstance(changes, ChangeBatch):
+        return changes
+    known = several(changes, "changes: ", "[(17, 1)]")
+    for change in known:
+        if not isinstance(change, (tuple, list)) or len(change) != 2:
+            raise UsageError(f"the change {change!r}: a pair of a time and a number is expected, as in (17, 1)")
+    return known
 
 
 class ChangeBatch:
@@ -44,7 +63,12 @@ class ChangeBatch:
         >>> batch = ChangeBatch(); batch.update(17, 1); batch.is_empty()
         False
         """
-        net = self._net.get(item, 0) + value
+        if type(value) is not int:
+            whole(value, "the change of a count: ")
+        try:
+            net = self._net.get(item, 0) + value
+        except TypeError:
+            raise UsageError(f"{item!r} can change, so nothing can be counted for it: give a tuple or a text") from None
         if net:
             self._net[item] = net
         else:
@@ -56,7 +80,7 @@ class ChangeBatch:
         >>> batch = ChangeBatch([(17, 1)]); batch.extend([(17, 2), (3, 1)]); batch.into_inner()
         [(3, 1), (17, 3)]
         """
-        for item, value in changes:
+        for item, value in _pairs(changes):
             self.update(item, value)
 
     def iter(self) -> Iterator[Change]:
@@ -154,7 +178,7 @@ class Antichain:
     """
 
     def __init__(self, elements: Iterable[Time] = (), order: Order = NATURAL) -> None:
-        self.order = order
+        self.order = _order(order)
         self._elements: list[Time] = []
         self.extend(elements)
 
@@ -187,7 +211,7 @@ class Antichain:
         >>> frontier = Antichain([3]); frontier.extend([2, 5]), frontier.extend([3, 4])
         (True, False)
         """
-        added = [self.insert(element) for element in elements]
+        added = [self.insert(element) for element in several(elements, "an antichain of ", "[(1, 2), (2, 1)]")]
         return any(added)
 
     def less_equal(self, time: Time) -> bool:
@@ -341,10 +365,11 @@ class MutableAntichain:
     """
 
     def __init__(self, elements: Iterable[Time] = (), order: Order = NATURAL) -> None:
-        self.order = order
+        self.order = _order(order)
         self._known: dict[Time, _Counted] = {}
         self._roots: list[_Counted] = []  # the frontier: no time of them is before another, every count is positive
         self._idle = 0  # how many hang in the heap without a positive count
+        self._failed = ""
         self.update_iter((element, 1) for element in elements)
 
     @classmethod
@@ -362,9 +387,19 @@ class MutableAntichain:
         >>> MutableAntichain().update_iter([(7, 1), (8, 1), (8, -1)])
         [(7, 1)]
         """
+        if self._failed:
+            raise UsageError(f"this antichain stopped when times could not be compared: {self._failed}")
+        known = [
+            (self.order.check(time), diff if type(diff) is int else whole(diff, f"the change of {time!r}: "))
+            for time, diff in _pairs(updates)
+        ]
         changes = ChangeBatch()
-        for time, diff in updates:
-            self._update(self.order.check(time), diff, changes)
+        try:
+            for time, diff in known:
+                self._update(time, diff, changes)
+        except Exception as error:  # half done: what it would say from now on would be wrong
+            self._failed = str(error)
+            raise
         return changes.drain()
 
     def _update(self, time: Time, diff: int, changes: ChangeBatch) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pellucid.errors import PipelineError, UsageError
 from pellucid.progress.antichain import Antichain
 from pellucid.progress.ends import Ends, ends
+from pellucid.progress.given import hashed
 from pellucid.progress.summaries import Same, Summary, summary
 from pellucid.progress.times import Integers, Order, Time
 
@@ -132,6 +133,8 @@ class Builder:
         pellucid.errors.UsageError: node 'a', input 1 to output 0: {} is no summary of times of integers of 64 bits...
         """
         name = f"node {index!r}"
+        if not hashed(index):
+            raise UsageError(f"{name}: a name that can change is none: give a text, a number or a tuple")
         if index in self.nodes:
             raise UsageError(f"{name} is there already; every node has a name of its own")
         for count, what in ((inputs, "inputs"), (outputs, "outputs")):
@@ -146,6 +149,8 @@ class Builder:
                     "…] with a dict for each input"
                 )
             summaries = [[0] * outputs for _ in range(inputs)]
+        if not isinstance(summaries, (list, tuple)):
+            raise UsageError(f"{name}: summaries={summaries!r}: a list with one entry for each input is expected")
         if len(summaries) != inputs:
             raise UsageError(
                 f"{name} has {inputs} inputs; summaries has {len(summaries)} entries, one is for each input"
@@ -156,7 +161,8 @@ class Builder:
     def _orders(self, name: str, what: str, count: int, given: Sequence[Order] | None) -> tuple[Order, ...]:
         if given is None:
             return (self.order,) * count
-        if len(given) != count or not all(isinstance(order, Order) for order in given):
+        listed = isinstance(given, (list, tuple)) and all(isinstance(order, Order) for order in given)
+        if not listed or len(given) != count:
             raise UsageError(f"{name}: {what} is {given!r}; {count} orders are needed, one for each port")
         return tuple(given)
 
@@ -221,14 +227,16 @@ class Builder:
         Traceback (most recent call last):
         pellucid.errors.UsageError: 0.out2 is not in the graph: node 0 has the outputs 0 to 1
         """
-        node = self.nodes.get(location.node)
+        if not isinstance(location, Location):
+            raise UsageError(f"{location!r} is no location: give a Source(node, port) or a Target(node, port)")
+        node = self.nodes.get(location.node) if hashed(location.node) else None
         if node is None:
             known = ", ".join(map(str, list(self.nodes)[:8])) + (", …" if len(self.nodes) > 8 else "")
             raise UsageError(
                 f"{location} is not in the graph: there is no node {location.node}; there are {known or 'none'}"
             )
         ports = node.inputs if location.is_target else node.outputs
-        if not 0 <= location.port < len(ports):
+        if type(location.port) is not int or not 0 <= location.port < len(ports):
             side = "input" if location.is_target else "output"
             has = f"the {side}s 0 to {len(ports) - 1}" if ports else f"no {side}"
             raise UsageError(f"{location} is not in the graph: node {location.node} has {has}")
@@ -308,3 +316,17 @@ class Arcs(NamedTuple):
         self.orders[at].check(time, where)
         self.ends.refuse(self.orders[at], time, where)
         return time
+
+
+def arcs_of(graph: Builder | Arcs) -> Arcs:
+    """The locations and summaries of a graph under construction, or of one that is known already.
+
+    >>> arcs_of("daily")
+    Traceback (most recent call last):
+    pellucid.errors.UsageError: a Builder is expected, found a str
+    """
+    if isinstance(graph, Builder):
+        return graph.arcs()
+    if not isinstance(graph, Arcs):
+        raise UsageError(f"a Builder is expected, found a {type(graph).__name__}")
+    return graph

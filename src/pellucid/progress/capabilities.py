@@ -18,6 +18,7 @@ from typing import Protocol
 from pellucid.errors import UsageError
 from pellucid.progress.antichain import Antichain
 from pellucid.progress.builder import Arcs, Location
+from pellucid.progress.given import several
 from pellucid.progress.times import NATURAL, Order, Time
 
 
@@ -109,6 +110,8 @@ class Operator:
     """
 
     def __init__(self, counts: Counts, node: object) -> None:
+        if not isinstance(getattr(counts, "arcs", None), Arcs):
+            raise UsageError(f"Operator({counts!r}, …): a clock is expected, as Builder.build makes it, or a Worker")
         self.counts, self.node, self.started = counts, node, False
         if all(place.node != node for place in counts.arcs.places):
             raise UsageError(f"there is no node {node!r} in the graph")
@@ -211,7 +214,10 @@ class Notificator:
         >>> asked = Notificator(); asked.notify_at((2, 1)); asked.notify_at((1, 2)); asked.next([Antichain([(3, 3)])])
         ((1, 2), 1)
         """
-        known = list(frontiers)
+        known = several(frontiers, "frontiers: ", "[clock.frontier(Target('count'))]")
+        for frontier in known:
+            if not isinstance(frontier, Antichain):
+                raise UsageError(f"frontiers: {frontier!r} is no Antichain: give those of clock.frontier(…)")
         complete = [time for time in self.pending if not any(frontier.less_equal(time) for frontier in known)]
         first = Antichain(complete, self.order).elements()
         return (first[0], self.pending.pop(first[0])) if first else None

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pellucid.errors import PellucidError, PipelineError, StepError, UsageError, nearest
 from pellucid.model import Budget, CutShort, Search
+from pellucid.progress.given import hashed, named, several, told_apart
 from pellucid.progress.times import Integers, Order, Time
 
 State: TypeAlias = Any  # anything that can be hashed
@@ -104,11 +105,29 @@ class Node:
     starts: Sequence[tuple[State, Iterable[Time]]] = ()
     summaries: Mapping[Any, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        such = "[1, 2], times to be told of"
+        object.__setattr__(self, "requests", _requests(self.requests, "requests=", such))
+        pairs = several(self.starts, "starts=", "[(0, [1])], states and times to be told of")
+        for pair in pairs:
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise UsageError(f"starts=: {pair!r}: a pair of a state and times to be told of is expected")
+        object.__setattr__(self, "starts", tuple((s, _requests(asked, "starts=: ", such)) for s, asked in pairs))
+        named(self.summaries, "summaries=", "{'out': 1}, what is added to a time on its way to an output edge")
+
     @property
     def initial(self) -> tuple[tuple[State, frozenset[Time]], ...]:
         """Initial(p): states and requests that it can start with."""
         given = tuple(self.starts) or ((self.state, self.requests),)
         return tuple((state, frozenset(requests)) for state, requests in given)
+
+
+def _requests(given: Any, where: str, such: str) -> frozenset[Time]:
+    known = several(given, where, such)
+    for time in known:
+        if not hashed(time):
+            raise UsageError(f"{where}{time!r} can change, so it can be no time: give a tuple or a text")
+    return frozenset(known)
 
 
 def buffer(out: str, *, to: Callable[[Time], Time | None] = lambda time: time, **more: Any) -> Node:
@@ -157,8 +176,11 @@ class Graph:
         checked: bool = True,
     ) -> None:
         """``checked=False`` leaves declared summaries unchecked, for looking at what is wrong with them."""
-        self.name, self.order, self.nodes = name, order, dict(nodes)
-        self.edges = _checked_edges(self.nodes, edges)
+        if not isinstance(order, Order):
+            raise UsageError(f"order={order!r}: an order of times is expected, such as Integers()")
+        self.name, self.order = name, order
+        self.nodes = dict(named(nodes, "nodes=", "{'read': Node(on_message)}"))
+        self.edges = _checked_edges(self.nodes, named(edges, "edges=", "{'in': (None, 'read')}"))
         self.source = {e: a for e, (a, _) in self.edges.items()}
         self.target = {e: b for e, (_, b) in self.edges.items()}
         self.into = {p: tuple(e for e in self.edges if self.target[e] == p) for p in self.nodes}
@@ -181,15 +203,20 @@ class Graph:
     def _by_location(self, given: Any, locations: Iterable[str], what: str) -> dict[str, tuple[Any, ...]] | None:
         if given is None:
             return None
+        such = "range(3)" if what == "times" else "['late', 'early']"
         if not isinstance(given, Mapping):
-            shared = tuple(dict.fromkeys(given))
+            shared = told_apart(several(given, f"{what}=", such), f"{what}=")
+            if not shared:
+                raise UsageError(f"{what}= is empty: nothing could ever happen; give some, as in {what}={such}")
             if what == "times":
                 for t in shared:
                     self.order.check(t, "times=")
             return dict.fromkeys(locations, shared)
         for x in given:
             self.known(x)
-        own = {x: tuple(dict.fromkeys(given.get(x, ()))) for x in locations}
+        own = {
+            x: told_apart(several(given.get(x, ()), f"{what}= of {x}: ", such), f"{what}= of {x}") for x in locations
+        }
         for x in own if what == "times" else ():
             for t in own[x]:
                 self.order.check(t, f"times= of {x}")
@@ -202,7 +229,7 @@ class Graph:
         Traceback (most recent call last):
         pellucid.errors.UsageError: 'cuont' is no location of graph: its nodes and edges are count; ...
         """
-        if location not in self.nodes and location not in self.edges:
+        if not hashed(location) or (location not in self.nodes and location not in self.edges):
             have = ", ".join(self.locations) or "none"
             raise UsageError(
                 f"{location!r} is no location of {self.name}: its nodes and edges are {have}"
@@ -255,9 +282,31 @@ class Graph:
     def g1(self, node: str, state: State, event: Event) -> Result:
         """One step of one node: the paper's g₁(p)(s, x), looked at before it is believed."""
         key = node, state, event
+        if not hashed(key):
+            self._refuse_changing(f"node {node!r}, {event}", node, state, [event])
         if key not in self._results:
-            self._results[key] = self._step(node, state, event)
+            result = self.does(node, state, event)
+            if not hashed(result):
+                self._refuse_changing(f"node {node!r}, {event}", node, result.state, result.messages)
+            self._results[key] = result
         return self._results[key]
+
+    def _refuse_changing(self, where: str, node: str, state: State, carried: Iterable[Any]) -> None:
+        """An error for a state or a value that can change: what was looked at already could not be told from it."""
+        what = f"the state {state!r}" if not hashed(state) else f"a message of {list(carried)!r}"
+        raise StepError(
+            f"{where}: {what} can change (unhashable): a check keeps what it has seen, so states and values are "
+            "tuples, frozensets, texts, numbers, or frozen dataclasses",
+            step=node,
+        )
+
+    def starts(self, node: str) -> tuple[tuple[State, frozenset[Time]], ...]:
+        """The states and requests that a node can start with, for a search: none of them can change."""
+        for state, _ in self.nodes[node].initial:
+            if not hashed(state):
+                self._refuse_changing(f"node {node!r}, at its start", node, state, ())
+        found: tuple[tuple[State, frozenset[Time]], ...] = self.nodes[node].initial
+        return found
 
     def g(self, node: str, history: History) -> Result:
         """A node after a local history: the paper's g(p)(h)."""
@@ -282,7 +331,7 @@ class Graph:
                 self._listed(node, event, after)
                 yield event, (after.state, pending(at[1], event, after))
 
-        return Search(self.nodes[node].initial, steps, budget or Budget(None, LISTED))
+        return Search(self.starts(node), steps, budget or Budget(None, LISTED))
 
     def _listed(self, node: str, event: Event, result: Result) -> None:
         for edge, messages in zip(self.out[node], result.messages, strict=True):
@@ -290,7 +339,8 @@ class Graph:
                 if m.value not in self._values[edge]:
                     raise CutShort(f"node {node!r}, {event}: sends {m} on {edge}, a value that values= does not list")
 
-    def _step(self, node: str, state: State, event: Event) -> Result:
+    def does(self, node: str, state: State, event: Event) -> Result:
+        """The same, asked anew and not kept: states and values may be anything."""
         p = self.nodes[node]
         where = f"node {node!r}, {event}"
         try:
@@ -315,16 +365,19 @@ class Graph:
             raise StepError(f"{where}: returned {given!r}: {expected}", step=node)
         state, requests, sent = given
         try:
-            hash(state)
             asked = frozenset(requests)
-            messages = {edge: tuple(several) for edge, several in sent.items()}
+            messages = {edge: tuple(carried) for edge, carried in sent.items()}
         except TypeError as error:
             raise StepError(f"{where}: returned {given!r}: {error}: {expected}", step=node) from None
-        for edge, several in messages.items():
+        except PellucidError:
+            raise
+        except Exception as error:  # in a generator of the user's
+            raise StepError(f"{where}: {type(error).__name__}: {error}", step=node) from error
+        for edge, carried in messages.items():
             if edge not in self.out[node]:
                 have = ", ".join(self.out[node]) or "none"
                 raise StepError(f"{where}: sends on {edge!r}, which does not leave it: {have} does", step=node)
-            for m in several:
+            for m in carried:
                 if not isinstance(m, Message):
                     raise StepError(f"{where}: sends {m!r} on {edge}: expected Message(time, value)", step=node)
                 self._one_of(where, f"sends on {edge}", m.time, edge, node)
@@ -369,6 +422,9 @@ def is_buffer(graph: Graph, node: str) -> bool:
 def _checked_edges(
     nodes: Mapping[str, Node], edges: Mapping[str, tuple[str | None, str | None]]
 ) -> dict[str, tuple[str | None, str | None]]:
+    for p in (*nodes, *edges):
+        if not isinstance(p, str):
+            raise PipelineError(f"{p!r} is a {type(p).__name__}: nodes and edges are named by texts")
     for p, node in nodes.items():
         if not isinstance(node, Node):
             raise PipelineError(f"node {p!r} is a {type(node).__name__}: expected a Node(on_message, on_notify)")
@@ -379,8 +435,8 @@ def _checked_edges(
         if not isinstance(ends, tuple) or len(ends) != 2 or ends == (None, None):
             raise PipelineError(f"edge {e!r} is {ends!r}: expected (from, to), None on one side for outside")
         for end, goes in zip(ends, ("comes from", "goes to"), strict=True):
-            if end is not None and end not in nodes:
+            if end is not None and (not hashed(end) or end not in nodes):
                 raise PipelineError(
-                    f"edge {e!r} {goes} {end!r}, which is no node: the nodes are {have}{nearest(end, list(nodes))}"
+                    f"edge {e!r} {goes} {end!r}, which is no node: the nodes are {have}{nearest(str(end), list(nodes))}"
                 )
     return dict(edges)

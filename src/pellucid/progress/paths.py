@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from pellucid.errors import UsageError
-from pellucid.progress.builder import Arcs, Builder, Location
+from pellucid.progress.antichain import Antichain
+from pellucid.progress.builder import Arcs, Builder, Location, arcs_of
+from pellucid.progress.given import hashed
 from pellucid.progress.summaries import Same, Summary
 from pellucid.progress.times import Time
 
@@ -74,11 +77,11 @@ class PathSummaries:
     """
 
     def __init__(self, graph: Builder | Arcs) -> None:
-        self.arcs = graph.arcs() if isinstance(graph, Builder) else graph
+        self.arcs = arcs_of(graph)
         self._from: dict[int, dict[int, list[Label]]] = {}
 
     def _at(self, location: Location) -> int:
-        at = self.arcs.at.get(location)
+        at = self.arcs.at.get(location) if hashed(location) else None
         if at is None:
             raise UsageError(
                 f"{location!s} is not in the graph; its locations are {', '.join(map(str, self.arcs.places[:8]))}"
@@ -128,18 +131,18 @@ class PathSummaries:
 
     def _times(self, way: tuple[int, ...], time: Time, then: Time) -> Iterator[tuple[Location, Time]]:
         """The times along a way; where an arc has several summaries, one that keeps within the end."""
-        found = self._along(way, time, then)
-        assert found is not None
-        for at, t in zip(way, found, strict=True):
+        for at, t in zip(way, self._along(way, time, then), strict=True):
             yield self.arcs.places[at], t
 
-    def _along(self, way: tuple[int, ...], time: Time, then: Time) -> list[Time] | None:
-        if len(way) == 1:
-            return [time] if self.arcs.orders[way[0]].le(time, then) else None
-        for there, summary in self.arcs.ways[way[0]]:
-            if there == way[1]:
-                next_time = summary.results_in(time)
-                rest = None if next_time is None else self._along(way[1:], next_time, then)
-                if rest is not None:
-                    return [time, *rest]
-        return None
+    def _along(self, way: tuple[int, ...], time: Time, then: Time) -> list[Time]:
+        came: list[dict[Time, Time]] = [{time: time}]  # at each location, the times there and those before them
+        for here, there in pairwise(way):
+            steps = [summary for to, summary in self.arcs.ways[here] if to == there]
+            ends = {end: t for t in came[-1] for s in steps if (end := s.results_in(t)) is not None}
+            order = self.arcs.orders[there]
+            least = Antichain(ends, order).elements()  # a later one leads to nothing that they do not lead to
+            came.append({end: ends[end] for end in least})
+        found = [next(t for t in came[-1] if self.arcs.orders[way[-1]].le(t, then))]
+        for known in reversed(came[1:]):
+            found.append(known[found[-1]])
+        return found[::-1]

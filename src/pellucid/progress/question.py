@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pellucid.errors import UsageError, nearest
 from pellucid.model import Budget, CutShort, Run, Verdict, now
+from pellucid.progress.given import several, whole
 from pellucid.progress.graph import LISTED, Graph, Message
 from pellucid.progress.loops import Loop, standing_loop
 from pellucid.progress.reach.conditions import Walk, condition_1, condition_2, no_time_passes, walk
@@ -84,6 +85,12 @@ def progress(
     if not isinstance(graph, Graph):
         raise UsageError(f"check.progress takes a progress.Graph, found a {type(graph).__name__}")
     asked = asked_about(about)
+    for given, name in ((messages, "messages="), (arrivals, "arrivals=")):
+        whole(given, name, 0)
+    if max_states is not None:
+        whole(max_states, "max_states=", 1)
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0):
+        raise UsageError(f"timeout= takes a number of seconds above 0, or None for no limit; found {timeout!r}")
     began = now()
     budget = Budget(timeout, max_states, progress, wall=timeout)
     question = _question(graph, asked, inputs, messages, arrivals)
@@ -224,14 +231,14 @@ def _relation(graph: Graph, clock: str, ports: bool, budget: Budget) -> tuple[Re
         raise UsageError(f"clock={clock!r}: expected 'auto', 'exact' or 'summaries'")
     why = ""
     try:
-        literal = exact(graph, ports=ports, budget=budget if clock == "exact" else Budget(None, LISTED))
+        literal = exact(graph, ports=ports, budget=budget if clock == "exact" else _listed(budget))
     except CutShort as cut:
-        if clock == "exact":
+        if clock == "exact" or budget.over:
             raise
         literal, why = None, str(cut)
     if literal is not None and clock != "summaries":
         return literal, ()
-    relation = conservative(graph.declaring(), ports=ports)
+    relation = conservative(graph.declaring(), ports=ports, budget=budget)
     if literal is None:
         return relation, (f"by the summaries of the nodes, which are held to at every message: {why}",)
     beyond = within(literal, relation)
@@ -243,6 +250,13 @@ def _relation(graph: Graph, clock: str, ports: bool, budget: Budget) -> tuple[Re
     return relation, ("by the summaries of the nodes",)
 
 
+def _listed(budget: Budget) -> Budget:
+    """The same time, for as many states as are listed."""
+    listed = Budget(budget.timeout, LISTED)
+    listed.end, listed.by = budget.end, budget.by
+    return listed
+
+
 def asked_about(about: str | Sequence[str]) -> tuple[str, ...]:
     """The names of questions, each of which must be known.
 
@@ -250,10 +264,12 @@ def asked_about(about: str | Sequence[str]) -> tuple[str, ...]:
     Traceback (most recent call last):
     pellucid.errors.UsageError: about='livness': the questions are condition 1, ...
     """
-    names = (about,) if isinstance(about, str) else tuple(about)
+    names = (about,) if isinstance(about, str) else tuple(several(about, "about=", "['liveness']"))
+    if not names:
+        raise UsageError(f"about= is empty: nothing is asked; the questions are {', '.join(ALL)}")
     for name in names:
         if name not in ALL:
-            raise UsageError(f"about={name!r}: the questions are {', '.join(ALL)}{nearest(name, ALL)}")
+            raise UsageError(f"about={name!r}: the questions are {', '.join(ALL)}{nearest(str(name), ALL)}")
     return names
 
 

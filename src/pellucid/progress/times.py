@@ -21,10 +21,12 @@ A time that is not of the order is refused by name, and never answered with *not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
 from itertools import product
 from typing import Any
 
-from pellucid.errors import PipelineError, UsageError
+from pellucid.errors import PellucidError, PipelineError, UsageError
+from pellucid.progress.given import hashed
 
 Time = Any  # what an order holds: hashable, and never changed
 
@@ -57,7 +59,7 @@ class Order:
         try:
             hash(time)
             known = self.holds(time)
-        except TypeError:
+        except Exception:  # what a class or a function of one's own raises: it is no time that is known
             known = False
         if not known:
             at = f"{where}: " if where else ""
@@ -159,6 +161,9 @@ class Integers(Order):
     """
 
     def __init__(self, low: int = LEAST, high: int = MOST) -> None:
+        for end in (low, high):
+            if isinstance(end, bool) or not isinstance(end, int):
+                raise UsageError(f"Integers({low!r}, {high!r}): the ends are whole numbers, as in Integers(0, 9)")
         if low > high:
             raise UsageError(f"integers from {low} to {high}: there is none")
         self.low, self.high = low, high
@@ -195,21 +200,30 @@ class Ordered(Order):
     """
 
     def __init__(self, kind: type) -> None:
-        if kind in (int, bool, float) or not hasattr(kind, "__le__") or issubclass(kind, (set, frozenset)):
+        name = getattr(kind, "__name__", repr(kind))
+        lined = isinstance(kind, type) and getattr(kind, "__le__", _NO_ORDER) is not _NO_ORDER
+        if not lined or kind in (int, bool, float) or issubclass(kind, (set, frozenset)):
             raise UsageError(
-                f"Ordered({kind.__name__}): a type whose values are in one line is needed, such as str, date or "
+                f"Ordered({name}): a type whose values are in one line is needed, such as str, date or "
                 "datetime; whole numbers are Integers()"
             )
         self.kind = kind
 
     def example(self) -> Time:
-        return getattr(self.kind, "min", "" if self.kind is str else None)
+        least = getattr(self.kind, "min", "" if self.kind is str else None)
+        return least if isinstance(least, self.kind) else None
 
     def holds(self, time: Time) -> bool:
-        return isinstance(time, self.kind)
+        if not isinstance(time, self.kind) or (self.kind is date and isinstance(time, datetime)):
+            return False
+        known: Any = time
+        return bool(known <= known)  # not so of what is no time, such as NaN and NaT
 
     def le(self, a: Time, b: Time) -> bool:
-        return bool(a <= b)
+        try:
+            return bool(a <= b)
+        except Exception as error:  # such as a moment with a time zone beside one without
+            raise UsageError(f"{a!r} and {b!r} cannot be compared: {type(error).__name__}: {error}") from None
 
     def _key(self) -> tuple[Any, ...]:
         return (self.kind,)
@@ -360,7 +374,10 @@ class Domains(Order):
     """
 
     def __init__(self, domains: Mapping[str, Order]) -> None:
-        if not domains or not all(isinstance(order, Order) for order in domains.values()):
+        given = isinstance(domains, Mapping) and all(
+            isinstance(name, str) and isinstance(order, Order) for name, order in domains.items()
+        )
+        if not domains or not given:
             raise UsageError(f"Domains({domains!r}): an order for each name is needed, such as {{'gmt': Integers()}}")
         self.domains = dict(domains)
 
@@ -399,6 +416,8 @@ class Stacks(Order):
     """
 
     def __init__(self, calls: Iterable[str], before: Callable[[Time, Time], bool] | None = None) -> None:
+        if isinstance(calls, str) or not isinstance(calls, Iterable):
+            raise UsageError(f"Stacks({calls!r}): the names of the calls are needed, as in Stacks(['left', 'right'])")
         self.calls = tuple(calls)
         self.before = before
 
@@ -442,13 +461,17 @@ class Own(Order):
         holds: Callable[[Time], bool] | None = None,
     ) -> None:
         self.before, self.name, self.within = less_equal, name, holds
-        self.samples: Sequence[Time] = list(samples)
+        if not callable(less_equal):
+            raise UsageError(f"{name}: {less_equal!r} cannot be called: give a function of two times")
+        self.samples: Sequence[Time] = list(samples) if isinstance(samples, Iterable) else []
         if not self.samples:
             raise UsageError(f"{name}: samples= is empty: give some times on which the order is tried, three at least")
-        if holds is not None:
-            for a in self.samples:
+        for a in self.samples:
+            if not hashed(a):
+                raise UsageError(f"{name}: samples=: {a!r} can change, so it can be no time: give a tuple or a text")
+            if holds is not None:
                 self.check(a, "samples=")
-        wrong = not_an_order(less_equal, self.samples)
+        wrong = not_an_order(self.le, self.samples)
         if wrong is not None:
             raise PipelineError(f"{name} is not an order: {wrong[0]}")
 
@@ -457,11 +480,18 @@ class Own(Order):
             return bool(self.within(time))
         try:
             return bool(self.before(time, time))
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError):
+        except Exception:  # whatever a function of one's own raises about what it does not know
             return False
 
     def le(self, a: Time, b: Time) -> bool:
-        return bool(self.before(a, b))
+        try:
+            return bool(self.before(a, b))
+        except PellucidError:
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"{self.name} does not tell whether {a!r} ≤ {b!r}: {type(error).__name__}: {error}"
+            ) from error
 
     def example(self) -> Time:
         return self.samples[0]
@@ -521,7 +551,9 @@ class Natural(Order):
         if isinstance(time, tuple):
             return all(self.holds(part) for part in time)
         ordered = getattr(type(time), "__le__", _NO_ORDER) is not _NO_ORDER
-        return ordered and not isinstance(time, (set, frozenset, list, dict, float))
+        if not ordered or isinstance(time, (set, frozenset, list, dict, float)):
+            return False
+        return bool(time <= time)
 
     def le(self, a: Time, b: Time) -> bool:
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
@@ -530,7 +562,10 @@ class Natural(Order):
         whole = (isinstance(a, int), isinstance(b, int))
         if (type(a) is not type(b) and whole != (True, True)) or isinstance(a, tuple):
             raise UsageError(f"{a!r} and {b!r} are times of two domains: they cannot be compared")
-        return bool(a <= b)
+        try:
+            return bool(a <= b)
+        except Exception as error:  # such as a moment with a time zone beside one without
+            raise UsageError(f"{a!r} and {b!r} cannot be compared: {type(error).__name__}: {error}") from None
 
     def join(self, a: Time, b: Time) -> Time:
         self.less_equal(a, b)

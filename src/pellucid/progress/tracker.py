@@ -23,6 +23,7 @@ from pellucid.errors import UsageError
 from pellucid.model.components import components
 from pellucid.progress.antichain import Antichain, ChangeBatch, MutableAntichain
 from pellucid.progress.builder import Arcs, Location, Source, Target  # noqa: F401 - the examples use them
+from pellucid.progress.given import hashed, several, whole
 from pellucid.progress.paths import Label, PathSummaries, spread
 from pellucid.progress.times import Time
 
@@ -36,6 +37,7 @@ class Tracker:
         self.arcs = arcs
         self._pushed = ChangeBatch()
         self._inputs: dict[object, list[int]] = {}  # of each node
+        self._failed = ""  # why a propagation ended half-way
 
     # ------------------------------------------------------------ what changes
 
@@ -69,6 +71,7 @@ class Tracker:
         pellucid.errors.UsageError: sum.in0 is not in the graph; its locations are count.in0, count.out0
         """
         at = self._at(location)
+        self._goes()
         self.arcs.check(at, time)
         if isinstance(diff, bool) or not isinstance(diff, int):
             raise UsageError(f"{location}: the change {diff!r} of a count is not a whole number")
@@ -81,7 +84,14 @@ class Tracker:
         >>> clock.propagate_all(); clock.frontier(Target("count"))
         Antichain([3])
         """
-        for (location, time), diff in updates:
+        known = several(updates, "updates: ", "[((Target('count'), 3), 1)]")
+        for change in known:  # all of them, before the first one counts
+            pair = isinstance(change, (tuple, list)) and len(change) == 2
+            if not pair or not isinstance(change[0], (tuple, list)) or len(change[0]) != 2:
+                raise UsageError(f"the update {change!r}: a pair is expected, as in ((Target('count'), 3), 1)")
+            self.arcs.check(self._at(change[0][0]), change[0][1])
+            whole(change[1], f"{change[0][0]}: the change of a count: ")
+        for (location, time), diff in known:
             self.update(location, time, diff)
 
     def propagate_all(self) -> None:
@@ -103,6 +113,7 @@ class Tracker:
         >>> [(str(at), time, diff) for (at, time), diff in clock.pushed().drain()]
         [('count.in0', 3, 1), ('count.out0', 4, 1)]
         """
+        self._goes()
         return self._pushed
 
     def frontier(self, location: Location) -> Antichain:
@@ -111,6 +122,7 @@ class Tracker:
         >>> _example().frontier(Target("count")).is_empty()
         True
         """
+        self._goes()
         return self._frontier(self._at(location))
 
     def complete(self, node: object, time: Time) -> bool:
@@ -126,7 +138,8 @@ class Tracker:
                 known = self._inputs.setdefault(place.node, [])
                 if place.is_target:
                     known.append(at)
-        if node not in self._inputs:
+        self._goes()
+        if not hashed(node) or node not in self._inputs:
             raise UsageError(f"there is no node {node!r} in the graph")
         return not any(self._frontier(at).less_equal(time) for at in self._inputs[node])
 
@@ -140,11 +153,16 @@ class Tracker:
         raise NotImplementedError
 
     def _at(self, location: Location) -> int:
-        at = self.arcs.at.get(location)
+        at = self.arcs.at.get(location) if hashed(location) else None
         if at is None:
             known = ", ".join(map(str, self.arcs.places[:8])) + (", …" if len(self.arcs.places) > 8 else "")
             raise UsageError(f"{location!s} is not in the graph; its locations are {known}")
         return at
+
+    def _goes(self) -> None:
+        """Refuse to say more after a propagation that ended half-way."""
+        if self._failed:
+            raise UsageError(f"this clock stopped, and what it would say now would be wrong: {self._failed}")
 
     def _update(self, at: int, time: Time, diff: int) -> None:
         raise NotImplementedError
@@ -211,6 +229,14 @@ class Plain(Tracker):
         self.waiting.append((at, time, diff))
 
     def propagate_all(self) -> None:
+        self._goes()
+        try:
+            self._propagate()
+        except Exception as error:  # of a summary or an order of one's own
+            self._failed = str(error)
+            raise
+
+    def _propagate(self) -> None:
         todo: dict[int, ChangeBatch] = {}  # by rank: what comes before is settled first
         ranks: list[int] = []
 

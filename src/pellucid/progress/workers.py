@@ -20,12 +20,13 @@ import time as clocks
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from pellucid.errors import UsageError
 from pellucid.model import Budget, CutShort, Run, Search, Verdict
 from pellucid.progress.antichain import Antichain, ChangeBatch
-from pellucid.progress.builder import Arcs, Builder, Location
+from pellucid.progress.builder import Arcs, Builder, Location, arcs_of
+from pellucid.progress.given import hashed, several, whole
 from pellucid.progress.paths import PathSummaries
 from pellucid.progress.times import Time
 from pellucid.progress.tracker import Tracker
@@ -56,7 +57,7 @@ class Worker:
         """``start``: the pointstamps with which all workers begin, known to all."""
         from pellucid.progress.tracker import tracker
 
-        self.arcs = graph.arcs() if isinstance(graph, Builder) else graph
+        self.arcs = arcs_of(graph)
         self.paths = PathSummaries(self.arcs)
         self.view: Tracker = tracker(self.arcs, mode)
         self.step = ChangeBatch()
@@ -65,7 +66,7 @@ class Worker:
 
     def update(self, location: Location, time: Time, diff: int) -> None:
         """A change in the step that is being taken."""
-        at = self.arcs.at.get(location)
+        at = self.arcs.at.get(location) if hashed(location) else None
         if at is None:
             raise UsageError(f"{location!s} is not in the graph")
         self.arcs.check(at, time)
@@ -145,8 +146,17 @@ class Views:
         founded: bool = True,
         fifo: bool = True,
     ) -> None:
-        self.arcs, self.paths = graph.arcs(), PathSummaries(graph)
-        self.first = Counter(start)
+        self.arcs = arcs_of(graph)
+        self.paths = PathSummaries(self.arcs)
+        for stamp in (known := several(start, "start=", "[(Source('read'), 0)]")):
+            if not isinstance(stamp, tuple) or len(stamp) != 2 or not hashed(stamp) or stamp[0] not in self.arcs.at:
+                raise UsageError(f"start=: {stamp!r} is no pointstamp of the graph: give pairs (Source('read'), 0)")
+            self.arcs.check(self.arcs.at[stamp[0]], stamp[1])
+        for given, name, least in ((workers, "workers=", 1), (steps, "steps=", 0)):
+            whole(given, name, least)
+        if telling not in get_args(Telling):
+            raise UsageError(f"telling={telling!r}: one of {', '.join(get_args(Telling))} is known")
+        self.first = Counter(known)
         self.workers, self.most, self.telling, self.founded, self.fifo = workers, steps, telling, founded, fifo
         self._fronts: dict[frozenset[tuple[Stamp, int]], dict[Location, Antichain]] = {}
 
@@ -255,6 +265,8 @@ def never_ahead(views: Views, *, max_states: int | None = None) -> Verdict:
     >>> print(never_ahead(Views(graph, [(Source("read"), 0)], telling="decreases first")).counterexample.why)
     worker 1 has let 0 pass at count.in0, where it may still come
     """
+    if not isinstance(views, Views):
+        raise UsageError(f"never_ahead takes Views(graph, start), found a {type(views).__name__}")
     began = clocks.perf_counter()
     question = f"no view is ahead: {views.workers} workers, {views.most} steps, {views.telling}"
     search: Search[Any, str] = Search([views.start()], views.steps, Budget(max_states=max_states))

@@ -65,7 +65,10 @@ class Packed(Tracker):
     # ------------------------------------------------------------ what changes
 
     def update(self, location: Location, time: Time, diff: int) -> None:
-        at = self.arcs.at.get(location, -1)
+        try:
+            at = self.arcs.at.get(location, -1)
+        except TypeError:  # its node is a list: nobody has that
+            at = -1
         if type(time) is int and type(diff) is int and self.width == 1 and at >= 0:
             low, high = self._bounds[at]
             if low <= time <= high and -_COUNT <= diff <= _COUNT:  # the common case, without the detour

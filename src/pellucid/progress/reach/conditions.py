@@ -12,13 +12,13 @@ would wait for itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from pellucid.model import Budget, Run
 from pellucid.progress.graph import Event, Graph, Received, pending
 from pellucid.progress.reach.exact import Request, doings
-from pellucid.progress.reach.relation import Pointstamp, Proof, Relation
+from pellucid.progress.reach.relation import Pointstamp, Proof, Relation, bits
 from pellucid.progress.times import Time
 
 Reading = Literal["corrected", "printed"]
@@ -96,7 +96,7 @@ class LocalMachine:
     def steps(self, at: Any, *, failures: bool = True) -> Iterator[tuple[Starts | Event, Any]]:
         """Its starts, then all its events."""
         if at is None:
-            for state, requests in self.graph.nodes[self.node].initial:
+            for state, requests in self.graph.starts(self.node):
                 yield Starts(state, requests), (state, requests, ())
             return
         for event in self.graph.events(self.node):
@@ -139,37 +139,38 @@ def condition_2(relation: Relation) -> Proof | None:
       (q, 0): e leads to q
       (f, 0): q, at its start, on message 0 on e sends 0 on f
     """
-    return _first_round(relation, lambda t, u: not relation.graph.order.less_equal(t, u))
+    everything = (1 << len(relation.times)) - 1
+    return _first_round(relation, [everything & ~later for later in relation.up])
 
 
 def no_time_passes(relation: Relation) -> Proof | None:
     """A way from a node to one of its own inputs on which no time passes, or None: a notification at the node for the
     time of the proof would never come."""
-    return _first_round(relation, lambda t, u: relation.graph.order.less_equal(u, t))
+    return _first_round(relation, relation.down)
 
 
-def _first_round(relation: Relation, wrong: Any) -> Proof | None:
-    """A shortest proof that leads from a node to an edge into it at a time that is wrong; with ports also from an edge
-    back to itself."""
-    graph, best = relation.graph, None
-    bad = [(t, u) for t in relation.times for u in relation.times if wrong(t, u)]
+def _first_round(relation: Relation, wrong: Sequence[int]) -> Proof | None:
+    """A shortest proof that leads from a node to an edge into it at a time that is wrong (a bit of ``wrong`` at the
+    time where it begins); with ports also from an edge back to itself."""
+    graph, times, best = relation.graph, relation.times, None
     for node in graph.nodes:
         for edge in graph.into[node]:
             if graph.source[edge] is None:
                 continue
-            for t, u in bad:
-                if relation.holds((node, t), (edge, u)):
-                    proof = relation.prove((node, t), (edge, u))
+            for i, t in enumerate(times):
+                for j in bits(relation.then(node, i, edge) & wrong[i]):
+                    proof = relation.prove((node, t), (edge, times[j]))
                     if proof is not None and (best is None or len(proof) < len(best)):
                         best = proof
-    return best or _edge_rounds(relation, bad)
+    return best or _edge_rounds(relation, wrong)
 
 
-def _edge_rounds(relation: Relation, bad: list[tuple[Time, Time]]) -> Proof | None:
+def _edge_rounds(relation: Relation, wrong: Sequence[int]) -> Proof | None:
     for edge in relation.graph.internal:
         for link in relation.links.get(edge, ()):
             for (a, b), why in (link.because or {}).items():
-                for t, u in bad:
+                pairs = ((t, relation.times[j]) for i, t in enumerate(relation.times) for j in bits(wrong[i]))
+                for t, u in pairs:
                     if not relation.graph.order.less_equal(t, a):
                         continue
                     rest = relation.prove((link.target, b), (edge, u))

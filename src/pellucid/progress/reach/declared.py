@@ -48,7 +48,7 @@ def _several(graph: Graph, node: str, key: Any, given: Any) -> list[Summary]:
     return [s if isinstance(s, Summary) else summary(graph.order, s, where=where) for s in each]
 
 
-def conservative(graph: Graph, *, ports: bool = False) -> Relation:
+def conservative(graph: Graph, *, ports: bool = False, budget: Budget | None = None) -> Relation:
     """The relation that the summaries give, over the graph's finitely many times: it holds wherever the exact one does.
 
     With ``ports``, from an input edge only what is declared for it; without, one summary for each node and output edge.
@@ -73,7 +73,7 @@ def conservative(graph: Graph, *, ports: bool = False) -> Relation:
                             because.setdefault((t, known), f"{node} passes {t} on as {then}, by {s}")
                 if because:
                     links[came if ports and came is not None else node].append(Link(edge, because))
-    return Relation(graph, links, name="by summaries")
+    return Relation(graph, links, budget or Budget(None, 1_000_000), name="by summaries")
 
 
 def usual(graph: Graph) -> Relation:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
-from typing import Literal
+from typing import Literal, get_args
 
 from pellucid.errors import PipelineError, UsageError, nearest
 from pellucid.model import Search
+from pellucid.progress.given import several
 from pellucid.progress.graph import Graph, Message, Node
 from pellucid.progress.times import Order, Time
 
@@ -41,8 +42,13 @@ class Recursion:
     """
 
     def __init__(self, edges: Iterable[tuple[str, str]], calls: Iterable[str] = ()) -> None:
-        self.calls = tuple(dict.fromkeys(calls))
-        self.edges = tuple(dict.fromkeys(edges))
+        self.calls = tuple(dict.fromkeys(several(calls, "recursion: calls=", "['c']")))
+        pairs = several(edges, "recursion: edges=", "[('in', 'a'), ('a', 'out')]")
+        for pair in pairs:
+            named = isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(p, str) for p in pair)
+            if not named:
+                raise PipelineError(f"recursion: the edge {pair!r}: a pair of names is expected, as in ('in', 'a')")
+        self.edges = tuple(dict.fromkeys(pairs))
         ends = dict.fromkeys(p for edge in self.edges for p in edge)
         self._check(ends)
         split = [(self._leaving(a), self._entering(b)) for a, b in self.edges]
@@ -89,9 +95,11 @@ class Recursion:
         return f"call-{p}" if p in self.calls else p
 
     def _known(self, place: Place) -> Place:
+        if not isinstance(place, tuple) or len(place) != 2 or not isinstance(place[1], (tuple, list)):
+            raise UsageError(f"recursion: {place!r}: a node and its stack are expected, as in ('in', ('c',))")
         p, f = place
         if p not in self.nodes:
-            raise UsageError(f"recursion: {p!r} is no node: {', '.join(self.nodes)} are{nearest(p, self.nodes)}")
+            raise UsageError(f"recursion: {p!r} is no node: {', '.join(self.nodes)} are{nearest(str(p), self.nodes)}")
         for c in f:
             if c not in self.calls:
                 raise UsageError(
@@ -128,6 +136,8 @@ class Recursion:
 
     def reaches(self, a: Place, b: Place, *, decision: Decision = "corrected") -> bool:
         """Whether (p, f) reaches (p′, f′), decided from the stacks' common prefixes."""
+        if decision not in get_args(Decision):
+            raise UsageError(f"decision={decision!r}: {' or '.join(map(repr, get_args(Decision)))} is expected")
         (p, f), (q, g) = self._known(a), self._known(b)
         longest = next((i for i, (x, y) in enumerate(zip(f, g, strict=False)) if x != y), min(len(f), len(g)))
         for prefix in range(longest, -1, -1):

@@ -21,7 +21,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pellucid.errors import UsageError
-from pellucid.model import Budget, Search
+from pellucid.model import Budget, CutShort, Search
+from pellucid.progress.given import hashed
 from pellucid.progress.graph import Graph
 from pellucid.progress.times import Time
 
@@ -103,9 +104,14 @@ class Relation:
     def __post_init__(self) -> None:
         self.times = self.graph.times
         self.at = {t: i for i, t in enumerate(self.times)}
-        leq = self.graph.order.less_equal
-        self.up = [sum(1 << j for j, u in enumerate(self.times) if leq(t, u)) for t in self.times]
-        self.down = [sum(1 << j for j, u in enumerate(self.times) if leq(u, t)) for t in self.times]
+        le = self.graph.order.le  # the graph has looked at its times
+        self.up, self.down = [0] * len(self.times), [0] * len(self.times)
+        for i, t in enumerate(self.times):
+            self._in_time()
+            for j, u in enumerate(self.times):
+                if le(t, u):
+                    self.up[i] |= 1 << j
+                    self.down[j] |= 1 << i
         self.index = {x: i for i, x in enumerate(self.graph.locations)}
         self._moves = {x: [(k.target, self._masks(k)) for k in ks] for x, ks in self.links.items()}
         self._everywhere = {x: [self._all_paths(x, i) for i in range(len(self.times))] for x in self.index}
@@ -129,6 +135,7 @@ class Relation:
 
     def _all_paths(self, x: str, time: int) -> dict[str, int]:
         """Where one gets from a location and a time: the times at each, whatever the path."""
+        self._in_time()
         seen = {x: self.up[time]}
         waiting = deque([(x, seen[x])])
         while waiting:
@@ -142,6 +149,12 @@ class Relation:
                     seen[z] = seen.get(z, 0) | more
                     waiting.append((z, more))
         return seen
+
+    def _in_time(self) -> None:
+        if self.budget.over:
+            raise CutShort(
+                f"the time limit of {self.budget.timeout:g} s was reached while could-result-in was computed"
+            )
 
     def _simple_paths(self, x: str) -> list[dict[str, int]]:
         """The same along paths whose locations are all different."""
@@ -177,9 +190,11 @@ class Relation:
         """The number of a pointstamp, the position of its bit."""
         x, t = point
         self.graph.known(x)
-        if t not in self.at:
+        if not hashed(t) or t not in self.at:
             self.graph.order.check(t)
             raise UsageError(f"{self.graph.name}: {t!r} is not among its times: {', '.join(map(repr, self.times))}")
+        if type(t) is bool:  # Python takes it for a number
+            self.graph.order.check(t)
         return self.index[x] * len(self.times) + self.at[t]
 
     def pointstamp(self, number: int) -> Pointstamp:
@@ -194,6 +209,10 @@ class Relation:
     def holds(self, a: tuple[str, Time], b: tuple[str, Time]) -> bool:
         """Whether a message or notification at ``a`` may lead to one at ``b``."""
         return bool(self.rows[self.number(a)] >> self.number(b) & 1)
+
+    def then(self, a: str, time: int, b: str) -> int:
+        """The times, as a number with a bit for each, to which ``a`` at one of the times leads at ``b``."""
+        return self._reach[a][time].get(b, 0)
 
     def close(self, points: Iterable[tuple[str, Time]]) -> frozenset[Pointstamp]:
         """Close↑: the least set with these pointstamps that has, with each, all that it could result in."""

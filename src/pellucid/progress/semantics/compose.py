@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pellucid.errors import PipelineError
+from pellucid.errors import PipelineError, UsageError
 from pellucid.model import Budget, Machine
 from pellucid.progress.graph import Graph
 from pellucid.progress.reach.relation import Relation
@@ -43,6 +43,9 @@ def compose(a: Graph, b: Graph) -> Graph:
     Traceback (most recent call last):
     pellucid.errors.PipelineError: the graphs cannot be put together: both have the node 'p': ...
     """
+    for given in (a, b):
+        if not isinstance(given, Graph):
+            raise UsageError(f"compose takes two progress.Graphs, found a {type(given).__name__}")
     for what, ours, theirs in (
         ("node", a.nodes, b.nodes), ("input edge", a.inputs, b.inputs), ("internal edge", a.internal, b.internal),
         ("output edge", a.outputs, b.outputs),

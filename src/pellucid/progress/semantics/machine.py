@@ -19,6 +19,7 @@ from itertools import product
 from typing import Any, Literal, NamedTuple
 
 from pellucid.errors import UsageError
+from pellucid.progress.given import hashed, named, several, whole
 from pellucid.progress.graph import Graph, Message, Notified, Received, Result
 from pellucid.progress.reach.relation import Pointstamp, Relation, bits
 from pellucid.progress.times import Time
@@ -121,6 +122,8 @@ class Semantics:
         test: bool = True,
         take: bool = True,
     ) -> None:
+        for given, name in ((messages, "messages="), (arrivals, "arrivals=")):
+            whole(given, name, 0)
         self.graph, self.relation, self.arrivals, self.harmonious = graph, relation, arrivals, harmonious
         self.reorder, self.test, self.take = reorder, test, take
         self.rows: Sequence[int] = relation.closed if clock == "closure" else relation.rows
@@ -134,13 +137,19 @@ class Semantics:
         if inputs is None:
             known = self.graph.messages(edge)
             return [queue for n in range(messages + 1) for queue in product(known, repeat=n)]
-        for name in inputs:
+        for name in named(inputs, "inputs=", "{'in': [Message(1)]}"):
             if name not in self.graph.inputs:
                 have = ", ".join(self.graph.inputs) or "none"
                 raise UsageError(f"inputs=: {name!r} is no input edge of {self.graph.name}: {have} is")
-        queue = tuple(m if isinstance(m, Message) else Message(m) for m in inputs.get(edge, ()))
+        given = inputs.get(edge, ())
+        if isinstance(given, Message):
+            raise UsageError(f"inputs= of {edge}: {given!r} is one message: give a list of them")
+        listed = several(given, f"inputs= of {edge}: ", "[Message(1), Message(2)]")
+        queue = tuple(m if isinstance(m, Message) else Message(m) for m in listed)
         for m in queue:
             self.relation.number((edge, m.time))
+            if not hashed(m.value):
+                raise UsageError(f"inputs= of {edge}: {m.value!r} can change: a check needs values that cannot")
         return [queue]
 
     # ---------------------------------------------------------------- the machine
@@ -173,7 +182,7 @@ class Semantics:
     def _initial(self) -> Iterator[tuple[Action, Situation]]:
         for held in product(*self.contents):
             queues = dict(zip(self.graph.inputs, held, strict=True))
-            for starts in product(*(node.initial for node in self.graph.nodes.values())):
+            for starts in product(*map(self.graph.starts, self.graph.nodes)):
                 label = InitProp(
                     tuple(queues.items()), tuple((p, *s) for p, s in zip(self.graph.nodes, starts, strict=True))
                 )

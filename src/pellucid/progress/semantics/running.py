@@ -17,6 +17,7 @@ from typing import Any
 
 from pellucid.errors import StepError, UsageError
 from pellucid.progress.builder import Source, Target
+from pellucid.progress.given import named, several, whole
 from pellucid.progress.graph import Event, Graph, Message, Notified, Received, Result
 from pellucid.progress.reach.declared import builder_of, check_declared, summaries_of
 from pellucid.progress.semantics.machine import Mess, Not
@@ -52,6 +53,10 @@ def run(
     >>> run(graph, {"in": [Message(1), Message(1), Message(1)]}).outputs
     {'out': (Message(time=1, value=3),)}
     """
+    if not isinstance(graph, Graph):
+        raise UsageError(f"run takes a progress.Graph, found a {type(graph).__name__}")
+    whole(limit, "limit=", 0)
+    named(inputs or {}, "inputs=", "{'in': [Message(1)]}")
     running = _Running(graph.declaring(), inputs or {}, None if seed is None else Random(seed))
     for _ in range(limit):
         if not running.step():
@@ -78,7 +83,11 @@ class _Running:
             if edge not in self.graph.inputs:
                 have = ", ".join(self.graph.inputs) or "none"
                 raise UsageError(f"inputs=: {edge!r} is no input edge of {self.graph.name}: {have} is")
-            for m in messages:
+            if isinstance(messages, Message):
+                raise UsageError(f"inputs= of {edge}: {messages!r} is one message: give a list of them")
+            for m in several(messages, f"inputs= of {edge}: ", "[Message(1), Message(2)]"):
+                if not isinstance(m, Message):
+                    raise UsageError(f"inputs= of {edge}: {m!r} is no message: write Message(time, value)")
                 self.graph.order.check(m.time, f"inputs= of {edge}")
                 self._put(edge, m)
         for p, node in self.graph.nodes.items():
@@ -101,7 +110,7 @@ class _Running:
                     )
             return False
         p, event = ready[0] if self.chance is None else self.chance.choice(ready)
-        result = self.graph.g1(p, self.states[p], event)
+        result = self.graph.does(p, self.states[p], event)
         self._take(p, event, result)
         return True
 

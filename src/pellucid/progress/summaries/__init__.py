@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pellucid.errors import UsageError
+from pellucid.progress.given import whole
 from pellucid.progress.rows import layout
 from pellucid.progress.summaries.own import Step, Tagged
 from pellucid.progress.summaries.shift import Set, Shift
@@ -112,4 +113,5 @@ def feedback(inner: Order, by: int = 1) -> Summary:
     if not isinstance(inner, Loop):
         raise UsageError(f"feedback: {inner} are not the times of a loop; give the Loop that goes round")
     shape = layout(inner)
+    whole(by, "feedback: by=")
     return Shift(inner, inner, [0] * (len(shape.low) - 1 if shape else 0) + [by])

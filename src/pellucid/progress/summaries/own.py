@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from pellucid.errors import PipelineError, UsageError
+from pellucid.errors import PellucidError, PipelineError, UsageError
+from pellucid.progress.given import named
 from pellucid.progress.rows import unpack
 from pellucid.progress.summaries.shift import Shift
 from pellucid.progress.summaries.way import Chain, Same, Summary, on_samples
@@ -25,7 +26,10 @@ class Tagged(Summary):
     def __init__(self, order: Order, ways: Mapping[str, tuple[str, Summary]]) -> None:
         if not isinstance(order, Domains):
             raise UsageError(f"Tagged: {order} has no domains; it is for times of Domains")
-        for tag, (to, way) in ways.items():
+        for tag, pair in named(ways, "Tagged: ways=", "{'gmt': ('pst', a summary)}").items():
+            if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], Summary):
+                raise UsageError(f"Tagged: {tag!r} leads to {pair!r}: a pair of a domain and a summary is expected")
+            to, way = pair
             for name, wanted in ((tag, way.source), (to, way.target)):
                 if order.domains.get(name) != wanted:
                     raise UsageError(f"Tagged: the domain {name!r} has no times of {wanted}; {order} are known")
@@ -120,6 +124,8 @@ class Step(Summary):
         samples: Iterable[Time] | None = None,
     ) -> None:
         self.name, self.function = name, function
+        if not callable(function):
+            raise UsageError(f"{name}: {function!r} cannot be called: give a function of a time")
         self.source, self.target = source, source if target is None else target
         self.samples = list(getattr(source, "samples", ()) if samples is None else samples)
         if not self.samples:
@@ -131,7 +137,12 @@ class Step(Summary):
                     raise PipelineError(f"{name} is not monotone: {a!r} ≤ {b!r}, but it takes them to {x!r} and {y!r}")
 
     def results_in(self, time: Time) -> Time | None:
-        then = self.function(time)
+        try:
+            then = self.function(time)
+        except PellucidError:
+            raise
+        except Exception as error:
+            raise UsageError(f"{self.name} of {time!r}: {type(error).__name__}: {error}") from error
         return None if then is None else self.target.check(then, f"{self.name} of {time!r}")
 
     def _then(self, other: Summary) -> Summary | None:

@@ -15,6 +15,7 @@ from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 from pellucid.errors import UsageError
+from pellucid.progress.given import several, whole
 from pellucid.progress.rows import layout, pack, unpack
 from pellucid.progress.summaries.way import Chain, Same, Summary
 from pellucid.progress.times import LEAST, MOST, Order, Time
@@ -46,7 +47,9 @@ class Shift(Summary):
         if here is None or there is None:
             raise UsageError(f"times of {target if here else source} are not whole numbers: give a Step or a Tagged")
         self.source, self.target, self.here, self.there = source, target, here, there
-        self.moves = tuple(moves)
+        self.moves = tuple(several(moves, "moves=", "[0, 1]"))
+        for move in self.moves:
+            whole(move.to if isinstance(move, Set) else move, "a number of a summary: ")
         if len(self.moves) != len(there.low):
             raise UsageError(f"a summary to times of {target} has {len(there.low)} numbers; {self.moves!r} has not")
         bounds = list(zip(here.low, here.high, strict=True) if window is None else window)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 from pellucid.errors import UsageError, nearest
+from pellucid.progress.given import several
 from pellucid.progress.graph import Graph, Message
 from pellucid.progress.paths import PathSummaries
 from pellucid.progress.reach.declared import usual
@@ -133,6 +134,8 @@ def why_not(
         if pending is not None or inputs is not None or relation is not None:
             raise UsageError("why_not: a clock knows what is pending: leave pending=, inputs= and relation= out")
         return _of_clock(graph, location, time)
+    if not isinstance(graph, Graph):
+        raise UsageError(f"why_not takes a progress.Graph or a clock that runs, found a {type(graph).__name__}")
     graph.known(location)
     relation = relation or usual(graph)
     relation.number((location, time))
@@ -162,11 +165,12 @@ def _of_clock(clock: Tracker, location: str, time: Time) -> WhyNot:
         named.setdefault(str(place.node), [])
         if place.is_target:
             named[str(place.node)].append(name)
+    location = location if isinstance(location, str) else str(location)  # a node may be a number, a port a Target
     if location not in places and location not in named:
         known = [*named, *places]
         raise UsageError(
             f"{location!r} is no location of the clock: its nodes and ports are {', '.join(known)}"
-            f"{nearest(location, known)}"
+            f"{nearest(str(location), known)}"
         )
     goals = [location] if location in places else named[location]
     for goal in goals:
@@ -202,7 +206,12 @@ def _pending(
         raise UsageError("why_not: pending= says what is on the edges already: leave inputs= out")
     if isinstance(pending, Situation):
         return list(machine.pending(pending))
-    points = [Pointstamp(*point) for point in cast("Iterable[tuple[str, Time]]", pending)]
+    such = "[('in', 1), ('count', 2)], pairs of a location and a time"
+    points = []
+    for point in several(pending, "pending=", such):
+        if not isinstance(point, (tuple, list)) or len(point) != 2:
+            raise UsageError(f"pending=: {point!r}: expected {such}")
+        points.append(Pointstamp(*point))
     for point in points:
         relation.number(point)
     return points
