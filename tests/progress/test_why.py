@@ -15,6 +15,7 @@ from pellucid.progress import (
     Graph,
     Message,
     Node,
+    Operator,
     Source,
     Target,
     buffer,
@@ -150,7 +151,8 @@ def test_of_a_clock_that_runs() -> None:
     why = why_not(clock, "0", 18)
     assert str(why).splitlines()[:2] == [
         "0 may still get messages at or before 18: 1 pointstamp holds it back",
-        "  0.out0 waits for 17: 0.out0 at 17 → 1.in0 at 17 → 1.out0 at 17 → 2.in0 at 17 → 2.out0 at 18 → 0.in0 at 18",
+        "  0.out0 may still send at 17: 0.out0 at 17 → 1.in0 at 17 → 1.out0 at 17 → 2.in0 at 17 → 2.out0 at 18 → "
+        "0.in0 at 18",
     ]
     assert not why_not(clock, "0", 17) and why_not(clock, "2.in0", 17) and ET.fromstring(why.picture()) is not None
     with pytest.raises(UsageError, match=r"'4' is no location of the clock: its nodes and ports are 0, 1, 2, 0.in0"):
@@ -160,6 +162,32 @@ def test_of_a_clock_that_runs() -> None:
 
 
 @pytest.mark.seeded
+def test_an_idle_source_that_may_still_send_is_named() -> None:
+    builder = Builder()
+    for name in ("busy", "idle"):
+        builder.add_node(name, 0, 1, [])
+    builder.add_node("join", 2, 1, [[0], [0]])
+    for port, name in enumerate(("busy", "idle")):
+        builder.add_edge(Source(name), Target("join", port))
+    clock = builder.build()
+    busy, idle = (Operator(clock, name).start(0, 1) for name in ("busy", "idle"))
+    busy.downgrade(4)
+    clock.propagate_all()
+    assert str(why_not(clock, "join", 2)).splitlines() == [
+        "join may still get messages at or before 2: 1 pointstamp holds it back",
+        "  idle.out0 may still send at 1: idle.out0 at 1 → join.in1 at 1",
+        "the frontier, the least times that may still come:",
+        "  join.in0   4  ← here",
+        "  join.in1   1  ← here",
+        "  busy.out0  4",
+        "  idle.out0  1",
+        "  join.out0  1",
+    ]
+    idle.drop()
+    clock.propagate_all()
+    assert not why_not(clock, "join", 2) and why_not(clock, "join", 4)
+
+
 def test_the_clock_of_a_graph_has_the_frontier_of_its_relation() -> None:
     """The tracker against the closure under the relation with ports, on graphs whose summaries say it all."""
     for seed in seeds(15):

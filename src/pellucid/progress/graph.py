@@ -250,8 +250,12 @@ class Graph:
     def times_at(self, location: str) -> tuple[Time, ...]:
         """The times of messages of an edge, or of notifications of a node."""
         if self._times is None:
-            raise UsageError(f"{self.name}: this is decided for finitely many times: give them, as in times=range(4)")
+            raise UsageError(f"{self.name}: this is decided for finitely many times: give them, as in {self._such()}")
         return self._times[self.known(location)]
+
+    def _such(self) -> str:
+        example = self.order.example()
+        return "times=range(4)" if isinstance(self.order, Integers) or example is None else f"times=[{example!r}, …]"
 
     def values_at(self, edge: str) -> tuple[Any, ...]:
         """What a message of an edge can carry."""

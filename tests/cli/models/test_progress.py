@@ -100,6 +100,17 @@ def test_why(pellucid: Command, file: str, folder: Path) -> None:
     assert json.loads(result.stdout)["why"]["complete"] is True
 
 
+def test_a_time_is_written_as_it_is_shown(pellucid: Command, folder: Path) -> None:
+    (folder / "days.py").write_text(
+        "from datetime import date\nfrom pellucid.progress import Graph, Ordered, buffer\n"
+        "days = [date(2013, 1, 1), date(2013, 1, 2)]\nedges = {'i': (None, 'p'), 'o': ('p', None)}\n"
+        "daily = Graph({'p': buffer('o')}, edges, order=Ordered(date), times=days)\n"
+    )
+    result = pellucid("progress", "days.py", "--why", "p@2013-01-02", "--pending", "i@2013-01-01")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("p is not told of 2013-01-02: 1 pointstamp holds it back\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -109,3 +109,13 @@ def test_what_never_ends_is_told() -> None:
         run(graph, {"e": [Message(0)]})
     with pytest.raises(UsageError, match="inputs= of i: 'monday' is not a time of integers of 64 bits"):
         run(graph, {"i": [Message("monday")]})
+
+
+def test_a_node_is_told_of_earlier_times_first() -> None:
+    """Both days are complete, and the later one was asked for first: a reader expects its windows in their order."""
+    daily = Graph(
+        {"p": Node(lambda s, e, m: (s, [m.time], {}), lambda s, t: (s, [], {"o": [Message(t)]}))},
+        {"i": (None, "p"), "o": ("p", None)},
+    )
+    found = run(daily, {"i": [Message(t) for t in (3, 1, 2, 1)]})
+    assert [m.time for m in found.outputs["o"]] == [1, 2, 3]

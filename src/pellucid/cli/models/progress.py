@@ -159,9 +159,9 @@ def _why(
     if len(graphs) > 1:
         raise UsageError(f"{target}: has {len(graphs)} graphs ({', '.join(graphs)}): say which, as in {target}:NAME")
     ((_, graph),) = graphs.values()
-    location, time = _place("--why", why)
+    location, time = _place(graph, "--why", why)
     with contextlib.redirect_stdout(sys.stderr):
-        given = [_place("--pending", place) for place in pending] or None
+        given = [_place(graph, "--pending", place) for place in pending] or None
         answer = why_not(graph, location, time, pending=given)
     if svg is not None:
         from pellucid.base.files import write_whole
@@ -174,10 +174,14 @@ def _why(
         click.echo(str(answer))
 
 
-def _place(option: str, text: str) -> tuple[str, Any]:
+def _place(graph: Graph, option: str, text: str) -> tuple[str, Any]:
     location, at, time = text.rpartition("@")
     if not at or not location:
         raise UsageError(f"{option} {text}: expected LOCATION@TIME, as in count@2")
+    if graph.finite:
+        shown = [t for t in graph.times if str(t) == time]  # as the answer shows it: a day is 2013-01-31
+        if len(shown) == 1:
+            return location, shown[0]
     try:
         return location, ast.literal_eval(time)
     except (ValueError, SyntaxError):

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 from pellucid.errors import StepError, UsageError
+from pellucid.progress.antichain import Antichain
 from pellucid.progress.builder import Source, Target
 from pellucid.progress.given import named, several, whole
 from pellucid.progress.graph import Event, Graph, Message, Notified, Received, Result
@@ -43,8 +44,8 @@ def run(
 ) -> Ran:
     """Run a graph until nothing is left to be done; at most ``limit`` steps.
 
-    ``seed`` draws what comes next by chance; without it messages go before notifications, edges and nodes in their
-    order.
+    ``seed`` draws what comes next by chance; without it messages go before notifications, earlier notifications of a
+    node before later ones, and edges and nodes in their order.
 
     >>> from pellucid.progress.graph import Node, buffer
     >>> count = Node(lambda n, e, m: (n + 1, [m.time], {}), lambda n, t: (0, [], {"out": [Message(t, n)]}), state=0)
@@ -101,7 +102,7 @@ class _Running:
             (p, Received(e, queue[0])) for e, queue in self.queues.items() if queue and (p := self.graph.target[e])
         ]
         if not ready or self.chance is not None:
-            ready += [(p, Notified(t)) for p, times in self.waits.items() for t in times if self._complete(p, t)]
+            ready += [(p, Notified(t)) for p in self.waits for t in self._told(p)]
         if not ready:
             for p, times in self.waits.items():
                 if times:  # no summary should allow that
@@ -141,6 +142,12 @@ class _Running:
         for t in result.requests:
             self._ask(p, t)
         self.clock.propagate_all()
+
+    def _told(self, p: str) -> list[Time]:
+        """The times that a node may be told of, those first before which there is no other."""
+        complete = [t for t in self.waits[p] if self._complete(p, t)]
+        first = Antichain(complete, self.graph.order).elements()
+        return first if self.chance is None else [*first, *(t for t in complete if t not in first)]
 
     def _complete(self, p: str, time: Time) -> bool:
         return not self.graph.into[p] or self.clock.complete(p, time)

@@ -34,6 +34,8 @@ class WhyNot:
     frontier: Mapping[str, tuple[Time, ...]]  # by location, the least times that may still come
     nodes: frozenset[str]  # the locations at which requests wait; messages wait at the others
     ties: tuple[tuple[str, str], ...]  # from each location to the next
+    here: frozenset[str] = frozenset()  # of a node of a clock: its inputs
+    ports: bool = False  # of a clock: what is pending at an output is the right to send there
 
     def __bool__(self) -> bool:
         return bool(self.holds)
@@ -53,11 +55,13 @@ class WhyNot:
         lines.append("the frontier, the least times that may still come:")
         width = max(map(len, self.frontier))
         for x, times in self.frontier.items():
-            mark = "  ← here" if x == self.location else ""
+            mark = "  ← here" if x == self.location or x in self.here else ""
             lines.append(f"  {x:{width}}  {', '.join(map(str, times)) or 'complete'}{mark}")
         return "\n".join(lines)
 
     def _pending(self, point: Pointstamp) -> str:
+        if self.ports and point.location in self.nodes:
+            return f"{point.location} may still send at {point.time}"
         if point.location in self.nodes:
             return (
                 f"{point.location} itself waits for {point.time}"
@@ -190,7 +194,8 @@ def _of_clock(clock: Tracker, location: str, time: Time) -> WhyNot:
         (str(clock.arcs.places[a]), str(clock.arcs.places[b])) for a, to in enumerate(clock.arcs.ways) for b, _ in to
     )
     sources = frozenset(name for name, place in places.items() if place.is_source)
-    return WhyNot(location, time, tuple(holds), least, sources, tuple(dict.fromkeys(ties)))
+    ways = tuple(dict.fromkeys(ties))
+    return WhyNot(location, time, tuple(holds), least, sources, ways, frozenset(goals), ports=True)
 
 
 def _pending(
