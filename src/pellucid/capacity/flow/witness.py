@@ -16,6 +16,7 @@ from fractions import Fraction
 
 from pellucid.capacity.flow.bounds import flows
 from pellucid.capacity.flow.linear import Optimum
+from pellucid.capacity.flow.literal import literal_run
 from pellucid.capacity.flow.network import Network, Pipe, Served
 from pellucid.capacity.steps.machine import Situation
 from pellucid.capacity.steps.step import Place, Step, Worker, named
@@ -60,7 +61,16 @@ def grow(
     Traceback (most recent call last):
         ...
     pellucid.errors.UsageError: the queue of B2 does not grow for ever: it is bounded.
+
+    In the literal semantics the bolt is the one under analysis.
+
+    >>> t = figure_1(gap="9.2").given(semantics="literal")
+    >>> replay(t, grow(t, "B2", 5).steps, bolt="B2").longest("B2")
+    5
     """
+    if topology.semantics == "literal":
+        steps = literal_run(topology, bolt, length, most)
+        return Growth(bolt, length, steps, ((bolt, len(steps)),))
     status = flows(topology)[bolt].status
     if status != "unbounded":
         said = "it is bounded" if status == "bounded" else "whether it does is unknown"
