@@ -1,7 +1,7 @@
 """Capacity: how long can a queue get, for how many workers (Bersani et al., 2016, by array-based systems).
 
 A `Topology` has spouts, bolts and workers (`topology`), from Python, a file or a pipeline (`files`, `derive`);
-`figure_1` is the paper's (`paper`).  What can happen in it is a machine, in two semantics, and `replay` judges every run
+`figure_1` is the paper's (`paper`).  What can happen in it is a machine, in two semantics, and `replay` judges runs
 (`steps`).  Whether a queue is bounded at all, and from which gap on, is decided by `flows` and `threshold`; `grow` has
 the run if it is not (`flow`).  `simulate` runs it with arrivals by the clock, by chance or as recorded (`simulation`).
 """
