@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
-from pellucid.capacity import Bolt, Spout, Topology, check_flow, figure_1, flows, grid, grow, replay, threshold
+from pellucid.capacity import Bolt, Flows, Spout, Topology, check_flows, figure_1, flows, grid, grow, replay, threshold
 from pellucid.capacity.flow.cycles import below_one, circles, judged
 from pellucid.capacity.flow.linear import Limit, certified, maximum
 from pellucid.errors import UsageError
+from tests.capacity.random_topologies import topology
 
 THRESHOLDS = {"B1": ["1", "1/2", "1/3"], "B2": ["2", "1", "2/3"], "B3": ["2", "1", "2/3"]}
 TABLE = [(b, n + 1, Fraction(gap)) for b, gaps in THRESHOLDS.items() for n, gap in enumerate(gaps)]
@@ -23,7 +25,7 @@ def test_figure_1_has_these_thresholds(bolt: str, workers: int, gap: Fraction) -
     found = threshold(t, bolt)
     assert (found.status, found.gap) == ("at", gap)
     assert flows(t)[bolt].status == "bounded"  # the threshold itself is safe
-    assert check_flow(t, flows(t)[bolt])
+    assert check_flows(flows(t))
     below = t.given(gap=gap * Fraction(99, 100))
     assert flows(below)[bolt].status == "unbounded"
 
@@ -120,13 +122,14 @@ def test_circles_where_what_goes_round_dies_out() -> None:
 def test_circles_where_it_does_not_are_said(routing: str) -> None:
     t = ring("1", routing=routing)
     found = flows(t)
-    assert [found[b].status for b in "ABC"] == ["unknown"] * 3
+    assert [found[b].status for b in "ABC"] == ["unknown", "unknown", "bounded"]
     assert threshold(t, "A").status == "unknown"
     words = {
         "one": "a tuple that goes round the circle A, B can come back as 1 or more",
         "all": "the ratios of the circle A, B have a spectral radius of 1 or more",
     }[routing]
-    assert str(found) == f"A: unknown: {words}\nB: unknown: {words}\nC: unknown: {words}, and C is behind it"
+    assert str(found).startswith(f"A: unknown: {words}\nB: unknown: {words}\nC: bounded: 1 can come")
+    assert threshold(t, "C").status == "unknown"
     assert str(threshold(t, "A")) == f"the queue of A is not decided by flow: {words}"
     with pytest.raises(UsageError, match="the queue of A does not grow for ever: whether it does is unknown"):
         grow(t, "A", 3)
@@ -167,16 +170,42 @@ def test_nobody_feeds_a_circle_of_its_own() -> None:
         Topology({"S": Spout(1)}, {"A": Bolt(1, "B"), "B": Bolt(1, "A"), "C": Bolt(1, "S")})
 
 
+def changed(found: Flows, bolt: str, **new: Any) -> Flows:
+    return Flows(found.topology, {**found.table, bolt: replace(found[bolt], **new)})
+
+
 def test_prices_that_are_changed_are_no_certificate() -> None:
-    t = figure_1(gap=1, workers=2)
-    flow = flows(t)["B3"]
-    assert flow.optimum is not None and check_flow(t, flow)
-    for name, price in flow.optimum.prices.items():
+    found = flows(figure_1(gap=1, workers=2))
+    best = found["B3"].optimum
+    assert best is not None and check_flows(found)
+    for name, price in best.prices.items():
         for other in (price + 1, price - 1):
-            prices = {**flow.optimum.prices, name: other}
-            assert not check_flow(t, replace(flow, optimum=replace(flow.optimum, prices=prices)))
-    assert not check_flow(t.given(gap="0.9"), flow)
-    assert not check_flow(t, replace(flow, status="unbounded"))
+            prices = {**best.prices, name: other}
+            assert not check_flows(changed(found, "B3", optimum=replace(best, prices=prices)))
+    assert not check_flows(changed(found, "B3", optimum=None))
+    assert not check_flows(Flows(found.topology.given(gap="0.9"), found.table))
+    assert not check_flows(changed(found, "B1", status="unbounded"))  # as a store it brings more
+    trap = flows(figure_1(gap="0.8", workers={"B1": 1, "B2": 3, "B3": 3}))
+    assert check_flows(trap) and not check_flows(changed(trap, "B3", status="bounded"))
+    assert not check_flows(changed(flows(ring("1")), "A", status="bounded", optimum=best))
+
+
+def test_what_is_bounded_on_random_topologies_is_certified() -> None:
+    for number in range(60):
+        found = flows(topology(number, single=True))
+        assert check_flows(found)
+        for b in found.unbounded:
+            assert not check_flows(changed(found, b, status="bounded"))
+
+
+def test_behind_what_is_unknown_a_bolt_can_be_bounded_all_the_same() -> None:
+    """However much A and B hold, they put out 1 per unit of time at most."""
+    t = ring("1")
+    quick = t.given(bolts={**t.bolts, "C": Bolt(time="1/2", hears="B")})
+    found = flows(quick)
+    assert [found[b].status for b in "ABC"] == ["unknown", "unknown", "bounded"] and check_flows(found)
+    late = {**t.bolts, "C": Bolt(time=2, hears="B"), "D": Bolt(time=9, hears="C")}
+    assert flows(t.given(bolts=late))["C"].why == "more can come than is served, if A or B can hold enough"
 
 
 def test_the_maximum_is_certified_on_random_programs() -> None:

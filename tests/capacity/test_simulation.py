@@ -55,6 +55,8 @@ def test_every_run_is_one_of_the_urgent_semantics(first: int) -> None:
             for observe in ("any", "settled"):
                 assert run.longest(b, observe) == judged.longest(b, observe), (number, b)  # type: ignore[arg-type]
         assert judged.emits == run.emitted
+        if number % 10 == 0:
+            assert judged.counterexample().replay(), number
 
 
 @pytest.mark.parametrize("first", range(0, 90, 30))

@@ -203,3 +203,12 @@ def test_a_grid_says_what_it_cannot() -> None:
     found = grid(t, step="1/2", most=3)
     assert not found.complete and found.why == "a queue grew beyond 3" and found.longest == {"B": 4}
     assert replay(t, found.runs["B"]).longest("B") == 4
+
+
+def test_a_run_is_a_counterexample_with_all_its_forms() -> None:
+    both = [wait("10"), emit("S1", "B1"), take("B1"), emit("S2", "B2"), take("B2"), wait("1")]
+    run = replay(figure_1(gap="9.2"), [*both, put("B1", "B3"), put("B2", "B3")]).counterexample("2 tuples wait in B3")
+    assert run.replay() and str(run).splitlines()[-1].endswith("2 tuples wait in B3")
+    assert '"bolt_emit B2[0] → B3"' in run.to_json() and "<svg" in run.picture()
+    literal = figure_1(gap="0.8").given(semantics="literal")
+    assert replay(literal, in_words(PAPER, "B1", "S1", "0.9"), bolt="B1").counterexample().replay()

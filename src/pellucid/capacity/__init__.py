@@ -12,7 +12,7 @@ from pellucid.capacity.flow import (
     Growth,
     LiteralBound,
     Threshold,
-    check_flow,
+    check_flows,
     flows,
     grow,
     literal_bound,
@@ -25,6 +25,6 @@ from pellucid.capacity.topology import ANY, Bolt, Spout, Topology
 
 __all__ = [
     "ANY", "Bolt", "Bursts", "Constant", "Flow", "Flows", "Grid", "Growth", "Literal", "LiteralBound", "Poisson",
-    "Recorded", "Replay", "Simulation", "Spout", "Step", "Threshold", "Topology", "Urgent", "Worker", "check_flow",
+    "Recorded", "Replay", "Simulation", "Spout", "Step", "Threshold", "Topology", "Urgent", "Worker", "check_flows",
     "figure_1", "flows", "grid", "grow", "literal_bound", "replay", "simulate", "threshold",
 ]  # fmt: skip

@@ -1,9 +1,10 @@
 """Flow: which queues are bounded, from which gap on, and runs that make the others as long as one likes."""
 
-from pellucid.capacity.flow.bounds import Flow, Flows, Threshold, check_flow, flows, threshold
+from pellucid.capacity.flow.bounds import Flow, Flows, Threshold, check_flows, flows, threshold
 from pellucid.capacity.flow.literal import LiteralBound, literal_bound
 from pellucid.capacity.flow.witness import Growth, grow
 
 __all__ = [
-    "Flow", "Flows", "Growth", "LiteralBound", "Threshold", "check_flow", "flows", "grow", "literal_bound", "threshold",
+    "Flow", "Flows", "Growth", "LiteralBound", "Threshold", "check_flows", "flows", "grow", "literal_bound",
+    "threshold",
 ]  # fmt: skip

@@ -119,20 +119,29 @@ def flows(topology: Topology) -> Flows:
     rates = network.rates()
     undecided, unsure = _undecided(topology)
     stocked = network.stocked(rates, [p for b in topology.bolts if b not in unsure for p in network.of[b]])
+    unbounded = [b for b in topology.bolts if network.of[b][0] in stocked]
+    # Whatever is not known counts as a store: what is bounded then is bounded.
+    doubted = {b: why for b, why in undecided.items() if b not in unbounded}
+    while True:
+        given = tuple(b for b in topology.bolts if b in unbounded or b in doubted)
+        stores = [p for b in given for p in network.of[b]]
+        best = {b: network.inflow(network.of[b][0], rates, stores) for b in topology.bolts if b not in given}
+        more = [b for b, found in best.items() if found.value > network.speed[network.of[b][0]]]
+        if not more:
+            break
+        doubted |= dict.fromkeys(more, f"more can come than is served, if {' or '.join(doubted)} can hold enough")
     table = {}
     for b in topology.bolts:
         place = network.of[b][0]
-        load, capacity = network.inflow(place, rates), network.speed[place]
-        if place in stocked:
-            best, before = stocked[place]
-            stores = _stores(network, best, before)
-            table[b] = Flow(b, "unbounded", capacity, load.value, best.value, stores, network.words(best), best)
+        load, capacity = network.inflow(place, rates).value, network.speed[place]
+        if b in unbounded:
+            flow, before = stocked[place]
+            filled = _stores(network, flow, before)
+            table[b] = Flow(b, "unbounded", capacity, load, flow.value, filled, network.words(flow), flow)
+        elif b in doubted:
+            table[b] = Flow(b, "unknown", capacity, load, network.inflow(place, rates, stores).value, (), doubted[b])
         else:
-            best = network.inflow(place, rates, stocked)
-            why, status = network.words(best), "bounded"
-            if b in undecided:
-                why, status = undecided[b], "unknown"
-            table[b] = Flow(b, status, capacity, load.value, best.value, (), why, best)  # type: ignore[arg-type]
+            table[b] = Flow(b, "bounded", capacity, load, best[b].value, (), network.words(best[b]), best[b])
     return Flows(topology, table)
 
 
@@ -147,18 +156,16 @@ def _stores(network: Network, best: Optimum, stocked: Collection[Place]) -> tupl
 
 
 def _undecided(topology: Topology) -> tuple[dict[str, str], set[str]]:
-    """The bolts of which flow cannot say that they are bounded, and why; and those of which it cannot even say that
-    they are not."""
+    """The bolts in circles of which flow cannot say that they are bounded, and why; and those, in circles and behind
+    them, of which it cannot even say that they are not."""
     undecided: dict[str, str] = {}
     unsure: set[str] = set()
     for group in circles(topology):
         dies, decides, why = judged(topology, group)
-        if decides:
-            continue
-        for b in _behind(topology, group):
-            undecided.setdefault(b, why if b in group else f"{why}, and {b} is behind it")
-            if not dies:
-                unsure.add(b)
+        if not decides:
+            undecided |= dict.fromkeys(group, why)
+        if not dies:
+            unsure |= set(_behind(topology, group))
     return undecided, unsure
 
 
@@ -169,22 +176,28 @@ def _behind(topology: Topology, bolts: Collection[str]) -> list[str]:
     return found
 
 
-def check_flow(topology: Topology, flow: Flow) -> bool:
-    """Whether the prices of a *bounded* queue show that no more can come than it serves, given that exactly those
-    queues are stores that are said to be unbounded: a small check that searches nothing.
+def check_flows(found: Flows) -> bool:
+    """Whether the prices show that the queues said to be *bounded* are: a small check that searches nothing.
+
+    All others count as stores, which can only be too much; then no more comes to any of the bounded ones than it
+    serves, and none is in a circle in which that would not be enough.
 
     >>> from pellucid.capacity import figure_1
-    >>> found = flows(figure_1(gap=1, workers=2))
-    >>> all(check_flow(found.topology, flow) for flow in found.values())
+    >>> check_flows(flows(figure_1(gap=1, workers=2)))
     True
     """
-    if flow.status != "bounded" or flow.optimum is None or flow.optimum.value > flow.capacity:
-        return False
-    network = Network(topology)
-    stocked = [p for b in flows(topology).unbounded for p in network.of[b]]
-    place = network.of[flow.bolt][0]
-    limits = network.limits(network.rates(), stocked)
-    return certified(network.goal(place), limits, flow.optimum.value, flow.optimum.prices)
+    network = Network(found.topology)
+    bounded = [b for b, flow in found.items() if flow.status == "bounded"]
+    stores = [p for b in found if b not in bounded for p in network.of[b]]
+    limits = network.limits(network.rates(), stores)
+    undecided, _ = _undecided(found.topology)
+    for b in bounded:
+        best, place = found[b].optimum, network.of[b][0]
+        if best is None or best.value > network.speed[place] or b in undecided:
+            return False
+        if not certified(network.goal(place), limits, best.value, best.prices):
+            return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -223,10 +236,11 @@ def threshold(topology: Topology, bolt: str, *, spouts: Collection[str] | None =
     for s in changing:
         if s not in topology.spouts:
             raise UsageError(f"spouts: there is no spout {s}: {', '.join(topology.spouts)} are.")
-    undecided, _ = _undecided(topology)
-    if bolt in undecided:
-        return Threshold(bolt, "unknown", None, undecided[bolt])
     network = Network(topology)
+    undecided, unsure = _undecided(topology)
+    for b, why in undecided.items():
+        if bolt in unsure or bolt in _behind(topology, [b]):
+            return Threshold(bolt, "unknown", None, why)
     rate = Fraction(0)
     stocked = set(network.stocked(_at(network, changing, rate)))
     goal = network.of[bolt][0]

@@ -10,6 +10,7 @@ from pellucid.capacity.steps.machine import Situation, Steps, machine_of
 from pellucid.capacity.steps.step import Step, Worker
 from pellucid.capacity.topology import Observation, Topology
 from pellucid.errors import UsageError
+from pellucid.model import Run
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,32 @@ class Replay:
                 worker = Worker(*step.who)  # type: ignore[misc]
                 found[worker].append((at, at + self.topology.bolts[worker.bolt].time))
         return found
+
+    def counterexample(self, why: str = "") -> Run:
+        """The run with a table, a picture, a document and a replay of its own, as every counterexample has them.
+
+        >>> from pellucid.capacity import Bolt, Spout, Topology, replay
+        >>> t = Topology({"S": Spout(gap=1)}, {"B": Bolt(time=1, hears="S")})
+        >>> run = replay(t, [Step("time_elapse", by=Fraction(3, 2)), Step("spout_emit", "S", ("B",))])
+        >>> print(run.counterexample("the queue is not empty"))
+        step        0                1
+                    time_elapse 3/2  spout_emit S → B
+        queue of B                   1
+        B[0]
+                                     ^ the queue is not empty
+        """
+        bolt = getattr(self.machine, "bolt", None)
+        delays = sorted({step.by for step in self.steps if step.by is not None})
+        machine = machine_of(self.topology, bolt=bolt, delays=delays)
+        order = machine.place
+        steps = tuple(
+            step._replace(
+                who=step.who if step.who is None or isinstance(step.who, str) else Worker(*step.who),
+                to=tuple(sorted(step.to, key=lambda place: order[place])),
+            )
+            for step in self.steps
+        )
+        return Run((), steps, None, why, machine)
 
     @property
     def emits(self) -> int:
