@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import pandas as pd
@@ -67,6 +68,13 @@ def clock() -> Any:
     ring.add_edge(Source(0), Target(1))
     ring.add_edge(Source(1), Target(0))
     return ring.build()
+
+
+class Tally:
+    """An object that a node could change in place: two of them differ, whatever they have counted."""
+
+    def __repr__(self) -> str:
+        return "tally"
 
 
 def fails(t: int) -> int:
@@ -151,10 +159,18 @@ GRAPHS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: check.progress(graph(Node(state=[1]))),
         "node 'p', at its start: the state [1] can",
     ),
+    "a state that is used up": (
+        lambda: check.progress(graph(Node(lambda s, e, m: (s, [next(s)], {}), state=count()))),
+        "node 'p', at its start: the state count(0) can change",
+    ),
+    "a state without a value": (
+        lambda: does(lambda m: (Tally(), [], {})),
+        "message 0 on i: the state tally can change",
+    ),
     "a generator": (lambda: does(lambda m: (x for x in [1])), "node 'p', message 0 on i: returned <generator object"),
     "one that fails": (lambda: does(lambda m: (0, (1 // 0 for _ in [1]), {})), "message 0 on i: ZeroDivisionError"),
     "messages that fail": (lambda: does(lambda m: (0, [], {"o": (1 // 0 for _ in "x")})), "0 on i: ZeroDivisionError"),
-    "a value that changes": (lambda: does(lambda m: (0, [], {"o": [Message(0, [1])]})), "can change (unhashable)"),
+    "a value that changes": (lambda: does(lambda m: (0, [], {"o": [Message(0, [1])]})), "can change"),
     "NaN": (lambda: does(lambda m: (0, [NAN], {})), "node 'p', message 0 on i: asks for: nan is not a time of"),
     "no messages": (lambda: check.progress(graph(), messages=-1), "messages=-1: a whole number from 0 on is expected"),
     "arrivals": (lambda: check.progress(graph(), arrivals="x"), "arrivals='x': a whole number from 0 on is expected"),

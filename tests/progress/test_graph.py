@@ -145,7 +145,7 @@ DOES: dict[str, tuple[Node, str]] = {
     ),
     "a state that cannot be hashed": (
         Node(lambda s, e, m: ([], [], {})),
-        "the state [] can change (unhashable): a check keeps what it has seen, so states and values are tuples, "
+        "the state [] can change: a check keeps what it has seen, so states and values are tuples, "
         "frozensets, texts, numbers, or frozen dataclasses",
     ),
     "an error": (Node(lambda s, e, m: 1 // 0), "ZeroDivisionError: integer division or modulo by zero"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pellucid.errors import UsageError
@@ -55,6 +55,20 @@ def hashed(given: Any) -> bool:
     except Exception:  # whatever a class of one's own raises
         return False
     return True
+
+
+def kept(given: Any) -> bool:
+    """Whether it stays what it is: it can be looked up, by what it says and not by where it lies, and is used up by
+    nobody.  An iterator, or an object of a class without ``__eq__``, may be another one tomorrow.
+
+    >>> kept((1, "a")), kept(iter([1])), kept([1])
+    (True, False, False)
+    """
+    if isinstance(given, (tuple, frozenset)):
+        return all(map(kept, given))
+    hashes: Any = type(given).__hash__
+    nameless = hashes is object.__hash__ and hasattr(given, "__dict__") and not callable(given)
+    return hashed(given) and not nameless and not isinstance(given, Iterator)
 
 
 def told_apart(given: Iterable[Any], where: str) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pellucid.errors import PellucidError, PipelineError, StepError, UsageError, nearest
 from pellucid.model import Budget, CutShort, Search
-from pellucid.progress.given import hashed, named, several, told_apart
+from pellucid.progress.given import hashed, kept, named, several, told_apart
 from pellucid.progress.times import Integers, Order, Time
 
 State: TypeAlias = Any  # anything that can be hashed
@@ -290,24 +290,24 @@ class Graph:
             self._refuse_changing(f"node {node!r}, {event}", node, state, [event])
         if key not in self._results:
             result = self.does(node, state, event)
-            if not hashed(result):
+            if not kept(result):
                 self._refuse_changing(f"node {node!r}, {event}", node, result.state, result.messages)
             self._results[key] = result
         return self._results[key]
 
     def _refuse_changing(self, where: str, node: str, state: State, carried: Iterable[Any]) -> None:
         """An error for a state or a value that can change: what was looked at already could not be told from it."""
-        what = f"the state {state!r}" if not hashed(state) else f"a message of {list(carried)!r}"
+        what = f"the state {state!r}" if not kept(state) else f"a message of {list(carried)!r}"
         raise StepError(
-            f"{where}: {what} can change (unhashable): a check keeps what it has seen, so states and values are "
-            "tuples, frozensets, texts, numbers, or frozen dataclasses",
+            f"{where}: {what} can change: a check keeps what it has seen, so states and values are tuples, frozensets, "
+            "texts, numbers, or frozen dataclasses",
             step=node,
         )
 
     def starts(self, node: str) -> tuple[tuple[State, frozenset[Time]], ...]:
         """The states and requests that a node can start with, for a search: none of them can change."""
         for state, _ in self.nodes[node].initial:
-            if not hashed(state):
+            if not kept(state):
                 self._refuse_changing(f"node {node!r}, at its start", node, state, ())
         found: tuple[tuple[State, frozenset[Time]], ...] = self.nodes[node].initial
         return found

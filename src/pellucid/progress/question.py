@@ -25,6 +25,7 @@ from pellucid.progress.semantics.properties import PROPERTIES, decide
 
 USUAL = ("condition 1", "condition 2", "acyclic", "theorem 2", "completeness", "liveness")
 ALL = (*USUAL[:3], "transitive", *PROPERTIES)
+_AFTER_A_NO = 3.0  # seconds of each search where the graph is refuted already
 SAYS = {
     "condition 1": "no event asks for a notification in the past",
     "condition 2": "no node sends into its own past",
@@ -106,12 +107,22 @@ def progress(
         graph, relation, inputs=inputs, messages=messages, arrivals=arrivals, harmonious=harmonious, reorder=reorder
     )
     parts, states = {}, 0
-    for name in asked:
+    for n, name in enumerate(asked):
         before = now()
-        part = _part(name, relation, machine, budget)
+        part = _part(name, relation, machine, _share(budget, parts, asked[n:]))
         states = max(states, part.details.get("states", 0))
         parts[name] = replace(part, seconds=now() - before)
     return _whole(question, parts, began, states, said)
+
+
+def _share(budget: Budget, parts: Mapping[str, Verdict], left: Sequence[str]) -> Budget:
+    """What one question may take of what is left for them all: none of them eats the others' time.  Where a time goes
+    round a cycle unchanged, messages may go round for ever: then the searches are short, as the graph is refuted."""
+    share = budget.part(1 / len(left))
+    if share.end is not None and any(name in parts and parts[name].refuted for name in ("acyclic", "condition 2")):
+        share.timeout = min(share.left() or 0.0, _AFTER_A_NO)
+        share.end = now() + share.timeout
+    return share
 
 
 def _part(name: str, relation: Relation, machine: Semantics, budget: Budget) -> Verdict:

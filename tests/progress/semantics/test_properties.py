@@ -112,7 +112,7 @@ def test_all_statements_on_random_graphs() -> None:
 def test_all_statements_on_many_random_graphs() -> None:
     found = by_chance(seeds(400, 16))
     assert found["theorem 2", True, False, True, "proved"] > 10
-    assert found["theorem 2", False, True, True, "refuted"] > 5
+    assert found["theorem 2", False, True, True, "refuted"] > 2
     assert found["completeness", True, True, False, "refuted"] > 50
 
 
