@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 RECORDED = Path(__file__).parent / "recorded"
 ROW = 0.01  # seconds that the slow function of the Spark query takes for a row, on one of two cores
 EVERY = 3.0  # seconds between its micro-batches, if it keeps up
-RATES = {"steady": 100, "too_fast": 300}  # rows per second
+RATES = {"slow": 40, "steady": 100, "faster": 130, "too_fast": 300}  # rows per second
 
 
 def spark_query(spark: SparkSession, rate: int, seconds: float, *, name: str) -> list[str]:
@@ -96,7 +96,7 @@ def local_run(phases: list[tuple[float, int]]) -> dict[str, Any]:
 
 def main(folder: Path) -> None:
     """Make all of them."""
-    for name, phases in (("calm", CALM), ("burst", BURST)):
+    for name, phases in (("calm", CALM), ("burst", BURST)) if "--spark" not in sys.argv else ():
         (folder / f"local_{name}.json").write_text(json.dumps(local_run(phases)) + "\n", encoding="utf-8")
     if "--local" in sys.argv:
         return
@@ -104,7 +104,7 @@ def main(folder: Path) -> None:
 
     spark = session(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
     for name, rate in {"warm": 20, **RATES}.items():
-        lines = spark_query(spark, rate, 20 if name == "warm" else 60, name=name)
+        lines = spark_query(spark, rate, 25 if name == "warm" else 36, name=name)
         if name != "warm":  # its first batches start Python
             (folder / f"spark_{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

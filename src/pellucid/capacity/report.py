@@ -31,7 +31,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _is_number(text: str) -> bool:
-    return text[:1].isdigit() or text in ("-", "unbounded", "unknown", "never", "∞")
+    return text[:1].isdigit() or text in ("-", "any", "none", "unbounded", "unknown", "never", "∞")
 
 
 def amount(value: float | Fraction | None, *, none: str = "-") -> str:

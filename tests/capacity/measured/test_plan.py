@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from typing import Any
+from statistics import mean
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,12 +17,16 @@ from pellucid.capacity.measured import (
     Scaling,
     batch_cost,
     jobs_of,
+    of_progress,
     plan_job,
     read_jobs,
 )  # fmt: skip
 from pellucid.capacity.measured.show import plan_text
 from pellucid.errors import UsageError
-from tests.capacity.recording import BURST, CALM, RECORDED, local_run
+from tests.capacity.recording import BURST, CALM, RATES, RECORDED, local_run, spark_query
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def job(*steps: MeasuredStep, **more: Any) -> Job:
@@ -34,7 +39,7 @@ BUSY = MeasuredStep("busy", rate=90.0, processed=60.0, busy=1.0, workers=2, lag=
 def test_one_that_falls_behind() -> None:
     found = plan_job(job(BUSY))
     assert found.status == "refuted" and found.steps["busy"].least == 4  # 3 take exactly 90: that is not enough
-    assert found.steps["busy"].step.drain is None
+    assert found.steps["busy"].drain is None
     text = plan_text(found)
     assert "falls behind" in text and "never" in text and "∞" in text
     assert "first: busy first: 4 workers instead of 2 keep up with 90 events a second" in text
@@ -46,9 +51,27 @@ def test_one_that_cannot_grow() -> None:
     assert found.advice[0].endswith("not more than 60 events a second may come")
 
 
+def test_a_hot_key_holds_all_of_it() -> None:
+    """Half of the time both workers are idle on average; but one of them has 80 % of the events."""
+    hot = MeasuredStep("hot", rate=600.0, processed=400.0, busy=0.5, workers=2, skew=0.8)
+    found = plan_job(job(hot))
+    assert hot.capacity == 800 and hot.usable == 500 and found.status == "refuted"
+    assert found.advice[0] == (
+        "hot first: 80 % of its events have one key or partition, which one worker takes: not more than 500 events a "
+        "second may come, whatever the workers"
+    )
+
+
+def test_a_lag_waits_for_the_slowest_step_behind_it() -> None:
+    read = MeasuredStep("read", rate=100.0, processed=100.0, busy=0.1, lag=600.0, out=100.0)
+    slow = MeasuredStep("slow", processed=100.0, busy=0.8, hears=("read",))
+    found = plan_job(job(read, slow)).steps["read"]
+    assert found.largest_rate == pytest.approx(125) and found.drain == pytest.approx(600 / 25)
+
+
 def test_one_that_keeps_up_and_drains() -> None:
     found = plan_job(job(MeasuredStep("calm", rate=90.0, processed=60.0, busy=0.5, lag=600.0)))
-    assert found.status == "proved" and found.steps["calm"].step.drain == 20
+    assert found.status == "proved" and found.steps["calm"].drain == 20
     assert "calm: what waits (600) is done in 20 s" in found.advice
     assert found.document()["steps"][0]["seconds_to_drain"] == 20
     json.dumps(found.document(), allow_nan=False)
@@ -138,6 +161,41 @@ def test_a_recorded_run_of_the_local_engine() -> None:
 @pytest.mark.long
 def test_a_run_of_the_local_engine_recorded_now() -> None:
     compare(local_run(CALM), local_run(BURST))
+
+
+def compare_batches(logs: dict[str, list[Sample]], rates: dict[str, int]) -> None:
+    """What batches cost in calm queries predicts how many rows wait in faster ones."""
+    calm = batch_cost([sample for name in ("slow", "steady") for sample in logs[name][2:]])  # the first start Python
+    assert calm is not None
+    waiting = [sample.waiting for sample in logs["faster"][2:] if sample.waiting is not None]
+    assert calm.settled(rates["faster"]) == pytest.approx(mean(waiting), rel=0.4)
+    known = batch_cost([sample for name in ("slow", "steady", "faster") for sample in logs[name][2:]])
+    assert known is not None and 1 / 3 < known.capacity / 200 < 3  # two cores that sleep for 10 ms with each row
+    for sample in logs["too_fast"]:
+        if sample.events:
+            assert 1 / 3 < known.seconds(sample.events) / sample.seconds < 3
+    # at three times the rate of the steady one what waits grows from batch to batch
+    grown = [sample.events for sample in logs["too_fast"]]
+    assert grown == sorted(grown) and grown[-1] > 3 * rates["too_fast"]
+
+
+def test_recorded_queries_of_spark() -> None:
+    logs = {name: list(read_jobs(RECORDED / f"spark_{name}.jsonl")[0].samples) for name in RATES}
+    compare_batches(logs, RATES)
+    (job,) = read_jobs(RECORDED / "spark_faster.jsonl")
+    plan = plan_job(job).steps["faster"]
+    assert plan.longest is not None and plan.longest >= max(s.waiting or 0 for s in job.samples)
+    assert plan.status == "proved" and "batches settle at" in " ".join(plan_job(job).advice)
+
+
+@pytest.mark.long
+def test_queries_of_spark_recorded_now(spark: SparkSession) -> None:
+    logs = {}
+    spark_query(spark, 20, 20, name="warm")
+    for name, rate in RATES.items():
+        documents = [json.loads(text) for text in spark_query(spark, rate, 36, name=name)]
+        logs[name] = list(of_progress(documents)[0].samples)
+    compare_batches(logs, RATES)
 
 
 def test_the_formula_is_one_line() -> None:

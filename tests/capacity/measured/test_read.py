@@ -38,6 +38,13 @@ BATCHES = [
 ]
 
 
+GREEDY = [
+    kafka(0, None, [0, 0], [0, 0]),
+    kafka(1, [0, 0], [30, 70], [30, 70], ms=600),
+    kafka(2, [30, 70], [80, 220], [80, 220], ms=800),
+]
+
+
 def test_a_query_on_kafka() -> None:
     (job,) = of_progress(BATCHES)
     step = job.steps["late"]
@@ -48,8 +55,15 @@ def test_a_query_on_kafka() -> None:
     assert step.partitions == 2 and step.skew == pytest.approx(220 / 300) and step.most == 2
     assert step.state == 40 and step.state_bytes == 900 and step.out is None
     assert [s.waiting for s in job.samples] == [100 + 120, 200 + 200, None] and step.lag == 400
-    assert step.able == pytest.approx(500)  # 0.2 s more for 100 rows more
-    assert step.load == pytest.approx(0.4)
+    assert step.able is None and job.notes[0].startswith("its batches leave rows behind")
+    assert step.capacity == pytest.approx(300 / 1.9) and (step.load or 0) > 1  # and the lag grows
+
+
+def test_a_query_that_takes_all_there_is() -> None:
+    (job,) = of_progress(GREEDY)
+    step = job.steps["late"]
+    assert step.able == pytest.approx(500) and step.rate == 150  # 0.2 s more for 100 rows more
+    assert [s.waiting for s in job.samples] == [100, 200, None] and step.load == pytest.approx(0.3) and job.notes == ()
 
 
 def test_one_progress_alone_says_what_spark_says() -> None:

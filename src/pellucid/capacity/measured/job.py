@@ -21,13 +21,15 @@ from pellucid.errors import DataError, UsageError, nearest
 class Sample:
     """One look at a job: from ``at`` on, ``seconds`` of work for ``events`` that had come.
 
-    ``at`` counts from the first sample; ``waiting`` is what had come when that work was done, and was not taken.
+    ``at`` counts from the first sample; ``left`` is what had come before and was not taken, ``waiting`` what had come
+    when that work was done.
     """
 
     at: float
     events: int
     seconds: float
     waiting: float | None = None
+    left: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,17 @@ class MeasuredStep:
         return self.processed / self.busy
 
     @property
+    def usable(self) -> float | None:
+        """What of its capacity can be used: a hot key is one worker's, and that one is done when it is.
+
+        >>> MeasuredStep("count", processed=400.0, busy=0.5, workers=2, skew=0.8).usable
+        500.0
+        """
+        if self.capacity is None or self.skew is None:
+            return self.capacity
+        return min(self.capacity, self.capacity / self.workers / self.skew)
+
+    @property
     def arrivals(self) -> float | None:
         """Events per second that come to its queue: those that are taken, and those that wait since."""
         if self.rate is not None:
@@ -94,10 +107,10 @@ class MeasuredStep:
 
     @property
     def load(self) -> float | None:
-        """Arrivals by capacity: above 1 the lag grows for ever."""
-        if self.arrivals is None or self.capacity is None:
+        """Arrivals by what it can use of its capacity: above 1 the lag grows for ever."""
+        if self.arrivals is None or self.usable is None:
             return None
-        return self.arrivals / self.capacity
+        return self.arrivals / self.usable
 
     @property
     def most(self) -> int | None:
@@ -106,13 +119,6 @@ class MeasuredStep:
         if self.skew is not None:
             known.append(-int(-1 // self.skew))  # rounded up
         return min(known, default=None)
-
-    @property
-    def drain(self) -> float | None:
-        """Seconds until what waits is done, if events come as they do; None if never, or if it is not known."""
-        if self.lag is None or self.capacity is None or self.arrivals is None:
-            return None
-        return self.lag / (self.capacity - self.arrivals) if self.capacity > self.arrivals else None
 
 
 @dataclass(frozen=True)

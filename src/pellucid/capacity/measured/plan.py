@@ -39,9 +39,17 @@ class StepPlan:
     longest: int | None  # that can wait, for the bursts that were seen
     limit: int | None = None
     for_limit: int | None = None  # workers for the limit
-    largest_rate: float | None = None  # that it can take, with the workers that it has
+    largest_rate: float | None = None  # that may come to it, for it and for all steps behind it
     batch: BatchCost | None = None  # where it works in micro-batches
     settled: float | None = None  # rows of a batch in the long run
+
+    @property
+    def drain(self) -> float | None:
+        """Seconds until what waits is done, if events come as they do; None if never, or if it is not known."""
+        step, rate = self.step, self.largest_rate
+        if step.lag is None or step.arrivals is None or rate is None:
+            return None
+        return step.lag / (rate - step.arrivals) if rate > step.arrivals else None
 
     def document(self) -> dict[str, Any]:
         """As plain data."""
@@ -49,7 +57,7 @@ class StepPlan:
         return {
             "step": step.name, "status": self.status, "why": self.why, "rate": step.arrivals,
             "processed": step.processed, "busy": step.busy, "capacity": step.capacity, "utilisation": step.load,
-            "lag": step.lag, "seconds_to_drain": step.drain, "workers": step.workers, "most_workers": step.most,
+            "lag": step.lag, "seconds_to_drain": self.drain, "workers": step.workers, "most_workers": step.most,
             "least_workers": self.least, "longest_queue": self.longest, "limit": self.limit,
             "workers_for_limit": self.for_limit, "largest_safe_rate": self.largest_rate, "state_rows": step.state,
             "state_bytes": step.state_bytes, "skew": step.skew, "settled_batch": self.settled,
@@ -106,10 +114,12 @@ def plan_job(job: Job, *, limits: Mapping[str, int] | None = None, scaling: Scal
             raise UsageError(f"limit {name}={limit}: expected 1 or more events")
     found = scale(job, scaling)
     curve = _curve(job)
+    fed = {name: _fed(step, found[name]) for name, step in job.steps.items()}
     steps = {}
-    for name, step in job.steps.items():
+    for name, step in fed.items():
         own = curve if name == _first(job) else None
-        steps[name] = _plan(_fed(step, found[name]), found[name], own, limits.get(name), _batches(job, name))
+        plan = _plan(step, found[name], own, limits.get(name), _batches(job, name))
+        steps[name] = replace(plan, largest_rate=_largest(job, fed, name))
     return JobPlan(job, scaling, steps, tuple(_advice(job, steps, found)), curve)
 
 
@@ -123,6 +133,18 @@ def _fed(step: MeasuredStep, needed: Needed) -> MeasuredStep:
     return replace(step, rate=needed.rate) if step.hears else step
 
 
+def _largest(job: Job, fed: Mapping[str, MeasuredStep], name: str) -> float | None:
+    """What may come to a step, so that it and those behind it keep up: as many times what comes now as the least of
+    them can take."""
+    reached, rate = [name], fed[name].arrivals
+    for one in reached:  # it grows meanwhile
+        reached += [other for other in job.listeners(one) if other not in reached]
+    loads = [fed[one].load for one in reached]
+    if rate is None or not rate or any(load is None for load in loads):
+        return fed[name].usable
+    return rate / max(load for load in loads if load)
+
+
 def _curve(job: Job) -> Curve | None:
     """Of the batches that were recorded; where they come from files, nothing came."""
     spans = [span for span in arrivals_of(job) if span[2]] if job.step(_first(job)).arrivals is not None else []
@@ -130,17 +152,19 @@ def _curve(job: Job) -> Curve | None:
 
 
 def _batches(job: Job, name: str) -> BatchCost | None:
-    return batch_cost(job.samples) if job.kind == "spark" and name == _first(job) else None
+    if job.kind != "spark" or name != _first(job) or any(sample.left for sample in job.samples[1:]):
+        return None
+    return batch_cost(job.samples)
 
 
 def _plan(
     step: MeasuredStep, needed: Needed, curve: Curve | None, limit: int | None, batch: BatchCost | None
 ) -> StepPlan:
-    capacity, arrivals = step.capacity, step.arrivals
-    if capacity is None or arrivals is None:
+    capacity, arrivals = step.usable, step.arrivals
+    if step.capacity is None or capacity is None or arrivals is None:
         missing = "how busy it is" if capacity is None else "at which rate events come"
         return StepPlan(step, "unknown", f"{missing} was not measured", None, needed, None, limit)
-    each = capacity / step.workers
+    each = step.capacity / step.workers
     least = max(1, ceil(arrivals / each) + (arrivals % each == 0 and arrivals > 0))
     longest, for_limit = _longest(curve, batch, each, step.workers, limit)
     settled = batch.settled(arrivals) if batch is not None else None
@@ -159,8 +183,7 @@ def _plan(
     else:
         status, why = "proved", f"{100 * arrivals / capacity:.0f} % of what it can take comes"
     return StepPlan(
-        step, status, why, least, needed, longest, limit, for_limit, largest_rate=capacity, batch=batch,
-        settled=settled,
+        step, status, why, least, needed, longest, limit, for_limit, batch=batch, settled=settled,
     )  # fmt: skip
 
 
@@ -186,9 +209,15 @@ def _advice(job: Job, steps: Mapping[str, StepPlan], needed: Mapping[str, Needed
     alone = [plan for plan in known if plan.step.name == _first(job)] if job.kind == "local" else []
     worst = max(alone or known, key=lambda plan: plan.step.load or 0.0)
     step, wants = worst.step, needed[worst.step.name]
-    assert step.capacity is not None and step.arrivals is not None and worst.least is not None
-    if worst.status == "refuted" and step.arrivals >= step.capacity:
-        if step.most is not None and worst.least > step.most:
+    assert step.capacity is not None and step.usable is not None and step.arrivals is not None
+    assert worst.least is not None
+    if worst.status == "refuted" and step.arrivals >= step.usable:
+        if step.skew is not None and step.usable < step.capacity:
+            out.append(
+                f"{step.name} first: {100 * step.skew:.0f} % of its events have one key or partition, which one worker "
+                f"takes: not more than {step.usable:.4g} events a second may come, whatever the workers"
+            )
+        elif step.most is not None and worst.least > step.most:
             out.append(
                 f"{step.name} first: {wants.limited or f'it can have {step.most} workers at most'}; until its input "
                 f"has more parts, not more than {step.capacity / step.workers * step.most:.4g} events a second may come"
@@ -202,7 +231,7 @@ def _advice(job: Job, steps: Mapping[str, StepPlan], needed: Mapping[str, Needed
             )
     elif step.load is not None:
         out.append(
-            f"{step.name} is the first to give way: it takes {step.capacity:.4g} events a second, {1 / step.load:.3g} "
+            f"{step.name} is the first to give way: it takes {step.usable:.4g} events a second, {1 / step.load:.3g} "
             "times what comes now"
         )
     if job.kind == "local":
@@ -220,8 +249,8 @@ def _advice(job: Job, steps: Mapping[str, StepPlan], needed: Mapping[str, Needed
                 f"{plan.step.name}: batches settle at {plan.settled:.0f} rows and {seconds:.3g} s, of which "
                 f"{plan.batch.fixed:.3g} s are there before the first row"
             )
-        if plan.step.drain and plan.step.drain >= 1:
-            out.append(f"{plan.step.name}: what waits ({plan.step.lag:.0f}) is done in {seconds_text(plan.step.drain)}")
+        if plan.drain and plan.drain >= 1:
+            out.append(f"{plan.step.name}: what waits ({plan.step.lag:.0f}) is done in {seconds_text(plan.drain)}")
         if plan.needed.limited:
             out.append(f"{plan.step.name}: {plan.needed.limited}")
     return list(dict.fromkeys(out))

@@ -80,14 +80,15 @@ def _query(documents: list[Mapping[str, Any]], where: str) -> Job:
     # What waits when a batch is done is what the next one finds: its rows, and those that it leaves.
     waiting = [None if lag is None else count + lag for count, lag in zip(rows[1:], left[1:], strict=True)] + [None]
     samples = tuple(
-        Sample(round(at - began[0], 6), count, spent, lag)
-        for at, count, spent, lag in zip(began, rows, took, waiting, strict=True)
+        Sample(round(at - began[0], 6), count, spent, lag, rest)
+        for at, count, spent, lag, rest in zip(began, rows, took, waiting, left, strict=True)
     )
     known = [lag for lag in waiting if lag is not None]
     state = [_state(operator) for operator in batches[-1][1].get("stateOperators") or ()]
     shares, partitions = _partitions([batch for _, batch in batches])
     shuffled = [n for _, _, n in state if n]
-    cost = batch_cost(samples)
+    limited = any(left[i] for i in range(1, len(left)))
+    cost = None if limited else batch_cost(samples)
     step = MeasuredStep(
         name,
         rate=_arrived(began, rows, left, batches[-1][1]),
@@ -102,8 +103,15 @@ def _query(documents: list[Mapping[str, Any]], where: str) -> Job:
         state_bytes=sum(size for _, size, _ in state) if state else None,
         skew=max(shares) if len(shares) > 1 and max(shares) > 1.05 / len(shares) else None,
     )
-    unknown = "its sources do not tell how far they could be read: what waits before the query is not known"
-    return Job(name, "spark", {name: step}, seconds=seconds, samples=samples, notes=() if known else (unknown,))
+    notes = []
+    if not known:
+        notes.append("its sources do not tell how far they could be read: what waits before the query is not known")
+    if limited:
+        notes.append("its batches leave rows behind (maxOffsetsPerTrigger or the like): longer ones could take more")
+    elif cost is None and len(samples) > 1:
+        notes.append("its batches are all as long: how much of one is there before its first row is not known, so that "
+                     "longer ones could take more")  # fmt: skip
+    return Job(name, "spark", {name: step}, seconds=seconds, samples=samples, notes=tuple(notes))
 
 
 def _arrived(
@@ -197,9 +205,12 @@ def _out(batches: Sequence[Mapping[str, Any]], seconds: float) -> float | None:
 
 
 def arrivals_of(job: Job) -> list[tuple[float, float, int]]:
-    """From when to when the rows of each batch came: since the batch before it began.
+    """From when to when the rows of each batch came: since the batch before it began, and those that one left behind.
 
-    >>> arrivals_of(Job("q", "spark", {}, samples=(Sample(0, 5, 0.1), Sample(1, 7, 0.1), Sample(3, 4, 0.1))))
-    [(0, 1, 7), (1, 3, 4)]
+    >>> arrivals_of(Job("q", "spark", {}, samples=(Sample(0, 5, 0.1), Sample(1, 7, 0.1), Sample(3, 4, 0.1, left=2))))
+    [(0, 1, 7), (1, 3, 6)]
     """
-    return [(before.at, sample.at, sample.events) for before, sample in pairwise(job.samples)]
+    return [
+        (before.at, sample.at, max(0, round(sample.events + (sample.left or 0) - (before.left or 0))))
+        for before, sample in pairwise(job.samples)
+    ]
