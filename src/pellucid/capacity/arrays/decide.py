@@ -17,6 +17,7 @@ from typing import Any
 
 from pellucid.capacity.arrays.certificate import check_certificate
 from pellucid.capacity.arrays.concrete import concrete_run, run_of
+from pellucid.capacity.arrays.language.interpreter import Instance
 from pellucid.capacity.arrays.language.printing import formula_text
 from pellucid.capacity.arrays.language.reading import read_text
 from pellucid.capacity.arrays.language.system import States, System
@@ -89,7 +90,7 @@ def decide(
     if never is not None:
         details["never"] = never
     if run is not None:
-        details["processes"] = run.machine.count  # type: ignore[union-attr]
+        details["processes"] = _count(run)
     question = f"{name or 'the system'}: no unsafe state, for any number of processes"
     return Verdict(status, question, "arrays", now() - began, run, tuple(work.notes), details)  # type: ignore[arg-type]
 
@@ -104,33 +105,53 @@ class _Work:
     notes: list[str] = field(default_factory=list)
     visited: int = 0
     restarts: int = 0
-    spurious: int = 0
+    oracles: dict[int, Oracle] = field(default_factory=dict)
 
     def decide(self) -> Run | list[States] | None:
+        """Each way for a moment, then for longer, and so on: most systems need one way and little time."""
         self.compiled = Compiled(self.system)
-        least = max(1, self.system.rigid)
-        oracles: list[Oracle] = []
-        limit = self.system.processes
-        for n in [n for n in _PROCESSES if n >= least and (limit is None or n <= limit)] or [least]:
-            oracle = Oracle(self.system, n)
+        least, limit = max(1, self.system.rigid), self.system.processes
+        counts = [n for n in _PROCESSES if n >= least and (limit is None or n <= limit)] or [least]
+        whole = "int" in {of for _, of in self.system.symbols.values()}
+        ways: list[tuple[int, bool]] = [
+            (n, numbers) for n in counts for numbers in ((False, True) if whole else (False,))
+        ]
+        ways.append((0, False))
+        seconds = 0.3
+        while ways:
+            for way in list(ways):
+                part = _within(self.budget, seconds)
+                found = self.try_(way, part)
+                if found is not None:
+                    return found
+                if not part.over and way in ways:
+                    ways.remove(way)  # it ended, with nothing
+                self.budget.look(self.visited, len(ways))
+            seconds *= 4
+        raise CutShort(
+            "a run was found only with processes that stop while others go on, which guards about all others forbid"
+        )
+
+    def try_(self, way: tuple[int, bool], part: Budget) -> Run | list[States] | None:
+        """A search backwards, with guesses from so many processes (0: without), about numbers or not."""
+        n, numbers = way
+        if n and n not in self.oracles:
+            self.oracles[n] = oracle = Oracle(self.system, n)
+            whole = "int" in {of for _, of in self.system.symbols.values()}
             try:
-                oracle.explore(self.budget.part(0.15), _STATES)
+                oracle.explore(_within(self.budget, 4.0), _STATES if not whole else _STATES // 40)
             except CutShort:
                 oracle.settle()
-            oracles.append(oracle)
             if oracle.unsafe_at is not None:
                 steps, unsafe = oracle.way()
                 run = concrete_run(self.system, steps, n, unsafe, self.budget)
                 if run is not None:
-                    return self.shorter(run, n)
-            found = self.backward(Guesses(oracle, self.compiled.layout), 0.3 if n == least or n == 2 else 0.6)
-            if found is not None:
-                return found
-        return self.backward(None, 1.0)
+                    return self.shorter(run)
+            part = _within(self.budget, part.timeout or 1.0)
+        return self.backward(Guesses(self.oracles[n], self.compiled.layout) if n else None, part, numbers)
 
-    def backward(self, guesser: Guesses | None, share: float) -> Run | list[States] | None:
-        """A search backwards, within a share of what is left."""
-        part = self.budget.part(share)
+    def backward(self, guesser: Guesses | None, part: Budget, numbers: bool) -> Run | list[States] | None:
+        """A search backwards; what it finds is checked."""
         runs: list[Run] = []
 
         def believed(node: Node) -> bool:
@@ -139,22 +160,19 @@ class _Work:
                 runs.append(run)
             return run is not None
 
-        search = Backward(self.compiled, part, guesser=guesser, believed=believed)
+        search = Backward(self.compiled, part, guesser=guesser, numbers=numbers, believed=believed)
         guesses = [
             Node(cube, 0, guess=True) for states in self.system.invariants for cube in self.compiled.states(states)
         ]
         try:
             outcome = search.run(guesses)
-        except CutShort as e:
-            if guesser is None:
-                raise
-            self.notes.append(f"with guesses from {guesser.processes} processes: {e}") if "stop" in str(e) else None
+        except CutShort:
             return None
         finally:
             self.visited += search.count
             self.restarts += search.restarts
         if outcome.reached is not None:
-            return self.shorter(runs[-1], runs[-1].machine.count) if guesser is not None else runs[-1]  # type: ignore[union-attr]
+            return self.shorter(runs[-1])
         assert outcome.cubes is not None
         wrong = [g.cube for g in guesses if g.cube in search.bad]
         if wrong:
@@ -165,36 +183,61 @@ class _Work:
             raise CutShort(f"the invariant that was found is not accepted by the checker: {fault}")
         return never
 
-    def shorter(self, run: Run, count: int) -> Run:
-        """A shortest run of any number of processes, if the search for it ends in time."""
-        length = len(run.steps)
-        if not self.shortest or not length:
+    def shorter(self, run: Run) -> Run:
+        """A shortest run of any number of processes, as far as that can be said in time."""
+        if not self.shortest or not run.steps:
             return run
-        found: list[Run] = []
+        tried = {_count(run)}
+        for n in (1, 2, 3):
+            limit = self.system.processes
+            if n in tried or n < self.system.rigid or (limit is not None and n > limit):
+                continue
+            oracle = Oracle(self.system, n)
+            try:
+                oracle.explore(self.budget.part(0.1), _STATES, deepest=len(run.steps) - 1)
+            except CutShort:
+                continue
+            tried.add(n)
+            if oracle.unsafe_at is not None and oracle.unsafe_at < len(run.steps):
+                steps, unsafe = oracle.way()
+                run = concrete_run(self.system, steps, n, unsafe, self.budget) or run
+        length, found = len(run.steps), list[Run]()
 
         def believed(node: Node) -> bool:
-            if node.depth >= length:
-                return True
-            other = run_of(self.system, node, self.budget)
+            other = run_of(self.system, node, self.budget) if node.depth < length else None
             if other is not None:
                 found.append(other)
             return other is not None
 
         search = Backward(self.compiled, self.budget.part(0.3), shortest=True, believed=believed)
         search.deepest = length - 1
+        ended = True
         try:
             search.run()
-        except CutShort as e:
-            if "stop" not in str(e):
-                self.notes.append(
-                    f"a shortest run for {count} processes; whether more processes have a shorter one was not decided"
-                )
-                return run
+        except CutShort:
+            ended = bool(search.spurious) and not self.budget.over
         self.visited += search.count
-        if found and len(found[-1].steps) < length:
-            return found[-1]
-        self.notes.append("a shortest run, for any number of processes")
+        if found:
+            run = found[-1]
+        if ended and (found or not search.spurious):
+            self.notes.append("no run is shorter, for any number of processes")
+        else:
+            few = ", ".join(map(str, sorted(tried)))
+            self.notes.append(f"no run of {few} processes is shorter; whether one of another number is was not decided")
         return run
+
+
+def _within(budget: Budget, seconds: float) -> Budget:
+    """So many seconds of what is left."""
+    left = budget.left()
+    if left is None:
+        return Budget(seconds, None, budget.progress)
+    return budget.part(min(1.0, seconds / left) if left else 1.0, least=0.0)
+
+
+def _count(run: Run) -> int:
+    assert isinstance(run.machine, Instance)
+    return run.machine.count
 
 
 def explain(never: Sequence[States]) -> list[str]:

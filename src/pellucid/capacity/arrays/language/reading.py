@@ -439,12 +439,12 @@ def _refuse_quantifiers(reader: _Reader, formula: Formula, at: Any, where: str, 
             _refuse_quantifiers(reader, c, at, where, negative)
         case Quantified(kind, other, _, part):
             means = kind if not negative else {"forall": "exists", "exists": "forall"}[kind]
-            if where == "a guard" and len(formula.names) == 1:
+            if where == "a guard" and means == "forall" and len(formula.names) == 1:
                 _refuse_quantifiers(reader, part, at, "a quantifier", negative)
             elif means != where or other:
                 word = f"{kind}{'_other' if other else ''}"
                 place = {"forall": "`init`", "exists": "`unsafe` or `invariant`"}.get(where, where)
-                more = " over several processes" if where == "a guard" else ""
+                more = " over several processes" if where == "a guard" and means == "forall" else ""
                 reader.no(at, f"a `{word}`{more} in {place} is not supported")
             else:
                 _refuse_quantifiers(reader, part, at, where, negative)

@@ -11,11 +11,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, count
+from itertools import combinations, count, product
 from typing import Protocol
 
 from pellucid.capacity.arrays.search.compiled import Compiled
-from pellucid.capacity.arrays.search.cubes import NOTHING, Cube
+from pellucid.capacity.arrays.search.cubes import NOTHING, Cube, Layout
+from pellucid.capacity.arrays.search.linear import EQ, LE, LT, Atom, forget, variables
 from pellucid.capacity.arrays.search.preimage import before
 from pellucid.capacity.arrays.search.visited import Visited
 from pellucid.model.budget import Budget, CutShort
@@ -79,12 +80,13 @@ class Backward:
         guesser: Guesser | None = None,
         shortest: bool = False,
         most_literals: int = 3,
+        numbers: bool = False,
         believed: Callable[[Node], bool] = lambda node: True,
     ) -> None:
-        """``believed`` says of a node of the unsafe states in which a run begins whether it is a run; else it goes on
-        (and ends, at best, with nothing proved)."""
+        """``numbers``: guesses may speak of integers.  ``believed`` says of a node of the unsafe states in which a run
+        begins whether it is a run; else the search goes on (and ends, at best, with nothing proved)."""
         self.compiled, self.budget, self.guesser, self.shortest = compiled, budget, guesser, shortest
-        self.most_literals, self.believed = most_literals, believed
+        self.most_literals, self.numbers, self.believed = most_literals, numbers, believed
         self.layout = compiled.layout
         self.bad: set[Cube] = set()
         self.restarts = self.count = 0
@@ -161,7 +163,7 @@ class Backward:
             if self.deepest is not None and node.depth >= self.deepest:
                 continue
             for b in before(self.compiled, node.cube):
-                if b.cube in seen:
+                if b.cube in seen and not (self.shortest and self.compiled.starts_in(b.cube)):
                     continue
                 seen.add(b.cube)
                 child = Node(b.cube, node.depth + 1, node.origin, node, (b.transition, b.chosen), b.names)
@@ -175,32 +177,117 @@ class Backward:
 
     def _general(self, node: Node, made: list[Node]) -> Node:
         """The smallest part of a node that was never seen, if there is one."""
-        for cube in candidates(
-            self.compiled, node.cube, self.guesser.processes if self.guesser else 0, self.most_literals
-        ):
-            if cube in self.bad or self.compiled.starts_in(cube):
+        guesser, compiled = self.guesser, self.compiled
+        assert guesser is not None
+        for cube in candidates(compiled, self._spoken(node.cube), guesser.processes, self.most_literals, node.cube):
+            if cube in self.bad or compiled.starts_in(cube) or guesser.seen(cube):
                 continue
-            assert self.guesser is not None
-            if not self.guesser.seen(cube):
-                guess = Node(cube, 0, guess=True)
-                made.append(guess)
-                return guess
-        return node
+            break
+        else:
+            found = self._shrunk(self._spoken(node.cube))
+            if found is None:
+                return node
+            cube = found
+        guess = Node(cube, 0, guess=True)
+        made.append(guess)
+        return guess
+
+    def _spoken(self, cube: Cube) -> Cube:
+        """What guesses may speak of: integers grow, and a few processes do not show how far."""
+        of = self.compiled.system.type_of
+        if not cube.atoms:
+            return cube
+        if self.numbers:
+            atoms = cube.atoms
+            for v in sorted(variables(cube.atoms)):  # what follows of the others, without one of them
+                if v[0] != "#" and of(v[0]) in ("int", "real"):
+                    atoms |= forget(cube.atoms, v, self.layout.whole)
+            return cube._replace(atoms=atoms)
+        kept = frozenset(a for a in cube.atoms if all(v[0] == "#" or of(v[0]) not in ("int", "real") for v, _ in a[2]))
+        return cube._replace(atoms=kept)
+
+    def _shrunk(self, cube: Cube) -> Cube | None:
+        """A part of a cube that was never seen and is seen if anything is left out: literals go one after another."""
+        guesser, layout = self.guesser, self.layout
+        assert guesser is not None
+
+        def fine(part: Cube) -> bool:
+            small = layout.tidy(part)[0]
+            return (
+                small.width <= guesser.processes
+                and small not in self.bad
+                and not self.compiled.starts_in(small)
+                and not guesser.seen(small)
+            )
+
+        for few in combinations(range(1, cube.width + 1), min(guesser.processes, cube.width)):
+            part = _about(layout, cube, set(few))
+            if layout.tidy(part)[0] == cube or not fine(part):
+                continue
+            for literal in _literals(layout, part):
+                less = Cube(part.bits & ~literal.bits, part.atoms - literal.atoms, part.width)
+                if fine(less):
+                    part = less
+            return layout.tidy(part)[0]
+        if cube.width > guesser.processes or not fine(cube):
+            return None
+        part = cube
+        for literal in _literals(layout, cube):
+            less = Cube(part.bits & ~literal.bits, part.atoms - literal.atoms, part.width)
+            if fine(less):
+                part = less
+        return layout.tidy(part)[0] if part != cube else None
 
 
-def candidates(compiled: Compiled, cube: Cube, processes: int, most: int) -> list[Cube]:
-    """Parts of a cube, the most general ones first: few processes, few literals."""
+def _literals(layout: Layout, cube: Cube) -> list[Cube]:
+    found = [Cube(excluded << f.shift, NOTHING, cube.width) for f, excluded in layout.touched(cube.bits)]
+    return found + [Cube(0, frozenset([a]), cube.width) for a in sorted(cube.atoms)]
+
+
+def _about(layout: Layout, cube: Cube, few: set[int]) -> Cube:
+    """What a cube says of some processes only."""
+    bits = 0
+    for f, excluded in layout.touched(cube.bits):
+        if few.issuperset(f.place[1:]):
+            bits |= excluded << f.shift
+    atoms = frozenset(a for a in cube.atoms if all(few.issuperset(v[1:]) for v, _ in a[2]))
+    return Cube(bits, atoms, cube.width)
+
+
+def candidates(compiled: Compiled, cube: Cube, processes: int, most: int, whole: Cube) -> list[Cube]:
+    """Parts of a cube, the most general ones first: few processes, few literals; what is said of numbers also in weaker
+    forms."""
     layout = compiled.layout
-    literals = [Cube(excluded << f.shift, NOTHING, cube.width) for f, excluded in layout.touched(cube.bits)]
-    literals += [Cube(0, frozenset([a]), cube.width) for a in cube.atoms]
-    out: dict[Cube, tuple[int, int]] = {}
-    for size in range(1, min(most, len(literals) - 1) + 1):
-        for chosen in combinations(literals, size):
-            bits, atoms = 0, NOTHING
-            for c in chosen:
-                bits |= c.bits
-                atoms |= c.atoms
-            part = layout.tidy(Cube(bits, atoms, cube.width))[0]
-            if part.width <= processes and part not in out:
-                out[part] = (part.width, size)
+    groups = [[c] for c in _literals(layout, cube._replace(atoms=NOTHING))]
+    of = compiled.system.type_of
+    for a in sorted(cube.atoms):
+        number = any(v[0] != "#" and of(v[0]) in ("int", "real") for v, _ in a[2])
+        groups.append([Cube(0, frozenset([w]), cube.width) for w in (weaker(a) if number else [a])])
+    out: dict[Cube, tuple[int, int, int]] = {}
+    for size in range(1, min(most, len(groups) - (cube == whole and not cube.atoms)) + 1):
+        for chosen in combinations(groups, size):
+            for variant, literals in enumerate(product(*chosen)):
+                bits, atoms = 0, NOTHING
+                for c in literals:
+                    bits |= c.bits
+                    atoms |= c.atoms
+                part = layout.tidy(Cube(bits, atoms, cube.width))[0]
+                if part.width <= processes and part not in out and part != whole:
+                    out[part] = (part.width, size, variant)
     return sorted(out, key=lambda c: out[c])
+
+
+def weaker(a: Atom) -> list[Atom]:
+    """What follows from an atom about numbers, the weakest first: a constant nearer to 0, one side of an equation.
+
+    >>> from pellucid.capacity.arrays.search.cubes import atom_text
+    >>> [atom_text(w) for w in weaker((EQ, -2, ((("X",), 1), (("Y",), -1))))]
+    ['Y < X', 'Y + 1 < X', 'Y + 2 <= X', 'X <= Y + 2', 'X = Y + 2']
+    """
+    op, number, factors = a
+    minus = tuple((v, -c) for v, c in factors)
+    if op == EQ:
+        return [*weaker((LE, -number, minus)), *weaker((LE, number, factors)), a]
+    if op not in (LE, LT) or number <= 1:
+        return [a]
+    return [(LT, 0, factors), *([(LT, 1, factors)] if number > 1 else []), a]

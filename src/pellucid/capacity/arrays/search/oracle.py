@@ -260,7 +260,7 @@ class Oracle:
             return np.zeros(1, np.uint64)
         return np.asarray(out)
 
-    def explore(self, budget: Budget, most: int) -> None:
+    def explore(self, budget: Budget, most: int, *, deepest: int = 10_000) -> None:
         """Go forwards, level by level, until nothing is new, an unsafe state is there, or there are too many."""
         level = self._start()
         keys = np.unique(self._key(level))
@@ -275,6 +275,8 @@ class Oracle:
         while True:
             if self._unsafe(level):
                 self.unsafe_at = len(self.levels) - 2
+                break
+            if len(self.levels) - 2 >= deepest:
                 break
             new = self._after(level, budget, known)
             if new is None:
