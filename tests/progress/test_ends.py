@@ -216,11 +216,26 @@ def ends() -> dict[str, Family]:
     return {name: Family(*line) for name, line in lines.items()}
 
 
+FAMILIES = [*ends(), "loops in loops"]
+
+
 @pytest.mark.seeded
-@pytest.mark.parametrize("name", [*ends(), "loops in loops"])
+@pytest.mark.parametrize("name", FAMILIES)
 def test_incremental_is_recomputed_near_the_ends(name: str) -> None:
+    compare(name, seeds(25), updates=10)
+
+
+@pytest.mark.long
+@pytest.mark.seeded
+@pytest.mark.parametrize("name", FAMILIES)
+def test_many_graphs_near_the_ends(name: str) -> None:
+    compare(name, seeds(200, 25), updates=40)
+
+
+def compare(name: str, drawn: range, updates: int) -> None:
+    """The three clocks and the meaning, after each update, on random graphs that are accepted."""
     built = packed = refused = 0
-    for seed in seeds(25):
+    for seed in drawn:
         rng = random.Random(f"{name} {seed}")
         nodes = rng.randrange(1, 5)
         graph = draw_loops(rng, nodes) if name == "loops in loops" else draw(ends()[name], rng, nodes)
@@ -239,7 +254,7 @@ def test_incremental_is_recomputed_near_the_ends(name: str) -> None:
         trackers = [graph.builder.build(mode) for mode in ("auto", "plain", "literal")]
         packed += isinstance(trackers[0], Packed)
         built += 1
-        follow(graph._replace(times=away), trackers, rng, 10)
+        follow(graph._replace(times=away), trackers, rng, updates)
     assert built > 5 and (packed > 3) == (name != "domains") and (refused > 0) == (name == "lexicographic")
 
 

@@ -183,8 +183,15 @@ class Graph:
         self.edges = _checked_edges(self.nodes, named(edges, "edges=", "{'in': (None, 'read')}"))
         self.source = {e: a for e, (a, _) in self.edges.items()}
         self.target = {e: b for e, (_, b) in self.edges.items()}
-        self.into = {p: tuple(e for e in self.edges if self.target[e] == p) for p in self.nodes}
-        self.out = {p: tuple(e for e in self.edges if self.source[e] == p) for p in self.nodes}
+        into: dict[str, list[str]] = {p: [] for p in self.nodes}
+        out: dict[str, list[str]] = {p: [] for p in self.nodes}
+        for e, (a, b) in self.edges.items():
+            if a is not None:
+                out[a].append(e)
+            if b is not None:
+                into[b].append(e)
+        self.into = {p: tuple(edges_in) for p, edges_in in into.items()}
+        self.out = {p: tuple(edges_out) for p, edges_out in out.items()}
         self.inputs = tuple(e for e, (a, _) in self.edges.items() if a is None)
         self.outputs = tuple(e for e, (_, b) in self.edges.items() if b is None)
         self.internal = tuple(e for e, (a, b) in self.edges.items() if a is not None and b is not None)
