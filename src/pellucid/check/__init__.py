@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pellucid.capacity.zones.question import capacity as capacity
     from pellucid.check.bounds import buffers as buffers
     from pellucid.check.declare import properties as properties
     from pellucid.check.declare import property as property
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "buffers": "bounds",
+    "capacity": "pellucid.capacity.zones.question",
     "properties": "declare",
     "property": "declare",
     "Mod": "pellucid.check.system.domains",

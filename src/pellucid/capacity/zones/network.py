@@ -10,19 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
-from pellucid.capacity.topology import ANY, Observation, Topology
-from pellucid.capacity.zones import layout as y
+from pellucid.capacity.topology import ANY, Topology
+from pellucid.capacity.zones.compiled import layout as y
 from pellucid.errors import UsageError
 
+Seen: TypeAlias = Literal["any", "settled", "blocked"]  # blocked: something waits, and no worker is idle
 INF = 2**60  # no bound
 _FAR = 2**57  # what fits beside twice its sums into 64 bits
 NO_END = 2**40  # a queue that is counted however long it gets
 
 
 class Tables(NamedTuple):
-    """The tables for the compiled code: numbers and arrays by the register that has them (`layout`), the first state."""
+    """The tables for the compiled code: numbers and arrays by the register that has them, and the first state."""
 
     numbers: dict[int, int]
     arrays: dict[int, list[int]]
@@ -99,24 +100,25 @@ class Network:
         """The rows of the largest zone."""
         return 1 + len(self.spouts) + sum(map(self.workers, self.bolts))
 
-    def tables(self, *, limit: int, observe: Observation, caps: dict[str, int], by_steps: bool = False) -> Tables:
+    def tables(self, *, limit: int, observe: Seen, caps: dict[str, int], by_steps: bool = False) -> Tables:
         """The tables and the first state."""
         t, bolts = self.topology, [self.topology.bolts[b] for b in self.bolts]
         at, width = [], y.HEAD
         for name, bolt in zip(self.bolts, bolts, strict=True):
             at.append(width)
             width += y.QUEUES + (self.workers(name) if bolt.queue == "per worker" else 0)
+        literal = t.semantics == "literal"  # where any step lets time go on
         first, heard, outside = [0], list[int](), []
         for name in (*self.spouts, *self.bolts):
             heard += [self.bolts.index(b) for b in self.listeners(name)]
             first.append(len(heard))
             # a spout that emits to somebody else only loses time; a copy for somebody else changes nothing here
-            matters = not self.listeners(name) or (t.routing == "one" and name in self.bolts)
+            matters = not self.listeners(name) or (t.routing == "one" and (name in self.bolts or literal))
             outside.append(int(matters and bool(self.elsewhere(name))))
         gaps = [self.whole(t.spouts[s].gap) for s in self.spouts]
         times = [self.whole(b.time) for b in bolts]
         start = [0] * width
-        start[y.PHASE] = y.CAN if t.semantics == "literal" else 0
+        start[y.PHASE] = y.CAN if literal else 0
         for name, bolt, i in zip(self.bolts, bolts, at, strict=True):
             if bolt.queue == "shared":
                 start[i + y.LENGTH] = bolt.initial
@@ -129,8 +131,8 @@ class Network:
             y.BOLTS: len(self.bolts),
             y.WIDTH: width,
             y.ALL: int(t.routing == "all"),
-            y.LITERAL: int(t.semantics == "literal"),
-            y.SETTLED: int(observe == "settled"),
+            y.LITERAL: int(literal),
+            y.SETTLED: ("any", "settled", "blocked").index(observe),
             y.TARGET: self.bolts.index(self.bolt),
             y.LIMIT: limit,
             y.INF: INF,

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pellucid.capacity.topology import Observation
-from pellucid.capacity.zones import layout as y
-from pellucid.capacity.zones.network import Network, Tables
+from pellucid.capacity.zones.compiled import layout as y
+from pellucid.capacity.zones.network import Network, Seen, Tables
 from pellucid.errors import UsageError
 from pellucid.model import Budget, CutShort
 
@@ -38,7 +37,7 @@ class Zones:
     """
 
     network: Network
-    observe: Observation
+    observe: Seen
     limit: int
     caps: dict[str, int]
     way: tuple[Label, ...] | None
@@ -68,7 +67,7 @@ def search(
     network: Network,
     *,
     limit: int = NEVER,
-    observe: Observation | None = None,
+    observe: Seen | None = None,
     fewest: Fewest = "emits",
     caps: dict[str, int] | None = None,
     budget: Budget | None = None,
@@ -132,7 +131,7 @@ class _Running:
         self._hold(y.RESULTS, _numbers(count * int(self.registers[y.RESULT])), count)
 
     def _grow(self, why: int) -> None:
-        from pellucid.capacity.zones import kernel as k
+        from pellucid.capacity.zones.compiled import kernel as k
 
         r, held = self.registers, self.held
         results = int(r[y.RESULTS_SIZE])
@@ -156,7 +155,7 @@ class _Running:
 
     def run(self, budget: Budget) -> tuple[bool, str]:
         """Go on until it is done, found or cut short; whether it was found, and why it was cut."""
-        from pellucid.capacity.zones import kernel as k
+        from pellucid.capacity.zones.compiled import kernel as k
 
         while True:
             why = k.search(self.registers, _TURNS)
@@ -169,7 +168,7 @@ class _Running:
             if why != k.WORKING:
                 self._grow(why)
 
-    def result(self, observe: Observation, limit: int, caps: dict[str, int], found: bool, cut: str) -> Zones:
+    def result(self, observe: Seen, limit: int, caps: dict[str, int], found: bool, cut: str) -> Zones:
         """What was found."""
         r, bolts = self.registers, self.network.bolts
         count = int(r[y.NODE_COUNT])
@@ -179,14 +178,24 @@ class _Running:
         while node >= 0:
             way.append(Label(*map(int, nodes[node, [y.NODE_KIND, y.NODE_WHO, y.NODE_WHERE]])))
             node = int(nodes[node, y.PARENT])
-        longest = {
-            b: (int(self.held[y.ANY_STATE][i]), int(self.held[y.SETTLED_STATE][i])) for i, b in enumerate(bolts)
-        }
+        longest = {b: (int(self.held[y.ANY_STATE][i]), int(self.held[y.SETTLED_STATE][i])) for i, b in enumerate(bolts)}
         memory = sum(array.nbytes for array in self.held.values())
-        counts = [int(r[i]) for i in (y.KEPT, y.STATES, y.EXPANDED)]
+        kept, states, expanded = (int(r[i]) for i in (y.KEPT, y.STATES, y.EXPANDED))
         led = tuple(way[::-1]) if found else None
         return Zones(
-            self.network, observe, limit, caps, led, longest, *counts, memory, cut, nodes, self.held[y.ZONES]
+            self.network,
+            observe,
+            limit,
+            caps,
+            led,
+            longest,
+            kept,
+            states,
+            expanded,
+            memory,
+            cut,
+            nodes,
+            self.held[y.ZONES],
         )
 
 

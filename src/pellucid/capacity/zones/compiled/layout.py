@@ -39,5 +39,7 @@ WAITS, LEFT, COVERED = 0, 1, 2
 EMIT, END, PLACE, SLOT, TAKES, ELAPSE, DO_TAKE, DO_EMIT, TAKE, START = range(10)
 WORKERS_AT_MOST: Final = 4096  # an END says the bolt and the worker in one number
 
+BLOCKED = 2  # what is asked of a state: whether something waits while no worker is idle (0: any state, 1: settled ones)
+
 # flags of the literal semantics, in the phase
 CAN, TAKES_FIRST, EMITS_FIRST, SET_TAKE, SET_EMIT = 1, 2, 4, 8, 16

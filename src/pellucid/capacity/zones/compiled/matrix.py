@@ -1,4 +1,4 @@
-"""Difference bound matrices over whole numbers, with strict and weak bounds, compiled.  Loaded only when a search begins.
+"""Difference bound matrices over whole numbers, with strict and weak bounds, compiled.
 
 A zone of n − 1 clocks is an n × n matrix, row by row in one array: entry (i, j) bounds xᵢ − xⱼ, and x₀ is 0.  A bound
 is one number: ``2·c`` for *< c*, ``2·c + 1`` for *≤ c*, so that a smaller number is a tighter bound and the sum of two
@@ -8,35 +8,9 @@ inclusion a comparison entry by entry.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numba import njit, types
-from numba.extending import intrinsic
+from pellucid.capacity.zones.compiled.jit import NOTHING, NUMBER, TRUTH, compiled
 
 ZERO = 1  # ≤ 0
-
-POINTER, NUMBER, TRUTH, NOTHING = types.CPointer(types.int64), types.int64, types.boolean, types.void
-
-
-def compiled(result: Any, parameters: str) -> Any:
-    """Compiled when it is defined, once: for pointers (``p``) and numbers (``n``), whatever it is called with."""
-    kinds = {"p": POINTER, "n": NUMBER, "t": TRUTH}
-    signature = result(*(kinds[letter] for letter in parameters))
-    return njit(
-        signature, cache=True, error_model="numpy", nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
-    )
-
-
-@intrinsic
-def numbers(context, address):  # type: ignore[no-untyped-def]
-    """The numbers from an address on.  Arrays would be counted at every call, which is most of what such a call costs,
-    and most of the time that it takes to compile it; whoever calls holds them meanwhile."""
-    kind = types.CPointer(types.int64)
-
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.inttoptr(args[0], context.get_value_type(kind))
-
-    return kind(types.int64), generate
 
 
 @compiled(NOTHING, "ppn")
@@ -125,9 +99,9 @@ def up_strictly(m, n, inf):  # type: ignore[no-untyped-def]
 
 @compiled(NOTHING, "pnnpn")
 def relax(m, n, spouts, gap, inf):  # type: ignore[no-untyped-def]
-    """Forget what no guard can tell of the clocks of spouts, which are x₁ … : they are only asked whether they are above
-    the gap.  So more on such a clock is as good as less: lower bounds go, and so do upper bounds above the gap, and all
-    bounds of a clock that is above it (the abstraction by lower and upper constants, with no upper constant)."""
+    """Forget what no guard can tell of the clocks of spouts, which are x₁ … : they are only asked whether they are
+    above the gap.  So more on such a clock is as good as less: lower bounds go, and so do upper bounds above the gap,
+    and all bounds of a clock that is above it (extrapolation by lower and upper constants, with no upper constant)."""
     for s in range(spouts):
         i = s + 1
         past = m[i] <= -2 * gap[s]  # −x < −gap at least

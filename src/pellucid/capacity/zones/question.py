@@ -1,0 +1,202 @@
+"""``check.capacity``: does a queue stay below its limit, for given workers or for any number of them?
+
+One part for each bolt that has a limit, each with a verdict of its own; the whole is refuted if one part is, and proved
+if all are.  A *refuted* part has a run with the fewest emits of the spouts (or steps), replayed on the machine of the
+semantics; a *proved* one has a certificate, which a small checker has accepted where it is not too large for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from pellucid.capacity.flow import flows
+from pellucid.capacity.topology import ANY, Number, Observation, Topology, exact
+from pellucid.capacity.zones.decide import Decided, decide
+from pellucid.capacity.zones.network import cone
+from pellucid.capacity.zones.proof.any_workers import AnyCertificate
+from pellucid.capacity.zones.proof.certificate import Certificate, certificate
+from pellucid.capacity.zones.run import WITHIN, Trace
+from pellucid.capacity.zones.search import Fewest
+from pellucid.capacity.zones.workers import AnyDecided, decide_any
+from pellucid.errors import UsageError
+from pellucid.model import Budget, Status, Verdict, now
+
+CHECKED = 1_000  # zones of a certificate that is checked at once; a larger one is checked when that is asked for
+
+
+@dataclass(frozen=True)
+class CapacityPart(Verdict):
+    """The verdict on one queue; ``trace`` has the run with its exact times, ``certificate`` is the proof."""
+
+    trace: Trace | None = field(default=None, repr=False)
+    certificate: Certificate | AnyCertificate | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class CapacityVerdict(Verdict):
+    """The verdict of `check.capacity`; ``parts`` are those of the bolts."""
+
+    parts: Mapping[str, CapacityPart] = field(default_factory=dict)
+
+
+def capacity(
+    topology: Topology,
+    limits: Mapping[str, int],
+    *,
+    observe: Observation | None = None,
+    fewest: Fewest | None = None,
+    within: Number = WITHIN,
+    certify: bool | None = None,
+    timeout: float | None = 60.0,
+    max_states: int | None = 2_000_000,
+    progress: Callable[[dict[str, Any]], None] | None = None,
+) -> CapacityVerdict:
+    """Whether the queues of these bolts stay below their limits, in every run.
+
+    ``observe`` is the topology's, unless told: ``"any"`` state, or ``"settled"`` ones.  A no comes with a run with the
+    ``fewest`` ``"emits"`` of the spouts (or ``"steps"``, which is usual for the literal semantics); its time is less
+    than ``within`` above the infimum of such runs.  A yes comes with a certificate; ``certify`` says whether it is
+    checked here (None: if it is not too large).  Bolts may have `ANY` number of workers.
+
+    >>> from pellucid.capacity import ANY, figure_1
+    >>> print(capacity(figure_1(gap=1, workers=2), {"B1": 2, "B2": 2}))
+    proved   Figure 1: the queue of B1 stays below 2, B2 below 2  (zones, 12 states, ...)
+      B1: proved, by 2 zones that no step leaves, checked
+      B2: proved, by 5 zones that no step leaves, checked
+    >>> found = capacity(figure_1(gap="0.4"), {"B1": 2})
+    >>> found.parts["B1"].notes
+    ('the queue of B1 reaches 2 after 3 emits of the spouts, in more than 6/5 and as near to it as one
+    likes (here in 1203/1000)',)
+    >>> [str(step) for step in found.counterexample.steps][-2:], found.counterexample.replay()
+    (['time_elapse 401/1000', 'spout_emit S1 → B1'], True)
+    >>> capacity(figure_1(gap=2, workers=ANY), {"B1": 2, "B2": 2, "B3": 3}).proved
+    True
+    """
+    if not isinstance(topology, Topology):
+        raise UsageError(f"check.capacity takes a capacity.Topology, found a {type(topology).__name__}")
+    if not isinstance(limits, Mapping) or not limits:
+        raise UsageError(
+            f"limits={limits!r}: expected the limit of at least one bolt, such as "
+            f'{{"{next(iter(topology.bolts), "B1")}": 2}}'
+        )
+    for bolt, limit in limits.items():
+        topology.bolt(bolt)
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise UsageError(f"the limit of {bolt}: expected a number of tuples from 1 on, got {limit!r}.")
+    if fewest not in (None, "emits", "steps"):
+        raise UsageError(f"fewest={fewest!r}: expected 'emits' or 'steps'")
+    if observe not in (None, "any", "settled"):
+        raise UsageError(f"observe={observe!r}: expected 'any' or 'settled'")
+    began = now()
+    budget = Budget(timeout, max_states, progress, wall=timeout)
+    asked = _Asked(topology, observe or topology.observe, fewest, exact(within, "within"), certify, budget)
+    parts = {bolt: asked.part(bolt, limit) for bolt, limit in limits.items()}
+    return _whole(asked.question(limits), parts, began, asked.warning())
+
+
+@dataclass
+class _Asked:
+    topology: Topology
+    observe: Observation
+    fewest: Fewest | None
+    within: Fraction
+    certify: bool | None
+    budget: Budget
+
+    def question(self, limits: Mapping[str, int]) -> str:
+        settled = "settled " if self.observe == "settled" else ""
+        first, *rest = limits.items()
+        text = f"{self.topology.name}: the {settled}queue of {first[0]} stays below {first[1]}"
+        return text + "".join(f", {bolt} below {limit}" for bolt, limit in rest)
+
+    def warning(self) -> tuple[str, ...]:
+        """What is worth saying first."""
+        if any(b.workers is ANY for b in self.topology.bolts.values()) or self.topology.semantics == "literal":
+            return ()
+        said = flows(self.topology).warning
+        return (said,) if said else ()
+
+    def part(self, bolt: str, limit: int) -> CapacityPart:
+        """The verdict on one queue."""
+        before = now()
+        _, upstream = cone(self.topology, bolt)
+        if any(self.topology.bolts[b].workers is ANY for b in upstream):
+            found: Decided | AnyDecided = decide_any(
+                self.topology, bolt, limit, observe=self.observe, fewest=self.fewest, budget=self.budget
+            )
+        else:
+            found = decide(
+                self.topology, bolt, limit, observe=self.observe, fewest=self.fewest, within=self.within,
+                budget=self.budget,
+            )  # fmt: skip
+        question = self.question({bolt: limit})
+        details: dict[str, Any] = {"limit": limit, "observe": self.observe}
+        proof: Certificate | AnyCertificate | None
+        if isinstance(found, AnyDecided):
+            status, zones, proof, note = self._any(found)
+            details["workers"] = dict(found.numbers)
+        else:
+            status, zones, proof, note = self._given(found)
+        details["states"] = zones
+        trace = found.trace
+        run = None
+        if trace is not None:
+            run = trace.run()
+            details["emits"], details["steps"] = trace.emits, len(trace.steps)
+            details["duration"] = str(trace.duration)
+            if trace.infimum is not None:
+                details["infimum"] = str(trace.infimum)
+        return CapacityPart(
+            status, question, "zones", now() - before, run, (note,), details, trace, proof
+        )  # fmt: skip
+
+    def _given(self, found: Decided) -> tuple[Status, int, Certificate | None, str]:
+        if found.status == "proved":
+            assert found.zones is not None
+            proof = certificate(found.zones)
+            status, checked = self._check(proof, len(proof.places))
+            return status, found.explored, proof, f"by {len(proof.places):,} zones that no step leaves, {checked}"
+        if found.trace is not None:
+            return found.status, found.explored, None, _told(found.trace, found.why)
+        return found.status, found.explored, None, found.why
+
+    def _any(self, found: AnyDecided) -> tuple[Status, int, AnyCertificate | None, str]:
+        if found.status == "proved":
+            proof = found.certificate
+            size = sum(len(case.proof.places) for case in proof.cases)
+            status, checked = self._check(proof, size)
+            return status, found.zones, proof, f"for any number of workers, by {proof}; {checked}"
+        numbers = ", ".join(f"{b} {n}" for b, n in found.numbers.items())
+        if found.trace is not None:
+            return found.status, found.zones, None, f"with workers {numbers}: {_told(found.trace, found.why)}"
+        return found.status, found.zones, None, f"at workers {numbers}: {found.why}; proved for {found.proved_for}"
+
+    def _check(self, proof: Certificate | AnyCertificate, size: int) -> tuple[Status, str]:
+        if self.certify is False or (self.certify is None and size > CHECKED):
+            return "proved", "not checked again: certificate.check() does"
+        wrong = proof.check()
+        return ("proved", "checked") if wrong is None else ("unknown", f"which the checker does not accept: {wrong}")
+
+
+def _told(trace: Trace, why: str) -> str:
+    """What is to be said about a run."""
+    text = trace.why
+    if trace.infimum is not None and trace.infimum > 0:
+        text += f", in more than {trace.infimum} and as near to it as one likes (here in {trace.duration})"
+    return f"{text}; {why}" if why else text
+
+
+def _whole(question: str, parts: Mapping[str, CapacityPart], began: float, said: tuple[str, ...]) -> CapacityVerdict:
+    statuses = [part.status for part in parts.values()]
+    status: Status = "refuted" if "refuted" in statuses else "unknown" if "unknown" in statuses else "proved"
+    first = next((part for part in parts.values() if part.refuted), None)
+    notes = tuple(
+        f"{bolt}: {part.status}{', ' if part.proved else ': '}{part.notes[0]}" for bolt, part in parts.items()
+    )
+    states = sum(part.details["states"] for part in parts.values())
+    details = {"states": states, "parts": {bolt: part.status for bolt, part in parts.items()}}
+    example = first.counterexample if first is not None else None
+    return CapacityVerdict(status, question, "zones", now() - began, example, (*said, *notes), details, parts)
