@@ -24,6 +24,7 @@ from pellucid.check.belief.violated import (
     step_violated,
 )
 from pellucid.check.belief.wide import BEYOND, are_events, decide_failing, in_64_bits, mentions_failed, wide_notes
+from pellucid.check.compare.fitted import fitted
 from pellucid.check.compare.outputs import decide_paper
 from pellucid.check.compare.products import apart, beside, differs, no_longer_implied, side_by_side
 from pellucid.check.compare.sequence import by_keys, decide_sequence
@@ -283,6 +284,7 @@ def equivalent(
     paper = "Model Checking of Stream Processing Pipelines (2021)"
     manner = f"sequence equivalent as in {paper}" if how == "paper" else f"{how} equivalent"
     question = _assuming(f"{a.name} and {b.name} are {manner}", domain)
+    b = fitted(a, b)
     if options.engine == "auto" and same_graph(a.graph, b.graph, domain):
         answer = Answer("proved", "simplification", notes=("they are the same graph",))
         if domain.assume and ending(build_system(a.graph, domain, 1)) == "none":
@@ -382,6 +384,7 @@ def implies(
     started = time.perf_counter()
     domain = domain_of(ints, assume)
     options = Options(**settings)
+    b = fitted(a, b)
     answer = _beside(a, b, no_longer_implied, domain, queue, options)
     notes = (*_idle(a, b, domain, options, answer, implies=True), *_of_both(a, b, domain, options, answer))
     notes = (*_no_run(a.graph, domain, answer), *notes)

@@ -129,9 +129,13 @@ def _premises(code: Encoding, proof: Proof) -> str:
         for v, c in zip((*system.state, *system.inputs), (*code.state, *code.inputs), strict=True)
     ]
     holds = isinstance(code, Ordered) or straight([proof.lemma])(values)[0]  # a number of the order may be no double
-    given = system.domain.values
-    for v, value in zip(system.inputs, values[len(system.state) :], strict=True):
-        if v.role == "leaf" and v.type == INT and given is not None and value not in given:
+    given, guards = system.domain.values, {name: t.guards() for name, t in system.sources}
+    leaves = [(v, x) for v, x in zip(system.inputs, values[len(system.state) :], strict=True) if v.role == "leaf"]
+    came = {(v.of, v.at): value for v, value in leaves}
+    for v, value in leaves:
+        if v.type == INT and given is not None and value not in given:
+            if value == 0 and not all(came.get((v.of, i)) for i in guards[v.of][v.at]):
+                continue  # of what is not there
             return f"z3 takes {v.name} = {value!r} for an event, which it is not"
     return "" if holds else "z3's model of its premises is none: the invariant does not hold there"
 

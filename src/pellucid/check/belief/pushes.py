@@ -14,7 +14,7 @@ from typing import Any
 
 from pellucid.check.system.build import System
 from pellucid.expr.node import Expr, walk
-from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, fits_int, list_in, simplest
+from pellucid.expr.types import BOOL, FLOAT, INT, INT_MAX, INT_MIN, STR, EnumType, Type, fits_int, simplest
 
 _FIRST = 64  # of the events of a domain, the smallest
 _EDGES = (0, 1, -1, 2**31, -(2**31), 2**32, 2**62, -(2**62), INT_MAX, INT_MIN)
@@ -85,7 +85,7 @@ class DrawnPushes:
         for name, t, drawers, silent in self._sources:
             there = rng.random() < self._often
             values = [self._leaf(draw) for draw in drawers] if there else silent
-            if list_in(t) is not None:  # a text that says no list is none of the system's events
+            if there:  # what is not there has one form, and a text that says no list is none of the system's events
                 values = list(t.tidy(values))
             self._put(leaves, ("present", name, 0), there)
             for j, v in enumerate(values):

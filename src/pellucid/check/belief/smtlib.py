@@ -97,21 +97,32 @@ class _Text:
             self.states.append([self.term(t - 1, e) for e in self.system.next])
         self.inputs.append([self._declare(f"i{i}_{t}", v.type) for i, v in enumerate(self.system.inputs)])
         named = dict(zip([(v.role, v.of, v.at) for v in self.system.inputs], self.inputs[t], strict=True))
+        guards = {name: kind.guards() for name, kind in self.system.sources}
         for v, c in zip(self.system.inputs, self.inputs[t], strict=True):
             if v.role == "leaf":
-                self._of_source(v.type, c, named.get(("present", v.of, 0)))
+                flags = [named.get(("leaf", v.of, i)) for i in guards[v.of][v.at]]
+                self._of_source(v.type, c, named.get(("present", v.of, 0)), flags)
             elif v.size is not None:
                 self._add(f"(and (<= 0 {c}) (< {c} {v.size}))")
         return self.claim(t, self.system.assume, True)
 
-    def _of_source(self, t: Type, c: str, present: str | None) -> None:
+    def _of_source(self, t: Type, c: str, present: str | None, flags: list[str | None]) -> None:
+        """What is said of a leaf; ``flags`` say whether it is there, None if that was cut away."""
         values = self.system.domain.values if t == INT else None
+        nothing = f"(= {c} {_value(t, simplest(t))})"
+        there = f"(and true {' '.join(flag for flag in flags if flag is not None)})"
         if values is not None:
             low, high = self.system.domain.span or (0, 0)
+            among = f"(or {' '.join(f'(= {c} {_value(INT, v)})' for v in values)} false)"
             if len(values) == high - low + 1:
-                self._add(f"(and (<= {_value(INT, low)} {c}) (<= {c} {_value(INT, high)}))")
-            else:
-                self._add(f"(or {' '.join(f'(= {c} {_value(INT, v)})' for v in values)} false)")
+                among = f"(and (<= {_value(INT, low)} {c}) (<= {c} {_value(INT, high)}))"
+            if None in flags:
+                among = f"(or {nothing} {among})"
+            self._add(f"(=> {there} {among})" if flags else among)
+        if flags:
+            silent = f"(not {present})" if present is not None else "false"
+            if present is not None or values is None:
+                self._add(f"(or {silent} {there} {nothing})")
         if t == FLOAT:
             self._add(f"(not (fp.isNaN {c}))")
         if present is not None:

@@ -13,6 +13,7 @@ chosen so that the assumption holds, the question has the same answer without it
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from itertools import islice, product
 from typing import Any
@@ -198,15 +199,21 @@ def in_domain(system: System, push: Sequence[Expr]) -> Expr:
     values, out = system.domain.values, n.TRUE
     if values is None and system.strict:
         values = (INT_MIN, INT_MAX)
-    for e in push if values is not None else ():
+    guards = {name: dict(enumerate(t.guards())) for name, t in system.sources}
+    by = {(v.of, v.at): e for v, e in zip(system.inputs, push, strict=False) if v.role == "leaf"}
+    for v, e in zip(system.inputs, push, strict=False) if values is not None else ():
         if e.type == INT and not (e.op == "var" and e.value >= len(system.state)):
             assert values is not None
             low, high = (min(values), max(values)) if system.domain.span is None else system.domain.span
             among = n.and_(n.le(n.const(low), e), n.le(e, n.const(high)))
             if system.domain.values is not None and high - low + 1 != len(values):
                 among = n.FALSE
-                for v in values:
-                    among = n.or_(among, n.eq(e, n.const(v)))
+                for value in values:
+                    among = n.or_(among, n.eq(e, n.const(value)))
+            flags = [by.get((v.of, i), n.TRUE) for i in guards.get(v.of, {}).get(v.at, ())] if v.role == "leaf" else []
+            if flags:  # of what is not there, or of a source that is silent
+                nothing = n.or_(n.eq(e, n.const(0)), n.eq(e, n.const(values[0])))
+                among = n.ite(functools.reduce(n.and_, flags), among, nothing)
             out = n.and_(out, among)
     return out
 

@@ -83,7 +83,10 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
     for source, t in system.sources:
         pools = []
         for j, (_, kind) in enumerate(t.leaves()):
-            pool = system.domain.leaf(kind) if (source, j) in kept else [_any(kind, system)]
+            if (source, j) in kept:
+                pool = system.domain.leaf(kind)
+            else:
+                pool = [True] if _is_there(t, j, {at for of, at in kept if of == source}) else [_any(kind, system)]
             if pool is None:
                 raise UsageError(
                     f"the events of the source {source!r} ({t}) cannot be listed, so explicit search cannot try them "
@@ -99,9 +102,8 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
         options: list[tuple[dict[str, Any], _Choice]] = []
         silent = dict(zip(here, (_any(kind, system) for _, kind in t.leaves()), strict=True))
         options.append(({}, {**silent, ("present", source, 0): False}))
-        for leaves in product(*pools):
-            if not t.canonical(leaves):
-                continue
+        for drawn in product(*pools):
+            leaves = t.tidy(drawn)  # what is not there has one form, whatever the domain is
             values = dict(zip(here, leaves, strict=True))
             options.append(({source: t.event(list(leaves))}, {**values, ("present", source, 0): True}))
         pushes = [(a | c, b | d) for a, b in pushes for c, d in options]
@@ -129,6 +131,13 @@ def choices_of(system: System) -> tuple[list[dict[str, Any]], list[list[Any]]]:
             rows.append(row)
             events_of.append(events)
     return events_of, rows
+
+
+def _is_there(t: Type, j: int, kept: set[int]) -> bool:
+    """Whether a leaf, which was cut away, says that a value is there of which some leaf was not: it is, then, since
+    what is not there has no other form than one."""
+    guards = t.guards()
+    return any(j in guards[i] for i in kept)
 
 
 def looks_inside_text(system: System, observed: Sequence[Expr] = ()) -> bool:

@@ -109,7 +109,7 @@ class _Search:
             known = [pool for pool in leaves if pool is not None]
             cut = math.prod(map(len, known)) > _EVENTS
             pools.append(
-                Values({key_of(e): e for e in islice(product(*known), _EVENTS) if node.type.canonical(e)}, cut)
+                Values({key_of(e): e for e in map(node.type.tidy, islice(product(*known), _EVENTS))}, cut)
                 if len(known) == len(leaves)
                 else Values(None)
             )
@@ -149,7 +149,7 @@ class _Search:
         pool = list(islice(product(*[pool for pool in leaves if pool is not None]), _MOST + 1))
         if len(pool) > _MOST:
             return found
-        return Values({key_of(e): e for e in pool if t.canonical(e)}, False, found.most)
+        return Values({key_of(e): e for e in map(t.tidy, pool)}, False, found.most)
 
     # ------------------------------------------------------------ calling
 

@@ -11,7 +11,7 @@ from pellucid.check.system.variable import Variable
 from pellucid.expr.evaluate import UserRaise, evaluate
 from pellucid.expr.node import Expr, walk
 from pellucid.expr.operations import Overflow64
-from pellucid.expr.types import FLOAT, INT, EnumType, Type
+from pellucid.expr.types import FLOAT, INT, EnumType, Type, simplest
 from pellucid.solve.transition import Frames, Transition
 
 
@@ -47,17 +47,21 @@ class Encoding(Transition):
         out: list[Any] = [] if self.text is None else list(self.text.facts)
         inputs = self.inputs if inputs is None else inputs
         for _, event in self.system.sources:
-            present = inputs[at]
-            for leaf, (_, t) in zip(inputs[at + 1 :], event.leaves(), strict=False):
+            present, leaves = inputs[at], inputs[at + 1 : at + 1 + event.width]
+            for leaf, (_, t), guards in zip(leaves, event.leaves(), event.guards(), strict=True):
+                there = z3.And([leaves[i] for i in guards])
                 out += self.bounds(t, leaf)
                 if t == FLOAT:  # no source takes NaN; infinities come in
                     out.append(self.not_nan(leaf))
                 values = self.system.domain.values if t == INT else None
                 if values is not None and self.system.domain.whole and self.system.domain.span is not None:
                     low, high = self.system.domain.span
-                    out += [leaf >= low, leaf <= high]
+                    out += [z3.Implies(there, b) if guards else b for b in (leaf >= low, leaf <= high)]
                 elif values is not None:
-                    out.append(z3.Or([leaf == v for v in values]))
+                    among = z3.Or([leaf == v for v in values])
+                    out.append(z3.Implies(there, among) if guards else among)
+                if guards:  # what is not there has one form
+                    out.append(z3.Implies(z3.And(present, z3.Not(there)), self.same(leaf, self.value(t, simplest(t)))))
                 out.append(z3.Or(present, self.same(leaf, self.value(t, self.default(t)))))
             at += 1 + event.width
         return out

@@ -258,7 +258,14 @@ def build_system(
 
         def pool(i: int) -> Sequence[Any] | None:
             v = inputs[i - _MARK] if i >= _MARK else state[i]
-            return range(v.size) if v.size is not None else domain.leaf(v.type) if i >= _MARK or v.type != INT else None
+            if v.size is not None:
+                return range(v.size)
+            if i < _MARK and v.type == INT:
+                return None
+            found = domain.leaf(v.type)
+            if found is not None and v.role == "leaf" and v.of in types and types[v.of].guards()[v.at]:
+                return list(dict.fromkeys([*found, simplest(v.type)]))  # of what is not there
+            return found
 
         wanted = track or Track()
         # An event that was left out of a run might have been needed for what is assumed, or for a count of events.

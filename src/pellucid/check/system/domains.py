@@ -79,7 +79,8 @@ class Domain:
         leaves = [self.leaf(kind) for _, kind in t.leaves()]
         if any(values is None for values in leaves):
             return None
-        return [event for event in product(*[v for v in leaves if v is not None]) if t.canonical(event)]
+        # What is not there has one form, whatever ints there are.
+        return list(dict.fromkeys(map(t.tidy, product(*[v for v in leaves if v is not None]))))
 
     def reduce(self, e: Expr) -> Expr:
         """An integer as this domain has it: what follows every operation."""

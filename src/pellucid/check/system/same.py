@@ -6,6 +6,7 @@ as it is **now**, for what it reads may have changed since the graph was built.
 
 from __future__ import annotations
 
+from pellucid.check.compare.fitted import alike
 from pellucid.check.functions.arguments import tables_of
 from pellucid.check.functions.called import Fickle, ledger
 from pellucid.check.system.domains import Domain
@@ -30,6 +31,8 @@ def same_graph(a: Graph, b: Graph, domain: Domain) -> bool:
     """
     if a.digest != b.digest or a.unseen:
         return False
+    if not all(alike(s.type, t.type) for s, t in zip(a.nodes, b.nodes, strict=True)):
+        return False  # enums of one name with other members
     pairs = list(zip(a.opaque(), b.opaque(), strict=True))
     if any(_now(f) != _now(g) for (_, f), (_, g) in pairs):
         return False

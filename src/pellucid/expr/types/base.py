@@ -58,6 +58,10 @@ class Type:
         """Whether these leaves are what an event is flattened to."""
         return self.tidy(leaves) == tuple(leaves)
 
+    def guards(self) -> tuple[tuple[int, ...], ...]:
+        """For each leaf the leaves that say whether it is there: of what is not there, all leaves are the simplest."""
+        return ((),) * self.width
+
     def limits(self) -> tuple[tuple[int, int] | None, ...]:
         """For each leaf the least and the greatest int that it can be, if not any."""
         return (None,) * self.width

@@ -72,6 +72,9 @@ class OptionalType(Type):
             return True, *self.inner.tidy(leaves[1:])
         return self.flatten(None)
 
+    def guards(self) -> tuple[tuple[int, ...], ...]:
+        return (), *((0, *(at + 1 for at in inner)) for inner in self.inner.guards())
+
     def limits(self) -> tuple[tuple[int, int] | None, ...]:
         return None, *self.inner.limits()
 

@@ -16,6 +16,14 @@ def _each_tidy(parts: Iterable[Type], leaves: Sequence[Any]) -> tuple[Any, ...]:
     return out
 
 
+def _each_guards(parts: Iterable[Type]) -> tuple[tuple[int, ...], ...]:
+    out: tuple[tuple[int, ...], ...] = ()
+    for t in parts:
+        first = len(out)
+        out += tuple(tuple(first + at for at in inner) for inner in t.guards())
+    return out
+
+
 @dataclass(frozen=True, repr=False)
 class RecordType(Type):
     """A frozen dataclass or a ``NamedTuple`` whose fields are events themselves."""
@@ -37,6 +45,9 @@ class RecordType(Type):
 
     def tidy(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         return _each_tidy([t for _, t in self.fields], leaves)
+
+    def guards(self) -> tuple[tuple[int, ...], ...]:
+        return _each_guards(t for _, t in self.fields)
 
     def limits(self) -> tuple[tuple[int, int] | None, ...]:
         return tuple(limit for _, t in self.fields for limit in t.limits())
@@ -94,6 +105,9 @@ class TupleType(Type):
 
     def tidy(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         return _each_tidy(self.items, leaves)
+
+    def guards(self) -> tuple[tuple[int, ...], ...]:
+        return _each_guards(self.items)
 
     def limits(self) -> tuple[tuple[int, int] | None, ...]:
         return tuple(limit for t in self.items for limit in t.limits())
