@@ -44,7 +44,9 @@ def test_importing_pellucid_loads_few_rooms() -> None:
     assert rooms == "['check', 'errors', 'expr', 'graph', 'pipeline', 'secrets']\n"
 
 
-ROOMS = ["pellucid.check", "pellucid.failures", "pellucid.progress", "pellucid.sinks", "pellucid.spark"]
+ROOMS = [
+    "pellucid.capacity", "pellucid.check", "pellucid.failures", "pellucid.progress", "pellucid.sinks", "pellucid.spark",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("room", ROOMS)

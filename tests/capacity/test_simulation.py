@@ -165,3 +165,5 @@ def test_what_is_not_there_is_said() -> None:
     with pytest.raises(UsageError, match="a percentile is from 0 to 100, not 101"):
         run.length("B1", 101)
     assert run.length("B1", 50) == 0
+    with pytest.raises(UsageError, match=r"latencies were not kept: simulate\(…, latencies=True\) keeps them"):
+        simulate(figure_1(gap=1), tuples=5, latencies=False).latency(50)

@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 DONE, MORE_POOL, MORE_WIDTH, MORE_RECORDS, MORE_LOG = range(5)
 # registers
 NOW, EVENTS, FREE, FREES, RECORDS, LOGGED, TODO, TOUCHED, EMITTED, UNTIL, KEEPS_LOG, WIDEST, LAST = range(13)
-EVERYBODY, MODE, MOST_OUT, CHANCE, SPOUTS, BOLTS, WIDTH, RECORD_ROOM, LOG_ROOM, REGISTERS = range(13, 23)
+EVERYBODY, MODE, MOST_OUT, CHANCE, SPOUTS, BOLTS, WIDTH, RECORD_ROOM, LOG_ROOM, KEEPS_RECORDS, REGISTERS = range(13, 24)
 # how one of several is chosen
 RANDOM, ROUND, GIVEN, LONGEST, SHORTEST = range(5)
 # what the log tells
@@ -223,9 +223,10 @@ def _end(b, reg, bolts, ring, idle, records, places, todo):  # type: ignore[no-u
         bolts[b + HEAD] = 0
     bolts[b + BUSY] -= 1
     idle[bolts[b + IDLE] + bolts[b + WORKERS] - 1 - bolts[b + BUSY]] = worker
-    record = RECORD * reg[RECORDS]
-    records[record], records[record + 1], records[record + 2] = b, reg[NOW] - ring[row + CAME], reg[NOW] - birth
-    reg[RECORDS] += 1
+    if reg[KEEPS_RECORDS]:
+        record = RECORD * reg[RECORDS]
+        records[record], records[record + 1], records[record + 2] = b, reg[NOW] - ring[row + CAME], reg[NOW] - birth
+        reg[RECORDS] += 1
     reg[LAST] = reg[NOW]
     _mark(bolts[b + FIRST_PLACE] + (PLACE * worker if bolts[b + PLACES] > 1 else 0), reg, places, todo)
     return worker, birth

@@ -75,6 +75,8 @@ class Simulation:
         """
         import numpy as np
 
+        if self._records is None:
+            raise UsageError("latencies were not kept: simulate(…, latencies=True) keeps them.")
         names = list(self.topology.bolts)
         if bolt is not None:
             self.topology.bolt(bolt)
@@ -110,6 +112,7 @@ def simulate(
     arrivals: Arrivals | Mapping[str, Arrivals] | None = None,
     choose: str | Mapping[str, Sequence[str]] = "round robin",
     seed: int = 0,
+    latencies: bool = True,
     log: bool = False,
 ) -> Simulation:
     """Run a topology: every spout emits ``tuples`` (recorded ones: all); it ends when all are done, or at ``until``.
@@ -118,6 +121,8 @@ def simulate(
     tuple, with routing ``one`` and with a queue for each worker: ``"round robin"``, ``"random"``, the ``"longest"``
     queue (which is what makes queues long), the ``"shortest"`` (which is what makes them short); or by name of who
     emits, a list of bolts that is gone through again and again.  The same arguments give the same run everywhere.
+    Latencies are kept of each tuple (24 bytes for each bolt on its way), unless ``latencies`` is false; ``log`` keeps
+    every step.
 
     >>> from pellucid.capacity import Poisson, figure_1
     >>> run = simulate(figure_1(gap=1, workers=2), tuples=5000, arrivals=Poisson("1.1"), choose="random", seed=1)
@@ -151,7 +156,7 @@ def simulate(
         if bolt.time / unit > FAR >> 24:
             raise UsageError(f"a tuple at {b} takes too many ticks of {unit}: rounder numbers.")
     kept = {s: _kept(times[s], spout.gap / unit) for s, spout in topology.spouts.items()}
-    return _Arrays(topology, times, unit, choose, seed, end, log).run(kept)
+    return _Arrays(topology, times, unit, choose, seed, end, latencies, log).run(kept)
 
 
 def _arrivals(topology: Topology, given: Arrivals | Mapping[str, Arrivals] | None) -> dict[str, Arrivals]:
@@ -193,6 +198,7 @@ class _Arrays:
         choose: str | Mapping[str, Sequence[str]],
         seed: int,
         until: Fraction | None,
+        latencies: bool,
         log: bool,
     ) -> None:
         import numpy as np
@@ -232,7 +238,7 @@ class _Arrays:
         self.reg = reg = np.zeros(k.REGISTERS, ints)
         reg[[k.EVERYBODY, k.MODE, k.MOST_OUT]] = topology.routing == "all", self.mode, most_out
         reg[[k.UNTIL, k.KEEPS_LOG]] = -1 if until is None else int(until // unit), log
-        reg[[k.SPOUTS, k.BOLTS]] = len(times), len(names)
+        reg[[k.SPOUTS, k.BOLTS, k.KEEPS_RECORDS]] = len(times), len(names), latencies
         reg[k.CHANCE] = np.uint64(seed & 0xFFFFFFFFFFFFFFFF).astype(ints)
         reg[k.FREES] = 1024 + 2 * sum(initial) + 2 * most_out
         self.pool = np.zeros((reg[k.FREES], k.TUPLE), ints)
@@ -308,7 +314,8 @@ class _Arrays:
         records[:, 0] //= k.BOLT
         return Simulation(
             self.topology, end, int(reg[k.EVENTS]), int(reg[k.EMITTED]), self.unit, kept, self.of,
-            self.places[:, [k.LONGEST_ANY, k.LONGEST_SETTLED]], self.histogram, records,
+            self.places[:, [k.LONGEST_ANY, k.LONGEST_SETTLED]], self.histogram,
+            records if reg[k.KEEPS_RECORDS] else None,
             self.log[: reg[k.LOGGED]] if reg[k.KEEPS_LOG] else None,
         )  # fmt: skip
 
