@@ -31,7 +31,7 @@ from pellucid.progress import (
 from pellucid.progress.packed.tracker import Packed
 from tests.progress.meaning import Family, Way, draw, draw_loops, loops_advance
 from tests.progress.test_tracker import follow
-from tests.seeds import seeds
+from tests.seeds import HUNT, seeds
 
 FIRST, LAST = -(2**63), 2**63 - 1
 MODES = ["compiled", "plain", "literal"]
@@ -255,7 +255,8 @@ def compare(name: str, drawn: range, updates: int) -> None:
         packed += isinstance(trackers[0], Packed)
         built += 1
         follow(graph._replace(times=away), trackers, rng, updates)
-    assert built > 5 and (packed > 3) == (name != "domains") and (refused > 0) == (name == "lexicographic")
+    assert HUNT or built > 5  # or the generator makes graphs that are refused
+    assert HUNT or ((packed > 3) == (name != "domains") and (refused > 0) == (name == "lexicographic"))
 
 
 def kept(arcs: Any, place: Any, time: Any) -> bool:

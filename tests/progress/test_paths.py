@@ -28,7 +28,7 @@ from pellucid.progress import (
 )
 from pellucid.progress.summaries import advance, summary
 from tests.progress.meaning import draw, draw_loops, families, frontiers
-from tests.seeds import seeds
+from tests.seeds import HUNT, seeds
 
 SMALL, ONCE, TWICE = Integers(0, 6), Loop(Integers(0, 3)), Loop(Loop(Integers(0, 3)))
 LEX = Lexicographic(Integers(0, 3), Integers(0, 3))
@@ -144,7 +144,7 @@ def test_path_summaries_are_what_paths_do(name: str) -> None:
                     assert proof[0] == (start, time) and proof[-1][0] == end and graph.le[end](proof[-1][1], then)
                     for (a, t), (b, u) in pairwise(proof):
                         assert any(there == b and way(t) == u for there, way in graph.arcs[a])
-    assert asked > 5
+    assert HUNT or asked > 5
 
 
 def test_a_location_that_is_not_there() -> None:

@@ -15,7 +15,7 @@ from pellucid.progress import Builder, Integers, Loop, Product, Source, Target, 
 from pellucid.progress.packed import kernel
 from pellucid.progress.packed.tracker import Packed
 from tests.progress.meaning import Drawn, draw, draw_loops, families, frontiers, loops_advance, minimal
-from tests.seeds import seeds
+from tests.seeds import HUNT, seeds
 
 FAMILIES = [*families(), "loops in loops"]
 
@@ -82,7 +82,7 @@ def test_incremental_is_recomputed(name: str) -> None:
         packed += isinstance(trackers[0], Packed)
         built += 1
         follow(graph, trackers, rng, 12)
-    assert built > 5 and (packed > 5) == (name not in ("domains", "your own")), (built, packed)
+    assert HUNT or (built > 5 and (packed > 5) == (name not in ("domains", "your own"))), (built, packed)
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from pellucid.progress.graph import Graph
 from pellucid.progress.reach.conditions import condition_2
 from pellucid.progress.reach.exact import exact
 from pellucid.progress.reach.recursion import Recursion, conforming
-from tests.seeds import seeds
+from tests.seeds import HUNT, seeds
 
 CYCLE = [("in", "a"), ("a", "c"), ("c", "a"), ("a", "out")]
 
@@ -51,14 +51,15 @@ def compare(seed: int) -> tuple[int, int]:
 @pytest.mark.seeded
 def test_the_corrected_decision_is_the_closure() -> None:
     found = [compare(seed) for seed in seeds(12)]
-    assert sum(missed for missed, _ in found) > 0  # the printed one misses some
+    assert HUNT or sum(missed for missed, _ in found) > 0  # the printed one misses some
     assert sum(invented for _, invented in found) == 0  # and never says too much
 
 
 @pytest.mark.long
 @pytest.mark.seeded
 def test_the_corrected_decision_is_the_closure_on_many() -> None:
-    assert sum(missed for missed, _ in map(compare, seeds(300, 12))) > 100
+    missed = sum(missed for missed, _ in map(compare, seeds(300, 12)))
+    assert HUNT or missed > 100
 
 
 def test_the_printed_decision_is_refuted_by_its_counterexample() -> None:

@@ -16,7 +16,7 @@ from pellucid.progress.reach.relation import Relation, within
 from pellucid.progress.times import Integers
 from tests.progress.oracle import definition_2, is_transitive
 from tests.progress.random_graphs import random_graph
-from tests.seeds import seeds
+from tests.seeds import HUNT, seeds
 
 
 def pairs(relation: Relation) -> set[Any]:
@@ -88,7 +88,7 @@ def test_definitions_theorem_1_and_propositions_2_and_3() -> None:
 @pytest.mark.seeded
 def test_definitions_theorem_1_and_propositions_2_and_3_on_many() -> None:
     found = [judge(seed) for seed in seeds(1_500, 40)]
-    assert found.count(False) > 50
+    assert HUNT or found.count(False) > 50
 
 
 def past(*, out: bool = True) -> Graph:
@@ -194,13 +194,14 @@ def judge_summaries(seed: int) -> bool:
 @pytest.mark.seeded
 def test_inferred_summaries_cover_the_exact_relation() -> None:
     found = [judge_summaries(seed) for seed in seeds(40)]
-    assert found.count(True) > 0 and found.count(False) > 0
+    assert HUNT or (found.count(True) > 0 and found.count(False) > 0)
 
 
 @pytest.mark.long
 @pytest.mark.seeded
 def test_inferred_summaries_cover_the_exact_relation_of_many() -> None:
-    assert [judge_summaries(seed) for seed in seeds(3_000, 40)].count(True) > 100
+    exact_ones = [judge_summaries(seed) for seed in seeds(3_000, 40)].count(True)
+    assert HUNT or exact_ones > 100
 
 
 def crossed() -> Graph:

@@ -19,7 +19,7 @@ from pellucid.progress.semantics.machine import Mess, Not, Semantics, Situation
 from pellucid.progress.semantics.properties import PROPERTIES, decide
 from tests.progress.random_graphs import random_graph
 from tests.progress.reach.test_relation import past
-from tests.seeds import seeds
+from tests.seeds import HUNT, seeds
 
 SMALL = Budget(None, 2_000)
 
@@ -104,16 +104,16 @@ def by_chance(drawn: range) -> Counter[Any]:
 @pytest.mark.seeded
 def test_all_statements_on_random_graphs() -> None:
     found = by_chance(seeds(16))
-    assert found["theorem 2", True, True, True, "proved"] > 4
+    assert HUNT or found["theorem 2", True, True, True, "proved"] > 4
 
 
 @pytest.mark.long
 @pytest.mark.seeded
 def test_all_statements_on_many_random_graphs() -> None:
     found = by_chance(seeds(400, 16))
-    assert found["theorem 2", True, False, True, "proved"] > 10
-    assert found["theorem 2", False, True, True, "refuted"] > 2
-    assert found["completeness", True, True, False, "refuted"] > 50
+    assert HUNT or found["theorem 2", True, False, True, "proved"] > 10
+    assert HUNT or found["theorem 2", False, True, True, "refuted"] > 2
+    assert HUNT or found["completeness", True, True, False, "refuted"] > 50
 
 
 # ---------------------------------------------------------------- inputs that grow
