@@ -256,7 +256,7 @@ def test_what_the_docs_show(pellucid: Command, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("COLUMNS", "80")
     pages = (root / "docs" / "how-to-capacity.md", root / "README.md")
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
-    shown = re.findall(r"```text\n\$ pellucid (capacity .*?)\n(.*?)```", text, re.DOTALL)
+    shown = re.findall(r"```(?:text|console)\n\$ pellucid (capacity .*?)\n(.*?)```", text, re.DOTALL)
     assert len(shown) >= 4
     for command, output in shown:
         found = pellucid(*command.split()).stdout
