@@ -137,6 +137,17 @@ class Network:
         assert found is not None  # whatever comes is emitted or served, and both have limits
         return found
 
+    def busy(self, place: Place, rates: Mapping[str, Fraction]) -> Optimum:
+        """Such a flow in which spouts emit as much as they can beside: in a circle, one could do without them."""
+        goal = dict.fromkeys(self.goal(place), 1000 * ONE)
+        for s in self.topology.spouts:
+            for p in chain.from_iterable(self.groups(s)):
+                goal[Pipe(s, p)] = goal.get(Pipe(s, p), 0 * ONE) + 1
+        found = maximum(goal, self.limits(rates, ()))
+        assert found is not None
+        value = sum((found.solution[pipe] for pipe in self.goal(place)), 0 * ONE)
+        return Optimum(value, found.solution, {})
+
     def stocked(self, rates: Mapping[str, Fraction], within: Iterable[Place] | None = None) -> dict[Place, Stock]:
         """The queues that can get as long as one likes, each with the flow that does it, in an order in which those
         that one needs come before it."""
