@@ -166,7 +166,7 @@ class Pipeline(Built):
         ``inputs`` is a file, a folder, a pattern or a list of them (or one for each source), ``outputs`` a file, a
         table (``sqlite:FILE#TABLE``) or a sink (`pellucid.sinks`; or one for each output), ``state`` a folder of the
         run's own, ``pushes`` the pushes of an epoch.  ``settings`` are the options of ``pellucid run``: ``key``,
-        ``order``, ``keep``, ``bad``, ``max_bad``, ``nan``, ``time_format``, ``workers``, ``cut``, ``every``,
+        ``order``, ``keep``, ``bad``, ``max_bad``, ``nan``, ``time_format``, ``nulls``, ``workers``, ``cut``, ``every``,
         ``record``, ….
 
         >>> import pathlib, tempfile

@@ -28,8 +28,8 @@ CSV = [
     (
         "total",
         "x\n1\nNA\n",
-        "row 2 (line 3): column 'x': expected int, found 'NA'; if 'NA' says that nothing is there: leave the cell "
-        "empty (in JSON null), and declare int | None",
+        "row 2 (line 3): column 'x': expected int, found 'NA'; if 'NA' says that nothing is there: declare int | None, "
+        "and say --null NA of the CSV file (in JSON write null)",
     ),
     (
         "total",

@@ -128,9 +128,9 @@ def test_text_is_what_all_cells_are(here: Path) -> None:
     Path("na.csv").write_text("a,b,c,d,e\n1,NA,2013-01-01,NA,nan\nNA,NULL,-,x,1\n2,1.5,?,NA,\n")
     text = call("tables", "na.csv").stdout
     assert (
-        "    a: str  # int | None, if 'NA' were an empty cell\n"
-        "    b: str  # float | None, if 'NA', 'NULL' were an empty cell\n"
-        "    c: str  # date | None, if '-', '?' were an empty cell\n"
+        "    a: str  # int | None with nulls=['NA'] (--null NA)\n"
+        "    b: str  # float | None with nulls=['NA', 'NULL'] (--null NA --null NULL)\n"
+        "    c: str  # date | None with nulls=['-', '?'] (--null - --null '?')\n"
         "    d: str\n"
     ) in text
     assert made(text)["Na"].__annotations__ == {"a": str, "b": str, "c": str, "d": str, "e": float | None}

@@ -26,6 +26,7 @@ from pellucid.cli.running.given import (
     targets_given,
 )
 from pellucid.cli.running.local import run_here
+from pellucid.data.formats.missing import said_nulls
 from pellucid.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +69,13 @@ _FORMATS = click.Choice(["csv", "tsv", "jsonl", "parquet", "arrow"])
     default="fail",
     show_default=True,
     help="A NaN in a column of floats: an error, or a value like others.",
+)
+@click.option(
+    "--null",
+    "nulls",
+    multiple=True,
+    metavar="WORD",
+    help="A cell of a CSV file that says nothing, as NA or -999: None where T | None is declared, as an empty cell is.",
 )
 @click.option("--in-format", type=_FORMATS, help="Instead of the ending of the name; stdin is jsonl.")
 @click.option("--out-format", type=_FORMATS, help="Instead of the ending of the name; stdout is jsonl.")
@@ -201,6 +209,7 @@ def run(
     value: str | None,
     short: str,
     nan: str,
+    nulls: tuple[str, ...],
     in_format: str | None,
     out_format: str | None,
     chunk: int,
@@ -257,7 +266,8 @@ def run(
 
     def rows_given() -> Rows:
         order, kept = columns(settings.order, "--order"), kept_given(graph, keep)
-        return Rows(key, order, settings.late, kept, value, short, aside, nan, formats_given(formats))
+        forms, words = formats_given(formats), said_nulls(nulls)
+        return Rows(key, order, settings.late, kept, value, short, aside, nan, forms, words)
 
     if measure is not None and (engine == "spark" or epochs.wanted(engine)):
         raise UsageError(
@@ -288,7 +298,7 @@ def run(
         if engine == "spark":
             from pellucid.cli.spark.run import Places, json_line, run_on_spark
 
-            named = {"keep": rows.keep, "formats": rows.formats, "nan": nan, "bad": aside}
+            named = {"keep": rows.keep, "formats": rows.formats, "nan": nan, "nulls": rows.nulls, "bad": aside}
             if aside.address is not None:
                 refuse_bad_place(aside, sinks)
                 sinks = {**sinks, "bad": from_environment(aside.address)}

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pellucid.data.bind import Place, shorten, some
+from pellucid.data.formats.missing import NEVER, Missing, quoted_cells
 from pellucid.data.numbers import bool_of, float_of, int_of, whole_of
 from pellucid.data.spelled import advice, inner_type, is_spelled
 from pellucid.expr.types import (
@@ -42,11 +43,7 @@ def csv_rows(data: bytes, delimiter: str, blank: bool = False) -> Iterator[tuple
     ([(0, ['1']), (2, ['2'])], [(0, ['1']), (1, [''])])
     """
     csv.field_size_limit(1 << 30)
-    lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
-    # splitlines also parts at characters such as U+2028, which are no line ends in a file
-    if len(lines) != data.count(b"\n") + (not data.endswith(b"\n")):
-        lines = re.findall(r"[^\n]*\n|[^\n]+", data.decode("utf-8", "surrogateescape"))
-    reader = csv.reader(lines, delimiter=delimiter)
+    reader = csv.reader(_lines(data), delimiter=delimiter)
     begin = 0
     for row in reader:
         if row or blank:
@@ -54,12 +51,27 @@ def csv_rows(data: bytes, delimiter: str, blank: bool = False) -> Iterator[tuple
         begin = reader.line_num
 
 
+def _lines(data: bytes) -> list[str]:
+    lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
+    # splitlines also parts at characters such as U+2028, which are no line ends in a file
+    if len(lines) != data.count(b"\n") + (not data.endswith(b"\n")):
+        lines = re.findall(r"[^\n]*\n|[^\n]+", data.decode("utf-8", "surrogateescape"))
+    return lines
+
+
 def csv_columns(
-    data: bytes, delimiter: str, header: Sequence[str], wanted: Mapping[str, Type], place: Place, last: bool
+    data: bytes,
+    delimiter: str,
+    header: Sequence[str],
+    wanted: Mapping[str, Type],
+    place: Place,
+    last: bool,
+    missing: Missing = NEVER,
 ) -> dict[str, list[Any]]:
     """The wanted columns of a block; a row with a bad value is refused, or noted, and holds nothing then."""
     places = {name: i for i, name in enumerate(header)}
     where = [(name, t, _reader_of(t), places[name]) for name, t in wanted.items()]
+    empty = _Empty(data, delimiter, missing, {places[name] for name in wanted if name in missing.columns})
     found: list[list[Any]] = [[] for _ in where]
     rows = list(csv_rows(data, delimiter, blank=len(header) == 1))
     whole = data.isascii()
@@ -70,13 +82,34 @@ def csv_columns(
                 raise Unreadable(_other_length(row, header, cut))
             if not whole:
                 _refuse_no_text(row, header)
-            values = [row[at] if read is None else _cell(name, t, read, row[at]) for name, t, read, at in where]
+            gone = empty(rows, i)
+            values = [
+                row[at] if read is None else None if at in gone else _cell(name, t, read, row[at])
+                for name, t, read, at in where
+            ]
         except Unreadable as error:
             place.refuse(i, str(error), error.column)
             values = [None] * len(where)
         for out, value in zip(found, values, strict=True):
             out.append(value)
     return {name: out for (name, *_), out in zip(where, found, strict=True)}
+
+
+class _Empty:
+    """Which cells of a row hold a word for nothing, and are not in quotes."""
+
+    def __init__(self, data: bytes, delimiter: str, missing: Missing, places: set[int]) -> None:
+        self._words, self._places, self._delimiter = {*missing.words}, places, delimiter
+        self._lines = _lines(data) if places and b'"' in data else None
+
+    def __call__(self, rows: Sequence[tuple[int, list[str]]], i: int) -> set[int]:
+        begin, row = rows[i]
+        found = {at for at in self._places if row[at] in self._words}
+        if not found or self._lines is None:
+            return found
+        end = rows[i + 1][0] if i + 1 < len(rows) else len(self._lines)
+        quoted = quoted_cells("".join(self._lines[begin:end]).rstrip("\r\n"), self._delimiter)
+        return {at for at in found if not quoted[at]}
 
 
 class Unreadable(ValueError):  # noqa: N818 - reads as what it is

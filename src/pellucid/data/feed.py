@@ -19,7 +19,9 @@ from pellucid.data.arrow import column_at, key_type, source_columns
 from pellucid.data.bind import NO_ROW, SHORT, Binding, Place, bind, keeps_nan, missing_keys, type_of_key
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.files import Reader
+from pellucid.data.formats.csv import CsvReader
 from pellucid.data.formats.jsonl import JsonLinesReader
+from pellucid.data.formats.missing import check_nulls, missing_in
 from pellucid.data.formats.outputs import arrow_type
 from pellucid.data.formats.times import check_formats
 from pellucid.data.spelled import is_spelled
@@ -120,6 +122,7 @@ class Feed:
         keep: Any = (),
         nan: str = "fail",
         formats: Mapping[str, str] = MappingProxyType({}),
+        nulls: Sequence[str] = (),
         again: Callable[[Reader], Reader] | None = None,
         lenient: bool = False,
     ) -> None:
@@ -161,11 +164,22 @@ class Feed:
         self._lanes = [
             (reader, [replace(b, missing=missing, formats=formats) for b in bound]) for reader, bound in self._lanes
         ]
+        self._take_words(nulls, read)
         for column in key:
             self._find_key_type(column, missing.get(column))
         self.order, self.late, self._again = tuple(order), late, again
         self.orders = [order_types(reader, order) for reader, _ in self._lanes]
         self.along = self._along(keep)
+
+    def _take_words(self, words: Sequence[str], read: Mapping[str, Type]) -> None:
+        """Tell the readers of CSV files which words are nothing, and in which columns."""
+        readers: list[Any] = [reader for reader, _ in self._lanes]
+        texts = [isinstance(getattr(reader, "head", reader), CsvReader) for reader in readers]
+        check_nulls(words, read.items(), self.graph.name, text=any(texts))
+        self.missing = [missing_in(words, wanted_columns(bound, {}).items()) for _, bound in self._lanes]
+        for reader, text, missing in zip(readers, texts, self.missing, strict=True):
+            if text:
+                reader.missing = missing
 
     def _check_names(self, readers: Mapping[str | None, Reader]) -> None:
         if self.wide:

@@ -9,7 +9,10 @@ from decimal import Decimal
 from typing import Any
 
 from pellucid.data.bind import shorten
+from pellucid.errors import option
 from pellucid.expr.types import DATE, DATETIME, INSTANT, TIMEDELTA, DecimalType, OptionalType, TimeType, Type, fits_int
+
+BLANKS = " \t"
 
 
 def inner_type(t: Type) -> Type:
@@ -33,12 +36,13 @@ def advice(text: str, t: Type) -> str:
     >>> advice("six", DATE)
     'correct the value or remove the row'
     >>> advice("NA", DATE)
-    "if 'NA' says that nothing is there: leave the cell empty (in JSON null), and declare date | None"
+    "if 'NA' says that nothing is there: declare date | None, and say nulls=['NA'] of the CSV file (in JSON write null)"
     """
-    if text.strip(" \t") not in NOTHING:
+    if text.strip(BLANKS) not in NOTHING:
         return "correct the value or remove the row"
-    there = f"if {text!r} says that nothing is there"
-    return f"{there}: leave the cell empty (in JSON null), and declare {inner_type(t)} | None"
+    declare = "" if isinstance(t, OptionalType) else f"declare {t} | None, and "
+    said = f"say {option('null', [text.strip(BLANKS)])} of the CSV file (in JSON write null)"
+    return f"if {text!r} says that nothing is there: {declare}{said}"
 
 
 def number_of(t: TimeType | DecimalType, text: str, form: str | None = None) -> int:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pellucid.data.bind import Place
 from pellucid.data.blocks import Block, RowsOf
+from pellucid.data.formats.missing import NEVER, Missing
 from pellucid.data.formats.outputs import arrow_type, struct_fields
 from pellucid.data.spelled import inner_type, is_spelled
 from pellucid.errors import DataError
@@ -38,6 +39,8 @@ class Chunk:
 
 class TextReader:
     """What CSV and JSON Lines share."""
+
+    missing: Missing = NEVER  # words for nothing, of which JSON has its own
 
     def __init__(self, name: str, pieces: Iterator[Block], total: int, close: Callable[[], None] | None) -> None:
         self.name = name

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
 import pytest
 
 from pellucid import DataError, UsageError, pipeline
@@ -90,3 +91,35 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
         read_csv(spark, tmp_path / "in.csv", "both")
     with pytest.raises(UsageError, match="has no source 'c': its sources are a, b"):
         read_csv(spark, tmp_path / "in.csv", both, source="c")
+
+
+class Reading(NamedTuple):
+    seq: int
+    i: int | None
+    f: float | None
+    s: str | None
+    at: datetime | None
+    t: str
+
+
+def test_words_for_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """As the local engine reads them; where Spark cannot tell a word from the same in quotes, it is refused."""
+    same = pipeline(lambda v: v.map(lambda e: e), v=Reading)
+    lines = ["seq,i,f,s,at,t", "1,NA,-999,NA,NA,NA", '2,-999,,"",2013-01-02T03:04,x', "3,7,1.5, NA,,-999", ""]
+    path = tmp_path / "in.csv"
+    path.write_text("\n".join(lines))
+    same.run_epochs(str(path), str(tmp_path / "out.parquet"), state=tmp_path / "s", pushes=2, nulls=["NA", "-999"])
+    here = sorted(tuple(row.values()) for row in pq.read_table(tmp_path / "out.parquet").to_pylist())
+    assert here[0] == (1, None, None, None, None, "NA") and here[2][3] == " NA"
+    df = same.spark(read_csv(spark, path, same, nulls=["NA", "-999"]))
+    assert rows(df, *Reading._fields) == here
+    with pytest.raises(Exception) as caught:
+        read_csv(spark, path, {"i": bool | None}, nulls="NA").select("i").collect()
+    assert "column 'i': expected bool (true or false), found '-999'" in str(explain(caught.value))
+    with pytest.raises(UsageError, match=r"nulls=\['NA'\]: does not go with a stream of CSV files on Spark"):
+        read_csv(spark, tmp_path, same, nulls="NA", stream=True)
+    with pytest.raises(UsageError, match=r"nulls=\['NA'\]: is for columns that are declared as T | None"):
+        read_csv(spark, path, total, value="i", nulls="NA")
+    path.write_text('seq,i,f,s,at,t\r\n1,,,x,,"NA"\r\n')
+    with pytest.raises(DataError, match=r"stands in quotes \('1,,,x,,\"NA\"'\), which is a text"):
+        read_csv(spark, path, same, nulls="NA")

@@ -106,7 +106,7 @@ def run_with_epochs(
                 idle=checkpoint, key=rows.key or None, order=rows.order or None, late=rows.late, value=rows.value,
                 in_format=in_format, out_format=out_format, chunk=chunk, limit=limit, short=rows.short, exists=exists,
                 keep=rows.keep or None, time_format=rows.formats or None, nan=rows.nan, bad=rows.bad.address,
-                max_bad=rows.bad.most, **options.settings(),
+                nulls=rows.nulls or None, max_bad=rows.bad.most, **options.settings(),
             )  # fmt: skip
     except (Stopped, KeyboardInterrupt):
         say("stopped: the epoch that was open is dropped; the same command goes on")

@@ -30,6 +30,7 @@ class Rows:
     bad: BadOption = FAIL
     nan: str = "fail"
     formats: Mapping[str, str] = field(default_factory=dict)
+    nulls: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Refuse ``--late`` where no order says what is late."""

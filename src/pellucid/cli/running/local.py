@@ -112,7 +112,7 @@ def run_here(
             feed = Feed(
                 graph, readers, value=rows.value, key=rows.key, rows=chunk, limit=limit, short=rows.short,
                 order=rows.order, late=rows.late, keep=rows.keep, nan=rows.nan, formats=rows.formats, again=again,
-                lenient=bool(rows.bad),
+                nulls=rows.nulls, lenient=bool(rows.bad),
             )  # fmt: skip
             timed = verbose or measure is not None
             engine = OnCores(

@@ -23,6 +23,7 @@ import click
 from pellucid.cli.progress import TellPlain, tell_left_out
 from pellucid.cli.repeated import columns, once
 from pellucid.cli.spark.places import format_of, reader, refuse_unwritable, target
+from pellucid.data.formats.missing import check_nulls, missing_in
 from pellucid.data.tables.bad import FAIL, BadOption
 from pellucid.errors import DataError, UsageError
 from pellucid.secrets import redact
@@ -30,11 +31,13 @@ from pellucid.sinks.address import absolute
 from pellucid.spark.api import kept_names, refuse_keep, refuse_letter_names
 from pellucid.spark.failure import explain
 from pellucid.spark.files.columns import remember, remembered
-from pellucid.spark.files.csv import wanted_of
+from pellucid.spark.files.csv import refuse_streamed_words, wanted_of
 from pellucid.spark.files.json import json_text
 from pellucid.spark.job import BAD
 
 if TYPE_CHECKING:
+    from pellucid.expr.types import Type
+    from pellucid.graph.model import Graph
     from pellucid.pipeline import Pipeline
     from pellucid.spark.plan import SparkPlan
 
@@ -82,6 +85,7 @@ class Places:
     nan: str = "fail"
     keep: Any = ()
     formats: Mapping[str, str] = field(default_factory=dict)
+    nulls: tuple[str, ...] = ()
     bad: BadOption = FAIL
 
     def form_of(self, output: str) -> str | None:
@@ -135,7 +139,7 @@ def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any
     """Run, and say what was done; whatever Spark throws becomes one clear message."""
     from pellucid.spark.session import session
 
-    with _explained(places, options.verbose):
+    with _explained(p, places, options.verbose):
         plan = _check(p, places, options)
         shown = {name: redact(place) for name, place in places.outputs.items()}
         report = SparkReport(p.name, plan.way, [redact(place) for place in places.inputs.values()], shown)
@@ -212,7 +216,7 @@ class Work:
         begun = remembered(folder) if folder else {}
         for name, path in places.inputs.items():
             order, keep = columns(o.order, "--order"), kept_names(self.p.graph, places.inputs, places.keep)
-            wanted = wanted_of(self.p.graph, name, places.value, list(places.key), order, keep)
+            wanted = wanted_of(self.p.graph, name, places.value, list(places.key), order, keep, places.nulls)
             frames[name] = reader(self.spark, path, places.in_format, o.stream, wanted, begun=begun.get(name))
         if o.late == "keep" or places.bad:
             more["tag"] = "output"
@@ -264,7 +268,7 @@ class Work:
 
 
 @contextlib.contextmanager
-def _explained(places: Places, verbose: bool) -> Iterator[None]:
+def _explained(p: Pipeline, places: Places, verbose: bool) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:  # whoever read our output has seen enough
@@ -279,7 +283,8 @@ def _explained(places: Places, verbose: bool) -> Iterator[None]:
         if isinstance(ours, DataError):
             from pellucid.spark.files.blame import blamed
 
-            said = blamed(said, places.inputs.values(), places.in_format)
+            missing = missing_in(places.nulls, _declared(p.graph, places).items())
+            said = blamed(said, places.inputs.values(), places.in_format, missing)
         if len(places.inputs) == 1:
             said = said.replace("the DataFrame: ", f"{next(iter(places.inputs.values()))}: ")
         raise type(ours)(said) from None
@@ -309,6 +314,11 @@ def _check(p: Pipeline, places: Places, o: SparkOptions) -> SparkPlan:
             "write the query in Python"
         )
     conf(o.conf), wait(o.wait), trigger(o.trigger)
+    kinds = [_kind(path, places) for path in places.inputs.values()]
+    texts = [kind in ("csv", "tsv") for kind in kinds]
+    check_nulls(places.nulls, _declared(p.graph, places).items(), p.name, text=any(texts))
+    if places.nulls and o.stream and any(texts):
+        refuse_streamed_words(places.nulls)
     if places.bad:
         _check_bad(p, places, o)
     for name, path in places.outputs.items():
@@ -333,13 +343,24 @@ def _check_bad(p: Pipeline, places: Places, o: SparkOptions) -> None:
     if o.sequence is not None:
         raise UsageError("--bad does not go with --sequence: a row that is set aside would be missing in the sequence")
     for path in places.inputs.values():
-        kind = "" if path.startswith(("table:", "kafka://")) else format_of(path, places.in_format)
+        kind = _kind(path, places)
         if kind in ("csv", "tsv", "jsonl"):
             raise UsageError(
                 f"--bad: {path} is {kind}, which Spark itself reads, and fails on a row as a whole: give Parquet or a "
                 "table, or run it on this machine, without --on spark"
             )
     refuse_letter_names([*places.key, *columns(o.order, "--order")])
+
+
+def _kind(path: str, places: Places) -> str:
+    """The format of an input; empty if it is no file."""
+    return "" if path.startswith(("table:", "kafka://")) else format_of(path, places.in_format)
+
+
+def _declared(graph: Graph, places: Places) -> dict[str, Type]:
+    """The columns of all inputs, as what sources declare them."""
+    found = [wanted_of(graph, name, places.value, (), ()).types for name in places.inputs]
+    return {column: t for types in found for column, t in types.items()}
 
 
 def conf(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -104,15 +104,23 @@ class CsvReader(TextReader):
     def _note_bad(self, block: Block, wanted: Mapping[str, Type], place: Place, keep: Collection[str]) -> None:
         refuse_loose(block, self.delimiter, self.name)  # where a row ends, nobody knows there
         with contextlib.suppress(csv.Error):
-            exact.csv_columns(block.data, self.delimiter, self.names, wanted, place, block.last)
+            exact.csv_columns(block.data, self.delimiter, self.names, wanted, place, block.last, self.missing)
 
     def _nothing(self, data: bytes) -> bool:
         return not (data if self.single else data.strip(b"\r\n"))
 
     def _parse(
-        self, data: bytes, types: dict[str, Any], columns: list[str], *, nulls: bool, whole: bool = False
+        self,
+        data: bytes,
+        types: dict[str, Any],
+        columns: list[str],
+        *,
+        nulls: bool,
+        whole: bool = False,
+        words: Sequence[str] = (),
     ) -> Any:
-        """Columns by Arrow's parser; as a ``whole`` even if a row is longer than one of its threads takes."""
+        """Columns by Arrow's parser; as a ``whole`` even if a row is longer than one of its threads takes; cells that
+        are empty, or one of these words, are null."""
         return arrow_csv.read_csv(
             pa.BufferReader(data),
             read_options=arrow_csv.ReadOptions(
@@ -124,7 +132,7 @@ class CsvReader(TextReader):
             convert_options=arrow_csv.ConvertOptions(
                 column_types=types,
                 include_columns=columns,
-                null_values=[""],
+                null_values=["", *words],
                 strings_can_be_null=nulls,
                 quoted_strings_can_be_null=False,
             ),
@@ -138,7 +146,8 @@ class CsvReader(TextReader):
                 f"{self.name}: column {name!r}: a cell of a CSV file holds no {wanted[name]}: give the table as "
                 ".jsonl, .parquet or .arrow"
             )
-        wanted, nulls = {**wanted, **dict.fromkeys(keep, STR)}, {*nulls, *keep}
+        wanted = {**wanted, **dict.fromkeys(keep, STR)}
+        nulls = {*nulls, *keep, *(n for n in wanted if n in self.missing.columns)}
         types = {name: cell_type(t) for name, t in wanted.items()}
         # an empty cell is no time, and None where that is a value
         nulls |= {name for name, t in wanted.items() if is_spelled(t) or isinstance(t, OptionalType)}
@@ -157,26 +166,41 @@ class CsvReader(TextReader):
         except (pa.ArrowInvalid, pa.ArrowCapacityError, UnicodeDecodeError):
             pass
         try:
-            found = exact.csv_columns(block.data, self.delimiter, self.names, wanted, place, block.last)
+            found = exact.csv_columns(block.data, self.delimiter, self.names, wanted, place, block.last, self.missing)
         except csv.Error as error:
             raise DataError(f"{self.name}: after line {block.lines:,}: not a CSV file ({error})") from None
         texts = [n for n in wanted if n in nulls and pa.types.is_string(types[n])]
-        if texts:  # Python's parser does not say whether an empty cell was quoted
-            cells = self._parse(block.data, dict.fromkeys(texts, pa.string()), texts, nulls=True, whole=True)
-            found |= {n: cells.column(n).to_pylist() for n in texts}
+        for words in ((), self.missing.words) if self.missing else ((),):
+            some = [n for n in texts if bool(words) == (n in self.missing.columns)]
+            if some:  # Python's parser does not say whether a cell was quoted
+                strings = dict.fromkeys(some, pa.string())
+                cells = self._parse(block.data, strings, some, nulls=True, whole=True, words=words)
+                found |= {n: cells.column(n).to_pylist() for n in some}
         return pa.RecordBatch.from_arrays([pa.array(found[n], types[n]) for n in wanted], names=list(wanted))
 
     def _table(self, data: bytes, wanted: Mapping[str, Type], types: dict[str, Any], *, nulls: bool) -> Any:
         """The wanted columns; where an int may be missing, ``3.0`` is one, too."""
+        table = self._with_holes(data, wanted, types, nulls=nulls)
+        if not self.missing:
+            return table
+        others = [n for n in wanted if n not in self.missing.columns and table.column(n).null_count]
+        if others:  # what is null there may be a word, which is none
+            again = self._parse(data, {n: types[n] for n in others}, others, nulls=nulls)
+            for name in others:
+                table = table.set_column(table.schema.names.index(name), name, again.column(name))
+        return table
+
+    def _with_holes(self, data: bytes, wanted: Mapping[str, Type], types: dict[str, Any], *, nulls: bool) -> Any:
+        words = self.missing.words if self.missing else ()
         whole = [name for name, t in wanted.items() if t == OptionalType(INT)]
         if not self._pointed:
             try:
-                return self._parse(data, types, list(wanted), nulls=nulls)
+                return self._parse(data, types, list(wanted), nulls=nulls, words=words)
             except pa.ArrowInvalid:
                 if not whole:
                     raise
         cells = types | dict.fromkeys(whole, pa.string())
-        table = self._parse(data, cells, list(wanted), nulls=nulls)
+        table = self._parse(data, cells, list(wanted), nulls=nulls, words=words)
         for name in whole:
             table = table.set_column(table.schema.names.index(name), name, _whole_numbers(table.column(name)))
         self._pointed = True  # as in the blocks that follow

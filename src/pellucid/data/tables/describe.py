@@ -9,6 +9,7 @@ from __future__ import annotations
 import keyword
 import os
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -212,8 +213,9 @@ class _Classes:
                     f"{', ' if nulls else ''}{column.nans:,} NaN: a value with nan='keep' (--nan keep), else refused"
                 )
             if column.instead is not None:
-                words = ", ".join(map(repr, column.words))
-                nulls += f"{', ' if nulls else ''}{_written(column.instead)[0]} | None, if {words} were an empty cell"
+                flags = " ".join(f"--null {shlex.quote(word)}" for word in column.words)
+                instead = f"{_written(column.instead)[0]} | None with nulls={column.words} ({flags})"
+                nulls += f"{', ' if nulls else ''}{instead}"
             lines.append(f"    {column.name}: {written}" + (f"  # {nulls}" if nulls else ""))
         return "\n".join(lines if fields else [*lines, "    # no column can be part of an event", "    pass"])
 

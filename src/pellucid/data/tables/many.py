@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pellucid.data.formats.missing import NEVER, Missing
 from pellucid.data.tables.folders import Found, part_value, parts_of
 from pellucid.errors import DataError, nearest
 from pellucid.expr.types import Type
@@ -34,6 +35,7 @@ class ManyReader:
         self._open: Any = self.first
         self.head = self._telling()
         self.bare, self.blank = getattr(self.head, "bare", False), getattr(self.head, "blank", False)
+        self._missing = NEVER
         self._refuse_both(self.first)
         self.names = [*self.head.names, *self.parts]
 
@@ -52,6 +54,17 @@ class ManyReader:
         for name in self.parts:
             if name in reader.names:
                 raise DataError(f"{reader.name}: has a column {name!r}, which its folders say, too: rename one")
+
+    @property
+    def missing(self) -> Missing:
+        """The words for nothing in all of the files."""
+        return self._missing
+
+    @missing.setter
+    def missing(self, missing: Missing) -> None:
+        self._missing = missing
+        for reader in (self._open, self.first, self.head):
+            reader.missing = missing
 
     @property
     def columns(self) -> list[str]:
@@ -93,6 +106,7 @@ class ManyReader:
 
     def _next(self, one: Found, needed: Sequence[str], types: Mapping[str, Any]) -> Any:
         self._open = self._opened(one.path)
+        self._open.missing = self._missing
         self._refuse_both(self._open)
         if getattr(self._open, "blank", False):
             return self._open

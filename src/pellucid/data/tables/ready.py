@@ -136,6 +136,11 @@ def by_source(graph: Graph, data: tuple[Any, ...], named: Mapping[str, Any]) -> 
         raise UsageError(f"{graph.name} has {len(sources)} source(s) ({listing}), found {len(data)} inputs")
     given = dict(zip(sources, data, strict=False))
     for name, events in named.items():
+        if name == "nulls" and name not in sources:
+            raise UsageError(
+                f"{graph.name}: nulls= names cells of CSV files (run_epochs, pellucid run --null): in a table that is "
+                "here put None in their place, as in frame.replace({'NA': None})"
+            )
         if name not in sources:
             known = [*sources, *_WORDS]
             raise UsageError(f"{graph.name} has no source {name!r}: its sources are {listing}{nearest(name, known)}")

@@ -20,6 +20,7 @@ from pellucid.data.arrow import column_at, key_leaves, key_type, source_columns,
 from pellucid.data.bind import NO_ROW, Binding, Note, Place, parted, some
 from pellucid.data.columns import Batch, Column, Strings
 from pellucid.data.events import Given
+from pellucid.data.formats.missing import NEVER
 from pellucid.data.formats.outputs import array_of, arrow_type, key_array
 from pellucid.data.rich import rich_array, rich_column
 from pellucid.data.spelled import inner_type, is_spelled
@@ -111,7 +112,9 @@ def looked_at(feed: Feed, lanes: Sequence[tuple[Reader, list[Binding]]], again: 
     """How the rows line up, by a first reading that takes the key's and the order's columns alone."""
     looked = []
     for (reader, bound), order in zip(lanes, feed.orders, strict=True):
-        other = again(reader)
+        other: Any = again(reader)
+        if is_text(reader):
+            other.missing = getattr(reader, "missing", NEVER)
         try:
             whole = _read(other, {}, feed, order, ())
             looked.append(_good(_keyed(whole, feed, bound[0], order), whole))

@@ -20,6 +20,7 @@ from pellucid.base.identity import other_columns, refuse_other
 from pellucid.data.bind import SHORT, Binding, keeps_nan, key_columns
 from pellucid.data.feed import Feed
 from pellucid.data.files import flows, format_of, input_files, open_reader, paths_of
+from pellucid.data.formats.missing import Missing, said_nulls
 from pellucid.data.formats.times import said_formats
 from pellucid.data.tables.along import Along, refuse_no_cells
 from pellucid.data.tables.append import check_exists, refuse_there
@@ -61,6 +62,7 @@ class Settings:
     order: str | Sequence[str] | None = None  # the columns that put rows in order
     late: str = "fail"  # or "drop": of two rows of one key and order the first counts
     time_format: Any = None  # of columns of times in texts: their form, by name
+    nulls: Any = None  # words for nothing in CSV files
     value: str | None = None
     short: str = "fail"  # or "silent": an input that ends before the others
     workers: int = 1
@@ -101,8 +103,13 @@ class Settings:
         """The forms of times in texts, by column."""
         return said_formats(self.time_format, who=option("time_format"))
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words for nothing in CSV files."""
+        return said_nulls(self.nulls)
+
     def __post_init__(self) -> None:
-        _ = self.keys, self.orders, self.formats, keeps_nan(self.nan)  # say what is wrong with them
+        _ = self.keys, self.orders, self.formats, self.words, keeps_nan(self.nan)  # say what is wrong with them
         if check_late(self.late) != "fail" and not self.orders:
             raise UsageError(
                 f"{option('late', self.late)} needs {option('order')}, the columns that say which row comes first"
@@ -169,6 +176,7 @@ class Job:
     order_as: dict[str, Type] = field(default_factory=dict)  # the order's columns, as what a text is read
     is_sorted: bool = False  # the rows were not in order: what is read is a copy that is
     count: int | None = None  # of the pushes, where an order says it
+    missing: dict[str, Missing] = field(default_factory=dict)  # by the input's name: its words for nothing
 
     def open_lanes(
         self, task: str, offsets: Sequence[Mapping[str, Any]] | None, *, thorough: bool
@@ -230,7 +238,7 @@ class Job:
             check_unchanged(path, at, thorough=thorough, form=form)
         elif at is not None:
             check_files(path, files, at, thorough=thorough, form=form)
-        rows = self.settings.chunk
+        rows, said = self.settings.chunk, {**said, "missing": self.missing[name]}
         if one:
             return Lane(path, form, bound, rows=rows, at=at, **said)
         return ManyLane(path, files, form, bound, rows=rows, at=at, **said)
@@ -279,6 +287,7 @@ def prepare(
         feed = Feed(
             graph, readers, value=settings.value, key=settings.keys, keep=said_keep(settings.keep),
             order=settings.orders, late=settings.late, formats=settings.formats, nan=settings.nan,
+            nulls=settings.words,
         )  # fmt: skip
         bound = [bindings for _, bindings in feed._lanes]
     paths = list(inputs.values()) if feed.wide else [inputs[s] if s in inputs else inputs[None] for s in feed.sources]
@@ -316,6 +325,7 @@ def prepare(
         along=feed.along,
         kept_as=dict(zip(names, feed.kept_as, strict=True)),
         order_as=feed.order_as,
+        missing=dict(zip(names, feed.missing, strict=True)),
     )
     look_at_order(job)
     return job
@@ -452,6 +462,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "cut": list(s.cut), "in_format": s.in_format, "out_format": s.out_format,
         "keep": [list(one) for one in job.along.kept.columns] or None,
         "order": list(s.orders) or None, "late": s.late if s.orders else None, "time_format": s.formats or None,
+        "null": sorted(s.words) or None,
         "columns": {name: [list(b.columns) for b in bound] for name, (_, bound) in job.lanes.items()},
         "tasks": [t.name for t in job.plan.tasks],
     }  # fmt: skip
@@ -525,6 +536,7 @@ def told_unseen(graph: Graph) -> str:
 # What must be as it was; where there is no word for it, it is an option.
 _WORDS = {
     "results": "the outputs", "in": "", "out": "", "key": "", "order": "", "late": "", "time_format": "", "value": "",
+    "null": "",
     "workers": "", "cut": "", "in_format": "",
     "out_format": "", "columns": "the columns that are read", "keep": "the list of columns that come along",
     "tasks": "the list of tasks (where an epoch ends after so many seconds it is another one)",

@@ -89,7 +89,7 @@ def _feed(job: Job, stack: contextlib.ExitStack) -> Feed:
     }
     return Feed(
         job.graph, readers, value=s.value, key=s.keys, order=s.orders, late=s.late, keep=said_keep(s.keep),
-        rows=s.chunk, formats=s.formats, nan=s.nan,
+        rows=s.chunk, formats=s.formats, nan=s.nan, nulls=s.words,
     )  # fmt: skip
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pellucid.data.bind import key_columns
+from pellucid.data.formats.missing import check_nulls, said_nulls
 from pellucid.errors import DataError, UsageError, option
 from pellucid.expr.types import type_of
 from pellucid.sinks.address import absolute, on_this_machine
@@ -30,13 +32,15 @@ def read_csv(
     order: str | Sequence[str] | None = None,
     sep: str = ",",
     stream: bool = False,
+    nulls: str | Sequence[str] | None = None,
 ) -> DataFrame:
     """The CSV files at a place (a file or a folder) as a DataFrame, each cell as the local engine reads it.
 
     ``wanted`` is the pipeline that the rows are for, or a dict from columns to types (``{"x": int}``).  ``source`` is
     the pipeline's source that the files are of, if it has several and each has files of its own; ``value``, ``key`` and
     ``order`` are what `Pipeline.spark` will be told.  Columns that nobody says the type of have what their cells look
-    like.  With ``stream``, files that come later are read as they come.
+    like.  With ``stream``, files that come later are read as they come.  ``nulls`` are words such as ``NA`` that are
+    None where ``T | None`` is declared; not of a stream, as Spark does not tell them from the same word in quotes.
 
     .. code-block:: python
 
@@ -45,7 +49,9 @@ def read_csv(
     from pellucid.spark.files.csv import cells
 
     place = _place(path, stream)
-    return cells(spark, place, sep, stream, _wanted(wanted, source, value, key, order))
+    found = _wanted(wanted, source, value, key, order)
+    check_nulls(words := said_nulls(nulls), found.types.items(), place, text=True)
+    return cells(spark, place, sep, stream, replace(found, nulls=words))
 
 
 def read_json(

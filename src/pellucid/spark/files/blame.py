@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from pellucid.data.files import open_reader
 from pellucid.data.formats.csv import CsvReader
 from pellucid.data.formats.jsonl import JsonLinesReader
+from pellucid.data.formats.missing import NEVER, Missing
 from pellucid.errors import DataError
 from pellucid.expr.types import BOOL, FLOAT, INT, STR, OptionalType, Type
 from pellucid.sinks.address import on_this_machine
@@ -28,19 +29,19 @@ _TYPES: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "str": STR,
 _LONGEST = 1 << 30  # bytes of files that are read for the sake of a message
 
 
-def blamed(message: str, inputs: Collection[str], given: str | None = None) -> str:
+def blamed(message: str, inputs: Collection[str], given: str | None = None, missing: Missing = NEVER) -> str:
     """A message of Spark about what it read, with the row and the line if the local reader finds them."""
     named = _CELL.search(message) or _FILE.search(message)
     if named is not None:
         file = re.sub(r"^file:/+", "/", unquote(named[1]))
         shown = as_given(file, inputs)
         wanted = _wanted(named[2], named[3]) if named.re is _CELL else None
-        return _found_here([file], inputs, wanted, given) or message.replace(named[1], shown)
+        return _found_here([file], inputs, wanted, given, missing) or message.replace(named[1], shown)
     column = _COLUMN.search(message)
     if column is None and _NOTHING.search(message) is None:
         return message
     files = [file for place in inputs if on_this_machine(place) and os.path.exists(place) for file in files_in(place)]
-    return _found_here(files, inputs, _wanted(column[1], column[2]) if column else None, given) or message
+    return _found_here(files, inputs, _wanted(column[1], column[2]) if column else None, given, missing) or message
 
 
 def _wanted(column: str, word: str) -> dict[str, Type] | None:
@@ -64,7 +65,7 @@ def as_given(file: str, inputs: Collection[str]) -> str:
 
 
 def _found_here(
-    files: list[str], inputs: Collection[str], wanted: dict[str, Type] | None, given: str | None
+    files: list[str], inputs: Collection[str], wanted: dict[str, Type] | None, given: str | None, missing: Missing
 ) -> str | None:
     file = ""
     try:
@@ -76,6 +77,7 @@ def _found_here(
             with contextlib.closing(open_reader(file, given)) as reader:
                 if not isinstance(reader, (CsvReader, JsonLinesReader)):
                     continue
+                reader.missing = missing
                 # Every cell of CSV is a text; what an object of JSON holds is not: there only lines that are none
                 # count.
                 some = wanted or (dict.fromkeys(reader.names, STR) if isinstance(reader, CsvReader) else {})

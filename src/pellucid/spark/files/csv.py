@@ -14,7 +14,8 @@ it.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,7 @@ from pellucid.data.bind import refuse_twice
 from pellucid.data.files import look_through
 from pellucid.data.numbers import BLANKS, EXACT, FALSE, FLOAT_CELL, INT_CELL, TRUE, WHOLE_CELL
 from pellucid.data.spelled import inner_type
-from pellucid.errors import DataError, option
+from pellucid.errors import DataError, UsageError, option
 from pellucid.expr.types import BOOL, FLOAT, INT, OptionalType, Type, list_in
 from pellucid.graph.model import Graph
 from pellucid.sinks.address import absolute, on_this_machine
@@ -63,6 +64,7 @@ class Wanted:
     orders: Collection[str] = ()
     silent: bool = False  # an empty cell is no event
     keep: Any = ()  # columns that come along as texts: names, or True for all that nobody reads
+    nulls: tuple[str, ...] = ()  # words for nothing, where T | None is declared
 
     def by_name(self, names: list[str]) -> dict[str, Type]:
         """The types of these columns, as far as the pipeline says them.
@@ -83,6 +85,7 @@ def wanted_of(
     keys: Collection[str],
     orders: Collection[str],
     keep: Any = (),
+    nulls: tuple[str, ...] = (),
 ) -> Wanted:
     """What a pipeline wants of the columns of a source, or (None) of one file that holds all of them.
 
@@ -100,7 +103,7 @@ def wanted_of(
             types[name] = t
             if not path and not wide and value is None:
                 only = t
-    return Wanted(types, only, keys, orders, silent=wide, keep=keep)
+    return Wanted(types, only, keys, orders, silent=wide, keep=keep, nulls=nulls)
 
 
 def refuse_lists(path: str, types: Mapping[str, Type], form: str) -> None:
@@ -139,6 +142,8 @@ def cells(
     from pyspark.sql import functions as F
 
     place = absolute(path)
+    if wanted.nulls:
+        _refuse_quoted_words(spark, path, sep, stream, wanted.nulls, place, only)
     breaks, looked = (True, False) if stream else _has_line_break(spark, path, sep, place, only)
     whole = stream or breaks
 
@@ -172,6 +177,8 @@ def cells(
         filled = filled and not isinstance(declared, OptionalType)  # there an empty cell is None
         cell = _uncut(F.col(f"c{i}"), f.name) if whole and i == len(raw) - 1 else F.col(f"c{i}")
         cell = cell if looked else _encoded(cell, f.name)
+        if wanted.nulls and isinstance(declared, OptionalType):
+            cell = F.when(~cell.isin(*wanted.nulls), cell)
         columns.append(_converted(cell, f.dataType, f.name, filled, types.get(f.name)).alias(f.name))
     return texts.select(*columns)
 
@@ -339,6 +346,42 @@ def _has_line_break(spark: Any, path: str, sep: str, place: str, only: str | Non
     if not read.option("lineSep", "\n").text(place).filter(odd | value.rlike(r"\r(?!\z)")).head(1):
         return False, False
     return (True, False) if files is None else (_looked_through(files, sep), True)
+
+
+def refuse_streamed_words(words: Sequence[str]) -> None:
+    """Refuse words for nothing where files come later: one of them may stand in quotes there.
+
+    >>> refuse_streamed_words(["NA"])
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.UsageError: nulls=['NA']: does not go with a stream of CSV files on Spark, which does not tell NA
+    from "NA", a text: run it as a batch, or here in epochs
+    """
+    raise UsageError(
+        f"{option('null', list(words))}: does not go with a stream of CSV files on Spark, which does not tell "
+        f'{words[0]} from "{words[0]}", a text: run it as a batch, or here in epochs'
+    )
+
+
+def _refuse_quoted_words(
+    spark: Any, path: str, sep: str, stream: bool, words: tuple[str, ...], place: str, only: str | None
+) -> None:
+    """Refuse files in which a word for nothing stands in quotes: Spark does not tell the two apart, and in quotes it is
+    a text.  Of a stream nobody knows what will come."""
+    from pyspark.sql import functions as F
+
+    said = option("null", list(words))
+    if stream:
+        refuse_streamed_words(words)
+    cell, part = "|".join(re.escape(word) for word in words), re.escape(sep)
+    read = spark.read.option("pathGlobFilter", only) if only else spark.read
+    lines = read.option("lineSep", "\n").text(place)
+    found = lines.filter(F.col("value").rlike(rf'(^|{part})"({cell})"({part}|\r?$)')).head(1)
+    if found:
+        raise DataError(
+            f"{path}: a word of {said} stands in quotes ({found[0].value.strip()[:60]!r}), which is a text, and Spark "
+            "does not tell the two apart: run it here, without --on spark, or empty the cells that say nothing first"
+        )
 
 
 def _looked_through(files: list[str], sep: str) -> bool:

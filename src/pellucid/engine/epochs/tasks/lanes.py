@@ -26,6 +26,7 @@ from pellucid.data.blocks import BOM, Block, blocks
 from pellucid.data.columns import Strings
 from pellucid.data.feed import wanted_columns
 from pellucid.data.files import format_of, open_reader
+from pellucid.data.formats.missing import NEVER, Missing
 from pellucid.data.text import Chunk, TextReader
 from pellucid.engine.epochs.marks import ReadMark, stamp
 from pellucid.engine.epochs.tasks.messages import Events
@@ -96,7 +97,9 @@ class Lane:
         keep: Collection[str] = (),  # columns that are read as they are
         typed: Mapping[str, Type] = MappingProxyType({}),  # and those that are read as a source reads them
         lenient: bool = False,  # rows that cannot be read are noted
+        missing: Missing = NEVER,  # words for nothing
     ) -> None:
+        self._missing = missing
         self.lenient = lenient
         self.last: tuple[Place, Any] | None = None  # the rows that were taken last, and where they are from
         self._typed = typed
@@ -124,6 +127,8 @@ class Lane:
         read = {**wanted_columns(self.bound, self.key), **self._typed}
         wanted = {n: t for n, t in read.items() if n not in self.parts}
         self._reader: Any = open_reader(self.path, form)
+        if isinstance(self._reader, TextReader):
+            self._reader.missing = self._missing
         base = self._seek["row"]
         if isinstance(self._reader, TextReader) and not self.packed:
             return self._text(self._reader, wanted, rows, base)

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from pellucid.data.bind import Binding, Place
+from pellucid.data.formats.missing import NEVER, Missing
 from pellucid.data.tables.folders import Found, part_value, parts_of
 from pellucid.engine.epochs.marks import check_unchanged
 from pellucid.engine.epochs.tasks.lanes import Lane, events_of
@@ -41,7 +42,9 @@ class ManyLane:
         keep: Sequence[str] = (),
         typed: Mapping[str, Type] = MappingProxyType({}),
         lenient: bool = False,
+        missing: Missing = NEVER,
     ) -> None:
+        self._missing = missing
         self.lenient = lenient
         self.last: tuple[Place, Any] | None = None
         self._keep, self._typed = list(keep), typed
@@ -59,7 +62,7 @@ class ManyLane:
         return Lane(
             one.path, self._form, self.bound, key=self.key, rows=self._rows, wide=self.wide, at=at,
             parts=parts, whole=not self._at_last,
-            keep=self._keep, typed=self._typed, lenient=self.lenient,
+            keep=self._keep, typed=self._typed, lenient=self.lenient, missing=self._missing,
         )  # fmt: skip
 
     @property
