@@ -116,7 +116,8 @@ class _Work:
         ways: list[tuple[int, bool]] = [
             (n, numbers) for n in counts for numbers in ((False, True) if whole else (False,))
         ]
-        ways.append((0, False))
+        real = any(of == "real" for _, of in self.system.symbols.values())
+        ways.insert(0 if real else len(ways), (0, False))  # of reals a few processes show nothing
         seconds = 0.3
         while ways:
             for way in list(ways):
@@ -187,17 +188,17 @@ class _Work:
         """A shortest run of any number of processes, as far as that can be said in time."""
         if not self.shortest or not run.steps:
             return run
-        tried = {_count(run)}
+        tried, limit = set[int](), self.system.processes
         for n in (1, 2, 3):
-            limit = self.system.processes
-            if n in tried or n < self.system.rigid or (limit is not None and n > limit):
+            if n < self.system.rigid or (limit is not None and n > limit):
                 continue
             oracle = Oracle(self.system, n)
             try:
                 oracle.explore(self.budget.part(0.1), _STATES, deepest=len(run.steps) - 1)
             except CutShort:
                 continue
-            tried.add(n)
+            if oracle.exact and (oracle.complete or oracle.levels[-1] <= _STATES):
+                tried.add(n)
             if oracle.unsafe_at is not None and oracle.unsafe_at < len(run.steps):
                 steps, unsafe = oracle.way()
                 run = concrete_run(self.system, steps, n, unsafe, self.budget) or run
@@ -223,7 +224,8 @@ class _Work:
             self.notes.append("no run is shorter, for any number of processes")
         else:
             few = ", ".join(map(str, sorted(tried)))
-            self.notes.append(f"no run of {few} processes is shorter; whether one of another number is was not decided")
+            known = f"no run of {few} processes is shorter; " if tried else ""
+            self.notes.append(f"{known}whether there is a shorter run{' of others' if tried else ''} was not decided")
         return run
 
 

@@ -7,7 +7,7 @@ transition and each choice of its processes, and kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
@@ -36,9 +36,10 @@ from pellucid.capacity.arrays.language.system import (
     Truth,
     Update,
     Value,
+    inside,
 )  # fmt: skip
 from pellucid.capacity.arrays.search.cubes import NOTHING, Cube, Layout, Place
-from pellucid.capacity.arrays.search.linear import EQ, LE, LT, NE, Combination, Variable, atom
+from pellucid.capacity.arrays.search.linear import EQ, LE, LT, NE, Combination, Variable, atom, substitute
 
 Bound: TypeAlias = Mapping[str, int]
 TRUE = Cube(0, NOTHING, 0)
@@ -121,6 +122,7 @@ class Compiled:
         self._guards: dict[tuple[int, tuple[int, ...], int], list[list[Cube]] | None] = {}
         self._effects: dict[tuple[int, tuple[int, ...]], dict[Place, Alternatives | None]] = {}
         self._init: dict[int, list[Cube]] = {}
+        self._fixed: dict[int, tuple[Cube, dict[Variable, Combination]]] = {}
         self.updated = [{u.name: u for u in t.updates} for t in system.transitions]
 
     # formulas
@@ -367,6 +369,54 @@ class Compiled:
             self._init[count] = out
         return self._init[count]
 
+    @cached_property
+    def lasting(self) -> list[Formula]:
+        """What ``init`` says of symbols that no transition changes: it is so for ever."""
+        changed = {u.name for t in self.system.transitions for u in t.updates}
+        return [part for part in _conjuncts(self.system.init.formula) if not named(part) & changed and named(part)]
+
+    def fixed(self, count: int) -> tuple[Cube, dict[Variable, Combination]]:
+        """What never changes, for so many processes: as a cube, and numbers that are known."""
+        if count not in self._fixed:
+            cube, names = TRUE, self.system.init.names
+            for part in self.lasting:
+                for chosen in product(range(1, max(count, 1) + 1), repeat=len(names)):
+                    found = self.cubes(part, dict(zip(names, chosen, strict=True)), count)
+                    both = self.layout.conjunction(cube, found[0]) if len(found) == 1 else cube
+                    cube = both if both is not None else cube
+            known: dict[Variable, Combination] = {}
+            for op, number, factors in cube.atoms:
+                if op == EQ and len(factors) == 1:
+                    known[factors[0][0]] = Fraction(-number, factors[0][1]), {}
+            self._fixed[count] = cube, known
+        return self._fixed[count]
+
+    def lasts(self, cube: Cube) -> Cube | None:
+        """A cube without what is so anyway; None if it says otherwise."""
+        if not self.lasting:
+            return cube
+        fixed, known = self.fixed(cube.width)
+        if known and cube.atoms:
+            atoms = set()
+            for a in cube.atoms:
+                made = substitute(a, known, self.layout.whole)
+                if made is False:
+                    return None
+                if made is not True:
+                    assert not isinstance(made, bool)
+                    atoms.add(made)
+            found = self.layout.settled(cube._replace(atoms=frozenset(atoms)))
+            if found is None:
+                return None
+            cube = found
+        if self.layout.conjunction(fixed, cube) is None:
+            return None
+        bits = cube.bits
+        for f, _ in self.layout.touched(cube.bits & fixed.bits):
+            if not (cube.bits & f.full) & ~fixed.bits:
+                bits &= ~f.full
+        return cube._replace(bits=bits)
+
     def starts_in(self, cube: Cube) -> bool:
         """Whether a run may begin in a cube."""
         return any(self.layout.conjunction(start, cube) is not None for start in self.init(cube.width))
@@ -419,19 +469,24 @@ def _conjuncts(formula: Formula) -> list[Formula]:
     return [formula]
 
 
-def _mentions(formula: Formula, names: set[str]) -> bool:
-    from pellucid.capacity.arrays.language.system import inside
+def named(formula: Formula) -> set[str]:
+    """The symbols of a formula."""
+    return {c.name for c in _cells(formula)}
 
+
+def _cells(formula: Formula) -> Iterator[Cell]:
     for part in inside(formula):
         if isinstance(part, Compare):
             for term in (part.left, part.right):
-                match term:
-                    case Process(name) if name in names:
-                        return True
-                    case Cell(_, indices) if names & set(indices):
-                        return True
-                    case Sum(parts) if any(names & set(c.indices) for _, c in parts):
-                        return True
-                    case _:
-                        pass
-    return False
+                if isinstance(term, Cell):
+                    yield term
+                elif isinstance(term, Sum):
+                    yield from (c for _, c in term.parts)
+
+
+def _mentions(formula: Formula, names: set[str]) -> bool:
+    """Whether a formula speaks of one of these processes."""
+    if any(names & set(c.indices) for c in _cells(formula)):
+        return True
+    parts = [p for p in inside(formula) if isinstance(p, Compare)]
+    return any(isinstance(t, Process) and t.name in names for p in parts for t in (p.left, p.right))

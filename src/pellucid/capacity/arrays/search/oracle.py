@@ -224,15 +224,15 @@ class Oracle:
                 options = [fixed[place]]
             elif of == "proc":
                 options = list(everybody)
-            elif of == "int":
-                options = list(_INTEGERS)
             elif not self.system.values(of):
-                options = [0, 1]
+                options = list(_INTEGERS) if of == "int" else [0, 1]
+                self.exact = False
             else:
                 known = self.system.values(of)
                 options = [known.index(v) for v in self.values[place[0]]]
             if total * len(options) > _MOST_STARTS:
                 options = options[:1]
+                self.exact = False
             total *= len(options)
             choices.append(options)
         grid = np.array(list(product(*choices)), dtype=np.int16).reshape(total, len(places))
@@ -388,6 +388,7 @@ class Oracle:
                 place = (u.name, *(self._process(i, bound) for i in u.indices))
                 if isinstance(u.value, Anything):
                     known = self.system.values(of)
+                    self.exact = self.exact and (of == "proc" or bool(known))
                     every = (
                         list(range(1, self.processes + 1))
                         if of == "proc"

@@ -62,7 +62,10 @@ def before(compiled: Compiled, cube: Cube) -> Iterator[Before]:
             continue
         for chosen in choices(cube.width, compiled.parameters[t]):
             for found in _before(compiled, cube, touched, variables, t, chosen):
-                tidy, new = layout.tidy(found)
+                lasting = compiled.lasts(found)
+                if lasting is None:
+                    continue
+                tidy, new = layout.tidy(lasting)
                 yield Before(tidy, t, chosen, new)
 
 

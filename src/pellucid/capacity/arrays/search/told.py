@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 from pellucid.capacity.arrays.language.system import (
@@ -10,6 +12,10 @@ from pellucid.capacity.arrays.language.system import (
     Cell,
     Compare,
     Formula,
+    If,
+    Iff,
+    Implies,
+    Not,
     Number,
     Or,
     Process,
@@ -93,7 +99,7 @@ def _atom(system: System, a: Atom, rigid: int) -> Formula:
 
 
 def impossible(compiled: Compiled) -> list[States]:
-    """The values that a symbol never has, as states: the search takes them for granted, a certificate says them."""
+    """Values that a symbol never has, and what never changes: the search takes it for granted, a certificate says it."""
     out, system = [], compiled.system
     for name, (dimensions, of) in system.symbols.items():
         values, kept = system.values(of), compiled.layout.values[name]
@@ -105,4 +111,46 @@ def impossible(compiled: Compiled) -> list[States]:
         for shape in shapes:
             formula = _or([Compare("=", Cell(name, shape), Value(v)) for v in gone])
             out.append(States(tuple(dict.fromkeys(shape)), formula))
+    for part in compiled.lasting:
+        names = system.init.names
+        for shape in product(range(len(names)), repeat=len(names)):  # two names may be one process
+            if list(shape) == [shape.index(i) for i in shape]:
+                as_named = {n: f"x{i + 1}" for n, i in zip(names, shape, strict=True)}
+                kept = tuple(dict.fromkeys(as_named.values()))
+                out.append(States(kept, Not(renamed(part, as_named))))
     return out
+
+
+def renamed(formula: Formula, names: Mapping[str, str]) -> Formula:
+    """A formula without quantifiers, about other processes."""
+
+    def term(t: Term) -> Term:
+        match t:
+            case Process(name):
+                return Process(names.get(name, name))
+            case Cell(name, indices):
+                return Cell(name, tuple(names.get(i, i) for i in indices))
+            case Sum(parts, constant):
+                return Sum(
+                    tuple((f, Cell(c.name, tuple(names.get(i, i) for i in c.indices))) for f, c in parts), constant
+                )
+            case _:
+                return t
+
+    match formula:
+        case Compare(op, left, right):
+            return Compare(op, term(left), term(right))
+        case Not(part):
+            return Not(renamed(part, names))
+        case And(parts):
+            return And(tuple(renamed(p, names) for p in parts))
+        case Or(parts):
+            return Or(tuple(renamed(p, names) for p in parts))
+        case Implies(left, right):
+            return Implies(renamed(left, names), renamed(right, names))
+        case Iff(left, right):
+            return Iff(renamed(left, names), renamed(right, names))
+        case If(condition, then, other):
+            return If(renamed(condition, names), renamed(then, names), renamed(other, names))
+        case _:
+            return formula
