@@ -2,12 +2,14 @@
 
 Bolts, spouts and workers are numbered from 1 and are certain processes: ``B[#2,x]`` is the state of worker *x* of the
 second bolt (``I`` idle, ``X`` executing, ``E`` about to emit), ``P[#2,x]`` the time that is left of its tuple,
-``L[#2]`` the queue, ``Stime[#1]`` the time since the first spout emitted, ``N_proc[#2]`` the bolt's last worker: those
-up to it work.  The flags *CanTimeElapse*, *DoTake*, *DoEmit*, *SetFlags* and the names of the transitions are the paper's.
+``L[#2]`` the queue, ``Stime[#1]`` the time since the first spout emitted, ``N_proc[#2]`` the bolt's last worker:
+those up to it work.  The flags *CanTimeElapse*, *DoTake*, *DoEmit*, *SetFlags* and the names of the transitions are
+the paper's.
 
-Four things are not as printed, since the language is as it is.  Parameters of a transition are distinct processes, so a
-spout 1 could never emit to a bolt 1: there is a transition for each pair (``spout_emit_S1_B2``).  Numbers count from 1.
-Queues are integers.  The delay ``C`` is chosen anew whenever time has passed, or every delay would be the same.
+Four things are not as printed, since the language is as it is.  Parameters of a transition are distinct processes, so
+a spout 1 could never emit to a bolt 1: there is a transition for each pair (``spout_emit_S1_B2``).  Numbers count
+from 1.  Queues are integers.  The delay ``C`` is chosen anew whenever time has passed, or every delay would be the
+same.
 """
 
 from __future__ import annotations

@@ -123,6 +123,7 @@ class Compiled:
         self._effects: dict[tuple[int, tuple[int, ...]], dict[Place, Alternatives | None]] = {}
         self._init: dict[int, list[Cube]] = {}
         self._fixed: dict[int, tuple[Cube, dict[Variable, Combination]]] = {}
+        self.relied = False  # whether what never changes has been made use of
         self.updated = [{u.name: u for u in t.updates} for t in system.transitions]
 
     # formulas
@@ -401,20 +402,24 @@ class Compiled:
             for a in cube.atoms:
                 made = substitute(a, known, self.layout.whole)
                 if made is False:
+                    self.relied = True
                     return None
                 if made is not True:
                     assert not isinstance(made, bool)
                     atoms.add(made)
             found = self.layout.settled(cube._replace(atoms=frozenset(atoms)))
+            self.relied = self.relied or found != cube
             if found is None:
                 return None
             cube = found
         if self.layout.conjunction(fixed, cube) is None:
+            self.relied = True
             return None
         bits = cube.bits
         for f, _ in self.layout.touched(cube.bits & fixed.bits):
             if not (cube.bits & f.full) & ~fixed.bits:
                 bits &= ~f.full
+                self.relied = True
         return cube._replace(bits=bits)
 
     def starts_in(self, cube: Cube) -> bool:

@@ -99,7 +99,7 @@ def _atom(system: System, a: Atom, rigid: int) -> Formula:
 
 
 def impossible(compiled: Compiled) -> list[States]:
-    """Values that a symbol never has, and what never changes: the search takes it for granted, a certificate says it."""
+    """Values that a symbol never has, and what never changes: the search takes that for granted, a proof says it."""
     out, system = [], compiled.system
     for name, (dimensions, of) in system.symbols.items():
         values, kept = system.values(of), compiled.layout.values[name]
@@ -111,7 +111,7 @@ def impossible(compiled: Compiled) -> list[States]:
         for shape in shapes:
             formula = _or([Compare("=", Cell(name, shape), Value(v)) for v in gone])
             out.append(States(tuple(dict.fromkeys(shape)), formula))
-    for part in compiled.lasting:
+    for part in compiled.lasting if compiled.relied else ():
         names = system.init.names
         for shape in product(range(len(names)), repeat=len(names)):  # two names may be one process
             if list(shape) == [shape.index(i) for i in shape]:
