@@ -71,7 +71,10 @@ class Encoding:
         self.bits = max(1, (first + count + (2 * pointers if open else 0)).bit_length())
         self.facts: list[Any] = []
         if open and self.order:
-            self.facts.append(z3.Distinct([self.process_value(p) for p in self.processes] or [z3.IntVal(0)]))
+            ids = [self.process_value(p) for p in self.processes]
+            self.facts.append(z3.Distinct(ids or [z3.IntVal(0)]))
+            if system.rigid:  # certain processes are the first ones
+                self.facts += [process > system.rigid for process in ids[system.rigid :]]
 
     # terms
 
@@ -104,7 +107,7 @@ class Encoding:
 
     def process_value(self, p: int) -> Any:
         """A process as a value."""
-        if self.open and self.order:
+        if self.open and self.order and p > self.system.rigid:
             return self.z3.Int(f"process.{p}")
         return self.z3.IntVal(p) if self.order else self.z3.BitVecVal(p, self.bits)
 

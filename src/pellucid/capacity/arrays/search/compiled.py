@@ -412,15 +412,17 @@ class Compiled:
             if found is None:
                 return None
             cube = found
-        if self.layout.conjunction(fixed, cube) is None:
+        both = self.layout.conjunction(fixed, cube)
+        if both is None:
             self.relied = True
             return None
-        bits = cube.bits
-        for f, _ in self.layout.touched(cube.bits & fixed.bits):
-            if not (cube.bits & f.full) & ~fixed.bits:
+        bits = both.bits
+        for f, _ in self.layout.touched(bits & fixed.bits):
+            if not (bits & f.full) & ~fixed.bits:
                 bits &= ~f.full
-                self.relied = True
-        return cube._replace(bits=bits)
+        left = Cube(bits, both.atoms - fixed.atoms if fixed.atoms else both.atoms, cube.width)
+        self.relied = self.relied or left != cube
+        return left
 
     def starts_in(self, cube: Cube) -> bool:
         """Whether a run may begin in a cube."""

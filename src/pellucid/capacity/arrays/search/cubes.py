@@ -71,7 +71,7 @@ class Layout:
         self.is_process = {name for name, (_, of) in system.symbols.items() if of == "proc"}
         self.is_whole = {name for name, (_, of) in system.symbols.items() if of in ("int", "proc")} | {"#"}
         self.impossible: dict[str, int] = {}  # values that a symbol never has
-        self._renamed: dict[tuple[Cube, tuple[int, ...]], Cube] = {}
+        self._certain = {("#", p): (Fraction(p), dict[Variable, Fraction]()) for p in range(1, self.rigid + 1)}
 
     def finite(self, name: str) -> bool:
         """Whether a symbol has fields."""
@@ -136,6 +136,8 @@ class Layout:
             kept, before = set[Atom](), bits
             for a in atoms:
                 new = substitute(a, known, self.whole) if known else a
+                if self._certain and not isinstance(new, bool) and new[0] not in (EQ, NE):
+                    new = substitute(new, self._certain, self.whole)  # an order: certain processes are the first ones
                 new = self._of_processes(new)
                 if new is False:
                     return None
@@ -171,9 +173,10 @@ class Layout:
 
     def _distinct(self, atoms: Atoms) -> Atoms:
         procs = sorted({v for a in atoms for v, _ in a[2] if v[0] == "#"})
+        later = frozenset((0, self.rigid + 1, ((p, -1),)) for p in procs if self.rigid and p[1] > self.rigid)
         if len(procs) < 2 or all(len(a[2]) == 2 and a[1] in (0, 1) for a in atoms):
-            return NOTHING
-        return frozenset((NE, 0, ((p, 1), (q, -1))) for i, p in enumerate(procs) for q in procs[i + 1 :])
+            return later
+        return later | frozenset((NE, 0, ((p, 1), (q, -1))) for i, p in enumerate(procs) for q in procs[i + 1 :])
 
     def product(self, cubes: Sequence[Cube], clause: Sequence[Cube]) -> list[Cube]:
         """All ways to hold a cube of each."""

@@ -199,6 +199,25 @@ def _follows(atoms: Atoms, a: Atom, whole: bool) -> bool:
 
 
 @lru_cache(maxsize=100_000)
+def reduced(atoms: Atoms) -> Atoms:
+    """The same without atoms that follow from the others.
+
+    >>> x = ("X",)
+    >>> [a for a in reduced(frozenset([(LE, -3, ((x, 1),)), (LE, -4, ((x, 1),)), (LT, -4, ((x, 1),))]))]
+    [(0, -3, ((('X',), 1),))]
+    """
+    if len(atoms) < 2:
+        return atoms
+    out = set(atoms)
+    for a in sorted(atoms, key=lambda a: (a[0] != NE, a[0] == EQ, len(a[2]), a)):
+        rest = frozenset(out - {a})
+        known = variables(rest)
+        if all(v in known for v, _ in a[2]) and _follows(rest, a, False):
+            out.discard(a)
+    return frozenset(out)
+
+
+@lru_cache(maxsize=100_000)
 def variables(atoms: Atoms) -> frozenset[Variable]:
     """All variables."""
     return frozenset(v for a in atoms for v, _ in a[2])

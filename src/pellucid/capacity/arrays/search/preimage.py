@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pellucid.capacity.arrays.search.compiled import TRUE, Alternatives, Compiled, merged
 from pellucid.capacity.arrays.search.cubes import MOST_PROCESSES, Cube, Field
-from pellucid.capacity.arrays.search.linear import Variable, forget, substitute
+from pellucid.capacity.arrays.search.linear import Variable, forget, reduced, substitute
 from pellucid.model.budget import CutShort
 
 
@@ -65,6 +65,8 @@ def before(compiled: Compiled, cube: Cube) -> Iterator[Before]:
                 lasting = compiled.lasts(found)
                 if lasting is None:
                     continue
+                if len(lasting.atoms) > 1:
+                    lasting = lasting._replace(atoms=reduced(lasting.atoms))
                 tidy, new = layout.tidy(lasting)
                 yield Before(tidy, t, chosen, new)
 

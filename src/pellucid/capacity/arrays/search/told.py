@@ -107,15 +107,17 @@ def impossible(compiled: Compiled) -> list[States]:
         if not gone:
             continue
         # one name for each index, and the diagonal of a matrix for itself
-        shapes = [tuple(f"x{i + 1}" for i in range(dimensions))] + ([("x1", "x1")] if dimensions == 2 else [])
+        shapes: list[tuple[str, ...]] = [tuple(f"x{i + 1}" for i in range(dimensions))] + (
+            [("x1", "x1")] if dimensions == 2 else []
+        )
         for shape in shapes:
             formula = _or([Compare("=", Cell(name, shape), Value(v)) for v in gone])
             out.append(States(tuple(dict.fromkeys(shape)), formula))
     for part in compiled.lasting if compiled.relied else ():
         names = system.init.names
-        for shape in product(range(len(names)), repeat=len(names)):  # two names may be one process
-            if list(shape) == [shape.index(i) for i in shape]:
-                as_named = {n: f"x{i + 1}" for n, i in zip(names, shape, strict=True)}
+        for who in product(range(len(names)), repeat=len(names)):  # two names may be one process
+            if list(who) == [who.index(i) for i in who]:
+                as_named = {n: f"x{i + 1}" for n, i in zip(names, who, strict=True)}
                 kept = tuple(dict.fromkeys(as_named.values()))
                 out.append(States(kept, Not(renamed(part, as_named))))
     return out
