@@ -30,8 +30,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+_WORDS = ("-", "any", "bounded", "none", "unbounded", "unknown", "never", "∞")
+
+
 def _is_number(text: str) -> bool:
-    return text[:1].isdigit() or text in ("-", "any", "none", "unbounded", "unknown", "never", "∞")
+    return text[:1].isdigit() or text.startswith("≤") or text in _WORDS
 
 
 def amount(value: float | Fraction | None, *, none: str = "-") -> str:

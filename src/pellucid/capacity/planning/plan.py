@@ -16,6 +16,7 @@ from math import ceil
 from typing import Any
 
 from pellucid.capacity.flow import Flow, Threshold, flows, grow, literal_bound, threshold
+from pellucid.capacity.planning.envelopes import Envelope, check_envelopes, envelopes
 from pellucid.capacity.steps import Replay, replay
 from pellucid.capacity.topology import ANY, Topology
 from pellucid.capacity.zones.decide import Longest, decide, longest
@@ -50,6 +51,7 @@ class BoltPlan:
     backlog: int = 0
     why: str = ""
     proof: str = ""  # what shows that it is proved, and whether the small checker has accepted that
+    at_most: int | None = None  # a bound that costs nothing, and is not reached
 
     @property
     def unbounded(self) -> bool:
@@ -112,7 +114,7 @@ def _document(topology: Topology, plan: BoltPlan) -> dict[str, Any]:
     alone, meanwhile = plan.drain(bolt.workers, bolt.time)
     return {
         "bolt": plan.bolt, "status": plan.status, "workers": bolt.workers, "time": str(bolt.time), "limit": plan.limit,
-        "longest": "unbounded" if plan.unbounded else plan.longest,
+        "longest": "unbounded" if plan.unbounded else plan.longest, "at_most": plan.at_most,
         "longest_any": plan.found.any, "longest_settled": plan.found.settled,
         "capacity": str(plan.flow.capacity), "load": str(plan.flow.load), "inflow": str(plan.flow.inflow),
         "utilisation": str(plan.flow.utilisation), "bounded": plan.flow.status, "why": plan.why or None,
@@ -170,15 +172,24 @@ def plan(
     known = flows(topology.given(semantics="urgent") if literal else topology)
     bolts: dict[str, BoltPlan] = {}
     names = only or tuple(topology.bolts)
+    table = envelopes(topology)
     for i, name in enumerate(names):
         tell(f"{name}: how long its queue gets")
         share = budget.part(1 / (len(names) - i))
-        bolts[name] = _bolt(topology, name, limits.get(name), known[name], backlog.get(name), share, tell)
+        asked = (limits.get(name), backlog.get(name))
+        bolts[name] = _bolt(topology, name, *asked, known[name], table, share, tell)
     return Plan(topology, bolts, "" if literal else known.warning)
 
 
 def _bolt(
-    topology: Topology, name: str, limit: int | None, flow: Flow, backlog: int | None, budget: Budget, tell: Tell
+    topology: Topology,
+    name: str,
+    limit: int | None,
+    backlog: int | None,
+    flow: Flow,
+    table: Mapping[str, Envelope] | None,
+    budget: Budget,
+    tell: Tell,
 ) -> BoltPlan:
     literal = topology.semantics == "literal"
     found = _literally(topology, name) if literal else None
@@ -186,13 +197,8 @@ def _bolt(
     most = found.any if topology.observe == "any" else found.settled
     waiting = topology.bolts[name].initial if backlog is None else backlog
     status, run, why = _shown(topology, name, limit, most, found, budget)
-    proof = ""
-    if status == "proved" and most is not None:
-        tell(f"{name}: the proof is checked")
-        part = capacity(topology, {name: limit or most + 1}, timeout=budget.left(), max_states=budget.max_states)
-        (proof,) = part.parts[name].notes
-        if not part.proved:  # found once and not again, or not accepted
-            status, why = "unknown", proof
+    status, why, proof = _proved(topology, name, limit, most, (status, why), (flow, table), budget)
+    at_most = table[name].at_most if table is not None else None
     workers = gap = None
     if limit is not None:
         tell(f"{name}: the least workers for its limit")
@@ -200,7 +206,38 @@ def _bolt(
         tell(f"{name}: the least gap for its limit")
         gap = least_gap(topology, name, limit, budget=budget)
     bounded_from = None if literal else threshold(topology, name)
-    return BoltPlan(name, status, flow, found, most, limit, run, workers, gap, bounded_from, waiting, why, proof)
+    return BoltPlan(
+        name, status, flow, found, most, limit, run, workers, gap, bounded_from, waiting, why, proof, at_most
+    )
+
+
+def _proved(
+    topology: Topology,
+    name: str,
+    limit: int | None,
+    most: int | None,
+    answer: tuple[Status, str],
+    cheap: tuple[Flow, Mapping[str, Envelope] | None],
+    budget: Budget,
+) -> tuple[Status, str, str]:
+    """What shows that it is proved; where zones took too long, flow or envelopes may show it as well."""
+    (status, why), (flow, table) = answer, cheap
+    if status == "proved" and most is not None:
+        part = capacity(topology, {name: limit or most + 1}, timeout=budget.left(), max_states=budget.max_states)
+        (proof,) = part.parts[name].notes
+        return ("proved", why, proof) if part.proved else ("unknown", proof, "")
+    if status != "unknown" or topology.semantics == "literal":
+        return status, why, ""
+    if limit is None:
+        if flow.status != "bounded":
+            return status, why, ""
+        return "proved", why, "bounded by flow"
+    known = table[name].at_most if table is not None else None
+    if table is None or known is None or known >= limit:
+        return status, why, ""
+    if not check_envelopes(topology, table):
+        return "unknown", "the checker does not accept the envelopes", ""
+    return "proved", "", f"by envelopes: no more than {known} can wait, checked"
 
 
 def _literally(topology: Topology, name: str) -> Longest | None:

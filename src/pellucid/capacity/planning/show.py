@@ -45,7 +45,7 @@ def _row(topology: Topology, plan: BoltPlan) -> list[str]:
         plan.bolt,
         plan.status,
         str(bolt.workers),
-        "unbounded" if plan.unbounded else "unknown" if plan.longest is None else str(plan.longest),
+        _longest(plan),
         percent(plan.flow.utilisation) if topology.semantics == "urgent" else "",
         "" if plan.limit is None else str(plan.limit),
         "" if plan.workers is None else _least(plan.workers.status, plan.workers.workers),
@@ -56,6 +56,16 @@ def _row(topology: Topology, plan: BoltPlan) -> list[str]:
         amount(alone) if plan.backlog and not plan.unbounded else "",
         ("never" if meanwhile is None else amount(meanwhile)) if plan.backlog and not plan.unbounded else "",
     ]
+
+
+def _longest(plan: BoltPlan) -> str:
+    if plan.unbounded:
+        return "unbounded"
+    if plan.longest is not None:
+        return str(plan.longest)
+    if plan.at_most is not None:
+        return f"≤ {plan.at_most}"
+    return "bounded" if plan.flow.status == "bounded" else "unknown"
 
 
 def _least(status: str, value: int | Fraction | None) -> str:
@@ -74,7 +84,8 @@ def _why(plan: BoltPlan) -> list[str]:
             f"and {amount(flow.capacity)} {'is' if flow.capacity == 1 else 'are'} served"
         )
     elif plan.status == "unknown":
-        out.append(f"{plan.bolt}: unknown: {plan.why}")
+        reason = f"{flow.why}; {plan.why}" if flow.status == "unknown" and flow.why else plan.why
+        out.append(f"{plan.bolt}: unknown: {reason}")
     if plan.workers is not None and plan.workers.status == "never":
         out.append(f"{plan.bolt}: {plan.workers}")
     return out

@@ -168,4 +168,7 @@ def least_workers(
         if waits.status == "proved":
             why = f"with {many} nothing waits in a settled state, so more would change nothing"
             return WorkersThreshold(bolt, limit, "never", None, below, found, why)
+        if waits.status == "unknown" or budget.over:
+            why = f"{many} are not enough, and {waits.why or 'the time is up'}"
+            return WorkersThreshold(bolt, limit, "unknown", many, below, found, why)
         many += 1

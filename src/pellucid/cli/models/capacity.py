@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -266,7 +267,7 @@ def _any_number(
 
 
 def _topology(target: str, as_json: bool, options: Mapping[str, Any]) -> None:
-    from pellucid.capacity import ANY
+    from pellucid.capacity import ANY, flows
     from pellucid.capacity.planning import changes, plan, plan_text
     from pellucid.model import Budget
 
@@ -277,6 +278,9 @@ def _topology(target: str, as_json: bool, options: Mapping[str, Any]) -> None:
     if any(bolt.workers is ANY for bolt in topology.bolts.values()):
         _any_number(target, topology, limits, as_json, options)
         return
+    warning = flows(topology).warning if topology.semantics == "urgent" else ""
+    if warning:  # before anything is searched
+        click.echo(warning, err=True)
     status = _Status()
     budget = Budget(options["timeout"], options["max_states"], status.states, wall=options["timeout"])
     try:
@@ -290,9 +294,7 @@ def _topology(target: str, as_json: bool, options: Mapping[str, Any]) -> None:
         more = {"advice": [str(change) for change in advice], "simulation": simulated and simulated[1]}
         _print({"file": target, **found.document(), **more})
     else:
-        if found.warning:
-            click.echo(found.warning, err=True)
-        click.echo(plan_text(found, advice))
+        click.echo(plan_text(replace(found, warning=""), advice))
         _timeline(found)
         if simulated:
             click.echo("\n" + simulated[0])
