@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from pellucid.errors import PipelineError, TypeMismatch, UsageError, by_new_names
 from pellucid.expr.types import FLOAT, TupleType, Type, type_of
-from pellucid.graph.build import Built, build, call, check_call, instantiate, stream_types
+from pellucid.graph.build import Built, as_declared, build, call, check_call, instantiate, stream_types
 from pellucid.graph.model import Graph
 from pellucid.graph.stream import Stream, scope
 
@@ -41,7 +41,8 @@ class Pipeline(Built):
         self.__name__ = self.name = "pipeline" if fn.__name__ == "<lambda>" else fn.__name__
         self.__module__ = fn.__module__
         self._types = types
-        self.graph, self._shape = build(fn, self.name, types)
+        self._returns = returns
+        self.graph, self._shape = build(fn, self.name, types, returns)
         _check_returns(self.name, self.graph, returns)
 
     def __call__(self, *data: Any, **named: Any) -> Any:
@@ -84,12 +85,13 @@ class Pipeline(Built):
         if any(isinstance(d, Stream) for d in (*data, *named.values())):
             given = dict(zip(self._types, data, strict=False)) | named
             streams = {p: given.pop(p) for p in self._types if p in given}
-            check_call(self.name, self._types, (*streams.values(), *data[len(self._types) :]))
+            fitted = check_call(self.name, self._types, (*streams.values(), *data[len(self._types) :]))
             if given:  # other constants make another pipeline: run the function again
-                return call(self.__wrapped__, self.name, **streams, **given)
+                again = call(self.__wrapped__, self.name, **dict(zip(self._types, fitted, strict=True)), **given)
+                return as_declared(again, self._returns)
             # The graph as it was built: the function might see other closures now.
             prefix = (*scope.get(), self.name)[1:]
-            return self._shaped(instantiate(self.graph, list(streams.values()), prefix=prefix))
+            return self._shaped(instantiate(self.graph, fitted, prefix=prefix))
         from pellucid.engine.in_memory import run_in_memory
 
         return run_in_memory(self.graph, data, named)

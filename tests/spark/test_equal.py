@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pellucid import Pipeline, StepError, pipeline
+from pellucid import Pipeline, StepError, Stream, merge, pipeline
 from pellucid.expr.types import list_in
 from pellucid.spark.failure import explain
 from tests.seeds import HUNT, seeds
@@ -182,3 +182,16 @@ def test_an_empty_frame(spark: SparkSession) -> None:
 def _no_rows(p: Pipeline) -> dict[str, Any]:
     table = table_of(p, [])
     return {n: table.column(n) for n in table.column_names if n not in ("user", "seq")}
+
+
+@pytest.mark.parametrize("native", ["auto", "off"])
+def test_a_value_where_none_may_be(spark: SparkSession, native: str) -> None:
+    """The step that makes ``T | None`` of ``T`` is a map like others."""
+
+    @pipeline
+    def widened(x: Stream[int]) -> Stream[int | None]:
+        return merge(x.filter(lambda v: v > 1), x.map(lambda v: None if v == 1 else v * 10))
+
+    df = widened.spark(spark.createDataFrame([(1,), (2,)], "x long"), native=native)
+    assert df.schema["out"].nullable
+    assert sorted((row.out for row in df.collect()), key=str) == sorted(widened([1, 2]), key=str) == [2, 20, None]

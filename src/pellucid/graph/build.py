@@ -19,7 +19,7 @@ from typing import Any
 from pellucid.errors import CycleError, PipelineError, TypeMismatch
 from pellucid.expr.types import Type, type_of
 from pellucid.graph.model import Graph, Node, node_shape
-from pellucid.graph.stream import Step, Stream, caller, scope
+from pellucid.graph.stream import Step, Stream, caller, scope, widened
 
 
 class Built:
@@ -117,10 +117,22 @@ def call(fn: Callable[..., Any], name: str, /, *streams: Stream[Any], **constant
         scope.reset(token)
 
 
-def build(fn: Callable[..., Any], name: str, types: Mapping[str, Type]) -> tuple[Graph, type]:
+def as_declared(result: Any, returns: Any) -> Any:
+    """What a pipeline's function returned, with ``T`` as ``T | None`` where that is what it declares."""
+    wanted = typing.get_args(returns) if typing.get_origin(returns) is tuple else (returns,)
+    streams = result if type(result) is tuple else (result,)
+    if len(wanted) != len(streams) or not all(isinstance(s, Stream) for s in streams):
+        return result
+    if any(typing.get_origin(w) is not Stream for w in wanted):
+        return result
+    fitted = tuple(widened(s, type_of(typing.get_args(w)[0])) for s, w in zip(streams, wanted, strict=True))
+    return fitted if type(result) is tuple else fitted[0]
+
+
+def build(fn: Callable[..., Any], name: str, types: Mapping[str, Type], returns: Any = None) -> tuple[Graph, type]:
     """The graph of a pipeline's function, and what the function returned: a stream, a tuple or a dict."""
     sources = {p: source(p, t) for p, t in types.items()}
-    result = call(fn, name, **sources)
+    result = as_declared(call(fn, name, **sources), returns)
     return assemble(name, list(sources.values()), _named_outputs(name, result)), type(result)
 
 
@@ -222,15 +234,19 @@ def _order(roots: list[Stream[Any]]) -> list[Stream[Any]]:
     return out
 
 
-def check_call(name: str, types: Mapping[str, Type], streams: tuple[Any, ...]) -> None:
-    """Whether these streams can be the arguments of a pipeline."""
+def check_call(name: str, types: Mapping[str, Type], streams: tuple[Any, ...]) -> list[Stream[Any]]:
+    """The streams as the arguments of a pipeline; refused if they cannot be."""
     if len(streams) != len(types):
         raise PipelineError(f"{caller()}: pipeline {name} has {len(types)} source(s), but got {len(streams)}")
-    for (p, t), s in zip(types.items(), streams, strict=True):
-        if not isinstance(s, Stream):
-            raise PipelineError(f"{caller()}: pipeline {name}: mixes streams and data; {p!r} is {type(s).__name__}")
+    fitted = []
+    for (p, t), given in zip(types.items(), streams, strict=True):
+        if not isinstance(given, Stream):
+            raise PipelineError(f"{caller()}: pipeline {name}: mixes streams and data; {p!r} is {type(given).__name__}")
+        s = widened(given, t)
         if s.type != t:
             raise TypeMismatch(f"{caller()}: pipeline {name} wants {p}: Stream[{t}]: expected {t}, found {s.type}")
+        fitted.append(s)
+    return fitted
 
 
 def instantiate(

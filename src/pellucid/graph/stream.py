@@ -29,6 +29,7 @@ from pellucid.expr.types import (
     list_in,
     type_of,
     type_of_value,
+    with_none,
 )
 from pellucid.graph.model import forgotten_by, key_of
 
@@ -422,11 +423,27 @@ def merge(*streams: Stream[T], id: str | None = None) -> Stream[T]:
     [1, 10, 2, 20]
     """
     _need_streams("merge", id, streams)
-    first = streams[0].type
+    carried = streams[0].type
     for s in streams[1:]:
-        if s.type != first:
-            _mismatch("merge", id, "all its inputs to carry the same type", first, s.type)
-    return _make("merge", streams, first, id=id)
+        both = with_none(carried, s.type)
+        if both is None:
+            _mismatch("merge", id, "all its inputs to carry the same type", carried, s.type)
+        carried = both
+    return _make("merge", tuple(widened(s, carried) for s in streams), carried, id=id)
+
+
+def widened(stream: Stream[Any], wanted: Type) -> Stream[Any]:
+    """A stream of ``T`` as one of ``T | None`` where that is wanted: a step that hands each event on; else as it is.
+
+    >>> from pellucid import pipeline
+    >>> def known_or_not(x, y):
+    ...     return merge(x, y)  # a value is one that might have been missing
+    >>> pipeline(known_or_not, x=int, y=int | None)([1, 2], [None, 20])
+    [1, None, 2, 20]
+    """
+    if stream.type == wanted or with_none(stream.type, wanted) != wanted:
+        return stream
+    return stream.map(lambda v: v, to=wanted)
 
 
 # ---------------------------------------------------------------- helpers

@@ -179,6 +179,27 @@ def type_of_value(value: Any) -> Type | None:
     return None
 
 
+def with_none(a: Type, b: Type) -> Type | None:
+    """The least type that holds both, if they differ in no more than that one of them may be None, also inside tuples;
+    numbers stay what they are.
+
+    >>> with_none(INT, OptionalType(INT)), with_none(OptionalType(FLOAT), INT), with_none(INT, FLOAT)
+    (int | None, None, None)
+    >>> with_none(TupleType((INT, OptionalType(STR))), TupleType((OptionalType(INT), STR)))
+    (int | None, str | None)
+    """
+    if a == b:
+        return a
+    if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.items) == len(b.items):
+        items = [with_none(x, y) for x, y in zip(a.items, b.items, strict=True)]
+        found = [t for t in items if t is not None]
+        return TupleType(tuple(found)) if len(found) == len(items) else None
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, OptionalType) and one.inner == other:
+            return one
+    return None
+
+
 def join(a: Type, b: Type) -> Type | None:
     """The least type that holds both (``bool`` < ``int`` < ``float``), or None.
 
