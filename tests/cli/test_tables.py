@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+import socket
+import threading
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -489,3 +492,33 @@ def test_declared_times_in_a_text_are_times(here: Path) -> None:
     assert run("t.py:p", "--in", "sorted.csv", "--order", "at", "--chunk", "2") == out
     kept = run("t.py:p", "--in", "in.csv", "--keep-columns", "at")
     assert [json.loads(line)["at"] for line in kept.splitlines()] == [row.split(",")[0] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [
+        *[(given, more) for given in ("data", "data/*") for more in ([], ["--pushes", "2", "--state", "state"])],
+        ("data", ["--on", "spark"]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["a named pipe", "a socket", "a device"])
+def test_what_is_no_file_is_refused_in_a_folder(here: Path, kind: str, given: str, more: list[str]) -> None:
+    """A pipe that nobody writes to would be waited for, for ever."""
+    Path("data").mkdir()
+    Path("data/1.csv").write_text("delay\n11\n")
+    if kind == "a named pipe":
+        os.mkfifo("data/2.csv")
+    elif kind == "a socket":
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind("data/2.csv")
+    else:
+        Path("data/2.csv").symlink_to("/dev/null")
+    said = run("p.py:total", "--in", given, "--out", "out.csv", *more, code=2)
+    assert f"data/2.csv: is {kind}, no file: take it out of the folder, or give it alone" in said
+    assert not Path("out.csv").exists()
+
+
+def test_a_pattern_may_mean_one_pipe(here: Path) -> None:
+    os.mkfifo("only.csv")
+    threading.Thread(target=Path("only.csv").write_text, args=["delay\n11\n12\n"], daemon=True).start()
+    assert run("p.py:total", "--in", "onl?.csv") == '{"out": 11}\n{"out": 23}\n'

@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +56,9 @@ def files_of(path: str) -> list[Found]:
         out += _in_folder(match, base) if os.path.isdir(match) else [Found(match, _parts(match, base))]
     if not out:
         raise DataError(f"{path}: no file matches")
+    if len(out) > 1:
+        for found in out:
+            refuse_no_file(found.path)
     return _ordered(list({found.path: found for found in out}.values()), base)
 
 
@@ -70,10 +74,30 @@ def _in_folder(folder: str, base: str) -> list[Found]:
         for name in files:
             if not name.startswith(("_", ".")):
                 path = os.path.join(root, name)
+                refuse_no_file(path)
                 out.append(Found(path, _parts(path, base)))
     if not out:
         raise DataError(f"{folder}: is a folder without files: expected one or more to read")
     return _ordered(out, base)
+
+
+_KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+def refuse_no_file(path: str) -> None:
+    """Refuse what is no file where files are read one after the other: a pipe would be waited for, maybe for ever.
+
+    >>> refuse_no_file("/dev/null")
+    Traceback (most recent call last):
+    ...
+    pellucid.errors.DataError: /dev/null: is a device, no file: take it out of the folder, or give it alone
+    """
+    try:
+        kind = _KINDS.get(stat.S_IFMT(os.stat(path).st_mode))
+    except OSError:
+        return  # said when it is read
+    if kind is not None:
+        raise DataError(f"{path}: is {kind}, no file: take it out of the folder, or give it alone")
 
 
 def _parts(path: str, base: str) -> dict[str, str]:

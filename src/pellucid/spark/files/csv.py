@@ -23,6 +23,7 @@ from pellucid.data.bind import refuse_twice
 from pellucid.data.files import look_through
 from pellucid.data.numbers import BLANKS, EXACT, FALSE, FLOAT_CELL, INT_CELL, TRUE, WHOLE_CELL
 from pellucid.data.spelled import inner_type
+from pellucid.data.tables.folders import refuse_no_file
 from pellucid.errors import DataError, UsageError, option
 from pellucid.expr.types import BOOL, FLOAT, INT, OptionalType, Type, list_in
 from pellucid.graph.model import Graph
@@ -132,6 +133,8 @@ def files_in(path: str) -> list[str]:
     for folder, folders, files in os.walk(path):
         folders[:] = sorted(f for f in folders if not f.startswith((".", "_")) or "=" in f)
         out += [os.path.join(folder, f) for f in sorted(files) if not f.startswith((".", "_"))]
+    for file in out:
+        refuse_no_file(file)
     return out
 
 
