@@ -13,11 +13,6 @@ from pellucid.capacity.arrays.language.interpreter import Instance, explore
 from pellucid.capacity.arrays.language.system import And, Compare, Process, States, Truth
 
 FILES = sorted((Path(__file__).parent / "protocols").glob("*.cub"))
-SLOW = {"bakery", "german_grants_too_early", "leader_with_epochs", "ticket_lock"}  # seconds, not tenths
-
-
-def _params(files: list[Path]) -> list[object]:
-    return [pytest.param(f, id=f.stem, marks=[pytest.mark.long] if f.stem in SLOW else []) for f in files]
 
 
 def test_there_are_enough() -> None:
@@ -25,7 +20,7 @@ def test_there_are_enough() -> None:
     assert sum("unsafe" in f.read_text().split("\n")[0] for f in FILES) >= 20
 
 
-@pytest.mark.parametrize("file", _params(FILES))
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_verdict(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     expected = re.match(r"\(\* (safe|unsafe)(?: in (\d+))? \*\)", text)
