@@ -15,6 +15,7 @@ import pytest
 
 from pellucid.base.faults import RUNTIME as POINTS
 from pellucid.engine.epochs.recording import trace_table
+from pellucid.load import load_pipeline
 from tests.engine.epochs.conftest import Runs
 
 DIAMOND = (
@@ -252,3 +253,32 @@ def test_random_kills_from_outside(runs: Runs, until_done: Callable[..., Any], s
             break
     until_done(runs, *args, "--record")
     assert runs.read("out.jsonl") == expected
+
+
+FORGETS = """\
+from pellucid import Stream, pipeline
+
+
+@pipeline
+def visits(x: Stream[int]) -> Stream[tuple[int, int]]:
+    mine = x.key_by(lambda v: v % 41, id="users").forget(after=20, id="gone")
+    return mine.cumulate(lambda s, v: (v % 41, s[1] + 1), start=(0, 0), id="count")
+"""
+
+
+@pytest.mark.parametrize(
+    "faults", ["worker:event=kill@3;sink:before-commit=tree@2", "worker:border=tree@4;recover:load=kill@1/1"]
+)
+def test_keys_that_are_given_up(runs: Runs, until_done: Any, faults: str) -> None:
+    """Sessions begin where they would without a kill, and a key is counted once however often its events are read."""
+    (runs.folder / "f.py").write_text(FORGETS)
+    (runs.folder / "z.jsonl").write_text("".join(f"{(i * i * 7919) % 1009 % 97}\n" for i in range(1500)))
+    plain = runs.plain("f.py:visits", "--in", "z.jsonl")
+    engine = load_pipeline(f"{runs.folder}/f.py:visits").engine()
+    engine.push([int(line) for line in runs.read("z.jsonl").split()])
+    assert engine.forgotten["gone"] > 100
+    said = ("--in", "z.jsonl", "--out", "out.jsonl", "--pushes", "100", "--state", "state", "--json")
+    done = until_done(runs, "f.py:visits", *said, faults=faults)
+    assert len(done) > 1 or "going back" in done[0].stderr  # somebody was killed
+    assert runs.read("out.jsonl") == plain
+    assert runs.report(done[-1])["forgotten"] == engine.forgotten

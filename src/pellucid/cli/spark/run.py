@@ -107,12 +107,15 @@ class SparkReport:
     batches: int | None = None
     stopped: bool | None = None
     bad: int | None = None  # rows that were set aside
+    forgets: bool = False  # keys are given up, and nobody counts them: what holds them is on the executors
 
     def line(self) -> str:
         """One line for a person.
 
         >>> SparkReport("totals", "keys", ["in"], {"out": "out"}, 12, 3.4, rows_in=12, batches=2, stopped=True).line()
         'on Spark (keys), 2 micro-batches, 12 in, 12 out, 3.40 s; stopped: the same command goes on from there'
+        >>> SparkReport("visits", "one", ["in"], {"out": "out"}, 12, 3.4, forgets=True).line()
+        'on Spark (one), 12 out, forgotten keys not counted, 3.40 s'
         """
         parts = [f"on Spark ({self.plan})"]
         if self.batches is not None:
@@ -120,13 +123,21 @@ class SparkReport:
         if self.rows_in is not None:
             parts.append(f"{self.rows_in:,} in")
         parts += [f"{self.rows_out:,} out", *([] if self.bad is None else [f"{self.bad:,} bad"])]
+        parts += ["forgotten keys not counted"] if self.forgets else []
         parts.append(f"{self.seconds:.2f} s")
         return ", ".join(parts) + ("; stopped: the same command goes on from there" if self.stopped else "")
 
     def document(self) -> dict[str, Any]:
         """The same for a program."""
-        made = {"engine": "spark", "pipeline": self.pipeline, "plan": self.plan, "in": self.inputs, "out": self.out}
+        made: dict[str, Any] = {
+            "engine": "spark",
+            "pipeline": self.pipeline,
+            "plan": self.plan,
+            "in": self.inputs,
+            "out": self.out,
+        }
         counts = {k: getattr(self, k) for k in ("rows_in", "rows_out", "bad", "batches", "stopped")}
+        made |= {"forgotten": None} if self.forgets else {}
         return made | {k: v for k, v in counts.items() if v is not None} | {"seconds": round(self.seconds, 6)}
 
 
@@ -143,6 +154,7 @@ def run_on_spark(p: Pipeline, places: Places, options: SparkOptions, stdout: Any
         plan = _check(p, places, options)
         shown = {name: redact(place) for name, place in places.outputs.items()}
         report = SparkReport(p.name, plan.way, [redact(place) for place in places.inputs.values()], shown)
+        report.forgets = any(node.kind == "forget" for node in p.graph.nodes)
         before = signal.getsignal(signal.SIGINT)
         there = _session_is_there()
         spark = session(
