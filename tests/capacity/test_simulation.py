@@ -167,3 +167,10 @@ def test_what_is_not_there_is_said() -> None:
     assert run.length("B1", 50) == 0
     with pytest.raises(UsageError, match=r"latencies were not kept: simulate\(…, latencies=True\) keeps them"):
         simulate(figure_1(gap=1), tuples=5, latencies=False).latency(50)
+
+
+def test_a_spout_that_nobody_hears_emits_nothing_recorded_or_not() -> None:
+    t = Topology({"S": Spout(3), "nobody": Spout(2)}, {"B": Bolt(2, "S")})
+    for arrivals in (Recorded([4 * i for i in range(1, 20)]), Constant(4)):
+        run = simulate(t, tuples=19, arrivals={"S": arrivals, "nobody": Recorded(range(3, 60, 3))})
+        assert (run.longest("B"), run.emitted) == (1, 19)

@@ -149,7 +149,8 @@ def simulate(
     times = {}
     for i, (s, spout) in enumerate(topology.spouts.items()):
         try:
-            times[s] = plan[s].ticks(spout, tuples if topology.listeners(s) else 0, unit, [seed, i])
+            heard = len(topology.listeners(s)) > 0  # a spout that nobody hears emits nothing, recorded or not
+            times[s] = plan[s].ticks(spout, tuples if heard else 0, unit, [seed, i])[: None if heard else 0]
         except OverflowError:
             raise UsageError(f"spout {s} emits for too many ticks of {unit}: fewer or rounder numbers.") from None
     for b, bolt in topology.bolts.items():

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pellucid.capacity.flow import flows, grow
+from pellucid.capacity.flow import flows, grow, literal_bound
 from pellucid.capacity.topology import ANY, Topology
 from pellucid.capacity.zones.network import Network, Seen, cone
 from pellucid.capacity.zones.run import WITHIN, Trace, given_run, trace
-from pellucid.capacity.zones.search import NEVER, Fewest, Zones, search
+from pellucid.capacity.zones.search import Fewest, Zones, search
 from pellucid.errors import UsageError
 from pellucid.model import Budget, Status
 
@@ -81,6 +81,8 @@ def decide(
         unbounded = found[bolt].status == "unbounded"
         why = found[bolt].why if found[bolt].status == "unknown" else ""
         stocks = tuple(b for b in network.bolts if found[b].status == "unbounded" and b != bolt)
+    elif observe != "blocked" and limit > 1:
+        unbounded = literal_bound(topology, bolt).status == "unbounded"
     asked = _Asked(network, limit, observe, fewest, within, show)
     if unbounded:
         return asked.reached(budget)
@@ -150,10 +152,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class Longest:
-    """How long the queue of a bolt gets, in any state and in a settled one; ``"unbounded"``; None if not known.
-
-    ``at_most`` and ``settled_at_most`` are proved where the number itself is not known.
-    """
+    """How long the queue of a bolt gets, in any state and in a settled one; None if it is unbounded or not known."""
 
     bolt: str
     any: int | None
@@ -210,17 +209,14 @@ def _reached(network: Network, length: int, observe: Seen, budget: Budget) -> bo
 
 
 def _literally_longest(topology: Topology, network: Network, budget: Budget) -> Longest:
-    """Under the literal semantics a bolt that hears a bolt has no bound, and one that hears spouts has one only if none
-    of its tuples finds all workers busy: then the search ends."""
+    """Under the literal semantics; a bolt that hears a bolt has no bound that is known."""
     bolt = network.bolt
-    if len(network.bolts) == 1:
-        most = 4 * (1 + network.workers(bolt)) + topology.bolts[bolt].initial
-        zones = search(network, limit=most, observe="any", budget=budget)
-        if zones.complete:
-            return Longest(bolt, *zones.longest[bolt], zones=zones.zones)
-        if zones.cut:
-            return Longest(bolt, None, None, "unknown", zones.cut, zones.zones)
-    return Longest(bolt, None, None, "unknown", "the literal semantics has no flow that says whether it is bounded")
-
-
-__all__ = ["NEVER", "Decided", "Longest", "decide", "longest"]
+    bound = literal_bound(topology, bolt)
+    if bound.status == "unbounded":
+        return Longest(bolt, None, None, "unbounded", str(bound))
+    if len(network.bolts) > 1:
+        return Longest(bolt, None, None, "unknown", bound.why)
+    zones = search(network, budget=budget)
+    if zones.cut:
+        return Longest(bolt, None, None, "unknown", zones.cut, zones.zones)
+    return Longest(bolt, *zones.longest[bolt], zones=zones.zones)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import lcm
 from typing import NamedTuple
 
 from pellucid.capacity.topology import Topology
@@ -57,16 +58,19 @@ class Moments:
         >>> [(str(time), more) for time, more in m.earliest(None)]
         [('0', 0), ('1', 1), ('2', 2)]
         """
-        edges = [(a.earlier, a.later, a.by + _gap(topology, a.spout), int(a.strict)) for a in self.apart]
-        found: list[tuple[Fraction, int]] = [(Fraction(0), 0)] * self.count
+        bys = [a.by + _gap(topology, a.spout) for a in self.apart]
+        unit, little = lcm(*(by.denominator for by in bys)), 2 * self.count  # a time and its littles in one number
+        edges = [
+            (a.earlier, a.later, int(by * unit) * little + a.strict) for a, by in zip(self.apart, bys, strict=True)
+        ]
+        found = [0] * self.count
         for _ in range(self.count + 1):
             changed = False
-            for i, j, by, more in edges:
-                time = found[i][0] + by, found[i][1] + more
-                if time > found[j]:
-                    found[j], changed = time, True
+            for i, j, by in edges:
+                if found[i] + by > found[j]:
+                    found[j], changed = found[i] + by, True
             if not changed:
-                return found
+                return [(Fraction(time // little, unit), time % little) for time in found]
         raise AssertionError("a way through zones has times")
 
     def times(self, topology: Topology | None, within: Fraction) -> tuple[list[Fraction], Fraction]:
@@ -125,11 +129,13 @@ def _gap(topology: Topology | None, spout: str | None) -> Fraction:
 
 def _too_long(count: int, edges: Sequence[tuple[int, int, Fraction]]) -> list[int] | None:
     """A circle of edges whose sum is above 0."""
-    time, came = [Fraction(0)] * count, [-1] * count
+    unit = lcm(*(by.denominator for _, _, by in edges))
+    whole = [(i, j, int(by * unit)) for i, j, by in edges]
+    time, came = [0] * count, [-1] * count
     at = -1
     for _ in range(count + 1):
         at = -1
-        for e, (i, j, by) in enumerate(edges):
+        for e, (i, j, by) in enumerate(whole):
             if time[i] + by > time[j]:
                 time[j], came[j], at = time[i] + by, e, j
         if at < 0:
