@@ -4,6 +4,8 @@ A `Topology` has spouts, bolts and workers (`topology`), from Python, a file or 
 `figure_1` is the paper's (`paper`).  What can happen in it is a machine, in two semantics, and `replay` judges runs
 (`steps`).  Whether a queue is bounded at all, and from which gap on, is decided by `flows` and `threshold`; `grow` has
 the run if it is not (`flow`).  `simulate` runs it with arrivals by the clock, by chance or as recorded (`simulation`).
+`longest`, `least_gap`, `least_workers` and `check.capacity` are exact, for given workers or any number (`zones`);
+`paper_table` is what the paper asked for.
 """
 
 from pellucid.capacity.flow import (
@@ -22,9 +24,13 @@ from pellucid.capacity.paper import figure_1
 from pellucid.capacity.simulation import Bursts, Constant, Poisson, Recorded, Simulation, simulate
 from pellucid.capacity.steps import Grid, Literal, Replay, Step, Urgent, Worker, grid, replay
 from pellucid.capacity.topology import ANY, Bolt, Spout, Topology
+from pellucid.capacity.zones.decide import Longest, longest
+from pellucid.capacity.zones.figures import paper_table
+from pellucid.capacity.zones.thresholds import GapThreshold, WorkersThreshold, least_gap, least_workers
 
 __all__ = [
-    "ANY", "Bolt", "Bursts", "Constant", "Flow", "Flows", "Grid", "Growth", "Literal", "LiteralBound", "Poisson",
-    "Recorded", "Replay", "Simulation", "Spout", "Step", "Threshold", "Topology", "Urgent", "Worker", "check_flows",
-    "figure_1", "flows", "grid", "grow", "literal_bound", "replay", "simulate", "threshold",
+    "ANY", "Bolt", "Bursts", "Constant", "Flow", "Flows", "GapThreshold", "Grid", "Growth", "Literal", "LiteralBound",
+    "Longest", "Poisson", "Recorded", "Replay", "Simulation", "Spout", "Step", "Threshold", "Topology", "Urgent",
+    "Worker", "WorkersThreshold", "check_flows", "figure_1", "flows", "grid", "grow", "least_gap", "least_workers",
+    "literal_bound", "longest", "paper_table", "replay", "simulate", "threshold",
 ]  # fmt: skip

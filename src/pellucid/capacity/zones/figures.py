@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pellucid.capacity.paper import figure_1
-from pellucid.capacity.topology import ANY, Semantics, Workers
+from pellucid.capacity.topology import ANY, Semantics, Topology, Workers
 from pellucid.capacity.zones.decide import Longest, decide, longest
 from pellucid.capacity.zones.proof.certificate import certificate
 from pellucid.capacity.zones.thresholds import GapThreshold, least_gap
@@ -157,10 +157,24 @@ def figure_table(
         for b in t.bolts:
             bounded = thresholds[b, limits[-1]]
             at = bounded.by_flow or bounded.gap
+            if bounded.status == "always":
+                lengths[b] = _at_small_gaps(t, bounded, seconds)
+                continue
             assert at is not None
             lengths[b] = longest(t.given(gap=at), b, budget=Budget(seconds))
         rows.append(FigureRow(tuple(numbers), thresholds, lengths))
     return rows
+
+
+def _at_small_gaps(t: Topology, found: GapThreshold, seconds: float) -> Longest:
+    """What the proof for every gap bounds, if it is reached at some gap."""
+    assert found.decided is not None and found.decided.zones is not None
+    most, settled = found.decided.zones.longest[found.bolt]
+    small = t.given(gap=Fraction(1, 100))
+    for length, observe in ((most, "any"), (settled, "settled")):
+        if length and decide(small, found.bolt, length, observe=observe, budget=Budget(seconds)).trace is None:  # type: ignore[arg-type]
+            return Longest(found.bolt, None, None, "unknown", f"no longer than {most}/{settled}")
+    return Longest(found.bolt, most, settled)
 
 
 def figure_markdown(rows: Sequence[FigureRow]) -> str:
@@ -180,8 +194,16 @@ def figure_markdown(rows: Sequence[FigureRow]) -> str:
 
 
 def _gap_text(found: GapThreshold) -> str:
-    words = {"never": "no gap", "unknown": "unknown", "always": f"every gap from {found.gap} on"}
+    words = {
+        "never": "no gap",
+        "unknown": _between(found),
+        "always": "every gap" + (f" from {found.gap} on" if found.gap else ""),
+    }
     return words.get(found.status, f"gap {found.gap}")
+
+
+def _between(found: GapThreshold) -> str:
+    return "unknown" if found.kept_from is None else f"between gap {found.gap} and {found.kept_from}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:

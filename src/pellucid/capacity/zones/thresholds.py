@@ -17,23 +17,27 @@ from typing import Literal, TypeAlias
 
 from pellucid.capacity.flow import flows
 from pellucid.capacity.flow import threshold as by_flow
-from pellucid.capacity.topology import Observation, Topology
+from pellucid.capacity.topology import Observation, Spout, Topology
 from pellucid.capacity.zones.decide import Decided, decide
+from pellucid.capacity.zones.network import Network, cone
 from pellucid.capacity.zones.run import Trace
+from pellucid.capacity.zones.search import search
 from pellucid.errors import UsageError
 from pellucid.model import Budget
 
 Found: TypeAlias = Literal["at", "never", "always", "unknown"]
 _TINY = 2**10
+_TRIES = 6  # gaps that are tried before it is asked whether this comes to an end
 
 
 @dataclass(frozen=True)
 class GapThreshold:
     """From which gap on a limit is kept.
 
-    ``"at"``: from ``gap`` on, and not below; ``"never"``, whatever the gap; ``"always"``: from ``gap`` on, which is
-    smaller than anything that matters (it was not found to be broken below either); ``"unknown"``: the limit is broken
-    below ``gap``, and the budget was spent before a gap was found at which it is kept.  ``below`` is a run for gaps
+    ``"at"``: from ``gap`` on, and not below; ``"never"``, whatever the gap; ``"always"``: at every gap (above 0, or
+    from a small one on, if there is no proof for all at once); ``"unknown"``: the limit is broken below ``gap``, and
+    the budget was spent before a gap was found at which it is kept, or runs break it ever closer to ``kept_from``, from
+    where on it is kept.  ``below`` is a run for gaps
     below the threshold, ``tried`` the gaps that were looked at.
     """
 
@@ -46,13 +50,14 @@ class GapThreshold:
     decided: Decided | None = None
     tried: tuple[Fraction, ...] = ()
     why: str = ""
+    kept_from: Fraction | None = None
 
     def __str__(self) -> str:
         limit = f"the queue of {self.bolt} stays below {self.limit}"
         if self.status == "at":
             return f"{limit} from gap {self.gap} on, and not below"
         if self.status == "always":
-            return f"{limit} at every gap from {self.gap} on"
+            return f"{limit} at every gap" + (f" from {self.gap} on" if self.gap else "")
         if self.status == "never":
             return f"{limit} at no gap"
         return f"not decided from which gap on {limit}: not below {self.gap}, {self.why}"
@@ -88,6 +93,10 @@ def least_gap(
     bounded = flow.gap if flow is not None else None
     least = min(b.time for b in topology.bolts.values()) / _TINY
     gap = bounded if bounded is not None else least
+    if flow is not None and flow.status == "always":
+        everywhere = _at_every_gap(topology, bolt, limit, names, observe, least, budget)
+        if everywhere is not None:
+            return GapThreshold(bolt, limit, "always", Fraction(0), None, None, everywhere, (Fraction(0),))
     below: Trace | None = None
     tried: list[Fraction] = []
     while True:
@@ -106,6 +115,64 @@ def least_gap(
             return GapThreshold(bolt, limit, "never", None, bounded, below, found, tuple(tried))
         assert wider > gap, "the conditions of a run on the gap are strict"
         gap = wider
+        if len(tried) == _TRIES:
+            kept = _kept_from(topology, bolt, limit, names, observe, gap, budget)
+            if kept is not None and kept.spouts[names[0]].gap > gap:
+                high = kept.spouts[names[0]].gap
+                why = f"and kept from {high} on; between them every run that was found breaks it a little further up"
+                return GapThreshold(bolt, limit, "unknown", gap, bounded, below, None, tuple(tried), why, high)
+
+
+def _kept_from(
+    topology: Topology,
+    bolt: str,
+    limit: int,
+    names: Collection[str],
+    observe: Observation,
+    above: Fraction,
+    budget: Budget,
+) -> Topology | None:
+    """The topology at the first gap above this one at which a queue upstream becomes bounded, if the limit is kept
+    there: runs that fill that queue first break it for gaps as near to that one as one likes, and none is the last."""
+    if topology.semantics != "urgent":
+        return None
+    _, upstream = cone(topology, bolt)
+    known = {by_flow(topology, b, spouts=names).gap for b in upstream}
+    for gap in sorted(gap for gap in known if gap is not None and gap > above):
+        given = topology.given(gap=dict.fromkeys(names, gap))
+        if decide(given, bolt, limit, observe=observe, show=False, budget=budget.part(0.3)).status == "proved":
+            return given
+    return None
+
+
+def _at_every_gap(
+    topology: Topology,
+    bolt: str,
+    limit: int,
+    names: Collection[str],
+    observe: Observation,
+    least: Fraction,
+    budget: Budget,
+) -> Decided | None:
+    """A proof for every gap at once, if zones find one: with spouts that need more than 0 between two tuples.
+
+    The queues that such spouts can fill are counted up to some length, and *so many or more* from there on.
+    """
+    spout = object.__new__(Spout)  # a topology that is asked about has no gap of 0
+    object.__setattr__(spout, "gap", Fraction(0))
+    given = topology.given(spouts={**topology.spouts, **dict.fromkeys(names, spout)})
+    network = Network.of(given, bolt)
+    unbounded = flows(topology.given(gap=dict.fromkeys(names, least))).unbounded
+    stocks = [b for b in network.bolts if b in unbounded]
+    if any(given.bolts[b].queue == "per worker" for b in stocks):
+        return None
+    many = max((network.workers(b) for b in stocks), default=0) + 1
+    found = search(
+        network, limit=limit, observe=observe, caps=dict.fromkeys(stocks, many), budget=budget.part(0.3)
+    )  # fmt: skip
+    if not found.complete:
+        return None
+    return Decided(given, bolt, limit, observe, "proved", None, found)
 
 
 @dataclass(frozen=True)
