@@ -34,7 +34,7 @@ def spark_query(spark: SparkSession, rate: int, seconds: float, *, name: str) ->
     rows = spark.readStream.format("rate").option("rowsPerSecond", rate).option("numPartitions", 2).load()
     with tempfile.TemporaryDirectory() as folder:
         query = (
-            rows.select(functions.udf(slow, LongType())("value").alias("part")).groupBy("part").count()
+            rows.select(functions.udf(slow, LongType(), useArrow=False)("value").alias("part")).groupBy("part").count()
             .writeStream.outputMode("update").format("noop").queryName(name)
             .option("checkpointLocation", folder).trigger(processingTime=f"{EVERY} seconds").start()
         )  # fmt: skip

@@ -134,6 +134,8 @@ def test_measurements(pellucid: Command) -> None:
     result = pellucid("capacity", "flink.json", "--target", "0.5", "--catch-up", "60", "--restart", "10")
     assert result.exit_code == 0 and "production: lag / 1 min + rate * 10 s / 1 min + rate / 0.5" in result.stdout
     assert "lookup takes" in pellucid("capacity", "calm.json").stdout
+    result = pellucid("capacity", "late.jsonl", "--rate", "late=600")
+    assert result.exit_code == 1 and "100 more events wait every second" in result.stdout
 
 
 def test_systems_in_cubicles_language(pellucid: Command, folder: Path) -> None:
@@ -220,6 +222,10 @@ def test_rates_that_make_every_queue_unbounded(pellucid: Command) -> None:
         (["late.jsonl", "--gap", "S=1"], "--gap goes with a plan of a topology, not with measurements"),
         (["late.jsonl", "--out", "a.svg"], "--out goes with a topology: measurements have no run to draw"),
         (["late.jsonl", "--target", "0"], "target: 0.0 is not above 0 and at most 1"),
+        (["late.jsonl", "--rate", "late=-1"], "rate late=-1: expected events per second"),
+        (["late.jsonl", "--rate", "late=much"], "--rate late=much: 'much' is no number: expected STEP=N"),
+        (["flink.json", "--rate", "Map=5"], "rate Map=5: events come to the sources (Source) only"),
+        (["chain.toml", "--rate", "A=5"], "--rate goes with measurements: of a topology --gap says how fast"),
         (["weather.json"], "weather.json: there is no such file"),
         (["chain.toml", "--workers", "A=ANY"], "any number of workers is a question about a limit: give one"),
         (["chain.toml", "--workers", "A=ANY", "--limit", "C=1"], "there is no bolt C"),

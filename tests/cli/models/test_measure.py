@@ -36,7 +36,10 @@ def test_a_file_is_measured(pellucid: Command, folder: Path) -> None:
     (job,) = read_jobs(folder / "m.json")
     assert job.kind == "local" and list(job.steps)[:2] == ["total", "x"]
     assert job.steps["total"].rate is None and (job.steps["total"].capacity or 0) > 0
-    assert job.notes[1] == "its input was there from the start: at which rate it comes is not known"
+    assert job.notes[1] == "its input was there from the start: at which rate it comes is not known (--rate says it)"
+    result = pellucid("capacity", "m.json")
+    assert result.exit_code == 3 and "say at which rate they will come" in result.stdout
+    assert pellucid("capacity", "m.json", "--rate", "total=10").exit_code == 0
 
 
 def test_a_pipe_is_measured(pellucid: Command, folder: Path) -> None:

@@ -183,6 +183,23 @@ class Job:
             steps[name] = replace(self.step(name), workers=count)
         return replace(self, steps=steps)
 
+    def with_rates(self, rates: Mapping[str, float]) -> Job:
+        """The same steps, if so many events came: what if there are twice as many?
+
+        >>> job = Job("late", "flink", {"parse": MeasuredStep("parse", processed=80.0, busy=0.4)})
+        >>> job.with_rates({"parse": 160.0}).steps["parse"].load
+        0.8
+        """
+        steps = dict(self.steps)
+        for name, rate in rates.items():
+            step = self.step(name)
+            if step.hears:
+                raise UsageError(f"rate {name}={rate:g}: events come to the sources ({', '.join(self.sources())}) only")
+            if not 0 <= rate < float("inf"):
+                raise UsageError(f"rate {name}={rate:g}: expected events per second")
+            steps[name] = replace(step, rate=rate, growth=None)
+        return replace(self, steps=steps)
+
     def document(self) -> dict[str, Any]:
         """As plain data."""
         steps = [{**_known(step), "capacity": step.capacity, "load": step.load} for step in self.steps.values()]

@@ -31,7 +31,7 @@ def of_local(document: Mapping[str, Any], *, where: str = "the measurements") ->
 
     >>> steps = [{"step": "slow", "events_in": 50, "events_out": 25, "seconds": 0.8}]
     >>> job = of_local({"pellucid": 1, "kind": "measured run", "pipeline": "late", "seconds": 2.0, "busy": 1.0,
-    ...                 "events": 50, "steps": steps, "samples": []})
+    ...                 "input": "pipe", "events": 50, "steps": steps, "samples": []})
     >>> job.steps["late"].capacity, job.steps["slow"].capacity, job.steps["slow"].ratio
     (50.0, 62.5, 0.5)
     """
@@ -52,19 +52,20 @@ def of_local(document: Mapping[str, Any], *, where: str = "the measurements") ->
         whole = MeasuredStep(
             name,
             rate=sum(s.events for s in samples[1:]) / span if piped and span else None,
-            processed=events * per,
+            processed=events * per if piped else None,
             busy=min(1.0, busy * per),
-            able=cost.capacity if cost is not None and cost.row > 0 else None,
+            able=cost.capacity if cost is not None and cost.row > 0 else events / busy if busy and events else None,
             lag=waiting[-1] if waiting else None,
             growth=(waiting[-1] - waiting[0]) / span if piped and len(waiting) > 1 and span else None,
         )
         steps = [
             MeasuredStep(
                 str(s["step"]),
-                rate=s["events_in"] * per,
-                processed=s["events_in"] * per,
+                rate=s["events_in"] * per if piped else None,
+                processed=s["events_in"] * per if piped else None,
                 busy=min(1.0, s["seconds"] * per),
-                out=s["events_out"] * per,
+                able=s["events_in"] / s["seconds"] if s["seconds"] and s["events_in"] else None,
+                out=s["events_out"] * per if piped else None,
             )
             for s in document["steps"]
             if s["step"]
@@ -73,5 +74,5 @@ def of_local(document: Mapping[str, Any], *, where: str = "the measurements") ->
         raise DataError(f"{where}: not whole: {error!r}; make it again with pellucid run --measure") from None
     notes = ["the steps of a local run share one worker: what waits, waits for the pipeline as a whole"]
     if not piped:
-        notes.append("its input was there from the start: at which rate it comes is not known")
+        notes.append("its input was there from the start: at which rate it comes is not known (--rate says it)")
     return Job(name, "local", only([whole, *steps]), seconds=seconds, samples=samples, notes=tuple(notes))

@@ -77,9 +77,14 @@ class JobPlan:
     curve: Curve | None = None
 
     @property
+    def asked(self) -> Mapping[str, StepPlan]:
+        """The steps that have a queue: of a local run, whose steps are one loop, the pipeline as a whole."""
+        return dict(list(self.steps.items())[: 1 if self.job.kind == "local" else None])
+
+    @property
     def status(self) -> KeepsUp:
         """Refuted if one step falls behind, proved if all keep up."""
-        found = {step.status for step in self.steps.values()}
+        found = {step.status for step in self.asked.values()}
         return "refuted" if "refuted" in found else "unknown" if "unknown" in found else "proved"
 
     def document(self) -> dict[str, Any]:
@@ -204,6 +209,10 @@ def _advice(job: Job, steps: Mapping[str, StepPlan], needed: Mapping[str, Needed
     """What to change first: the step with the least capacity for what comes to it."""
     known = [plan for plan in steps.values() if plan.step.load is not None]
     if not known:
+        first = job.step(_first(job))
+        if first.usable is not None:
+            takes = f"{first.name} takes {first.usable:.4g} events a second: say at which rate they will come"
+            return [takes, *(_where_time_goes(job) if job.kind == "local" else [])]
         return ["measure how busy the steps are: without that nothing can be planned"]
     out = []
     alone = [plan for plan in known if plan.step.name == _first(job)] if job.kind == "local" else []
@@ -235,11 +244,7 @@ def _advice(job: Job, steps: Mapping[str, StepPlan], needed: Mapping[str, Needed
             "times what comes now"
         )
     if job.kind == "local":
-        busiest = max(job.steps.values(), key=lambda one: (one.busy or 0.0) * (one.name != _first(job)))
-        if busiest.busy and step.busy:
-            out.append(
-                f"{busiest.name} takes {100 * min(1.0, busiest.busy / step.busy):.0f} % of the time of all its steps"
-            )
+        out += _where_time_goes(job)
     for plan in steps.values():
         if plan.status == "refuted" and plan.limit is not None and plan.for_limit:
             out.append(f"{plan.step.name}: {plan.for_limit} workers keep its queue below {plan.limit}")
@@ -254,3 +259,16 @@ def _advice(job: Job, steps: Mapping[str, StepPlan], needed: Mapping[str, Needed
         if plan.needed.limited:
             out.append(f"{plan.step.name}: {plan.needed.limited}")
     return list(dict.fromkeys(out))
+
+
+def _where_time_goes(job: Job) -> list[str]:
+    """Of a local run, whose steps are one loop: which of them takes most of its time."""
+    whole, *steps = job.steps.values()
+    inside = sum(step.busy or 0.0 for step in steps)
+    if not whole.busy or not steps or not inside:
+        return []
+    busiest = max(steps, key=lambda step: step.busy or 0.0)
+    share = min(1.0, inside / whole.busy)
+    if share < 0.5:
+        return [f"its steps take {100 * share:.0f} % of its time: the rest is reading and writing"]
+    return [f"{busiest.name} takes {100 * min(1.0, (busiest.busy or 0.0) / whole.busy):.0f} % of its time"]

@@ -26,22 +26,23 @@ def plan_text(plan: JobPlan) -> str:
     """
     job = plan.job
     measured = f", {seconds_text(job.seconds)} measured" if job.seconds else ""
-    out = [f"{job.name} ({job.kind}{measured})", table(_HEAD, [_row(job.kind, step) for step in plan.steps.values()])]
-    notes = [f"{s.step.name}: {s.why}" for s in plan.steps.values() if s.status != "proved"]
+    rows = [_row(job.kind, step, name in plan.asked) for name, step in plan.steps.items()]
+    out = [f"{job.name} ({job.kind}{measured})", table(_HEAD, rows)]
+    notes = [f"{s.step.name}: {s.why}" for s in plan.asked.values() if s.status != "proved"]
     out += ["", *notes, _production(plan)]
     out += [f"{'first' if i == 0 else 'then'}: {line}" for i, line in enumerate(plan.advice)]
     out += [f"note: {note}" for note in job.notes]
     return "\n".join(out)
 
 
-def _row(kind: str, plan: StepPlan) -> list[str]:
+def _row(kind: str, plan: StepPlan, asked: bool) -> list[str]:
     step = plan.step
     falls = step.load is not None and step.load >= 1
     verdict = {"proved": "keeps up", "refuted": "falls behind" if falls else "over limit"}
     waits = "∞" if falls else "" if plan.longest is None else amount(plan.longest)
     return [
         step.name,
-        verdict.get(plan.status, "unknown"),
+        verdict.get(plan.status, "unknown") if asked else "",
         amount(step.arrivals),
         amount(step.usable),
         percent(step.load),
@@ -59,8 +60,7 @@ def _row(kind: str, plan: StepPlan) -> list[str]:
 
 def _production(plan: JobPlan) -> str:
     wanted = plan.scaling
-    steps = list(plan.steps.values())[: 1 if plan.job.kind == "local" else None]
-    needs = ", ".join(f"{n.step} {amount(n.needed)}/s" for n in (s.needed for s in steps) if n.rate)
+    needs = ", ".join(f"{n.step} {amount(n.needed)}/s" for n in (s.needed for s in plan.asked.values()) if n.rate)
     catch_up = seconds_text(wanted.catch_up)
     lag = f"lag / {catch_up} + rate * {seconds_text(wanted.restart)} / {catch_up} + " if wanted.catch_up else ""
     return f"production: {lag}rate / {wanted.target:g}, as Flink's autoscaler: {needs or 'nothing comes'}"

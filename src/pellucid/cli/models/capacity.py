@@ -45,6 +45,7 @@ _CODES = {"proved": 0, "refuted": 1, "unknown": 3}
 @click.option(
     "--restart", type=float, default=300.0, show_default=True, metavar="SECONDS", help="Measured: a change of workers."
 )
+@click.option("--rate", "rates", multiple=True, metavar="STEP=N", help="Measured: if N events came in a second.")
 @click.option("--paper", is_flag=True, help="The paper's table, both semantics, both readings; takes no FILE.")
 @click.option("--out", metavar="FILE", help="The timeline as a picture (SVG).")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS", help="In all.")
@@ -76,13 +77,16 @@ def capacity(target: str | None, paper: bool, as_json: bool, **options: Any) -> 
         return
     if target is None:
         raise UsageError("FILE is missing: a topology (.toml, .py), a .cub file or measurements (.json); or --paper")
+    plan_only = ("gaps", "backlog", "simulate", "semantics", "observe", "routing")
+    if options["rates"] and not target.endswith(_JSON):
+        raise UsageError("--rate goes with measurements: of a topology --gap says how fast a spout is")
     if target.endswith(".cub"):
         _refuse(
             options, ("limits", "workers", "gaps", "backlog", "simulate", "semantics", "observe", "routing"), ".cub"
         )
         _cubicle(target, as_json, options)
     elif target.endswith(_JSON):
-        _refuse(options, ("gaps", "backlog", "simulate", "semantics", "observe", "routing"), "measurements")
+        _refuse(options, plan_only, "measurements")
         _measured(target, as_json, options)
     else:
         _topology(target, as_json, options)
@@ -361,15 +365,17 @@ def _measured(target: str, as_json: bool, options: Mapping[str, Any]) -> None:
     jobs = read_jobs(target)
     limits = _pairs(options["limits"], "--limit", "STEP=N, as in --limit late=10000", _count)
     workers = _pairs(options["workers"], "--workers", "STEP=N, as in --workers late=8", _count)
+    rates = _pairs(options["rates"], "--rate", "STEP=N, as in --rate late=500", float)
     scaling = Scaling(options["busy"], options["catch_up"], options["restart"])
     known = [name for job in jobs for name in job.steps]
-    for option, given in (("--limit", limits), ("--workers", workers)):
+    for option, given in (("--limit", limits), ("--workers", workers), ("--rate", rates)):
         for name in given:
             if name not in known:
                 raise UsageError(f"{option} {name}: {target} has no step {name}{nearest(name, known)}")
     plans = []
     for job in jobs:
         mine = job.with_workers({name: n for name, n in workers.items() if name in job.steps})
+        mine = mine.with_rates({name: n for name, n in rates.items() if name in job.steps})
         plans.append(plan_job(mine, limits={n: v for n, v in limits.items() if n in job.steps}, scaling=scaling))
     if as_json:
         _print({"file": target, "jobs": [found.document() for found in plans]})
