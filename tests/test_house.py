@@ -15,7 +15,7 @@ SOURCE = ROOT / "src" / "pellucid"
 # What stands further left knows nothing of what stands further right (docs/architecture.md has the picture).
 ORDER = [
     "secrets", "errors", "address", "base", "expr", "graph", "draw", "data", "load", "model", "solve", "sinks",
-    "progress", "capacity", "engine", "failures", "check", "spark", "export", "pipeline", "cli", "__main__",
+    "progress", "capacity", "atomic", "engine", "failures", "check", "spark", "export", "pipeline", "cli", "__main__",
 ]  # fmt: skip
 MOST = 16  # modules in a folder
 

@@ -46,9 +46,9 @@ def plain(value: Any) -> Any:
 
 def kinds() -> dict[str, Kind]:
     """All that is known, by name."""
-    from tests.conformance import autoscaler, timely, timely_runs
+    from tests.conformance import atomic, autoscaler, timely, timely_runs
 
-    return timely.KINDS | timely_runs.KINDS | autoscaler.KINDS
+    return timely.KINDS | timely_runs.KINDS | autoscaler.KINDS | atomic.KINDS
 
 
 def run(case: dict[str, Any]) -> Result:

@@ -105,6 +105,11 @@ CASES: list[tuple[dict[str, Any], list[Any], Any]] = [
       "sink_samples": [{"t_s": 0, "records_in": 0, "load": 0.1}, {"t_s": 2, "records_in": 10, "load": 0.3}],
       "expect": {"source": {"load": 0.6, "target_rate": 9, "catch_up_rate": 2}, "sink": {"target_rate": 4.5}}},
      ["expect", "sink", "target_rate"], 5),
+    ({"kind": "atf", "text": "new t: Trans. new p: Place. p[ t{commit | abort} ]", "budget": 0, "results": {
+        "corrected": {"final": [[[], ["t"]], [["t"], []]], "reachable": [[[], []], [[], ["t"]], [["t"], []]],
+                      "can_stick": [], "violations": {}}},
+      "mutants": {"abort_of_committed": {"A1": ["COMMIT t", "ABORT t"], "C1": ["COMMIT t", "ABORT t"]}}},
+     ["mutants", "abort_of_committed", "A1"], ["ABORT t", "COMMIT t"]),
 ]  # fmt: skip
 
 
@@ -143,7 +148,7 @@ def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
 
 
-@pytest.mark.parametrize("name", ["timely", "flink_autoscaler"])
+@pytest.mark.parametrize("name", ["timely", "flink_autoscaler", "atf"])
 def test_the_cases_of_other_systems(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     file = SHARED / f"{name}.json"
     if not file.exists():

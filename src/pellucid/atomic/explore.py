@@ -1,0 +1,79 @@
+"""All states of a network, once: what can become of it, what sticks, which properties break and by which shortest run.
+
+Without ``!`` every run ends, since each step uses something up, and with it the budget ends it.  So a transaction can
+always still be decided (AG EF) exactly if it is decided in every state without steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pellucid.atomic import syntax as s
+from pellucid.atomic.machine import Atomic, Step
+from pellucid.atomic.properties import USUAL, Judge
+from pellucid.atomic.state import State
+from pellucid.model import Budget, CutShort, Search
+
+Outcome: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"  # committed, aborted
+
+
+@dataclass
+class Explored:
+    """What was found; ``cut`` says why it is not all."""
+
+    machine: Atomic
+    search: Search[State, Step]
+    reachable: dict[Outcome, State] = field(default_factory=dict)
+    final: dict[Outcome, State] = field(default_factory=dict)
+    sticks: dict[str, State] = field(default_factory=dict)  # the nearest end at which it is not decided
+    broken: dict[str, tuple[State, str]] = field(default_factory=dict)  # the nearest state, and why
+    held_back: bool = False  # an unfolding of ! that the budget did not allow
+    maybe: dict[str, State] = field(default_factory=dict)  # ends at which more unfoldings might decide it
+    cut: str = ""
+
+    def trace(self, at: State) -> list[str]:
+        """A shortest run to a state, in words."""
+        return [str(step) for step in self.search.way(at)]
+
+
+def explore(machine: Atomic, properties: tuple[str, ...] = USUAL, budget: Budget | None = None) -> Explored:
+    """Go through all states, nearest first.
+
+    >>> from pellucid.atomic import parse
+    >>> found = explore(Atomic(parse('''new t1, t2: Trans. new p: Place. new c: Chan[<>].
+    ...     p[ t1{send(in c, <>) | commit} | t2{receive(out c, (x) commit, 0)} ]''')))
+    >>> sorted(found.final), found.trace(found.sticks["t2"]), found.broken
+    ([(('t1',), ()), (('t1', 't2'), ())], ['RECV TIMEOUT t2', 'COMMIT t1'], {})
+    """
+    budget = budget or Budget(None, None)
+    judge = Judge(machine, budget)
+    search = Search([machine.start()], machine.steps, budget)
+    found = Explored(machine, search)
+    try:
+        for at, after in search:
+            view = machine.view(at)
+            outcome = tuple(sorted(view.committed)), tuple(sorted(view.aborted))
+            found.reachable.setdefault(outcome, at)
+            held = at.left == 0 and _waits(machine, at)
+            found.held_back |= held
+            if not after:
+                found.final.setdefault(outcome, at)
+                for t in (*machine.transactions, *machine.children(at)):
+                    if t not in view.committed and t not in view.aborted:
+                        for_sure = not held or not any(machine.store.items[i].trans == t for s_ in at.soups for i in s_)
+                        (found.sticks if for_sure else found.maybe).setdefault(t if t[0] != "~" else "child", at)
+            open_questions = tuple(name for name in properties if name not in found.broken)
+            for name, why in judge.broken(at, open_questions).items():
+                found.broken[name] = at, why
+    except CutShort as cut:
+        found.cut = str(cut)
+    return found
+
+
+def _waits(machine: Atomic, at: State) -> bool:
+    """Whether some ! of a transaction that is not aborted could unfold, but for the budget."""
+    items, aborted = machine.store.items, machine.view(at).aborted
+    return any(
+        isinstance(items[i].process, s.Replicate) and items[i].trans not in aborted for soup in at.soups for i in soup
+    )

@@ -1,0 +1,200 @@
+"""What of a network never changes: its tree of places and its declared names; and what stands where at the start.
+
+Steps make no places, so a place is its position in the tree, from 1 on; 0 is outside every place.  Two places with one
+name are two positions.  Declared names that shadow others get names of their own, so that every ``new`` of the network
+can stand outside it: this is scope extrusion, done once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from pellucid.atomic import syntax as s
+from pellucid.atomic.names import by_height, free, put
+from pellucid.atomic.printing import network_text, process_text
+from pellucid.errors import DataError
+
+
+class Item(NamedTuple):
+    """t{P} with a P that is no parallel composition, no ``new`` and not 0."""
+
+    trans: str
+    process: s.Process
+
+    def __str__(self) -> str:
+        return f"{self.trans}{{{process_text(self.process)}}}"
+
+
+class Entry(NamedTuple):
+    """A record of a log.  COMMIT and ABORT have a subject; of the others the subject took what ``message`` is (RECV,
+    FORWARD, OPEN), or was made by it (CHILD)."""
+
+    kind: str
+    subject: str
+    process: s.Process
+    message: Item | None = None
+
+    def network(self) -> s.Network:
+        """As the paper writes it."""
+        mine = s.Running(self.subject, self.process)
+        return mine if self.message is None else s.Wire((mine, s.Running(*self.message)))
+
+
+TAKES = ("RECV", "FORWARD", "OPEN")
+Found: TypeAlias = "tuple[int, Item]"
+
+
+@dataclass
+class Layout:
+    """The tree of places, declared names, and what stands at the start: items with their position, logs."""
+
+    names: list[str] = field(default_factory=lambda: [""])
+    parents: list[int] = field(default_factory=lambda: [-1])
+    gamma: dict[str, s.Type] = field(default_factory=dict)
+    items: list[Found] = field(default_factory=list)
+    logs: list[list[Entry]] = field(default_factory=lambda: [[]])
+    fresh: dict[str, s.Type] = field(default_factory=dict)  # names that processes made
+    places: dict[str, s.At] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> list[str]:
+        """A name for each position: the place's own, with a number where there are several of that name."""
+        out = []
+        for i, name in enumerate(self.names):
+            before, count = self.names[1:i].count(name), self.names[1:].count(name)
+            out.append("outside" if i == 0 else name if count == 1 else f"{name}({before + 1})")
+        return out
+
+    def above(self, place: int) -> Iterator[int]:
+        """The places around this one, and itself."""
+        while place > 0:
+            yield place
+            place = self.parents[place]
+
+
+def layout_of(network: s.Network) -> Layout:
+    """A network in pieces; it has been type checked.
+
+    >>> from pellucid.atomic import parse
+    >>> text = "new t: Trans. new p: Place. p[ t{commit | new c: Chan[<>]. send(in c, <>)} ] | p[ 0 ]"
+    >>> found = layout_of(parse(text))
+    >>> found.labels, [(where, str(item)) for where, item in found.items]
+    (['outside', 'p(1)', 'p(2)'], [(1, 't{commit}'), (1, 't{send(in ~0, <>)}')])
+    """
+    layout = Layout()
+    _network(layout, network, 0, {})
+    return layout
+
+
+def _network(layout: Layout, n: s.Network, here: int, renamed: Mapping[str, str]) -> None:
+    match n:
+        case s.Place(name, log, body):
+            layout.names.append(renamed.get(name, name))
+            layout.parents.append(here)
+            layout.logs.append([_entry(entry, renamed) for entry in log])
+            _network(layout, body, len(layout.names) - 1, renamed)
+        case s.Running(trans, process):
+            for item in opened(layout.fresh, renamed.get(trans, trans), _closed(process, renamed)):
+                layout.items.append((here, item))
+        case s.Wire(parts):
+            for part in parts:
+                _network(layout, part, here, renamed)
+        case s.New(name, kind, body):
+            if name.startswith("~"):  # a state that was printed: this name is one that a process made
+                layout.fresh[name] = kind
+                _network(layout, body, here, {**renamed, name: name})
+                return
+            own, count = name, 1
+            while own in layout.gamma or own[1:2] == "'":
+                count += 1
+                own = f"{name}_{count}"
+            layout.gamma[own] = kind
+            _network(layout, body, here, {**renamed, name: own})
+        case s.Empty():
+            pass
+
+
+def _closed(process: s.Process, renamed: Mapping[str, str]) -> s.Process:
+    return put(by_height(process), {old: s.Param(new) for old, new in renamed.items() if old != new})
+
+
+def opened(fresh: dict[str, s.Type], trans: str, process: s.Process) -> list[Item]:
+    """t{P | Q} ≡ t{P} | t{Q}, t{new n. P} ≡ new n. t{P}, t{0} ≡ 0: what a process is made of; ``fresh`` gets its
+    private names, which leave it."""
+    match process:
+        case s.Par(parts):
+            return [item for part in parts for item in opened(fresh, trans, part)]
+        case s.NewIn(name, kind, body):
+            number = 0
+            while f"~{number}" in fresh:
+                number += 1
+            if name not in free(body):
+                return opened(fresh, trans, body)
+            fresh[f"~{number}"] = kind
+            return opened(fresh, trans, put(body, {name: s.Param(f"~{number}")}))
+        case s.Stop():
+            return []
+        case _:
+            return [Item(trans, process)]
+
+
+def _entry(n: s.Network, renamed: Mapping[str, str]) -> Entry:
+    match n:
+        case s.Running(trans, s.Commit()):
+            return Entry("COMMIT", renamed.get(trans, trans), s.Commit())
+        case s.Running(trans, s.Abort()):
+            return Entry("ABORT", renamed.get(trans, trans), s.Abort())
+        case s.Wire((s.Running(t, taker), s.Running(u, message))):
+            kind = {s.Receive: "RECV", s.Forward: "FORWARD", s.Open: "OPEN"}.get(type(taker), "")
+            if isinstance(taker, s.Stop) and isinstance(message, s.Child):
+                kind = "CHILD"
+            if kind and (kind == "CHILD" or isinstance(message, s.Send)):
+                sent = Item(renamed.get(u, u), _closed(message, renamed))
+                return Entry(kind, renamed.get(t, t), _closed(taker, renamed), sent)
+        case _:
+            pass
+    where = f"line {n.at[0]}, column {n.at[1]}: " if n.at else ""
+    raise DataError(
+        f"{where}a log has no entry {network_text(n)}: it has t{{commit}}, t{{abort}}, what was received beside its "
+        "message as in t{receive(…)} | u{send(…)}, and a child beside what made it as in t{0} | u{child(P)}"
+    )
+
+
+# ---------------------------------------------------------------- what is asked before anything runs
+
+
+def homes(layout: Layout) -> dict[str, int]:
+    """The place of each transaction; none for those that have only messages at several places.  One transaction at two
+    places is refused; messages on their way are exempt."""
+    found: dict[str, int] = {}
+    sends: dict[str, set[int]] = {}
+    for where, item in layout.items:
+        if isinstance(item.process, s.Send):
+            sends.setdefault(item.trans, set()).add(where)
+            continue
+        before = found.setdefault(item.trans, where)
+        if before != where:
+            at = item.process.at
+            line = f"line {at[0]}, column {at[1]}: " if at else ""
+            one, two = layout.labels[before], layout.labels[where]
+            raise DataError(
+                f"{line}one place per transaction: {item.trans} has processes at {one} and at {two}: give each place "
+                "a transaction of its own (they can commit together), or send a message"
+            )
+    for trans, places in sends.items():
+        if trans not in found and len(places) == 1:
+            found[trans] = places.copy().pop()
+    return found
+
+
+def nowhere(layout: Layout) -> list[str]:
+    """Warnings: capabilities for places that do not exist; such a message waits for ever."""
+    known = {name for name, kind in layout.gamma.items() if isinstance(kind, s.PlaceType)} - set(layout.names)
+    out = []
+    for _, item in layout.items:
+        for name in dict.fromkeys(name for name in free(item.process) if name in known):
+            out.append(f"{item.trans} has a capability for {name}, and no place is called {name}: "
+                       "a message on its way there waits for ever")  # fmt: skip
+    return list(dict.fromkeys(out))

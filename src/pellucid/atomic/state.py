@@ -1,0 +1,170 @@
+"""States: a network up to structural congruence, as one value.
+
+A state has, for each position, the items that stand there (a sorted multiset) and the log (a sequence), the types of
+private names, and how often ``!`` may still unfold.  Items and records are numbered by a `Store`, so that states are
+small and quick to compare.  Private names are called ``~0``, ``~1`` … in an order that depends on nothing but where
+they stand: states that differ in them only are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import permutations, product
+from math import factorial, prod
+from typing import NamedTuple
+
+from pellucid.atomic import syntax as s
+from pellucid.atomic.layout import Entry, Item, Layout
+from pellucid.atomic.names import free, put
+from pellucid.model import CutShort
+
+ALIKE = 5040  # orders of private names that look alike which are tried
+
+
+class State(NamedTuple):
+    """Items and records by their numbers in the `Store`; position 0 is outside every place and has no log."""
+
+    soups: tuple[tuple[int, ...], ...]
+    logs: tuple[tuple[int, ...], ...]
+    fresh: tuple[s.Type, ...] = ()
+    left: int = 0
+
+
+class Store:
+    """Numbers for items and records, and what is known of each."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.items: list[Item] = []
+        self.entries: list[Entry] = []
+        self._item: dict[Item, int] = {}
+        self._entry: dict[Entry, int] = {}
+        self.item_fresh: list[tuple[str, ...]] = []
+        self.entry_fresh: list[tuple[str, ...]] = []
+        self._renamed: dict[tuple[str, int, tuple[tuple[str, str], ...]], int] = {}
+
+    def item(self, item: Item) -> int:
+        """Its number."""
+        number = self._item.get(item)
+        if number is None:
+            number = self._item[item] = len(self.items)
+            self.items.append(item)
+            self.item_fresh.append(_fresh(item))
+        return number
+
+    def entry(self, entry: Entry) -> int:
+        """Its number."""
+        number = self._entry.get(entry)
+        if number is None:
+            number = self._entry[entry] = len(self.entries)
+            self.entries.append(entry)
+            own = _fresh(Item(entry.subject, entry.process))
+            sent = _fresh(entry.message) if entry.message is not None else ()
+            self.entry_fresh.append(tuple(dict.fromkeys((*own, *sent))))
+        return number
+
+    # ---------------------------------------------------------------- canonical form
+
+    def state(
+        self, soups: Iterable[Iterable[int]], logs: Iterable[Sequence[int]], fresh: Mapping[str, s.Type], left: int
+    ) -> State:
+        """The state of these parts."""
+        if not fresh:
+            return State(tuple([tuple(sorted(soup)) for soup in soups]), tuple([tuple(log) for log in logs]), (), left)
+        soups, logs = [list(soup) for soup in soups], [list(log) for log in logs]
+        looks: dict[str, list[str]] = {}
+        for where, soup in enumerate(soups):
+            for i in soup:
+                for name in self.item_fresh[i]:
+                    looks.setdefault(name, []).append(f"{where} {self._look(self.items[i], name)}")
+        for where, log in enumerate(logs):
+            for row, e in enumerate(log):
+                for name in self.entry_fresh[e]:
+                    entry = self.entries[e]
+                    own = self._look(Item(entry.subject, entry.process), name)
+                    sent = self._look(entry.message, name) if entry.message is not None else ""
+                    looks.setdefault(name, []).append(f"{where}.{row} {own} {sent}")
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for name, seen in looks.items():
+            groups.setdefault((str(fresh[name]), *sorted(seen)), []).append(name)
+        ordered = [groups[key] for key in sorted(groups)]
+        if prod(factorial(len(group)) for group in ordered) > ALIKE:
+            raise CutShort(f"{max(map(len, ordered))} private names look alike: too many orders to compare")
+        best: State | None = None
+        for order in product(*(permutations(group) for group in ordered)):
+            names = [name for group in order for name in group]
+            swap = {name: f"~{i}" for i, name in enumerate(names)}
+            found = State(
+                tuple(tuple(sorted(self._item_with(i, swap) for i in soup)) for soup in soups),
+                tuple(tuple(self._entry_with(e, swap) for e in log) for log in logs),
+                tuple(fresh[name] for name in names), left,
+            )  # fmt: skip
+            if best is None or found[:2] < best[:2]:
+                best = found
+        assert best is not None
+        return best
+
+    def _look(self, item: Item, name: str) -> str:
+        swap = {other: "§" if other == name else "°" for other in _fresh(item)}
+        return str(_renamed(item, swap))
+
+    def _item_with(self, i: int, swap: Mapping[str, str]) -> int:
+        key = ("item", i, tuple((name, swap[name]) for name in self.item_fresh[i] if swap[name] != name))
+        if not key[2]:
+            return i
+        if key not in self._renamed:
+            self._renamed[key] = self.item(_renamed(self.items[i], swap))
+        return self._renamed[key]
+
+    def _entry_with(self, e: int, swap: Mapping[str, str]) -> int:
+        key = ("entry", e, tuple((name, swap[name]) for name in self.entry_fresh[e] if swap[name] != name))
+        if not key[2]:
+            return e
+        if key not in self._renamed:
+            kind, subject, process, message = self.entries[e]
+            own = _renamed(Item(subject, process), swap)
+            sent = None if message is None else _renamed(message, swap)
+            self._renamed[key] = self.entry(Entry(kind, own.trans, own.process, sent))
+        return self._renamed[key]
+
+    # ---------------------------------------------------------------- back to a network
+
+    def start(self, left: int) -> State:
+        """What the layout says stands where at the start."""
+        soups: list[list[int]] = [[] for _ in self.layout.names]
+        for where, item in self.layout.items:
+            soups[where].append(self.item(item))
+        logs = [[self.entry(entry) for entry in log] for log in self.layout.logs]
+        return self.state(soups, logs, self.layout.fresh, left)
+
+    def network(self, at: State) -> s.Network:
+        """A state as a network."""
+        layout = self.layout
+        bodies: list[list[s.Network]] = [[s.Running(*self.items[i]) for i in soup] for soup in at.soups]
+        for place in range(len(layout.names) - 1, 0, -1):
+            log = tuple(self.entries[e].network() for e in at.logs[place])
+            bodies[layout.parents[place]].insert(0, s.Place(layout.names[place], log, _wire(bodies[place])))
+        whole = _wire(bodies[0])
+        for i in range(len(at.fresh) - 1, -1, -1):
+            whole = s.New(f"~{i}", at.fresh[i], whole)
+        for name, kind in reversed(layout.gamma.items()):
+            whole = s.New(name, kind, whole)
+        return whole
+
+    def gamma(self, at: State) -> dict[str, s.Type]:
+        """The types of all names of a state."""
+        return {**self.layout.gamma, **{f"~{i}": kind for i, kind in enumerate(at.fresh)}}
+
+
+def _wire(parts: list[s.Network]) -> s.Network:
+    return s.Empty() if not parts else parts[0] if len(parts) == 1 else s.Wire(tuple(parts))
+
+
+def _fresh(item: Item) -> tuple[str, ...]:
+    names = (item.trans, *free(item.process))
+    return tuple(dict.fromkeys(name for name in names if name.startswith("~")))
+
+
+def _renamed(item: Item, swap: Mapping[str, str]) -> Item:
+    values = {old: s.Param(new) for old, new in swap.items()}
+    return Item(swap.get(item.trans, item.trans), put(item.process, values))

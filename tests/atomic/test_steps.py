@@ -1,0 +1,236 @@
+"""Reduction: for every rule one state in which it applies, and one in which it must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from pellucid.atomic import Atomic, explore, network_text, parse
+from pellucid.errors import DataError, UsageError
+from pellucid.model import follow
+
+NAMES = (
+    "new t, u, v: Trans. new p, q: Place. new c, d: Chan[<>]. new k, l: Key[<>]. new s: Chan[Packet[<>]]. "
+    "new a: Chan[Chan[<>]]. new m, w: Chan[Packet[Cap[Chan[<>]] -> ()]]. new j, i: Key[Cap[Chan[<>]] -> ()]. "
+)
+MOBILE = "u{send(in m.in j, (y) send(y, <>))}"
+
+
+def machine(text: str, **options: object) -> Atomic:
+    return Atomic(parse(NAMES + text), **options)  # type: ignore[arg-type]
+
+
+def labels(text: str, *way: str, **options: object) -> list[str]:
+    """The steps after a way, in words."""
+    net = machine(text, **options)
+    at = net.start()
+    for words in way:
+        at = next(then for step, then in net.steps(at) if str(step) == words)
+    return [str(step) for step, _ in net.steps(at)]
+
+
+def after(text: str, *way: str, **options: object) -> str:
+    """The state after a way, as text without declarations."""
+    net = machine(text, **options)
+    at = net.start()
+    for words in way:
+        at = next(then for step, then in net.steps(at) if str(step) == words)
+    return network_text(net.store.network(at)).rpartition("-> ()]. ")[2]
+
+
+# rule, a network with the step, the step, what becomes of it; a network without such a step
+RULES = [
+    ("RED REPLICATE", "t{!commit}", "REPLICATE t", "t{!commit} | t{commit}", "t{commit}"),
+    ("RED CRYPT", "t{crypt(in k, <>, (x) send(in s, x))}", "CRYPT t", "t{((x'1: Packet[<>]) send(in s, x'1))(k[<>])}",
+     "t{crypt(out k, <>, (x) 0)}"),
+    ("RED DECRYPT", "t{decrypt(out k, k[<>], (x) commit)}", "DECRYPT t", "t{((x'1: <>) commit)(<>)}",
+     "t{decrypt(out k, l[<>], (x) commit)}"),
+    ("RED LET", "t{let <x, y> = <c, <>> in send(in x, y)}", "LET t", "t{send(in c, <>)}",
+     "t{receive(out c, (z) let <> = z in 0, 0)}"),
+    ("RED APP", "t{((x: Chan[<>]) send(in x, <>))(c)}", "APP t", "t{send(in c, <>)}", "t{send(in c, <>)}"),
+    ("RED TIMEOUT", "t{receive(out c, (x) commit, abort)}", "RECV TIMEOUT t", "t{abort}",
+     "t{receive(in c, (x) commit, abort)}"),
+    ("RED IN PLACE", "t{send(in p.in c, <>)} | p[ 0 ]", "IN t p", "p[ t{send(in c, <>)} ]",
+     "t{send(in p.in c, <>)} | q[ p[ 0 ] ]"),
+    ("RED OUT PLACE", "p[ t{send(out p.in c, <>)} ]", "OUT t p", "p[ 0 ] | t{send(in c, <>)}",
+     "p[ q[ t{send(out p.in c, <>)} ] ]"),
+    ("RED IN PLACE (ATF_M)", "t{send(in p.in m.in j, (y) 0)} | p[ 0 ]", "IN t p",
+     "p[ t{send(in m.in j, (x'1: Cap[Chan[<>]]) 0)} ]", "t{send(in q.in m.in j, (y) 0)} | p[ 0 ]"),
+    ("RED OUT PLACE (ATF_M)", "p[ t{send(out p.in m.in j, (y) 0)} ]", "OUT t p",
+     "p[ 0 ] | t{send(in m.in j, (x'1: Cap[Chan[<>]]) 0)}", "p[ t{send(out q.in m.in j, (y) 0)} ]"),
+    ("RED RECV", "p[ t{receive(out c, (x) commit, 0)} | u{send(in c, <>)} ]", "RECV t from u c",
+     "p[ t{receive(out c, (x'1: <>) commit, 0)} | u{send(in c, <>)}, t{((x'1: <>) commit)(<>)} ]",
+     "p[ t{receive(out c, (x) commit, 0)} | u{send(in d, <>)} ]"),
+    ("RED FORWARD", f"p[ t{{forward(out m, out p.in w, commit, abort)}} | {MOBILE} ]", "FORWARD t from u m",
+     "p[ t{forward(out m, out p.in w, commit, abort)} | u{send(in m.in j, (x'1: Cap[Chan[<>]]) send(x'1, <>))}, "
+     "t{commit} | t{send(out p.in w.in j, (x'1: Cap[Chan[<>]]) send(x'1, <>))} ]",
+     f"p[ t{{forward(out w, out p.in w, commit, abort)}} | {MOBILE} ]"),
+    ("RED FORWARD TIMEOUT", "p[ t{forward(out m, in w, commit, abort)} ]", "FORWARD TIMEOUT t", "p[ t{abort} ]",
+     "p[ t{forward(in m, in w, commit, abort)} ]"),
+    ("RED OPEN", f"p[ t{{open(out m.out j, in d, commit, 0)}} | {MOBILE} ]", "OPEN t from u m",
+     "p[ t{open(out m.out j, in d, commit, 0)} | u{send(in m.in j, (x'1: Cap[Chan[<>]]) send(x'1, <>))}, "
+     "t{((x'1: Cap[Chan[<>]]) send(x'1, <>))(in d)} | t{commit} ]",
+     f"p[ t{{open(out m.out i, in d, commit, 0)}} | {MOBILE} ]"),
+    ("RED OPEN TIMEOUT", "p[ t{open(out m.out j, in d, commit, 0)} ]", "OPEN TIMEOUT t", "p[ 0 ]",
+     "p[ t{open(in m.out j, in d, commit, 0)} ]"),
+    ("RED CHILD", "p[ t{child(commit)} ]", "CHILD t", "p[ ~0{0} | t{child(commit)}, ~0{commit} ]", "t{child(commit)}"),
+    ("RED COMMIT", "p[ t{commit} ]", "COMMIT t", "p[ t{commit}, 0 ]", "t{commit}"),
+    ("RED ABORT", "p[ t{abort | commit} ]", "ABORT t", "p[ t{abort}, 0 ]", "t{abort}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "text", "step", "then", "without"), RULES, ids=[row[0] for row in RULES])
+def test_each_rule(rule: str, text: str, step: str, then: str, without: str) -> None:
+    assert step in labels(text, unfold=1)
+    assert after(text, step, unfold=1).rpartition("Trans. ")[2] == then
+    word = step.partition(" t")[0]
+    assert not [label for label in labels(without, unfold=1) if label.startswith(f"{word} t")]
+
+
+def test_a_state_is_printed_and_read_back() -> None:
+    net = machine(
+        "p[ t{new z: Chan[<>]. send(in a, z) | receive(out z, (x) commit, 0)} | u{receive(out a, (y) 0, 0)} ]"
+    )
+    for at in explore(net, ()).search.parents:
+        again = Atomic(net.store.network(at))
+        assert network_text(again.store.network(again.start())) == network_text(net.store.network(at))
+
+
+@pytest.mark.parametrize(
+    ("log", "printed", "corrected"),
+    [
+        ("t{commit}", True, False),  # the receiver is committed: what safety needs
+        ("t{abort}", False, False),
+        ("u{commit}", False, True),
+        ("u{abort}", True, False),
+    ],
+)
+def test_who_may_take_a_message_by_the_log_of_the_place(log: str, printed: bool, corrected: bool) -> None:
+    for text, step in [
+        (f"p[ {log}, t{{receive(out c, (x) 0, 0)}} | u{{send(in c, <>)}} ]", "RECV t from u c"),
+        (f"p[ {log}, t{{forward(out m, in w, 0, 0)}} | {MOBILE} ]", "FORWARD t from u m"),
+        (f"p[ {log}, t{{open(out m.out j, in d, 0, 0)}} | {MOBILE} ]", "OPEN t from u m"),
+    ]:
+        assert (step in labels(text, rules="printed")) == printed
+        assert (step in labels(text)) == corrected
+
+
+def test_the_log_of_another_place_does_not_count() -> None:
+    text = "q[ u{abort}, 0 ] | p[ t{receive(out c, (x) 0, 0)} | u{send(in c, <>)} ]"
+    assert "RECV t from u c" in labels(text)
+
+
+def test_a_commit_in_the_soup_is_none_in_the_log() -> None:
+    text = "p[ t{commit | receive(out c, (x) 0, 0)} | u{send(in c, <>)} ]"
+    assert "RECV t from u c" in labels(text) and "RECV t from u c" not in labels(text, "COMMIT t")
+
+
+def test_abort_gives_back_a_multiset_and_kills_its_own() -> None:
+    twice = "t{receive(out c, (x) receive(out c, (y) abort, 0), 0) | send(in d, <>)}"
+    text = f"p[ {twice} | u{{send(in c, <>) | send(in c, <>)}} ]"
+    way = ["RECV t from u c", "APP t", "RECV t from u c", "APP t", "ABORT t"]
+    assert after(text, *way).endswith("t{abort}, u{send(in c, <>)} | u{send(in c, <>)} ]")
+    assert after(text, *way, rules="abort_restore_as_set").endswith("t{abort}, u{send(in c, <>)} ]")
+    assert after(text, *way, rules="abort_no_restore").endswith("t{abort}, 0 ]")
+    assert after(text, *way, rules="no_kill").count("t{send(in d, <>)}") == 1
+
+
+def test_its_own_message_is_not_given_back_to_a_dead_one() -> None:
+    text = "p[ t{receive(out c, (x) abort, 0) | send(in c, <>)} ]"
+    assert after(text, "RECV t from t c", "APP t", "ABORT t").endswith("t{abort}, 0 ]")
+
+
+def test_mobile_messages_are_given_back_too() -> None:
+    text = f"p[ t{{open(out m.out j, in d, abort, 0)}} | {MOBILE} ]"
+    assert after(text, "OPEN t from u m", "ABORT t").endswith(
+        "u{send(in m.in j, (x'1: Cap[Chan[<>]]) send(x'1, <>))} ]"
+    )
+    lost = after(text, "OPEN t from u m", "ABORT t", rules="no_log_predicate_for_forward_open")
+    assert lost.endswith("t{abort}, 0 ]")
+
+
+def test_abort_reaches_neither_inner_places_nor_messages_that_left() -> None:
+    text = "p[ q[ t{send(in c, <>)} ] | t{abort} ] | t{send(in c, <>)}"
+    assert after(text, "ABORT t").count("t{send(in c, <>)}") == 2
+    assert "t{send" not in after(text, "ABORT t", rules="drop_dead_messages")
+
+
+def test_members_of_a_commit_in_one_place_and_in_nested_ones() -> None:
+    for places in ("p[ {} | {} ]", "p[ {} | q[ {} ] ]", "p[ {} ] | q[ {} ]"):
+        text = places.format("t{commit}", "u{commit}")
+        assert labels(text) == ["COMMIT t", "COMMIT t u", "COMMIT u"]
+        apart = labels(text, rules="printed_commit_context")
+        assert ("COMMIT t u" in apart) == places.startswith("p[ {} ]")
+
+
+def test_what_a_commit_waits_for() -> None:
+    text = "p[ t{receive(out c, (x) commit, 0)} | u{send(in c, <>) | commit} | v{send(in d, <>)} ]"
+    ready = ["RECV t from u c", "APP t"]
+    assert labels(text, *ready) == ["COMMIT t u", "COMMIT u"]
+    assert labels(text, *ready, "COMMIT u") == ["COMMIT t"]
+    assert "COMMIT t" in labels(text, *ready, rules="commit_ignores_dependencies")
+    late = "p[ t{receive(out c, (x) commit, 0)} | u{send(in c, <>)} ]"
+    assert labels(late, *ready) == []
+
+
+def test_a_child_depends_on_its_parent() -> None:
+    text = "p[ t{child(commit) | commit} ]"
+    assert labels(text, "CHILD t") == ["COMMIT t", "COMMIT t ~0"]
+    assert labels("p[ t{child(commit) | abort} ]", "CHILD t", "ABORT t") == []
+    assert labels("p[ t{child(commit) | abort} ]", "CHILD t", "ABORT t", rules="cascade") == ["CASCADE ~0"]
+
+
+def test_cascade_and_crash() -> None:
+    text = "p[ t{receive(out c, (x) commit, 0)} | u{send(in c, <>) | abort} ] | v{commit}"
+    doomed = ["RECV t from u c", "ABORT u"]
+    assert labels(text, *doomed) == ["APP t"]
+    assert labels(text, *doomed, rules="cascade") == ["APP t", "CASCADE t"]
+    assert {"CRASH t", "CRASH u"} <= set(labels(text, rules="crash"))
+    assert "CRASH v" not in labels(text, rules="crash")  # outside every place there is no log
+
+
+def test_places_with_one_name_are_told_apart_by_position() -> None:
+    text = "t{send(in p.in c, <>)} | p[ u{receive(out c, (x) 0, 0)} ] | p[ 0 ]"
+    net = machine(text)
+    ways = [step for step, _ in net.steps(net.start()) if step.rule == "IN"]
+    assert [str(step) for step in ways] == ["IN t p", "IN t p"] and len(set(ways)) == 2
+    assert net.layout.labels == ["outside", "p(1)", "p(2)"]
+    for step in ways:
+        assert follow(net, [step])[-1].soups[step.place] != net.start().soups[step.place]
+
+
+def test_binders_scopes_and_order_do_not_count() -> None:
+    one = "p[ t{new z: Chan[<>]. new y: Chan[Chan[<>]]. send(in z, <>) | send(in y, z)} | u{commit} ]"
+    two = "p[ u{0} | u{commit} | t{new b: Chan[Chan[<>]]. new a: Chan[<>]. send(in b, a) | 0 | send(in a, <>)} ]"
+    texts = []
+    for text in (one, two):
+        net = machine(text)
+        shown = net.store.network(net.start())
+        texts.append(sorted(network_text(shown).partition("p[ ")[2].rstrip(" ]").split(" | ")))
+    assert texts[0] == texts[1]
+
+
+def test_a_name_that_is_declared_twice_is_two() -> None:
+    net = Atomic(parse("new t: Trans. new p: Place. new c: Chan[<>]. p[ t{send(in c, <>)} | "
+                       "(new c: Chan[<>]. t{receive(out c, (x) commit, 0)}) ]"))  # fmt: skip
+    assert [str(step) for step, _ in net.steps(net.start())] == ["RECV TIMEOUT t"]
+
+
+def test_replication_has_a_budget() -> None:
+    assert labels("p[ t{!commit} ]") == []
+    assert labels("p[ t{!commit} ]", "REPLICATE t", unfold=1) == ["COMMIT t"]
+    assert explore(machine("p[ t{!commit} ]")).held_back
+    with pytest.raises(UsageError, match="unfold= is how often ! may unfold"):
+        machine("0", unfold=-1)
+
+
+def test_one_transaction_at_two_places_is_refused_and_messages_on_their_way_are_not() -> None:
+    with pytest.raises(DataError, match=r"one place per transaction: t has processes at p and at q"):
+        machine("p[ t{commit} ] | q[ t{abort} ]")
+    with pytest.raises(DataError, match=r"at p\(1\) and at p\(2\)"):
+        machine("p[ t{commit} ] | p[ t{abort} ]")
+    machine("p[ t{commit} ] | q[ t{send(in c, <>)} ]")
+
+
+def test_a_log_with_something_else_in_it() -> None:
+    with pytest.raises(DataError, match=r"a log has no entry t\{send"):
+        machine("p[ t{send(in c, <>)}, 0 ]")

@@ -1,0 +1,124 @@
+"""Every rule of types by its name: one network that it lets pass, one that it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from pellucid.atomic import Atomic, IllTyped, counterexample_to_lemma_1, explore, network_text, parse, typecheck
+from pellucid.atomic.typing import SYSTEMS
+from pellucid.errors import UsageError
+
+NAMES = (
+    "new t: Trans. new p, q: Place. new c: Chan[<>]. new k: Key[<>]. new s: Chan[Packet[<>]]. new n: Chan[Chan[<>]]. "
+    "new m, w: Chan[Packet[Cap[Chan[<>]] -> ()]]. new j: Key[Cap[Chan[<>]] -> ()]. "
+)
+# rule, what passes it, what it refuses, what was expected, what was found
+RULES = [
+    ("NET PLACE", "p[ 0 ]", "c[ 0 ]", "Place", "Chan[<>]"),
+    ("NET PROCESS", "t{0}", "u{0}", "new u: Trans", "no declaration"),
+    ("NET NEW", "new x: Chan[<>]. 0", "new x: <>. 0", "Place, Trans, Chan[T] or Key[T]", "<>"),
+    ("PROC SEND", "t{send(in c, <>)}", "t{send(in c, c)}", "<>", "Chan[<>]"),
+    ("PROC RECEIVE", "t{receive(out n, (x: Chan[<>]) send(in x, <>), 0)}", "t{receive(out n, (x: <>) 0, 0)}",
+     "Chan[<>] -> ()", "<> -> ()"),
+    ("PROC CRYPT", "t{crypt(in k, <>, (x: Packet[<>]) send(in s, x))}", "t{crypt(in c, <>, (x) 0)}", "Cap[Key[T]]",
+     "Cap[Chan[<>]]"),
+    ("PROC DECRYPT", "t{receive(out s, (x) decrypt(out k, x, (y: <>) 0), 0)}", "t{decrypt(out k, <>, (y) 0)}",
+     "Packet[<>]", "<>"),
+    ("PROC CONTINUE", "t{((x: <>) send(in c, x))(<>)}", "t{((x: <>) 0)(c)}", "Chan[<>] -> ()", "<> -> ()"),
+    ("PROC LET", "t{let <x, y> = <c, <>> in send(in x, y)}", "t{let <x> = <c, c> in 0}", "a tuple of 1",
+     "<Chan[<>], Chan[<>]>"),
+    ("PROC NEW", "t{new x: Chan[<>]. send(in x, <>)}", "t{new u: Trans. 0}", "Place, Chan[T] or Key[T]",
+     "Trans (child(P) makes a transaction)"),
+    ("PROC CONT", "t{receive(out c, (x: <>) 0, 0)}", "t{receive(out c, (x: Chan[Y]) 0, 0)}", "a well-formed type",
+     "Chan[Y] (there is no type Y)"),
+    ("VAL PARAM", "t{send(in n, c)}", "t{send(in n, t)}", "a value", "Trans: the name of a transaction is no value"),
+    ("VAL INPUT CAP", "t{send(in p.in c, <>)}", "t{receive(out c, (x) send(in x, <>), 0)}", "Place, Chan[T] or Key[T]",
+     "<>"),
+    ("VAL OUTPUT CAP", "t{receive(out c, (x) 0, 0)}", "t{receive(out c, (x) receive(out x, (y) 0, 0), 0)}",
+     "Place, Chan[T] or Key[T]", "<>"),
+    ("VAL COMPOSE CAP", "t{send(out p.in q.in c, <>)}", "t{send(in c.in c, <>)}",
+     "Cap[Place], or a channel of packets before their key", "Cap[Chan[<>]]"),
+    ("VAL PACKET", "t{send(in s, k[<>])}", "t{send(in s, c[<>])}", "Key[T]", "Chan[<>]"),
+    ("PROC SEND PROCESS", "t{send(in m.in j, (y) send(y, <>))}", "t{send(in k, (y) 0)}",
+     "Cap[Key[Cap[Chan[T]] -> ()]]", "Cap[Key[<>]]"),
+    ("PROC FORWARD", "t{forward(out m, in p.in w, commit, abort)}", "t{forward(out m, in s, 0, 0)}",
+     "Cap[Chan[Packet[Cap[Chan[T]] -> ()]]]", "Cap[Chan[Packet[<>]]]"),
+    ("PROC OPEN", "t{open(out m.out j, in c, 0, 0)}", "t{open(out m.out j, in n, 0, 0)}", "Cap[Chan[<>]]",
+     "Cap[Chan[Chan[<>]]]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "good", "bad", "expected", "found"), RULES, ids=[row[0] for row in RULES])
+def test_each_rule(rule: str, good: str, bad: str, expected: str, found: str) -> None:
+    typecheck(parse(NAMES + good))
+    text = NAMES + bad
+    with pytest.raises(IllTyped) as error:
+        typecheck(parse(text), text=text, name="a.atf")
+    wrong = error.value
+    assert (wrong.rule, wrong.expected) == (rule, expected) and wrong.found.startswith(found)
+    assert str(wrong).startswith(f"a.atf, line 1, column {wrong.at[1]}: {rule}: ") and str(wrong).endswith("^")
+
+
+def test_rules_without_conditions() -> None:
+    typecheck(parse(NAMES + "0 | t{0 | commit | abort | !commit | child(abort)}"))
+    typecheck(parse(NAMES + "p[ t{commit}, 0 ]"))  # LOG NET
+    with pytest.raises(IllTyped, match="NET PROCESS: u is free"):
+        typecheck(parse(NAMES + "p[ t{commit}; u{commit}, 0 ]"))  # LOG EXTEND
+
+
+def test_types_are_found_where_the_place_gives_them() -> None:
+    network = typecheck(parse(NAMES + "t{receive(out n, (x) receive(out x, (y) send(in c, y), 0), 0)}"))
+    assert "(x: Chan[<>]) receive(out x, (y: <>)" in network_text(network)
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("Chan[Trans]", "a transaction's name is no value"),
+        ("Chan[<> -> ()]", "processes are no values"),
+        ("rec X. X", "X stands for itself"),
+        ("rec X. Cap[X]", "Cap[…] is of Place, Chan[T] or Key[T]"),
+        ("Chan[Cap[<>]]", "Cap[…] is of Place, Chan[T] or Key[T], not of <>"),
+        ("Chan[Plaice]", "there is no type Plaice; did you mean 'Place'?"),
+    ],
+)
+def test_types_that_are_none(kind: str, why: str) -> None:
+    with pytest.raises(IllTyped, match="NET NEW") as error:
+        typecheck(parse(f"new x: {kind}. 0"))
+    assert why in str(error.value)
+
+
+def test_recursive_types() -> None:
+    names = "new t: Trans. new c: rec X. Chan[X]. new d: Chan[Chan[rec X. Chan[X]]]. "
+    typecheck(parse(names + "t{send(in c, d) | send(in d, c) | receive(out c, (x: Chan[rec X. Chan[X]]) 0, 0)}"))
+    with pytest.raises(IllTyped):
+        typecheck(parse(names + "t{send(in c, <>)}"))
+
+
+def test_as_printed_lemma_1_is_false_and_corrected_it_refuses_the_network() -> None:
+    network = counterexample_to_lemma_1()
+    found = explore(Atomic(network, system="printed"), ("types",))
+    at, why = found.broken["types"]
+    assert found.trace(at) == ["CRYPT t", "APP t"]
+    assert "decrypt(out k[<>], k[<>]" in why and "VAL OUTPUT CAP" in why and "outside the grammar" in why
+    text = network_text(network).replace("new k: Packet", "new k: Key")
+    with pytest.raises(IllTyped, match="VAL OUTPUT CAP: out x: expected Place, Chan"):
+        typecheck(parse(text))
+
+
+def test_as_printed_a_channel_before_a_key_has_no_type() -> None:
+    names = (
+        "new t: Trans. new m: Chan[Packet[Cap[Chan[<>]] -> ()]]. new k: {}[Cap[Chan[<>]] -> ()]. "
+        "t{{send(in m.in k, (y: Cap[Chan[<>]]) send(y, <>))}}"
+    )
+    typecheck(parse(names.format("Key")))
+    with pytest.raises(IllTyped, match="VAL COMPOSE CAP"):
+        typecheck(parse(names.format("Packet")), system="printed")
+    with pytest.raises(IllTyped, match=r"Key.T. is of the corrected system"):
+        typecheck(parse(names.format("Key")), system="printed")
+
+
+def test_a_system_that_nobody_knows() -> None:
+    assert SYSTEMS == ("corrected", "printed")
+    with pytest.raises(UsageError, match="system= is one of corrected, printed"):
+        typecheck(parse("0"), system="mended")  # type: ignore[arg-type]
