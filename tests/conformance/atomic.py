@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pellucid.atomic import MUTANTS, Atomic, Explored, explore, parse
+from pellucid.atomic import Atomic, Explored, explore, parse
 from pellucid.atomic.properties import Judge
+from pellucid.atomic.rules import MUTANTS
 from tests.conformance import Differs, Kind, expect
 
 PROPERTIES = ("A1", "A2", "A3", "C1", "C2")

@@ -10,22 +10,10 @@ from pellucid.atomic.explore import Explored, explore
 from pellucid.atomic.machine import Atomic, Step
 from pellucid.atomic.printing import network_text
 from pellucid.atomic.reading import parse, read
-from pellucid.atomic.rules import EQUIVALENT, MUTANTS, VARIANTS, Rules
+from pellucid.atomic.rules import Rules, rules_of
 from pellucid.atomic.typing import IllTyped, counterexample_to_lemma_1, typecheck
 
 __all__ = [
-    "EQUIVALENT",
-    "MUTANTS",
-    "VARIANTS",
-    "Atomic",
-    "Explored",
-    "IllTyped",
-    "Rules",
-    "Step",
-    "counterexample_to_lemma_1",
-    "explore",
-    "network_text",
-    "parse",
-    "read",
-    "typecheck",
+    "Atomic", "Explored", "IllTyped", "Rules", "Step", "counterexample_to_lemma_1", "explore", "network_text", "parse",
+    "read", "rules_of", "typecheck",
 ]  # fmt: skip
