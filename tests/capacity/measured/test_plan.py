@@ -67,6 +67,7 @@ def test_a_lag_waits_for_the_slowest_step_behind_it() -> None:
     slow = MeasuredStep("slow", processed=100.0, busy=0.8, hears=("read",))
     found = plan_job(job(read, slow)).steps["read"]
     assert found.largest_rate == pytest.approx(125) and found.drain == pytest.approx(600 / 25)
+    assert "safe /s" in plan_text(plan_job(job(read, slow))) and "safe /s" not in plan_text(plan_job(job(read)))
 
 
 def test_one_that_keeps_up_and_drains() -> None:

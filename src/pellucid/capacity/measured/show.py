@@ -6,8 +6,8 @@ from pellucid.capacity.measured.plan import JobPlan, StepPlan
 from pellucid.capacity.report import amount, percent, seconds_text, table
 
 _HEAD = (
-    "step", "verdict", "rate /s", "can take /s", "in use", "waits", "done in", "can wait", "workers", "least", "most",
-    "for limit", "production", "state rows",
+    "step", "verdict", "rate /s", "can take /s", "safe /s", "in use", "waits", "done in", "can wait", "workers",
+    "least", "most", "for limit", "production", "state rows",
 )  # fmt: skip
 
 
@@ -45,6 +45,7 @@ def _row(kind: str, plan: StepPlan, asked: bool) -> list[str]:
         verdict.get(plan.status, "unknown") if asked else "",
         amount(step.arrivals),
         amount(step.usable),
+        amount(plan.largest_rate) if _held_back(plan) else "",
         percent(step.load),
         amount(step.lag, none=""),
         ("never" if plan.drain is None else seconds_text(plan.drain)) if step.lag and step.load is not None else "",
@@ -56,6 +57,12 @@ def _row(kind: str, plan: StepPlan, asked: bool) -> list[str]:
         amount(plan.needed.wanted, none="") if kind != "local" else "",
         amount(step.state, none=""),
     ]
+
+
+def _held_back(plan: StepPlan) -> bool:
+    """Whether a step behind it can take less than it can."""
+    rate, usable = plan.largest_rate, plan.step.usable
+    return rate is not None and usable is not None and rate < usable * (1 - 1e-9)
 
 
 def _production(plan: JobPlan) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pellucid.capacity import Topology
 
 _JSON = (".json", ".jsonl", ".ndjson", ".log", ".json.gz", ".jsonl.gz", ".log.gz")
+_PLAN_ONLY = ("gaps", "backlog", "simulate", "semantics", "observe", "routing")
 _CODES = {"proved": 0, "refuted": 1, "unknown": 3}
 
 
@@ -77,7 +78,6 @@ def capacity(target: str | None, paper: bool, as_json: bool, **options: Any) -> 
         return
     if target is None:
         raise UsageError("FILE is missing: a topology (.toml, .py), a .cub file or measurements (.json); or --paper")
-    plan_only = ("gaps", "backlog", "simulate", "semantics", "observe", "routing")
     if options["rates"] and not target.endswith(_JSON):
         raise UsageError("--rate goes with measurements: of a topology --gap says how fast a spout is")
     if target.endswith(".cub"):
@@ -86,7 +86,7 @@ def capacity(target: str | None, paper: bool, as_json: bool, **options: Any) -> 
         )
         _cubicle(target, as_json, options)
     elif target.endswith(_JSON):
-        _refuse(options, plan_only, "measurements")
+        _refuse(options, _PLAN_ONLY, "measurements")
         _measured(target, as_json, options)
     else:
         _topology(target, as_json, options)
@@ -97,7 +97,7 @@ def capacity(target: str | None, paper: bool, as_json: bool, **options: Any) -> 
 
 def _refuse(options: Mapping[str, Any], names: tuple[str, ...], what: str) -> None:
     """Options that say nothing about this kind of question."""
-    flags = {"limits": "--limit", "gaps": "--gap"}
+    flags = {"limits": "--limit", "gaps": "--gap", "rates": "--rate"}
     for name in names:
         if options[name]:
             raise UsageError(f"{flags.get(name, '--' + name)} goes with a plan of a topology, not with {what}")
@@ -201,31 +201,35 @@ def _print(document: Mapping[str, Any]) -> None:
 
 def _paper(as_json: bool, options: Mapping[str, Any]) -> None:
     """The table of the paper; its verdicts are answers, not failures."""
-    from pellucid.capacity.planning.paper import paper_table, paper_text
+    from pellucid.capacity import paper_table
+    from pellucid.capacity.zones.figures import READINGS
 
-    _refuse(options, ("limits", "gaps", "backlog", "simulate", "semantics", "routing", "out"), "--paper")
-    workers = _paper_workers(options["workers"])
+    _refuse(options, (*_PLAN_ONLY, "limits", "workers", "rates", "out"), "--paper")
     status = _Status()
+    status("the paper's table: limits 2 and 3, both semantics, both readings")
     try:
-        cells = paper_table(workers=workers, observe=options["observe"], timeout=options["timeout"], tell=status)
+        found = paper_table()
     finally:
         status.clear()
     if as_json:
-        _print({"paper": [cell.document() for cell in cells]})
+        rows = [
+            {
+                "semantics": row.semantics, "bolt": row.bolt, "reading": READINGS[row.bolt], "limit": row.limit,
+                "below_1": row.below, "above_1": row.above, "any_workers": row.any_number,
+                "threshold": {"status": row.threshold.status, "gap": _text(row.threshold.gap)},
+                "zones": row.zones, "checked": row.wrong is None, "seconds": round(row.seconds, 6),
+            }
+            for row in found.rows
+        ]  # fmt: skip
+        _print({"paper": rows})
     else:
-        click.echo(paper_text(cells))
-    raise click.exceptions.Exit(3 if any(cell.part.unknown for cell in cells) else 0)
+        click.echo(str(found))
+    unknown = any(row.threshold.status == "unknown" or row.any_workers.status == "unknown" for row in found.rows)
+    _end("unknown" if unknown else "proved")
 
 
-def _paper_workers(given: tuple[str, ...]) -> Any:
-    """One number for all bolts."""
-    if not given:
-        return 1
-    try:
-        (text,) = given
-        return _workers(text)
-    except ValueError:
-        raise UsageError("--paper --workers: expected one number for all bolts, or ANY, as in --workers 2") from None
+def _text(number: Any) -> str | None:
+    return None if number is None else str(number)
 
 
 def _any_number(
