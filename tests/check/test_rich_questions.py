@@ -188,7 +188,12 @@ def test_against_all_runs(seed: int) -> None:
     p = pipeline(lambda x: x.task(step, initial=None, id="t"), x=Reading)
     want = shortest(step, _BAD[which], 3)
     for engine in ("explicit", "smt"):
+        if step is _STEPS[2] and "None" in _QUESTIONS[which]:  # which puts out a number, always
+            with pytest.raises(UsageError, match="None is a None: they cannot be compared"):
+                check.holds(p, f"G (out -> {_QUESTIONS[which]})", ints=range(2), engine=engine)
+            continue
         verdict = check.holds(p, f"G (out -> {_QUESTIONS[which]})", ints=range(2), engine=engine, max_depth=6)
+        assert "a fault of Pellucid" not in str(verdict)
         if want is not None:
             assert verdict.refuted and verdict.counterexample is not None, (seed, engine)
             assert len(verdict.counterexample.inputs) == want and verdict.counterexample.replay()

@@ -111,5 +111,15 @@ _levels = (st.one_of(st.sampled_from(["s", "t"]), _constants), st.sampled_from([
 for _ in range(2):
     _levels = _grown(_levels)
 
+
 #: A lambda of two texts and a number.
-functions = st.one_of(*_levels).map(lambda body: f"lambda s, t, n: {body}")
+def _is_python(source: str) -> bool:
+    """Not a quote within an f-string of such quotes, which Python takes from 3.12 on."""
+    try:
+        compile(source, "<made>", "eval")
+    except SyntaxError:
+        return False
+    return True
+
+
+functions = st.one_of(*_levels).map(lambda body: f"lambda s, t, n: {body}").filter(_is_python)
