@@ -107,6 +107,19 @@ def test_parameters_are_distinct_and_init_is_for_all() -> None:
     assert decide(read_text(text.replace("M[x,y] := True", "M[x,x] := True"))).refuted
 
 
+def test_a_quantifier_may_stand_in_a_negation() -> None:
+    text = (
+        "array X[proc] : bool\npredicate alone() { forall p <> q. (X[p] = True => X[q] = False) }\n"
+        "init (z) { X[z] = False }\nunsafe () { not alone() }\n"
+        "transition go (x) requires { X[x] = False && forall_other y. X[y] = False } { X[x] := True }\n"
+    )
+    assert decide(read_text(text)).proved
+    verdict = decide(read_text(text.replace(" && forall_other y. X[y] = False", "")))
+    assert verdict.refuted and verdict.counterexample is not None and len(verdict.counterexample.steps) == 2
+    with pytest.raises(DataError, match="a `forall` in `unsafe` or `invariant` is not supported"):
+        read_text(text.replace("not alone()", "alone()"))
+
+
 def test_an_invariant_says_what_is_not_reached_and_is_checked() -> None:
     text = (
         "var N : int\ninit () { N = 0 }\ninvariant () { N < 0 }\nunsafe () { N = 0 - 5 }\n"

@@ -23,7 +23,7 @@ from pellucid.capacity.arrays.language.reading import read_text
 from pellucid.capacity.arrays.language.system import States, System
 from pellucid.capacity.arrays.search.backward import Backward, Node
 from pellucid.capacity.arrays.search.compiled import Compiled
-from pellucid.capacity.arrays.search.oracle import Guesses, Oracle
+from pellucid.capacity.arrays.search.oracle import Guesses, Oracle, countable
 from pellucid.capacity.arrays.search.told import impossible, states_of
 from pellucid.errors import DataError
 from pellucid.model.budget import Budget, CutShort, now
@@ -112,11 +112,12 @@ class _Work:
         self.compiled = Compiled(self.system)
         least, limit = max(1, self.system.rigid), self.system.processes
         counts = [n for n in _PROCESSES if n >= least and (limit is None or n <= limit)] or [least]
-        whole = "int" in {of for _, of in self.system.symbols.values()}
+        types = {of for _, of in self.system.symbols.values()}
+        whole = "int" in types or ("real" in types and countable(self.system))
         ways: list[tuple[int, bool]] = [
             (n, numbers) for n in counts for numbers in ((False, True) if whole else (False,))
         ]
-        real = any(of == "real" for _, of in self.system.symbols.values())
+        real = "real" in types and not countable(self.system)
         ways.insert(0 if real else len(ways), (0, False))  # of reals a few processes show nothing
         seconds = 0.3
         while ways:
@@ -138,7 +139,7 @@ class _Work:
         n, numbers = way
         if n and n not in self.oracles:
             self.oracles[n] = oracle = Oracle(self.system, n)
-            whole = "int" in {of for _, of in self.system.symbols.values()}
+            whole = {"int", "real"} & {of for _, of in self.system.symbols.values()}
             try:
                 oracle.explore(_within(self.budget, 4.0), _STATES if not whole else _STATES // 40)
             except CutShort:

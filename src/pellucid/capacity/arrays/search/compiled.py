@@ -334,26 +334,36 @@ class Compiled:
                 out[self.layout.tidy(cube._replace(width=max(count, cube.width)))[0]] = None
         return list(out)
 
-    def _exists(self, formula: Formula, bound: Bound, count: int) -> list[Cube]:
-        """As cubes, where ``exists`` may name more processes, the same ones or others."""
+    def _exists(self, formula: Formula, bound: Bound, count: int, no: bool = False) -> list[Cube]:
+        """As cubes (``no``: of its negation), where ``exists`` may name more processes, the same ones or others."""
         match formula:
-            case Quantified("exists", False, names, part):
+            case Quantified(kind, _, names, part):
+                assert (kind == "exists") != no, "reading refuses other quantifiers here"
                 found = []
                 extra = count + len(names)
                 for p in product(range(1, extra + 1), repeat=len(names)):
                     if len(set(p)) == len(p):
                         inner = {**bound, **dict(zip(names, p, strict=True))}
-                        found += [c._replace(width=extra) for c in self._exists(part, inner, extra)]
+                        found += [c._replace(width=max(extra, c.width)) for c in self._exists(part, inner, extra, no)]
                 return found
-            case Or(parts):
-                return [c for p in parts for c in self._exists(p, bound, count)]
-            case And(parts):
+            case Not(part):
+                return self._exists(part, bound, count, not no)
+            case Implies(left, right):
+                return self._exists(Or((Not(left), right)), bound, count, no)
+            case Iff(left, right):
+                return self._exists(And((Or((Not(left), right)), Or((left, Not(right))))), bound, count, no)
+            case If(condition, then, other):
+                return self._exists(And((Or((Not(condition), then)), Or((condition, other)))), bound, count, no)
+            case And(parts) | Or(parts):
+                each = [self._exists(p, bound, count, no) for p in parts]
+                if isinstance(formula, And) == no:
+                    return [c for cubes in each for c in cubes]
                 out = [TRUE]
-                for each in parts:
-                    out = self.layout.product(out, self._exists(each, bound, count))
+                for cubes in each:
+                    out = self.layout.product(out, cubes)
                 return out
             case _:
-                return self.cubes(formula, bound, count)
+                return self.cubes(formula, bound, count, no=no)
 
     def init(self, count: int) -> list[Cube]:
         """The states before the first step, for so many processes."""

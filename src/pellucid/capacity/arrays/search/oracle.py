@@ -1,9 +1,9 @@
 """The states that a few processes really reach: found forwards, a whole level at a time, as columns of numbers.
 
 It guides the search backwards (`backward`): a part of a cube that no such state is in is worth a guess.  It need not
-be complete, and for numbers it is not: it stops at a number of states; reals are left out (a condition on them counts
-as true), and a type without constructors has two values.  Nothing is proved here.  An unsafe state that is found here
-gives a run, which is then replayed like any other.
+be complete, and for numbers it is not: it stops at a number of states.  Reals are tried as whole numbers, or left out
+where the text has fractions (a condition on them counts as true); a type without constructors has two values.  Nothing
+is proved here.  An unsafe state that is found here gives a run, which is then replayed like any other.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from pellucid.capacity.arrays.language.system import (
+    NUMBERS,
     And,
     Anything,
     Cases,
@@ -36,6 +37,7 @@ from pellucid.capacity.arrays.language.system import (
     Truth,
     Value,
     inside,
+    terms,
 )  # fmt: skip
 from pellucid.capacity.arrays.search.compiled import possible_values
 from pellucid.capacity.arrays.search.cubes import Cube, Layout, Place
@@ -47,6 +49,12 @@ if TYPE_CHECKING:
 Columns: TypeAlias = "dict[Place, NDArray[Any]]"
 _INTEGERS = range(-1, 3)  # tried where nothing is said of a number at the start
 _MOST_STARTS = 60_000
+
+
+def countable(system: System) -> bool:
+    """Whether all numbers of a text are whole: then a few processes are tried with whole numbers, also for reals."""
+    whole = [t.value if isinstance(t, Number) else t.constant for t in terms(system) if isinstance(t, (Number, Sum))]
+    return all(value.denominator == 1 for value in whole)
 
 
 class Unknown(Exception):  # noqa: N818 - no mistake
@@ -68,10 +76,11 @@ class Oracle:
     def __init__(self, system: System, processes: int) -> None:
         self.system, self.processes = system, processes
         self.values = possible_values(system)
+        self.counts = countable(system)
         self.columns: Columns = {}
         self.levels: list[int] = []  # where each level begins
         self.complete = False
-        self.exact = not any(self._left_out(n) for n in system.symbols)
+        self.exact = not any(of == "real" for _, of in system.symbols.values())
         self.unsafe_at: int | None = None  # the level of the first unsafe state
         self._chunks: list[Columns] = []
         self._sets: dict[tuple[Place, int] | tuple[Any, ...], int] = {}
@@ -82,8 +91,7 @@ class Oracle:
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
     def _left_out(self, name: str) -> bool:
-        of = self.system.type_of(name)
-        return of == "real"
+        return self.system.type_of(name) == "real" and not self.counts
 
     def _places(self) -> list[Place]:
         out: list[Place] = []
@@ -225,7 +233,7 @@ class Oracle:
             elif of == "proc":
                 options = list(everybody)
             elif not self.system.values(of):
-                options = list(_INTEGERS) if of == "int" else [0, 1]
+                options = list(_INTEGERS) if of in NUMBERS else [0, 1]
                 self.exact = False
             else:
                 known = self.system.values(of)
@@ -246,7 +254,7 @@ class Oracle:
         return {p: c[keep] for p, c in columns.items()}
 
     def _dtype(self, name: str) -> Any:
-        return np.int16 if self.system.type_of(name) == "int" else np.int8
+        return np.int16 if self.system.type_of(name) in NUMBERS else np.int8
 
     def _key(self, columns: Columns) -> NDArray[np.uint64]:
         """A number for each state (by hashing: two states with one number would only make the oracle know less)."""
