@@ -60,6 +60,20 @@ class RowsOf:
     def __len__(self) -> int:
         return len(self.begins)
 
+    def without(self, gone: Any) -> bytes:
+        """The bytes of all rows but these (a truth value for each).
+
+        >>> RowsOf(b"1,2\\n3,4\\n5,6\\n", lambda: [0, 1, 2]).without(np.array([False, True, False]))
+        b'1,2\\n5,6\\n'
+        """
+        there = np.flatnonzero(~gone)
+        if not len(there):
+            return b""
+        cuts = np.flatnonzero(np.diff(there) != 1)
+        firsts, lasts = there[np.concatenate([[0], cuts + 1])], there[np.concatenate([cuts, [len(there) - 1]])]
+        at = self._bytes
+        return b"".join([self._data[at[i] : at[j + 1]] for i, j in zip(firsts.tolist(), lasts.tolist(), strict=True)])
+
     def raw(self, i: int) -> bytes:
         """The bytes of a row, with its line end."""
         return self._data[self._bytes[i] : self._bytes[i + 1]]

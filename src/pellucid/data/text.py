@@ -111,25 +111,31 @@ class TextReader:
         strict = replace(place, bad=None)
         if place.bad is None:
             return self._batch(block, wanted, strict, nulls, keep)
-        try:
+        batch = self._quickly(block, wanted, strict, nulls, keep)
+        if batch is not None:
+            return batch
+        self._note_bad(block, wanted, place, keep)
+        if not place.bad:  # it is no single row, or nothing but slow to read
             return self._batch(block, wanted, strict, nulls, keep)
-        except DataError:
-            self._note_bad(block, wanted, place, keep)
-            if not place.bad:
-                raise  # it is no single row
         lines = self._rows_of(block)
-        good = [i for i in range(len(lines)) if i not in place.bad]
-        index = np.zeros(len(lines), dtype=np.int64)
-        index[good] = np.arange(len(good))
-        rest = replace(block, data=b"".join(lines.raw(i) for i in good))
+        gone = np.zeros(len(lines), dtype=bool)
+        gone[list(place.bad)] = True
+        index = np.cumsum(~gone) - 1
         types = {**{n: cell_type(t) for n, t in wanted.items()}, **{n: self.kept_type(n) for n in keep}}
-        if good:
-            batch = self._batch(rest, wanted, strict, nulls, keep)
+        if not gone.all():
+            batch = self._batch(replace(block, data=lines.without(gone)), wanted, strict, nulls, keep)
         else:
             batch = pa.RecordBatch.from_arrays([pa.nulls(1, t) for t in types.values()], names=list(types))
-        gone = np.ones(len(lines), dtype=bool)
-        gone[good] = False
-        return batch.take(pa.array(index, mask=gone))
+        return batch.take(pa.array(np.maximum(index, 0), mask=gone))
+
+    def _quickly(
+        self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str], keep: Collection[str]
+    ) -> Any:
+        """The columns of a block in which nothing is wrong; None where something may be."""
+        try:
+            return self._batch(block, wanted, place, nulls, keep)
+        except DataError:
+            return None
 
     def close(self) -> None:
         """Close the file; the standard input stays open."""

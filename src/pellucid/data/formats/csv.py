@@ -7,6 +7,7 @@ import csv
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
@@ -14,6 +15,7 @@ import pyarrow.csv as arrow_csv
 from pellucid.data import exact
 from pellucid.data.bind import Place, refuse_twice
 from pellucid.data.blocks import Block, refuse_loose
+from pellucid.data.formats.suspects import numbers_in, rows_in, suspects
 from pellucid.data.numbers import BLANKS, EXACT, FALSE, INT_CELL, TRUE, WHOLE_CELL
 from pellucid.data.spelled import inner_type, is_spelled
 from pellucid.data.text import TextReader, cell_type, lists_in
@@ -99,12 +101,30 @@ class CsvReader(TextReader):
         return pa.string()
 
     def _begins(self, block: Block) -> list[int]:
-        return [line for line, _ in exact.csv_rows(block.data, self.delimiter, self.single)]
+        found: list[int] = rows_in(block.data, self.delimiter, blank=self.single)[0].tolist()
+        return found
 
     def _note_bad(self, block: Block, wanted: Mapping[str, Type], place: Place, keep: Collection[str]) -> None:
         refuse_loose(block, self.delimiter, self.name)  # where a row ends, nobody knows there
+        rows, (_, cells) = self._rows_of(block), rows_in(block.data, self.delimiter, blank=self.single)
+        maybe = suspects(rows, cells, len(self.names), wanted, lambda data: self._texts(data, numbers_in(wanted)))
+        if not _is_text(block.data):
+            maybe[:] = True
+        which, data = np.flatnonzero(maybe), rows.without(~maybe)
         with contextlib.suppress(csv.Error):
-            exact.csv_columns(block.data, self.delimiter, self.names, wanted, place, block.last, self.missing)
+            there = place.picked(lambda i: int(which[i]))
+            exact.csv_columns(data, self.delimiter, self.names, wanted, there, block.last, self.missing)
+
+    def _texts(self, data: bytes, columns: Sequence[str]) -> dict[str, Any]:
+        """Columns as texts; what is empty, or a word for nothing where one may be, is null."""
+        out: dict[str, Any] = {}
+        for words in ((), self.missing.words) if self.missing else ((),):
+            some = [n for n in columns if not self.missing or bool(words) == (n in self.missing.columns)]
+            if some:
+                strings = dict.fromkeys(some, pa.string())
+                table = self._parse(data, strings, some, nulls=True, words=words)
+                out |= {n: table.column(n) for n in some}
+        return out
 
     def _nothing(self, data: bytes) -> bool:
         return not (data if self.single else data.strip(b"\r\n"))
@@ -138,7 +158,7 @@ class CsvReader(TextReader):
             ),
         )
 
-    def _batch(
+    def _quickly(
         self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str], keep: Collection[str]
     ) -> Any:
         for name in lists_in(wanted):
@@ -146,15 +166,11 @@ class CsvReader(TextReader):
                 f"{self.name}: column {name!r}: a cell of a CSV file holds no {wanted[name]}: give the table as "
                 ".jsonl, .parquet or .arrow"
             )
-        wanted = {**wanted, **dict.fromkeys(keep, STR)}
-        nulls = {*nulls, *keep, *(n for n in wanted if n in self.missing.columns)}
-        types = {name: cell_type(t) for name, t in wanted.items()}
-        # an empty cell is no time, and None where that is a value
-        nulls |= {name for name, t in wanted.items() if is_spelled(t) or isinstance(t, OptionalType)}
+        wanted, nulls, types = self._cells(wanted, nulls, keep)
         refuse_loose(block, self.delimiter, self.name)
         try:
-            if not block.data.isascii():
-                block.data.decode("utf-8")  # Arrow looks at the wanted columns only
+            if not _is_text(block.data):  # Arrow looks at the wanted columns only
+                return None
             table = self._table(block.data, wanted, types, nulls=bool(nulls))
             if not self._has_hex(block.data, [n for n, t in wanted.items() if inner_type(t) == INT]):
                 arrays = [_whole(table.column(n), types[n]) for n in wanted]
@@ -163,8 +179,27 @@ class CsvReader(TextReader):
                     for n, a in zip(wanted, arrays, strict=True)
                 ]
                 return pa.RecordBatch.from_arrays(filled, names=list(wanted))
-        except (pa.ArrowInvalid, pa.ArrowCapacityError, UnicodeDecodeError):
+        except (pa.ArrowInvalid, pa.ArrowCapacityError):
             pass
+        return None
+
+    def _cells(
+        self, wanted: Mapping[str, Type], nulls: Collection[str], keep: Collection[str]
+    ) -> tuple[dict[str, Type], set[str], dict[str, Any]]:
+        """What all columns are read as, in which an empty cell is null, and their Arrow types."""
+        wanted = {**wanted, **dict.fromkeys(keep, STR)}
+        nulls = {*nulls, *keep, *(n for n in wanted if n in self.missing.columns)}
+        # an empty cell is no time, and None where that is a value
+        nulls |= {name for name, t in wanted.items() if is_spelled(t) or isinstance(t, OptionalType)}
+        return wanted, nulls, {name: cell_type(t) for name, t in wanted.items()}
+
+    def _batch(
+        self, block: Block, wanted: Mapping[str, Type], place: Place, nulls: Collection[str], keep: Collection[str]
+    ) -> Any:
+        batch = self._quickly(block, wanted, place, nulls, keep)
+        if batch is not None:
+            return batch
+        wanted, nulls, types = self._cells(wanted, nulls, keep)
         try:
             found = exact.csv_columns(block.data, self.delimiter, self.names, wanted, place, block.last, self.missing)
         except csv.Error as error:
@@ -213,6 +248,17 @@ class CsvReader(TextReader):
             return False
         cells = self._parse(data, dict.fromkeys(ints, pa.string()), ints, nulls=False)
         return any(pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py() for column in cells.columns)
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether it is UTF-8."""
+    if data.isascii():
+        return True
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _refuse_no_names(place: str, names: list[str]) -> None:

@@ -12,7 +12,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from pellucid.data.bind import Place
@@ -150,8 +150,10 @@ def set_aside(places: Sequence[Place], tables: Sequence[Any]) -> list[tuple[int,
     """
     out: list[tuple[int, BadRow]] = []
     for i in sorted({i for place in places for i in place.bad or ()}):
-        why = next(f"{place.at(i)}: {place.bad[i][1]}" for place in places if place.bad and i in place.bad)
-        other = (None, f"its push has a row that cannot be read: {why}")
+        other: tuple[str | None, str] = (None, "")
+        if len(places) > 1:
+            why = next(f"{place.at(i)}: {place.bad[i][1]}" for place in places if place.bad and i in place.bad)
+            other = (None, f"its push has a row that cannot be read: {why}")
         for place, table in zip(places, tables, strict=True):
             if i < table.num_rows:
                 column, reason = (place.bad or {}).get(i, other)
@@ -226,7 +228,6 @@ def table_of(rows: Iterable[BadRow]) -> Any:
     """
     import pyarrow as pa
 
-    values = list(zip(*map(astuple, rows), strict=True)) or [()] * len(COLUMNS)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(list(column), field.type) for column, field in zip(values, schema(), strict=True)], schema=schema()
-    )
+    given = list(rows)
+    columns = [pa.array([getattr(row, field.name) for row in given], field.type) for field in schema()]
+    return pa.RecordBatch.from_arrays(columns, schema=schema())
