@@ -1,0 +1,81 @@
+"""Mutants of the compiled transitions: one line of them is changed, and the judges must find it out.
+
+Each is compiled anew, which takes a while: all but one are among the long tests.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+COMPILED = Path("src/pellucid/capacity/zones/compiled")
+
+# the module, what stands there, what comes in its place
+MUTANTS = {
+    "a spout emits at its gap": ("urgent", "spout + 1, -2 * numbers(c[y.GAP])[spout]", "spout + 1, -2 * numbers(c[y.GAP])[spout] + 1"),
+    "a spout does not begin again": ("urgent", "            reset(z, n, spout + 1)\n", ""),
+    "a spout emits though something ends": ("urgent", "0, 2 * end, c[y.INF]", "0, 2 * end + 1, c[y.INF]"),
+    "a worker takes two": ("urgent", "            t[at + y.BUSY] += taken\n", "            t[at + y.BUSY] += taken\n            t[at + y.LENGTH] = 0\n"),
+    "takes are forgotten": ("urgent", "taken = min(length, workers[o] - busy)", "taken = min(length, 1)  * (busy == 0)"),
+    "the rest of a ratio is lost": ("urgent", "t[at + y.DUE] = due %", "t[at + y.DUE] = 0 * due %"),
+    "time passes beyond an end": ("urgent", "2 * numbers(c[y.TIME])[o] + 1", "2 * numbers(c[y.TIME])[o] + 3"),
+    "time stops before an end": ("urgent", "2 * numbers(c[y.TIME])[o] + 1", "2 * numbers(c[y.TIME])[o]"),
+    "a clock forgets too much": ("matrix", "m[i * n + j] > 2 * gap[s] + 1", "m[i * n + j] > 0"),
+    "lower bounds of all clocks go": ("matrix", "for s in range(spouts):\n        i = s + 1\n        for j in range(n):\n            if j != i:\n                m[j * n + i] = inf", "for s in range(n - 1):\n        i = s + 1\n        for j in range(n):\n            if j != i:\n                m[j * n + i] = inf"),
+    "a zone is not closed": ("matrix", "                    if c < m[i * n + j]:\n                        m[i * n + j] = c\n    for i", "                    if c < m[i * n + j] - 2:\n                        m[i * n + j] = c\n    for i"),
+    "literal: no time need pass": ("literal", "up_strictly(base, n, inf)", "up(base, n, inf)"),
+    "literal: a spout does not wait for takes": ("literal", "if not flags & (y.TAKES_FIRST | y.EMITS_FIRST):", "if True:"),
+    "literal: time may pass twice": ("literal", "t[y.PHASE] = (s[y.PHASE] & (y.TAKES_FIRST | y.EMITS_FIRST)) | y.SET_TAKE", "t[y.PHASE] = (s[y.PHASE] & (y.TAKES_FIRST | y.EMITS_FIRST | y.CAN)) | y.SET_TAKE"),
+    "literal: others need the flag, too": ("literal", "(b != target or flags & y.TAKES_FIRST)", "flags & y.TAKES_FIRST"),
+    "what is covered is not left": ("kernel", "(node[y.FLAG] == y.LEFT or node[y.NODE_COST] >= cost)", "True"),
+}  # fmt: skip
+# No way through the machine is different: the least number of emits may be missed, and nothing else.
+ONLY_LONGER = {"what is covered is not left", "literal: time may pass twice", "literal: no time need pass"}
+
+SCRIPT = """
+from tests.capacity.zones.judges import Tally, judge, small
+tally, caught = Tally(), ""
+for number in range(200):
+    for semantics in ("urgent", "literal"):
+        try:
+            judge(*small(number, semantics=semantics), tally)
+        except Exception as wrong:
+            caught = f"{number}: {type(wrong).__name__}: {wrong}"
+        caught = caught or (tally.wrong[0] if tally.wrong else "")
+    if caught:
+        break
+print(caught or "not caught")
+"""
+
+
+def said_of(mutant: str, folder: Path) -> str:
+    module, old, new = MUTANTS[mutant]
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    file = folder / COMPILED / f"{module}.py"
+    text = file.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{mutant}: the line is not there once"
+    text = text.replace("reset, up_strictly", "reset, up, up_strictly").replace(old, new)
+    file.write_text(text, encoding="utf-8")
+    given = {**os.environ, "PYTHONPATH": f"{folder / 'src'}:{ROOT}", "NUMBA_CACHE_DIR": str(folder / "cache")}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=given, cwd=folder, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_lines_are_there() -> None:
+    for mutant, (module, old, _) in MUTANTS.items():
+        assert (ROOT / COMPILED / f"{module}.py").read_text(encoding="utf-8").count(old) == 1, mutant
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mutant", [m for m in MUTANTS if m not in ONLY_LONGER])
+def test_a_mutant_is_found_out(mutant: str, tmp_path: Path) -> None:
+    said = said_of(mutant, tmp_path)
+    print(f"{mutant}: {said[:100]}")
+    assert said != "not caught"
