@@ -54,6 +54,12 @@ def test_unknown() -> None:
     assert found.unknown and "each worker of B has a queue" in found.notes[0]
 
 
+def test_memory_is_a_budget_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pellucid.capacity.zones.search.MEMORY", 2**20)
+    found = check.capacity(figure_1(gap="2/3", workers=3), {"B3": 3})
+    assert found.unknown and "GiB of memory was reached after" in found.notes[0]
+
+
 def test_any_number_that_is_refuted_says_which() -> None:
     t = Topology({"S1": Spout(2), "S2": Spout(2)}, {"A": Bolt(1, ["S1", "S2"], workers=ANY), "B": Bolt(1, "A")})
     found = check.capacity(t, {"B": 2})

@@ -15,6 +15,7 @@ from pellucid.capacity.zones.decide import decide, longest
 from pellucid.capacity.zones.network import Network, Tables
 from pellucid.capacity.zones.run import trace
 from pellucid.capacity.zones.search import search
+from pellucid.capacity.zones.thresholds import least_gap
 from pellucid.capacity.zones.workers import decide_any
 from pellucid.errors import UsageError
 from pellucid.model import Budget
@@ -34,8 +35,8 @@ def test_urgent() -> None:
 
 
 def test_literal() -> None:
-    tally = judged(range(60), "literal")
-    assert tally.wrong == [] and tally.safe > 5 and tally.unsafe > 20
+    tally = judged(range(40), "literal")
+    assert tally.wrong == [] and tally.safe > 5 and tally.unsafe > 15
 
 
 @pytest.mark.long
@@ -82,6 +83,27 @@ def test_the_longest_queue_is_the_least_limit_that_is_kept() -> None:
             assert kept.status == "proved"
             if length:
                 assert decide(t, bolt, length, observe=observe, budget=Budget(2.0, 3_000)).status == "refuted"  # type: ignore[arg-type]
+
+
+def test_a_threshold_is_one() -> None:
+    """At the threshold and above it the limit is kept, below it is not; where there is none, nowhere, or everywhere."""
+    seen: dict[str, int] = {}
+    for number in range(45):
+        t, bolt, limit = small(number)
+
+        def status(gap: Fraction, t: Topology = t, bolt: str = bolt, limit: int = limit) -> str:
+            return decide(t.given(gap=gap), bolt, limit + 1, show=False, budget=Budget(1.0, 3_000)).status
+
+        found = least_gap(t, bolt, limit + 1, budget=Budget(1.0, 3_000))
+        seen[found.status] = seen.get(found.status, 0) + 1
+        if found.status == "at":
+            assert found.gap is not None and status(found.gap) == "proved" and status(found.gap * 2) != "refuted"
+            assert status(found.gap * Fraction(9, 10)) != "proved"
+        elif found.status == "never":
+            assert all(status(gap) != "proved" for gap in (Fraction(1, 2), Fraction(40)))
+        elif found.status == "always" and found.gap == 0:
+            assert all(status(gap) != "refuted" for gap in (Fraction(1, 9), Fraction(40)))
+    assert seen["at"] > 15 and seen["never"] > 3
 
 
 def test_any_number_of_workers_is_each_of_them() -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Fewest: TypeAlias = Literal["emits", "steps"]
 NEVER = 2**40  # a limit that no queue reaches
 _TURNS = 2_000
+MEMORY = 3 * 2**30  # bytes that a search may hold; what is more is cut short, as by any other budget
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,9 @@ class _Running:
                 budget.look(int(self.registers[y.NODE_COUNT]), int(self.registers[y.WAITING]))
             except CutShort as cut:
                 return False, str(cut)
+            if why != k.WORKING and 2 * sum(array.nbytes for array in self.held.values()) > MEMORY:
+                count = int(self.registers[y.NODE_COUNT])
+                return False, f"the limit of {MEMORY / 2**30:g} GiB of memory was reached after {count:,} states"
             if why != k.WORKING:
                 self._grow(why)
 
