@@ -55,8 +55,14 @@ def caret(text: str, line: int, column: int, message: str, name: str = "") -> Da
     """
     lines = text.split("\n")
     shown = lines[line - 1].rstrip().replace("\t", " ") if 0 < line <= len(lines) else ""
+    begin = max(0, column - 80) if len(shown) > 120 else 0  # of a long line, the part around the place
+    shown = ("…" if begin else "") + shown[begin + bool(begin) : begin + 120] + ("…" if shown[begin + 120 :] else "")
     where = f"{name}, line {line}" if name else f"line {line}"
-    return DataError(f"{where}, column {column}: {message}\n  {shown}\n  {' ' * (column - 1)}^")
+    return DataError(f"{where}, column {column}: {message}\n  {shown}\n  {' ' * (column - 1 - begin)}^")
+
+
+DEEPEST, LARGEST = 100, 100_000  # of formulas: Python's own recursion ends at about a thousand calls
+DIGITS, CERTAIN = 15, 8  # of a number, which has to fit into 64 bits with room to add; the last process by number
 
 
 def without_comments(text: str, name: str = "") -> str:
@@ -149,6 +155,8 @@ class _Reader:
         self.fixed: set[str] = set()
         self.predicates: dict[str, tuple[list[str], Any]] = {}
         self.size: int | None = None
+        self.inside: list[str] = []  # predicates that are just being put in
+        self.deep = self.made = 0
 
     def no(self, at: Token | Tree[Any], message: str) -> NoReturn:
         where: Any = at if hasattr(at, "column") else getattr(at, "meta", at)
@@ -184,7 +192,7 @@ class _Reader:
     def declare(self, d: Tree[Any], order: dict[str, list[Any]]) -> None:
         first: Any = d.children[0] if d.children else None
         if d.data == "size":
-            self.size = int(first)
+            self.size = int(self.number(first))
         elif d.data in ("abstract", "enumeration"):
             if str(first) in self.types or str(first) in (*NUMBERS, "proc"):
                 self.no(first, f"the type {first} is declared twice")
@@ -280,13 +288,18 @@ class _Reader:
     def process(self, p: Tree[Any], scope: Mapping[str, tuple[Term, str]]) -> str:
         name: Any = p.children[0]
         if str(name).startswith("#"):
-            return str(name)
+            return self.certain(name)
         found = scope.get(str(name))
         if found is None:
             self.no(name, f"{name} is no process here{nearest(name, list(scope)).rstrip('.')}")
         if not isinstance(found[0], Process):
             self.no(name, f"an index is a process, and {name} is another term here: this is not supported")
         return found[0].name
+
+    def certain(self, token: Any) -> str:
+        if len(token) > 3 or int(token[1:]) > CERTAIN:
+            self.no(token, f"certain processes are #1 to #{CERTAIN}, not {token}")
+        return str(token)
 
     def value(self, t: Tree[Any], scope: Mapping[str, tuple[Term, str]], of: str) -> Term:
         term, kind = self.term(t, scope)
@@ -332,13 +345,13 @@ class _Reader:
         first: Any = p.children[0]
         if p.data == "just":
             real = first.children[0].type == "REAL"
-            return one, Number(Fraction(str(first.children[0]).rstrip(".")), real), "real" if real else "int"
+            return one, Number(self.number(first.children[0]), real), "real" if real else "int"
         if p.data == "times":
             other: Any = p.children[1]
             number, name = (first, other) if hasattr(first, "children") else (other, first)
-            return Fraction(str(number.children[0]).rstrip(".")), *self.symbol(name, ())
+            return self.number(number.children[0]), *self.symbol(name, ())
         if p.data == "certain":
-            return one, Process(str(first)), "proc"
+            return one, Process(self.certain(first)), "proc"
         if p.data == "local":
             if str(first) not in scope:
                 self.no(first, f"{first} is nothing here{nearest(first, list(scope)).rstrip('.')}")
@@ -346,6 +359,11 @@ class _Reader:
         if p.data == "name" and str(first) in self.constructors:
             return one, Value(str(first)), self.constructors[str(first)]
         return one, *self.symbol(first, tuple(self.process(c, scope) for c in p.children[1:]))
+
+    def number(self, token: Any) -> Fraction:
+        if len(token) > DIGITS:
+            self.no(token, f"a number of {len(token):,} digits: {DIGITS} are the most")
+        return Fraction(str(token).rstrip("."))
 
     def symbol(self, name: Any, indices: tuple[str, ...]) -> tuple[Term, str]:
         if str(name) not in self.symbols:
@@ -359,6 +377,19 @@ class _Reader:
     # formulas
 
     def formula(self, f: Any, scope: Mapping[str, tuple[Term, str]]) -> Formula:
+        while f.data in ("and_", "or_") and len(f.children) == 1:  # parentheses
+            f = f.children[0]
+        self.made += 1
+        if self.deep == DEEPEST:
+            self.no(f, f"formulas in formulas are read {DEEPEST} deep, and this is deeper")
+        if self.made > LARGEST:
+            self.no(f, f"with its predicates put in, the system has more than {LARGEST:,} formulas: too many")
+        self.deep += 1
+        found = self._formula(f, scope)
+        self.deep -= 1
+        return found
+
+    def _formula(self, f: Any, scope: Mapping[str, tuple[Term, str]]) -> Formula:
         kind, parts = str(f.data), f.children
         match kind:
             case "true" | "false":
@@ -367,8 +398,6 @@ class _Reader:
                 return self.compare(f, scope)
             case "not_":
                 return Not(self.formula(parts[0], scope))
-            case "and_" | "or_" if len(parts) == 1:
-                return self.formula(parts[0], scope)
             case "and_":
                 return And(tuple(self.formula(p, scope) for p in parts))
             case "or_":
@@ -399,7 +428,12 @@ class _Reader:
         for g in given:
             if g.data != "term":
                 self.no(g, "a formula as the argument of a predicate is not supported: a term is")
-        return self.formula(body, {n: self.term(g, scope) for n, g in zip(names, given, strict=True)})
+        if str(name) in self.inside:
+            self.no(name, f"the predicate {name} is made of itself")
+        self.inside.append(str(name))
+        found = self.formula(body, {n: self.term(g, scope) for n, g in zip(names, given, strict=True)})
+        self.inside.pop()
+        return found
 
     def compare(self, f: Any, scope: Mapping[str, tuple[Term, str]]) -> Formula:
         left, right = f.children[0], f.children[-1]

@@ -127,7 +127,7 @@ class Oracle:
                 if constant.denominator != 1 or any(f.denominator != 1 for f, _ in parts):
                     raise Unknown
                 return sum(
-                    (int(f) * self._cell(c, columns, bound).astype(np.int16) for f, c in parts), np.int16(int(constant))
+                    (int(f) * self._cell(c, columns, bound).astype(np.int64) for f, c in parts), np.int64(int(constant))
                 )
 
     def _type(self, *terms: Term) -> str:
@@ -243,7 +243,7 @@ class Oracle:
                 self.exact = False
             total *= len(options)
             choices.append(options)
-        grid = np.array(list(product(*choices)), dtype=np.int16).reshape(total, len(places))
+        grid = np.array(list(product(*choices)), dtype=np.int64).reshape(total, len(places))
         columns: Columns = {p: np.ascontiguousarray(grid[:, i]).astype(self._dtype(p[0])) for i, p in enumerate(places)}
         keep: Any = True
         for p in product(everybody, repeat=len(names)):
@@ -254,7 +254,7 @@ class Oracle:
         return {p: c[keep] for p, c in columns.items()}
 
     def _dtype(self, name: str) -> Any:
-        return np.int16 if self.system.type_of(name) in NUMBERS else np.int8
+        return np.int64 if self.system.type_of(name) in NUMBERS else np.int8
 
     def _key(self, columns: Columns) -> NDArray[np.uint64]:
         """A number for each state (by hashing: two states with one number would only make the oracle know less)."""
