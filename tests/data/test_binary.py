@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+from click.testing import CliRunner
+from pyarrow import csv
 
+from pellucid.cli.main import cli
 from pellucid.data.files import open_reader
 from pellucid.data.formats.pages import _walk, pages_of, refuse_huge_pages
 from pellucid.errors import DataError
@@ -217,8 +221,8 @@ def test_an_old_time_with_nanoseconds_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         rows(str(path), DATETIME)
     assert str(caught.value) == (
-        f"{path}: row 2: column 'x': 1970-01-01 00:00:00.000001 has nanoseconds, and a time has whole microseconds: "
-        "round it first"
+        f"{path}: row 2: column 'x': 1970-01-01 00:00:00.000001 has 1 nanosecond more, and a time has whole "
+        "microseconds: round it first"
     )
     lists = pa.array([[dt.datetime(2013, 1, 1)]], pa.list_(pa.timestamp("us")))
     parquet.write_table(pa.table({"x": lists}), path, use_deprecated_int96_timestamps=True)
@@ -226,6 +230,32 @@ def test_an_old_time_with_nanoseconds_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds times of the kind INT96 in a list: write them as timestamps"):
         list(reader.chunks({}, rows=2, keep=["x"]))
     reader.close()
+
+
+@pytest.mark.parametrize("more", [[], ["--pushes", "30", "--state", "state"], ["--order", "n"]])
+@pytest.mark.parametrize("read", ["at", "kept"])
+def test_old_times_with_nanoseconds_are_bad_rows(tmp_path: Path, more: list[str], read: str) -> None:
+    """Also those of a column that only comes along."""
+    path = tmp_path / "old.parquet"
+    at = pa.array([i * 1000 + 7 * (i in (3, 64)) for i in range(100)], pa.timestamp("ns"))
+    parquet.write_table(pa.table({"n": range(100), "at": at}), path, use_deprecated_int96_timestamps=True)
+    (tmp_path / "p.py").write_text(
+        "from datetime import datetime\nfrom typing import NamedTuple\nfrom pellucid import pipeline\n"
+        "class Row(NamedTuple):\n    n: int\n" + "    at: datetime\n" * (read == "at")
+        + "same = pipeline(lambda x: x.map(lambda r: r.n), x=Row)\n"
+    )  # fmt: skip
+    given = ["run", f"{tmp_path}/p.py:same", "--in", str(path), "--out", f"{tmp_path}/out.csv"]
+    given += ["--keep-columns", "at"] if read == "kept" else []
+    given += [str(tmp_path / "state") if part == "state" else part for part in more]
+    said = CliRunner().invoke(cli, given)
+    assert said.exit_code == 2
+    assert "row 4: column 'at': 1970-01-01 00:00:00.000003 has 7 nanoseconds more" in said.stderr
+    shutil.rmtree(tmp_path / "state", ignore_errors=True)
+    done = CliRunner().invoke(cli, [*given, "--bad", f"{tmp_path}/bad.csv"])
+    assert done.exit_code == 0, done.output
+    letters = csv.read_csv(tmp_path / "bad.csv").to_pylist()
+    assert [(row["row"], row["column"]) for row in letters] == [(4, "at"), (65, "at")]
+    assert csv.read_csv(tmp_path / "out.csv")["out"].to_pylist() == [i for i in range(100) if i not in (3, 64)]
 
 
 def test_a_decimal_of_an_impossible_scale(tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pellucid.data.arrow import column_at, column_names, numpy_of
@@ -130,21 +132,30 @@ class ParquetReader(_Typed):
     ) -> Iterator[Chunk]:
         """The wanted columns, and those to keep, at most ``rows`` rows at a time."""
         names = [*wanted, *(name for name in keep if name not in wanted)]
-        for first, batch in self._batches(self._reopened(wanted, keep), names, rows, 0, None, self.total):
-            yield Chunk(batch, first, first + batch.num_rows, self.total, row_place(self.name, first))
+        file = self._reopened(wanted, keep)
+        for first, batch, place in self._batches(file, names, rows, 0, None, self.total, lenient=lenient):
+            yield Chunk(batch, first, first + batch.num_rows, self.total, place)
             del batch  # not kept while the next one is read
 
     def groups(
-        self, wanted: Mapping[str, Type], *, rows: int, first: int, group: int, keep: Collection[str] = ()
-    ) -> Iterator[tuple[int, int, Any]]:
-        """The same from a row group on: the group, the number of a batch's first row, the batch."""
+        self,
+        wanted: Mapping[str, Type],
+        *,
+        rows: int,
+        first: int,
+        group: int,
+        keep: Collection[str] = (),
+        lenient: bool = False,
+    ) -> Iterator[tuple[int, int, Any, Place]]:
+        """The same from a row group on: the group, the number of a batch's first row, the batch and its place."""
         file = self._reopened(wanted, keep)
         names = [*wanted, *(name for name in keep if name not in wanted)]
         with _refusing(_not_whole(self.name, "Parquet")):
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         for number in range(group, len(sizes)):
-            for at, batch in self._batches(file, names, rows, first, [number], first + sizes[number]):
-                yield number, at, batch
+            end = first + sizes[number]
+            for at, batch, place in self._batches(file, names, rows, first, [number], end, lenient=lenient):
+                yield number, at, batch, place
             first += sizes[number]
         if first != self.total:
             raise DataError(f"{self._after(first)} (its index says {self.total:,} rows)")
@@ -171,8 +182,16 @@ class ParquetReader(_Typed):
         return found
 
     def _batches(
-        self, file: Any, wanted: Sequence[str], rows: int, first: int, groups: list[int] | None, end: int
-    ) -> Iterator[tuple[int, Any]]:
+        self,
+        file: Any,
+        wanted: Sequence[str],
+        rows: int,
+        first: int,
+        groups: list[int] | None,
+        end: int,
+        *,
+        lenient: bool,
+    ) -> Iterator[tuple[int, Any, Place]]:
         with _refusing(self._after(first)):
             batches = file.iter_batches(batch_size=rows, row_groups=groups, columns=list(wanted), use_threads=True)
             old = self._old_times(wanted)
@@ -185,11 +204,12 @@ class ParquetReader(_Typed):
                     batch.validate(full=True)
             if batch is None:
                 break
-            count = batch.num_rows
+            count, place = batch.num_rows, row_place(self.name, first)
+            place = replace(place, bad={}) if lenient else place
             if fine is not None:
                 with _refusing(self._after(first)):
-                    fine.compare(batch, row_place(self.name, first))
-            yield first, batch
+                    fine.compare(batch, place)
+            yield first, batch, place
             first += count
         if first != end:
             raise DataError(f"{self._after(first)} (its index says {end:,} rows up to here)")
@@ -227,13 +247,15 @@ class _Fine:
         fine = self._take(batch.num_rows)
         for path in self.columns:
             micros, nanos = (numpy_of(column_at(table, path).view(pa.int64()).fill_null(0)) for table in (batch, fine))
-            wrong = micros * 1000 != nanos  # both wrap around
-            if wrong.any():
-                i = int(wrong.argmax())
-                raise DataError(
-                    f"{place.at(i)}: column {path!r}: {column_at(batch, path)[i]} has nanoseconds, and a time has "
-                    "whole microseconds: round it first"
-                )
+            more = nanos - micros * 1000  # both wrap around
+            place.refuse_all(np.flatnonzero(more).tolist(), _too_fine(path, column_at(batch, path), more), path)
+
+
+def _too_fine(path: str, column: Any, more: Any) -> Callable[[int], str]:
+    return lambda i: (
+        f"column {path!r}: {column[i]} has {more[i]} nanosecond{'' if more[i] == 1 else 's'} more, and a time has "
+        "whole microseconds: round it first"
+    )
 
 
 class ArrowReader(_Typed):

@@ -173,15 +173,14 @@ class Lane:
         assert self._read is not None
         where = {"row": self._seek["row"], "group": self._seek.get("group", 0)}
         # Larger pieces than are asked for: what lies within one of them is not copied when it is taken.
-        for group, first, batch in reader.groups(
-            wanted, rows=_PIECES * rows, first=where["row"], group=where["group"], keep=self.keep
+        said: dict[str, Any] = {"keep": self.keep, "lenient": self.lenient}
+        for group, first, batch, place in reader.groups(
+            wanted, rows=_PIECES * rows, first=where["row"], group=where["group"], **said
         ):
             if group != where["group"]:
                 where = {"row": first, "group": group}
             self._read.group(reader, group)
-            yield _Chunk(
-                Chunk(batch, first, first + batch.num_rows, reader.total, row_place(self.path, first)), 0, where
-            )
+            yield _Chunk(Chunk(batch, first, first + batch.num_rows, reader.total, place), 0, where)
 
     def _arrow(self, reader: ArrowReader, wanted: Mapping[str, Type], rows: int) -> Iterator[Chunk]:
         assert self._read is not None
