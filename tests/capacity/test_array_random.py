@@ -56,6 +56,11 @@ def test_random_systems(first: int) -> None:
     assert statuses.count("unknown") <= 3  # guards about all others, where nothing is known of those others
 
 
+def test_a_node_that_takes_the_place_of_one_that_is_gone() -> None:
+    """A cube that was made before by a node that another one covers now has to be visited all the same."""
+    assert agree(4087) == "proved"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 4000, 100))
 def test_many_random_systems(first: int) -> None:

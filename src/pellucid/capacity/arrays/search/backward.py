@@ -132,7 +132,7 @@ class Backward:
         visited = Visited(self.layout)
         nodes: dict[int, Node] = {}
         waiting: list[tuple[tuple[int, ...], Node]] = []
-        seen: set[Cube] = set()
+        seen: dict[Cube, Node] = {}
         for node in [*guesses, *self.roots()]:
             heapq.heappush(waiting, (self._priority(node), node))
         removed = 0
@@ -163,10 +163,14 @@ class Backward:
             if self.deepest is not None and node.depth >= self.deepest:
                 continue
             for b in before(self.compiled, node.cube):
-                if b.cube in seen and not (self.shortest and self.compiled.starts_in(b.cube)):
+                earlier = seen.get(b.cube)
+                # one that waits or was visited; one that goes with its parent has its place taken by this one
+                there = earlier is not None and not (earlier.gone or (earlier.parent or earlier).gone)
+                if there and not (self.shortest and self.compiled.starts_in(b.cube)):
                     continue
-                seen.add(b.cube)
-                child = Node(b.cube, node.depth + 1, node.origin, node, (b.transition, b.chosen), b.names)
+                seen[b.cube] = child = Node(
+                    b.cube, node.depth + 1, node.origin, node, (b.transition, b.chosen), b.names
+                )
                 if not self.shortest and visited.covers(b.cube) and not self.compiled.starts_in(b.cube):
                     continue
                 heapq.heappush(waiting, (self._priority(child), child))
