@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from pellucid.atomic import syntax as s
 from pellucid.atomic.layout import TAKES, Entry, Item, homes, layout_of, opened
 from pellucid.atomic.names import path_of, put
+from pellucid.atomic.printing import network_text, value_text
 from pellucid.atomic.rules import Rules, rules_of
 from pellucid.atomic.state import State, Store
 from pellucid.atomic.typing import System, typecheck
@@ -83,6 +84,9 @@ class Atomic:
         self.inside: list[list[int]] = [[] for _ in self.layout.names]
         for place, parent in enumerate(self.layout.parents[1:], 1):
             self.inside[parent].append(place)
+        tops = {self.layout.names[place] for place in self.inside[0]}
+        left = any(f"out {name}" in network_text(self.network) for name in tops)
+        self.outside = left or any(not where for where, _ in self.layout.items)  # whether anything can stand there
         self.transactions = tuple(dict.fromkeys(item.trans for _, item in self.layout.items))
         self._views: dict[tuple[tuple[int, ...], ...], View] = {}
 
@@ -119,6 +123,8 @@ class Atomic:
             if not word and t in view.doomed():
                 out[t] += ", doomed"
         for place, label in enumerate(self.layout.labels):
+            if not place and not self.outside:
+                continue
             sent = [self.store.items[i] for i in at.soups[place] if self._is(i, s.Send)]
             out[f"at {label}"] = " ".join(f"{m.trans}:{_channel(m.process)}" for m in sent)
         return out  # type: ignore[return-value]
@@ -388,7 +394,9 @@ class Atomic:
         depends = view.depends
         if not self.rules.mobile_received:
             entries = [self.store.entries[e] for log in at.logs for e in log]
-            depends = frozenset((e.message.trans, e.subject) for e in entries if e.message and e.kind == "RECV")
+            depends = frozenset(
+                (e.message.trans, e.subject) for e in entries if e.message and e.kind not in ("FORWARD", "OPEN")
+            )
         needs = {t: {u for u, v in depends if v == t and u != t} - view.committed for t in pending}
         if kind == "any":
             needs = {t: set() for t in pending}
@@ -467,8 +475,6 @@ def _mobile(p: s.Process) -> tuple[s.Value, s.Value] | None:
 
 
 def _channel(p: s.Process) -> str:
-    from pellucid.atomic.printing import value_text
-
     assert isinstance(p, s.Send)
     return value_text(p.to).replace("in ", "").replace("out ", "-")
 

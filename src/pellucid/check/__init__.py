@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pellucid.atomic.question import atomic as atomic
     from pellucid.capacity.zones.question import capacity as capacity
     from pellucid.check.bounds import buffers as buffers
     from pellucid.check.declare import properties as properties
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pellucid.progress.question import progress as progress
 
 _HOME = {
+    "atomic": "pellucid.atomic.question",
     "buffers": "bounds",
     "capacity": "pellucid.capacity.zones.question",
     "properties": "declare",

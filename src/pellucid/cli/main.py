@@ -98,6 +98,7 @@ def cli(verbose: bool) -> None:
       pellucid check demo/pipeline.py:totals            ask the usual questions of one pipeline
       pellucid progress graph.py:daily                  does a graph with times keep its promises?
       pellucid capacity shop.toml --limit enrich=10     how many workers does this step need?
+      pellucid net check booking.atf                    do these transactions fail as one?
       pellucid export demo/pipeline.py:running --ints mod:4
       pellucid crash demo/pipeline.py:totals --in demo/events.csv --kills 20
       pellucid audit state/                             did a recorded run keep its promise?
@@ -117,12 +118,13 @@ def _add_verbs() -> None:
     from pellucid.cli.export import export
     from pellucid.cli.init import init
     from pellucid.cli.models.capacity import capacity
+    from pellucid.cli.models.net import net
     from pellucid.cli.models.progress import progress
     from pellucid.cli.run import run
     from pellucid.cli.show import show
     from pellucid.cli.tables import tables
 
-    for verb in (run, check, progress, capacity, crash, audit, show, explain, export, init, tables, completion):
+    for verb in (run, check, progress, capacity, net, crash, audit, show, explain, export, init, tables, completion):
         cli.add_command(verb)
 
 

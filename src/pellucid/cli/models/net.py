@@ -1,0 +1,273 @@
+"""``pellucid net``: networks of transactions that commit as a set or are undone: run them, check them, draw them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pellucid.cli.repeated import refuse_repetition
+from pellucid.errors import UsageError
+
+if TYPE_CHECKING:
+    from pellucid.atomic import Atomic
+
+_CODES = {"proved": 0, "refuted": 1, "unknown": 3}
+
+
+class _Nested(click.Group):
+    """Verbs below a verb: no option is lost to its repetition here either."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, verb, rest = super().resolve_command(ctx, args)
+        if verb is not None:
+            refuse_repetition(verb, ctx, rest)
+        return name, verb, rest
+
+
+def _common(command: Callable[..., None]) -> Callable[..., None]:
+    """What all three take."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Put a report on stdout, and every other line on stderr."),
+        click.option("--svg", metavar="PLACE", help="Draw it: a file; of check a folder, for each counterexample."),
+        click.option(
+            "--system", type=click.Choice(["corrected", "printed"]), default="corrected", help="Of types.",
+            show_default=True,
+        ),
+        click.option("--unfold", type=click.IntRange(min=0), default=2, show_default=True, help="How often ! unfolds."),
+        click.option(
+            "--rules", default="corrected", show_default=True, metavar="NAME",
+            help="corrected, printed, printed_commit_context, cascade, crash, or a mutant by name.",
+        ),
+        click.argument("file", metavar="FILE.atf"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.group(cls=_Nested)
+def net() -> None:
+    """Networks of transactions that commit as a set or are undone (the calculus of atomic failure).
+
+    \b
+    Examples:
+      pellucid net check booking.atf
+      pellucid net run booking.atf --seed 7 --svg run.svg
+      pellucid net run booking.atf --take 1 --take 2
+      pellucid net show booking.atf
+
+    Exit codes: 0 done or proved, 1 refuted, 2 bad usage or bad input, 3 unknown, 4 internal error.
+    """
+
+
+def _machine(file: str, options: dict[str, Any]) -> Atomic:
+    from pellucid.atomic import Atomic, read
+    from pellucid.atomic.layout import nowhere
+
+    network, text = read(file)
+    machine = Atomic(
+        network, rules=options["rules"], unfold=options["unfold"], system=options["system"], text=text, name=file
+    )
+    for words in nowhere(machine.layout):
+        click.echo(f"pellucid: warning: {words}", err=True)
+    return machine
+
+
+def _print(verb: str, document: dict[str, Any]) -> None:
+    whole = {"pellucid": 1, "verb": f"net {verb}", **document}
+    click.echo(json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+# ---------------------------------------------------------------- run
+
+
+@net.command("run")
+@_common
+@click.option("--seed", type=click.IntRange(min=0), help="Draw each step by this seed; 0 unless --take is given.")
+@click.option("--steps", type=click.IntRange(min=0), default=1000, show_default=True, help="At most so many.")
+@click.option(
+    "--take", "takes", multiple=True, type=click.IntRange(min=1), metavar="N",
+    help="Take the N-th of the next steps by hand; repeat it for more. What is next is listed.",
+)  # fmt: skip
+@click.option("--ask", is_flag=True, help="List the next steps and ask which to take, until there is none.")
+def run_verb(
+    file: str, seed: int | None, steps: int, takes: tuple[int, ...], ask: bool, svg: str | None, as_json: bool,
+    **options: Any,
+) -> None:  # fmt: skip
+    """Run a network: by a seed, by hand, or by hand and then by a seed.
+
+    \b
+    Examples:
+      pellucid net run booking.atf --seed 7
+      pellucid net run booking.atf --take 1 --take 3      two steps, then what is next
+      pellucid net run booking.atf --ask
+    """
+    import random
+
+    from pellucid.atomic import NetworkRun
+
+    if ask and (as_json or seed is not None):
+        raise UsageError("--ask goes by hand: leave --json and --seed out")
+    machine = _machine(file, options)
+    at, taken = machine.start(), []
+    for n, number in enumerate(takes, 1):
+        offered = list(machine.steps(at))
+        if number > len(offered):
+            words = ", ".join(f"{i} {step}" for i, (step, _) in enumerate(offered, 1)) or "no step is left"
+            raise UsageError(f"--take {number}: step {n} has {len(offered)} choices: {words}")
+        step, at = offered[number - 1]
+        taken.append(step)
+    if ask:
+        at = _by_hand(machine, at, taken, steps)
+    elif seed is not None or not takes:
+        chance = random.Random(seed or 0)
+        while len(taken) < steps and (offered := list(machine.steps(at))):
+            step, at = chance.choice(offered)
+            taken.append(step)
+    following = [str(step) for step, _ in machine.steps(at)]
+    why = f"{len(following)} steps are possible next" if following else "no step is left"
+    found = NetworkRun((), tuple(taken), None, why, machine)
+    committed, aborted = found.outcome()
+    if svg is not None:
+        from pellucid.base.files import write_whole
+
+        write_whole(svg, found.picture(f"{Path(file).name}: {machine.rules.name} rules"))
+    if as_json:
+        outcome = {"committed": committed, "aborted": aborted, "next": following}
+        _print("run", {"file": file, "rules": machine.rules.name, **outcome, "run": found.document()})
+        return
+    from pellucid.atomic.picture import nested_text
+
+    for n, step in enumerate(taken):
+        click.echo(f"{n:4}  {step}")
+    click.echo(f"\n{nested_text(machine, at)}\n")
+    undecided = [t for t in (*machine.transactions, *machine.children(at)) if t not in {*committed, *aborted}]
+    for word, names in (("committed", committed), ("aborted", aborted), ("undecided", undecided)):
+        if names:
+            click.echo(f"{word:10} {', '.join(names)}")
+    if following:
+        click.echo("next       " + "\n           ".join(f"{i}  {words}" for i, words in enumerate(following, 1)))
+
+
+def _by_hand(machine: Atomic, at: Any, taken: list[Any], steps: int) -> Any:
+    """Ask for each step."""
+    from pellucid.atomic.picture import nested_text
+
+    while len(taken) < steps and (offered := list(machine.steps(at))):
+        click.echo(nested_text(machine, at))
+        for i, (step, _) in enumerate(offered, 1):
+            click.echo(f"  {i}  {step}")
+        number = click.prompt("step (0 ends)", type=click.IntRange(0, len(offered)))
+        if not number:
+            break
+        step, at = offered[number - 1]
+        taken.append(step)
+    return at
+
+
+# ---------------------------------------------------------------- check
+
+
+@net.command("check")
+@_common
+@click.option("--about", "questions", multiple=True, metavar="QUESTION", help="Only this; repeat it for more.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS", help="In all.",
+    show_default=True,
+)  # fmt: skip
+@click.option(
+    "--max-states", type=click.IntRange(min=1), default=200_000, metavar="N", help="More give unknown.",
+    show_default=True,
+)  # fmt: skip
+def check_verb(
+    file: str, questions: Sequence[str], timeout: float, max_states: int, svg: str | None, as_json: bool, **options: Any
+) -> None:
+    """Ask about all runs of a network; a no comes with a shortest run.
+
+    The questions: A1, A2, A3, C1, C2 (causal consistency is C1 and C2), types (subject reduction), place, and progress:
+    can each transaction always still be decided, and why does it stick? By name also F0 and F1, which are false.
+
+    \b
+    Examples:
+      pellucid net check booking.atf
+      pellucid net check booking.atf --rules printed --about C1
+      pellucid net check booking.atf --rules crash --about progress
+    """
+    from pellucid.atomic.question import USUAL, atomic
+    from pellucid.atomic.reading import read
+    from pellucid.cli.check import _draw, _Printer, exit_code
+    from pellucid.cli.progress import StatusLine
+    from pellucid.model.show.outcomes import Outcome, outcomes_document
+
+    network, text = read(file)
+    status = StatusLine()
+
+    def tell(counts: dict[str, Any]) -> None:
+        if status.seconds > 1 and status.due():
+            status.draw(f"{status.seconds:.0f} s", f"{counts['states']:,} states")
+
+    try:
+        verdict = atomic(
+            text if text else network, about=questions or USUAL, name=file, timeout=timeout, max_states=max_states,
+            progress=tell, **options,
+        )  # fmt: skip
+    finally:
+        status.clear()
+    show = _Printer(as_json)
+    for note in verdict.notes[: len(verdict.notes) - len(verdict.parts)]:
+        show.log(note)
+    if "unfolding" in verdict.question:
+        show.log(verdict.question)
+    outcomes = [Outcome(part, file, found) for part, found in verdict.parts.items()]
+    for outcome in outcomes:
+        show.line(outcome)
+    show.counterexamples(outcomes)
+    show.summary(outcomes)
+    if svg is not None:
+        _draw(svg, outcomes)
+    if as_json:
+        document = {**outcomes_document((file,), outcomes), "verb": "net check", "question": verdict.question}
+        click.echo(json.dumps({**document, "details": dict(verdict.details)}, indent=2, ensure_ascii=False))
+    raise click.exceptions.Exit(exit_code(outcomes))
+
+
+# ---------------------------------------------------------------- show
+
+
+@net.command("show")
+@_common
+def show_verb(file: str, svg: str | None, as_json: bool, **options: Any) -> None:
+    """Draw a network as nested places; the types of its names below.
+
+    \b
+    Examples:
+      pellucid net show booking.atf
+      pellucid net show booking.atf --svg places.svg
+    """
+    from pellucid.atomic import network_text
+    from pellucid.atomic.picture import nested_svg, nested_text
+    from pellucid.atomic.printing import type_text
+
+    machine = _machine(file, options)
+    if svg is not None:
+        from pellucid.base.files import write_whole
+
+        write_whole(svg, nested_svg(machine, title=Path(file).name))
+    names = {name: type_text(kind) for name, kind in machine.layout.gamma.items()}
+    if as_json:
+        places = {label: machine.layout.labels[parent] if parent >= 0 else None
+                  for label, parent in zip(machine.layout.labels, machine.layout.parents, strict=True)}  # fmt: skip
+        homes = {t: machine.layout.labels[place] for t, place in machine.homes.items()}
+        _print("show", {"file": file, "network": network_text(machine.network), "names": names, "places": places,
+                        "transactions": homes})  # fmt: skip
+        return
+    click.echo(nested_text(machine))
+    kinds: dict[str, list[str]] = {}
+    for name, kind in names.items():
+        kinds.setdefault(kind, []).append(name)
+    click.echo("\n" + "\n".join(f"{', '.join(group)}: {kind}" for kind, group in kinds.items()))
