@@ -54,6 +54,14 @@ def test_unknown() -> None:
     assert found.unknown and "each worker of B has a queue" in found.notes[0]
 
 
+def test_bolts_in_a_circle() -> None:
+    t = Topology({"S": Spout(3)}, {"A": Bolt(1, ["S", "B"], ratio="1/2"), "B": Bolt(1, "A")})
+    assert check.capacity(t, {"A": 3, "B": 3}).proved
+    found = check.capacity(t.given(workers=ANY), {"A": 3})
+    assert found.unknown
+    assert found.notes == ("A: unknown: the bolts go in a circle, and none of them is first; proved for no number",)
+
+
 def test_memory_is_a_budget_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pellucid.capacity.zones.search.MEMORY", 2**20)
     found = check.capacity(figure_1(gap="2/3", workers=3), {"B3": 3})

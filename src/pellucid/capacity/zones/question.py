@@ -172,7 +172,8 @@ class _Asked:
         numbers = ", ".join(f"{b} {n}" for b, n in found.numbers.items())
         if found.trace is not None:
             return found.status, found.zones, None, f"with workers {numbers}: {_told(found.trace, found.why)}"
-        return found.status, found.zones, None, f"at workers {numbers}: {found.why}; proved for {found.proved_for}"
+        at = f"at workers {numbers}: " if numbers else ""
+        return found.status, found.zones, None, f"{at}{found.why}; proved for {found.proved_for}"
 
     def _check(self, proof: Certificate | AnyCertificate, size: int) -> tuple[Status, str]:
         if self.certify is False or (self.certify is None and size > CHECKED):
