@@ -120,6 +120,23 @@ def test_a_quantifier_may_stand_in_a_negation() -> None:
         read_text(text.replace("not alone()", "alone()"))
 
 
+def test_somebody_outside() -> None:
+    """A variable that is no process at the start is somebody outside, a directory for example."""
+    text = """
+    var Home : proc  var Who : proc
+    array X[proc] : bool
+    init (p) { Home <> p && X[p] = False && Who = Home }
+    unsafe (x) { X[x] = True && Who = x }
+    transition a (x) requires { Who = Home } { X[x] := True }
+    transition b (x) requires { X[x] = False } { Who := x }
+    transition c (x) requires { X[x] = True && Who <> x } { Who := Home }
+    """
+    assert read_text(text).outsiders and decide(read_text(text)).proved
+    verdict = decide(read_text(text.replace("requires { X[x] = False } { Who", "{ Who")))
+    assert verdict.refuted and verdict.counterexample is not None
+    assert verdict.counterexample.document()["start"]["Home"] == "outside"
+
+
 def test_an_invariant_says_what_is_not_reached_and_is_checked() -> None:
     text = (
         "var N : int\ninit () { N = 0 }\ninvariant () { N < 0 }\nunsafe () { N = 0 - 5 }\n"

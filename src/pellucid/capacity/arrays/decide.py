@@ -76,7 +76,10 @@ def decide(
                    ^ unsafe (line 4): x = #1, y = #2
     """
     began = now()
-    work = _Work(system, Budget(timeout, progress=progress), shortest)
+    wall = (
+        None if timeout is None else max(timeout, 30.0)
+    )  # of the clock, too; a short one is of work on a busy machine
+    work = _Work(system, Budget(timeout, progress=progress, wall=wall), shortest)
     status, run, never = "unknown", None, None
     try:
         found = work.decide()

@@ -66,6 +66,7 @@ class Encoding:
 
         self.z3, self.system, self.count, self.open = z3, system, count, open
         self.processes = range(first, first + count)
+        self.somebody = [*self.processes, *([0] if system.outsiders else [])]  # values of type proc
         self.order = ordered(system)
         pointers = sum(count**d for d, of in system.symbols.values() if of == "proc") + len(system.transitions)
         self.bits = max(1, (first + count + (2 * pointers if open else 0)).bit_length())
@@ -100,7 +101,7 @@ class Encoding:
                 frame[(symbol, *p)] = term
                 values = self.system.values(of)
                 if of == "proc" and not self.open:
-                    facts.append(z3.Or([term == self.process_value(q) for q in self.processes]))
+                    facts.append(z3.Or([term == self.process_value(q) for q in self.somebody]))
                 elif of != "bool" and values and len(values) < 1 << max(1, (len(values) - 1).bit_length()):
                     facts.append(z3.ULT(term, len(values)))
         return frame, facts
@@ -222,7 +223,7 @@ class Encoding:
                 term = z3.Const(f"{fresh}.{u.name}", self.sort(of))
                 values = self.system.values(of)
                 if of == "proc":
-                    facts += [] if self.open else [z3.Or([term == self.process_value(q) for q in self.processes])]
+                    facts += [] if self.open else [z3.Or([term == self.process_value(q) for q in self.somebody])]
                 elif of != "bool" and values:
                     facts.append(z3.ULE(term, len(values) - 1))
                 open_[u.name] = term

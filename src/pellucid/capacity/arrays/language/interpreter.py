@@ -209,7 +209,7 @@ class Instance:
     def domain(self, of: str) -> Sequence[Datum]:
         """The values of a type, as far as they are tried."""
         if of == "proc":
-            return list(self.processes)
+            return [*self.processes, *([0] if self.system.outsiders else [])]
         return self.system.values(of) or self.numbers
 
     def start(self) -> State:
@@ -232,7 +232,7 @@ class Instance:
         seen = {}
         for (name, *indices), value in zip(self.places, at, strict=True):
             of = self.system.type_of(name)
-            text = f"#{value}" if of == "proc" else str(value)
+            text = ("outside" if value == 0 and self.system.outsiders else f"#{value}") if of == "proc" else str(value)
             seen[f"{name}[{','.join(f'#{i}' for i in indices)}]" if indices else name] = text
         return seen
 

@@ -229,6 +229,19 @@ class System:
         """How many certain processes (``#1``, …) are named: the largest number."""
         return max((int(name[1:]) for name in _processes(self) if name.startswith("#")), default=0)
 
+    @cached_property
+    def outsiders(self) -> bool:
+        """Whether ``init`` says of a variable that it is none of the processes (``Home <> p``): then it is somebody
+        outside, and a variable of type proc may be that one, 0."""
+        for part in inside(self.init.formula):
+            match part:
+                case Compare("<>", Cell(_, ()), Process(p)) | Compare("<>", Process(p), Cell(_, ())):
+                    if p in self.init.names:
+                        return True
+                case _:
+                    pass
+        return False
+
     def constant(self, name: str) -> bool:
         """Whether a symbol never changes."""
         return any(name == known for known, _ in self.constants)

@@ -231,7 +231,7 @@ class Oracle:
             if place in fixed:
                 options = [fixed[place]]
             elif of == "proc":
-                options = list(everybody)
+                options = [*([0] if self.system.outsiders else []), *everybody]
             elif not self.system.values(of):
                 options = list(_INTEGERS) if of in NUMBERS else [0, 1]
                 self.exact = False
@@ -461,7 +461,7 @@ class Oracle:
             column = self.columns[place]
             allowed = np.zeros(256, bool)
             if place[0] in layout.is_process:
-                for p in range(1, self.processes + 1):
+                for p in range(self.processes + 1):
                     allowed[p] = not excluded >> p & 1
             else:
                 known = self.system.values(self.system.type_of(place[0]))
