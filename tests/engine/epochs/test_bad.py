@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pellucid import DataError, Stream, UsageError, apply, pipeline
+from pellucid import DataError, StateError, Stream, UsageError, apply, pipeline
 from tests.engine.epochs.conftest import Runs
 
 PIPES = """
@@ -65,6 +65,37 @@ def test_once_each_whoever_is_killed(runs: Runs, until_done: Any, faults: str) -
     assert len(done) > 1 or "going back" in done[0].stderr  # somebody was killed
     assert runs.read("out.csv") == plain
     assert runs.read("bad.csv") == letters
+
+
+def test_letters_that_were_dealt_with_may_be_deleted(tmp_path: Path) -> None:
+    """In part or all of them: the run goes on, and none comes back; rows of an output that are gone are refused."""
+    place = tmp_path / "in.csv"
+    said: dict[str, Any] = {"state": tmp_path / "state", "pushes": 2}
+    place.write_text("x\n4\noops\n-4\n6\n")
+
+    def run() -> Any:
+        return share.run_epochs(place, f"sqlite:{tmp_path}/b.db#out", bad=f"sqlite:{tmp_path}/b.db#bad", **said)
+
+    def letters(*sql: str) -> list[Any]:
+        with closing(sqlite3.connect(tmp_path / "b.db")) as db, db:
+            for one in sql:
+                db.execute(one)
+            return [row for (row,) in db.execute("SELECT row FROM bad ORDER BY row")]
+
+    assert run().bad == 2
+    assert letters() == [2, 3]
+    assert letters("DELETE FROM bad WHERE row = 2") == [3]
+    run()
+    assert letters("DELETE FROM bad") == []
+    with place.open("a") as file:
+        file.write("9\nwrong\n")
+    assert run().bad == 3
+    assert letters() == [6]
+    letters("DELETE FROM out")
+    with place.open("a") as file:
+        file.write("3\n")
+    with pytest.raises(StateError, match="table 'out': it is empty, yet 3 rows were written there"):
+        run()
 
 
 def test_a_table_of_them(tmp_path: Path) -> None:

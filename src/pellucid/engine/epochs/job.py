@@ -243,12 +243,19 @@ class Job:
             return Lane(path, form, bound, rows=rows, at=at, **said)
         return ManyLane(path, files, form, bound, rows=rows, at=at, **said)
 
+    def _sink(self, output: str, path: str) -> Sink:
+        """The sink at an address; letters that were dealt with may be taken out of their table, all of them."""
+        sink = sink_of(path)
+        if output == BAD and self.settings.aside and isinstance(getattr(sink, "drained", None), bool):
+            setattr(sink, "drained", True)  # noqa: B010 - only tables know it
+        return sink
+
     def target(self, output: str) -> Target:
         """Where an output's committed rows go."""
         path, schema, s = self.outputs[output], self.schemas[output], self.settings
         form = None if output == BAD and s.aside else s.out_format
         if isinstance(path, Sink) or Address.of(path).kind:
-            return Target(path if isinstance(path, Sink) else sink_of(path), schema)
+            return Target(path if isinstance(path, Sink) else self._sink(output, path), schema)
         return FileTarget(self.store, output, path, form, schema, run=self.run, mends=s.from_start)
 
 
